@@ -1,0 +1,39 @@
+"""The errors a person can act on.
+
+Every message says what happened, what was expected and what to do. Anything else that goes wrong is
+a fault of the program and rises to the crash handler with its traceback.
+"""
+
+
+class UserError(Exception):
+    """Something the person can mend: what happened, the value expected, what to do."""
+
+    def __init__(self, happened: str, *, expected: str = "", action: str = "") -> None:
+        self.happened = happened
+        self.expected = expected
+        self.action = action
+        parts = [happened]
+        if expected:
+            parts.append(f"Expected: {expected}.")
+        if action:
+            parts.append(action)
+        super().__init__(" ".join(parts))
+
+
+class LoadError(UserError):
+    """A file or folder that cannot be opened; nothing was changed by the attempt.
+
+    `kind` is a short stable name of the fault, for tests and scripts, for instance `truncated`.
+    """
+
+    def __init__(self, happened: str, *, kind: str, expected: str = "", action: str = "") -> None:
+        self.kind = kind
+        super().__init__(happened, expected=expected, action=action)
+
+
+class SaveError(UserError):
+    """A file that could not be written; the old file, if there was one, is untouched."""
+
+
+class RecipeError(UserError):
+    """A recipe or model configuration with an unknown key or an impossible value."""

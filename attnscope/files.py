@@ -1,0 +1,187 @@
+"""Writing files so that a reader finds the old content or the new, never a mixture.
+
+Every save in the program goes through `replace_file` or `replace_folder`.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from attnscope.errors import LoadError, SaveError
+
+TEMPORARY_PREFIX = ".attnscope-tmp-"
+MANIFEST_NAME = "manifest.json"
+_STALE_AFTER_S = 3600.0
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write `content` to `path`, replacing what was there in one step.
+
+    The content is written beside `path`, flushed to the disk, read back and compared, and only then
+    moved into place. Raises SaveError with the reason; the old file is then untouched.
+    """
+    temporary = path.parent / f"{TEMPORARY_PREFIX}{os.getpid()}-{time.monotonic_ns()}-{path.name[-40:]}"
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if temporary.stat().st_size != len(content) or temporary.read_bytes() != content:
+            raise OSError("what was read back differs from what was written")
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except (OSError, ValueError) as error:
+        _remove_quietly(temporary)
+        raise save_error(path, error) from error
+
+
+def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Let `fill` write a new folder, add a manifest of hashes, and move it to `folder` in one step.
+
+    An existing `folder` is moved aside first and removed after. Raises SaveError with the reason; the
+    old folder is then in its place.
+    """
+    temporary: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=folder.parent))
+        fill(temporary)
+        manifest = build_manifest(temporary)
+        replace_file(temporary / MANIFEST_NAME, json.dumps(manifest, indent=1).encode())
+        _sync_folder(temporary)
+        _swap(temporary, folder)
+    except (OSError, ValueError, SaveError) as error:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, SaveError):
+            raise
+        raise save_error(folder, error) from error
+
+
+def build_manifest(folder: Path) -> dict[str, dict[str, object]]:
+    """Size in bytes and SHA-256 of every file in `folder`, by name."""
+    return {
+        file.name: {"n_bytes": file.stat().st_size, "sha256": sha256_of(file)}
+        for file in sorted(folder.iterdir())
+        if file.is_file() and file.name != MANIFEST_NAME
+    }
+
+
+def check_manifest(folder: Path) -> None:
+    """Compare a folder with its manifest; a folder without one passes.
+
+    Raises LoadError of kind `changed` when a file differs from what was saved.
+    """
+    path = folder / MANIFEST_NAME
+    if not path.is_file():
+        return
+    try:
+        manifest = json.loads(path.read_bytes())
+        entries = {str(name): (int(e["n_bytes"]), str(e["sha256"])) for name, e in manifest.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise LoadError(
+            f"The manifest {path} cannot be read.",
+            kind="manifest",
+            expected="the file that was saved with the folder",
+            action="Restore the folder from a copy, or delete manifest.json to open it unchecked.",
+        ) from error
+    for name, (n_bytes, sha256) in entries.items():
+        _check_entry(folder, name, n_bytes, sha256)
+
+
+def _check_entry(folder: Path, name: str, n_bytes: int, sha256: str) -> None:
+    file = folder / name
+    if Path(name).name != name or not file.is_file():
+        raise LoadError(
+            f"The file {name} is missing from {folder}.",
+            kind="missing",
+            expected=f"the {n_bytes} bytes that were saved",
+            action="Restore the folder from a copy.",
+        )
+    found = file.stat().st_size
+    if found != n_bytes:
+        raise LoadError(
+            f"The file {file} is {'cut short' if found < n_bytes else 'too long'}: it has {found} bytes.",
+            kind="truncated" if found < n_bytes else "changed",
+            expected=f"{n_bytes} bytes",
+            action="Restore the folder from a copy.",
+        )
+    if sha256_of(file) != sha256:
+        raise LoadError(
+            f"The file {file} has changed since it was saved.",
+            kind="changed",
+            expected=f"SHA-256 {sha256[:12]}…",
+            action="Restore the folder from a copy, or delete manifest.json to open it unchecked.",
+        )
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sweep_temporary(folder: Path) -> int:
+    """Remove what killed saves left in `folder` over an hour ago; returns how many were removed."""
+    n_removed = 0
+    if not folder.is_dir():
+        return 0
+    for entry in folder.glob(f"{TEMPORARY_PREFIX}*"):
+        try:
+            if time.time() - entry.stat().st_mtime < _STALE_AFTER_S:
+                continue
+        except OSError:
+            continue
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            _remove_quietly(entry)
+        n_removed += 1
+    return n_removed
+
+
+def save_error(path: Path, error: Exception) -> SaveError:
+    """The SaveError that tells a person why `path` could not be written."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return SaveError(
+        f"{path} could not be written: {reason}.",
+        action="Choose another place, or free some space, and save again; the old file is untouched.",
+    )
+
+
+def _swap(temporary: Path, folder: Path) -> None:
+    os.chmod(temporary, 0o755)
+    if not folder.exists():
+        os.replace(temporary, folder)
+    else:
+        aside = folder.parent / f"{TEMPORARY_PREFIX}old-{os.getpid()}-{time.monotonic_ns()}"
+        os.replace(folder, aside)
+        try:
+            os.replace(temporary, folder)
+        except OSError:
+            os.replace(aside, folder)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_quietly(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        pass

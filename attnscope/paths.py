@@ -1,0 +1,41 @@
+"""Where the program's own files are: resources, settings, cache, logs.
+
+The only place that knows whether the program runs from a checkout or from an installed package.
+"""
+
+from pathlib import Path
+
+import platformdirs
+
+from attnscope.errors import LoadError
+
+_APP = "attnscope"
+
+
+def resources_folder() -> Path:
+    """The folder of icons, samples, recipes and demo models."""
+    package = Path(__file__).resolve().parent
+    for folder in (package / "resources", package.parent / "resources"):
+        if folder.is_dir():
+            return folder
+    raise LoadError(
+        f"The program's resources are missing beside {package}.",
+        kind="missing",
+        expected="a folder named resources",
+        action="Install AttnScope again.",
+    )
+
+
+def settings_folder() -> Path:
+    """The person's settings folder (created when first written)."""
+    return Path(platformdirs.user_config_dir(_APP, appauthor=False))
+
+
+def logs_folder() -> Path:
+    """Where crash logs go."""
+    return Path(platformdirs.user_log_dir(_APP, appauthor=False))
+
+
+def runs_folder() -> Path:
+    """Where training runs go when the person names no place."""
+    return Path(platformdirs.user_documents_dir()) / "AttnScope runs"

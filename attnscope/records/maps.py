@@ -1,0 +1,114 @@
+"""Attention at display size: one head in full, all heads of a site as thumbnails, measures, checks.
+
+| symbol  | meaning                                     | shape                  |
+|---------|---------------------------------------------|------------------------|
+| weights | softmax of the scores; NaN = not allowed    | [n_queries, n_keys]    |
+| levels  | weights as bytes; 0 = not allowed           | [n_heads, rows, cols]  |
+| peaks   | the weight that level 255 stands for        | [n_heads]              |
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.arrays import frozen_array
+from attnscope.records.sites import HeadRef, Site
+from attnscope.records.tokens import Token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadMap:
+    """The weights of one head; rows are queries, columns are keys, NaN where the mask forbids."""
+
+    head: HeadRef
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    weights: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        weights = frozen_array(self.weights, dtype=np.float32, rank=2, name="weights")
+        if weights.shape != (len(self.queries), len(self.keys)):
+            raise ValueError(
+                f"weights {weights.shape} for {len(self.queries)} queries, {len(self.keys)} keys"
+            )
+        object.__setattr__(self, "weights", weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteGrid:
+    """Thumbnails of all heads of one site, as bytes relative to each head's largest weight.
+
+    Level 0 means not allowed (or no data); level 1 + 254·w/peak stands for the weight w. When a map
+    has more cells than the thumbnail, each level is the *maximum* over its cells (`is_pooled`).
+    """
+
+    site: Site
+    n_queries: int
+    n_keys: int
+    levels: NDArray[np.uint8]
+    peaks: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        levels = frozen_array(self.levels, dtype=np.uint8, rank=3, name="levels")
+        peaks = frozen_array(self.peaks, dtype=np.float32, rank=1, name="peaks")
+        if not len(levels) == len(peaks) == self.site.n_heads:
+            raise ValueError(f"{len(levels)} thumbnails, {len(peaks)} peaks for {self.site.n_heads} heads")
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "peaks", peaks)
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a level stands for more than one cell."""
+        return self.levels.shape[1:] != (self.n_queries, self.n_keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadMeasures:
+    """What one head did on one text; definitions in `analysis/measures.py`.
+
+    `entropy` is normalised to 0…1 by the keys each row may see; `distance` is in tokens;
+    `confidence` is the mean largest weight; `previous`, `first` and `diagonal` are the mean weight
+    on the previous token, the first token and the token itself. Not applicable is NaN.
+    """
+
+    head: HeadRef
+    entropy: float
+    distance: float
+    confidence: float
+    previous: float
+    first: float
+    diagonal: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfCheck:
+    """Whether a trace can be believed, with the numbers behind it.
+
+    `row_sum_error` is max |Σ_j a_ij − 1|; `forbidden_weight` the largest weight where the mask
+    forbids; `output_error` max |weights·v − the model's own head output| over the checked sites.
+    """
+
+    row_sum_error: float
+    forbidden_weight: float
+    output_error: float
+    is_evaluation_mode: bool
+    tolerance: float = 1e-4
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every number is within tolerance."""
+        worst = max(self.row_sum_error, self.forbidden_weight, self.output_error)
+        return self.is_evaluation_mode and bool(worst <= self.tolerance)
+
+    @property
+    def sentence(self) -> str:
+        """The badge in words."""
+        if self.is_good:
+            return f"rows sum to 1 · exact to {self.output_error:.0e}"
+        if not self.is_evaluation_mode:
+            return "the model was in training mode: dropout makes these weights wrong"
+        return (
+            f"row sums off by {self.row_sum_error:.0e}, forbidden weight {self.forbidden_weight:.0e}, "
+            f"output off by {self.output_error:.0e}"
+        )

@@ -1,0 +1,231 @@
+"""What the window asks of the worker, and what comes back.
+
+Every request has a number. A reply carries the number of its request; the window drops replies to
+view requests that are not the newest of their kind. Requests capture all they need.
+"""
+
+from dataclasses import dataclass
+
+from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
+from attnscope.records.models import ModelInfo
+from attnscope.records.outputs import Comparison
+from attnscope.records.positions import PositionTable
+from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.records.tokens import Tokens
+from attnscope.records.training import TrainingEvent
+
+OPEN_MODEL = ""
+"""Names the open model in a request."""
+TRAINING_MODEL = "training"
+"""Names the model in training in a request; any other name is a checkpoint's folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadModel:
+    """Open a model; `source` is whatever `attnscope.load` takes."""
+
+    number: int
+    source: str
+    device: str = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceText:
+    """Trace one text through a model with and without gates, and show `heads` in full.
+
+    `target` None lets a sequence-to-sequence model write its own. Thumbnails have at most
+    `thumbnail_px` cells a side. Newest wins, separately for each `model`.
+    """
+
+    number: int
+    text: str
+    target: str | None = None
+    gates: Gates = NO_GATES
+    heads: tuple[HeadRef, ...] = ()
+    model: str = OPEN_MODEL
+    thumbnail_px: int = 96
+    n_candidates: int = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowHeads:
+    """Show heads of the newest trace of `model` in full. Newest wins, separately for each `model`."""
+
+    number: int
+    heads: tuple[HeadRef, ...]
+    model: str = OPEN_MODEL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowPositions:
+    """Compute position tables: any of `sinusoidal`, `learned`, `rotary`, `binary`, `model`.
+
+    `model` is the open model's own encoding. Newest wins.
+    """
+
+    number: int
+    names: tuple[str, ...]
+    n_positions: int
+    d_model: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTraining:
+    """Train from the text of a recipe into the run folder `out`; resumes when `out` holds a run."""
+
+    number: int
+    recipe: str
+    out: str
+    device: str = "auto"
+    base_folder: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlTraining:
+    """Pause, resume or stop (save and finish) the run in progress."""
+
+    number: int
+    action: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRun:
+    """Read a run folder: its recipe, its metrics and its list of checkpoints."""
+
+    number: int
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveModel:
+    """Save the open model to a folder."""
+
+    number: int
+    folder: str
+
+
+Request = (
+    LoadModel | TraceText | ShowHeads | ShowPositions | StartTraining | ControlTraining | OpenRun | SaveModel
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """The worker has its libraries and can serve; sent once."""
+
+    devices: tuple[str, ...]
+    demo_models: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLoaded:
+    """A model is open; it replaces the one before."""
+
+    number: int
+    info: ModelInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """One text seen by one model: every head small, the wanted heads in full, what the model says.
+
+    `source` and `target` are the tokens of both texts. `grids` has one entry for each site, in the
+    model's order. `measures` covers every head. `comparison` is without gates against with gates.
+    """
+
+    number: int
+    model: str
+    text: str
+    source: Tokens
+    target: Tokens | None
+    gates: Gates
+    grids: tuple[SiteGrid, ...]
+    maps: tuple[HeadMap, ...]
+    measures: tuple[HeadMeasures, ...]
+    comparison: Comparison
+    check: SelfCheck
+    duration_ms: float
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadsShown:
+    """The heads a ShowHeads asked for."""
+
+    number: int
+    model: str
+    maps: tuple[HeadMap, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionsShown:
+    """The tables a ShowPositions asked for, in its order."""
+
+    number: int
+    tables: tuple[PositionTable, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingNews:
+    """What happened in a run since the last news, at most 20 times a second."""
+
+    number: int
+    events: tuple[TrainingEvent, ...]
+    is_paused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOpened:
+    """A run folder's content; checkpoints as (step, folder), in order."""
+
+    number: int
+    folder: str
+    recipe: str
+    events: tuple[TrainingEvent, ...]
+    checkpoints: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSaved:
+    """The model is on disk and verified."""
+
+    number: int
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a long request is: `fraction` in 0…1, or None when it cannot be known."""
+
+    number: int
+    what: str
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A request that came to nothing; the session is as it was.
+
+    `message` says what happened, what was expected and what to do. `crash_log` names the log when
+    the fault is the program's own.
+    """
+
+    number: int
+    request: str
+    message: str
+    crash_log: str = ""
+
+
+Reply = (
+    Ready
+    | ModelLoaded
+    | Traced
+    | HeadsShown
+    | PositionsShown
+    | TrainingNews
+    | RunOpened
+    | ModelSaved
+    | Progress
+    | Failed
+)

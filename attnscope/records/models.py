@@ -1,0 +1,42 @@
+"""What the rest of the program knows of a model without holding it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from attnscope.records.sites import Site
+
+Form = Literal["encoder", "decoder", "encoder-decoder"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A sentence worth looking at, with a hint of what to look for."""
+
+    text: str
+    target: str | None = None
+    language: str = "en"
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    """A loaded model in words and numbers; `sha256` is of its weights file."""
+
+    name: str
+    source: str
+    form: Form
+    objective: str
+    n_parameters: int
+    max_tokens: int
+    vocab_size: int
+    tokenizer: str
+    device: str
+    sha256: str
+    sites: tuple[Site, ...]
+    samples: tuple[Sample, ...] = ()
+    note: str = ""
+
+    @property
+    def takes_target(self) -> bool:
+        """Whether the model reads a second text (the decoder's)."""
+        return self.form == "encoder-decoder"

@@ -1,0 +1,55 @@
+"""What a model says: predictions, generated text, and two outputs side by side."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from attnscope.records.tokens import Token
+
+OutputKind = Literal["next-token", "masked-token", "translation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One token a model considers, with its probability (0…1)."""
+
+    token: Token
+    probability: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """The most probable tokens at one position, most probable first.
+
+    `position` is the index of the query token whose output this is; `context` names it for people,
+    for instance `after "the"` or `<mask> 2`.
+    """
+
+    position: int
+    context: str
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What the model says about one text.
+
+    `next-token`: one prediction, after the last token; `masked-token`: one for each mask token (every
+    token of the text when there is none); `translation`: one for each target token, and the text
+    generated greedily.
+    """
+
+    kind: OutputKind
+    predictions: tuple[Prediction, ...]
+    generated: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The output without gates and with them.
+
+    `kl_nats` holds KL(before ‖ after) in nats for each prediction, over the whole vocabulary.
+    """
+
+    before: Output
+    after: Output
+    kl_nats: tuple[float, ...]

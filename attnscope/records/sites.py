@@ -1,0 +1,158 @@
+"""Where attention happens: sites, heads and the gates on heads.
+
+A *site* is one attention module, named by its stack and layer. Layers and heads count from 0 and
+are written `L3H5`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from attnscope.errors import UserError
+
+Stack = Literal["encoder", "decoder", "cross", "pool"]
+STACKS: tuple[Stack, ...] = get_args(Stack)
+SiteKey = tuple[Stack, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One attention module of a model."""
+
+    stack: Stack
+    layer: int
+    n_heads: int
+    n_kv_heads: int
+
+    @property
+    def key(self) -> SiteKey:
+        """The pair (stack, layer) that names this site."""
+        return (self.stack, self.layer)
+
+    @property
+    def heads(self) -> tuple["HeadRef", ...]:
+        """Every head of this site, in order."""
+        return tuple(HeadRef(stack=self.stack, layer=self.layer, head=h) for h in range(self.n_heads))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class HeadRef:
+    """One head of one site."""
+
+    stack: Stack
+    layer: int
+    head: int
+
+    @property
+    def site_key(self) -> SiteKey:
+        """The pair (stack, layer) of the head's site."""
+        return (self.stack, self.layer)
+
+    @property
+    def label(self) -> str:
+        """The head as people write it, for instance `L3H5`."""
+        return f"L{self.layer}H{self.head}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """Multipliers of head outputs before the output projection; heads not named are at 1.
+
+    Values lie in 0…1: 0 removes the head, 1 leaves it alone. Entries at exactly 1 are never stored,
+    so two equal settings compare equal.
+    """
+
+    values: tuple[tuple[HeadRef, float], ...] = ()
+
+    @staticmethod
+    def of(values: Mapping[HeadRef, float] | Iterable[tuple[HeadRef, float]]) -> "Gates":
+        """Build gates from pairs of head and value; raises UserError outside 0…1."""
+        pairs = dict(values)
+        for head, value in pairs.items():
+            if not 0.0 <= value <= 1.0:
+                raise UserError(
+                    f"The gate of {head.label} ({head.stack}) is {value}.",
+                    expected="a number from 0 (head removed) to 1 (head untouched)",
+                    action="Set it within that range.",
+                )
+        return Gates(tuple(sorted((h, float(v)) for h, v in pairs.items() if v != 1.0)))
+
+    def value(self, head: HeadRef) -> float:
+        """The gate of `head`, 1 when it was never set."""
+        return dict(self.values).get(head, 1.0)
+
+    def with_value(self, head: HeadRef, value: float) -> "Gates":
+        """The same gates with one of them changed."""
+        return Gates.of({**dict(self.values), head: value})
+
+    def off(self) -> tuple[HeadRef, ...]:
+        """The heads whose gate is exactly 0."""
+        return tuple(head for head, value in self.values if value == 0.0)
+
+    def __bool__(self) -> bool:
+        return bool(self.values)
+
+
+NO_GATES = Gates()
+
+
+@dataclass(slots=True)
+class GateTable(MutableMapping[tuple[Stack, int, int], float]):
+    """Gates of one model that can be written like a table: `gates["encoder", 0, 3] = 0.0`.
+
+    Raises UserError for a head that the model does not have. Iterates over every head of the model.
+    """
+
+    sites: tuple[Site, ...]
+    _set: dict[HeadRef, float] = field(default_factory=dict)
+
+    def frozen(self) -> Gates:
+        """The present setting as an immutable record."""
+        return Gates.of(self._set)
+
+    def __getitem__(self, key: tuple[Stack, int, int]) -> float:
+        return self._set.get(self._head(key), 1.0)
+
+    def __setitem__(self, key: tuple[Stack, int, int], value: float) -> None:
+        head = self._head(key)
+        Gates.of({head: value})
+        self._set[head] = float(value)
+
+    def __delitem__(self, key: tuple[Stack, int, int]) -> None:
+        self._set.pop(self._head(key), None)
+
+    def __iter__(self) -> Iterator[tuple[Stack, int, int]]:
+        for site in self.sites:
+            for head in site.heads:
+                yield (head.stack, head.layer, head.head)
+
+    def __len__(self) -> int:
+        return sum(site.n_heads for site in self.sites)
+
+    def _head(self, key: tuple[Stack, int, int]) -> HeadRef:
+        stack, layer, index = key
+        head = HeadRef(stack=stack, layer=layer, head=index)
+        check_heads((head,), self.sites)
+        return head
+
+
+def check_heads(heads: Iterable[HeadRef], sites: Iterable[Site]) -> None:
+    """Raise UserError unless every head exists in `sites`."""
+    n_heads = {site.key: site.n_heads for site in sites}
+    for head in heads:
+        if not 0 <= head.head < n_heads.get(head.site_key, 0):
+            known = ", ".join(f"{stack} L{layer} ({n} heads)" for (stack, layer), n in n_heads.items())
+            raise UserError(
+                f"The model has no head {head.label} in the stack '{head.stack}'.",
+                expected=f"a head of: {known}",
+                action="Choose a head that exists; layers and heads count from 0.",
+            )
+
+
+def find_site(sites: Iterable[Site], key: SiteKey) -> Site:
+    """The site named by `key`; raises UserError when there is none."""
+    for site in sites:
+        if site.key == key:
+            return site
+    check_heads((HeadRef(stack=key[0], layer=key[1], head=0),), sites)
+    raise AssertionError("unreachable: check_heads raises for an unknown site")

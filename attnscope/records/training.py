@@ -1,0 +1,66 @@
+"""Events of a training run, in the order a run tells them: Started, then any number of Step,
+Evaluated and Saved, then one Finished.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The run is about to make its first step (`step` > 0 after a resume); `folder` is its run folder."""
+
+    folder: str
+    step: int
+    n_steps: int
+    n_parameters: int
+    device: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One optimiser step: training loss in nats per token, rate, gradient norm before clipping, speed."""
+
+    step: int
+    loss: float
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """A look at held-out data: loss in nats per token, and accuracy over the scored tokens (0…1)."""
+
+    step: int
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """A checkpoint is on disk and verified; `folder` is a model folder."""
+
+    step: int
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveFailed:
+    """A checkpoint could not be written; training goes on in memory and will try again."""
+
+    step: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The run is over; `reason` says why, `note` in words with what to do where it matters."""
+
+    step: int
+    reason: Literal["done", "stopped", "diverged"]
+    note: str = ""
+
+
+TrainingEvent = Started | Step | Evaluated | Saved | SaveFailed | Finished

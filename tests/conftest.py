@@ -1,0 +1,68 @@
+"""What every test gets: one torch thread, no display, private folders, and a check for leaks."""
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ["QT_QPA_PLATFORM"] = "offscreen"
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+@pytest.fixture(autouse=True)
+def private_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Settings, logs and runs of a test go to a folder of its own."""
+    home = tmp_path_factory.mktemp("home")
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.setenv(name, str(home))
+    return home
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail the test that leaves threads, top-level widgets or running timers behind."""
+    threads_before = set(threading.enumerate())
+    yield
+    left = [t.name for t in set(threading.enumerate()) - threads_before if t.is_alive() and not t.daemon]
+    assert not left, f"threads left running: {left}"
+    if "qapp" in request.fixturenames or "qtbot" in request.fixturenames:
+        _check_qt_leaks()
+
+
+def _check_qt_leaks() -> None:
+    from PySide6.QtCore import QCoreApplication, QEvent, QThread, QTimer
+    from PySide6.QtWidgets import QApplication
+
+    app = QApplication.instance()
+    if app is None:
+        return
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    app.processEvents()
+    visible = [w for w in QApplication.topLevelWidgets() if w.isVisible()]
+    names = [f"{type(w).__name__} '{w.objectName() or w.windowTitle()}'" for w in visible]
+    assert not names, f"top-level widgets left open: {names}"
+    gc.collect()
+    running = [o for o in gc.get_objects() if isinstance(o, QThread) and _is_running(o)]
+    assert not running, f"QThreads left running: {running}"
+    timers = [o for o in gc.get_objects() if isinstance(o, QTimer) and _is_active(o) and o.parent() is None]
+    assert not timers, f"timers without a parent left active: {timers}"
+
+
+def _is_running(thread: object) -> bool:
+    try:
+        return bool(thread.isRunning())  # type: ignore[attr-defined]
+    except RuntimeError:
+        return False
+
+
+def _is_active(timer: object) -> bool:
+    try:
+        return bool(timer.isActive())  # type: ignore[attr-defined]
+    except RuntimeError:
+        return False
