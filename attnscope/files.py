@@ -15,6 +15,7 @@ from pathlib import Path
 from attnscope.errors import LoadError, SaveError
 
 TEMPORARY_PREFIX = ".attnscope-tmp-"
+_ASIDE_PREFIX = f"{TEMPORARY_PREFIX}old-"
 MANIFEST_NAME = "manifest.json"
 _STALE_AFTER_S = 3600.0
 
@@ -137,6 +138,10 @@ def sweep_temporary(folder: Path) -> int:
                 continue
         except OSError:
             continue
+        if entry.name.startswith(_ASIDE_PREFIX) and recover_folder(
+            folder / entry.name.removeprefix(_ASIDE_PREFIX)
+        ):
+            continue
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
         else:
@@ -154,12 +159,29 @@ def save_error(path: Path, error: Exception) -> SaveError:
     )
 
 
+def recover_folder(folder: Path) -> bool:
+    """Put the old `folder` back when a save was killed between moving it aside and replacing it.
+
+    Returns whether there was something to put back. Call before opening a folder.
+    """
+    aside = _aside(folder)
+    if folder.exists() or not aside.is_dir():
+        return False
+    os.replace(aside, folder)
+    return True
+
+
+def _aside(folder: Path) -> Path:
+    return folder.parent / f"{_ASIDE_PREFIX}{folder.name}"
+
+
 def _swap(temporary: Path, folder: Path) -> None:
     os.chmod(temporary, 0o755)
     if not folder.exists():
         os.replace(temporary, folder)
     else:
-        aside = folder.parent / f"{TEMPORARY_PREFIX}old-{os.getpid()}-{time.monotonic_ns()}"
+        aside = _aside(folder)
+        shutil.rmtree(aside, ignore_errors=True)
         os.replace(folder, aside)
         try:
             os.replace(temporary, folder)
