@@ -29,8 +29,7 @@ class HeadMap:
     def __post_init__(self) -> None:
         weights = frozen_array(self.weights, dtype=np.float32, rank=2, name="weights")
         if weights.shape != (len(self.queries), len(self.keys)):
-            raise ValueError(f"weights of shape {weights.shape} do not fit their tokens")} queries, {len(self.keys)} keys"
-            )
+            raise ValueError(f"shape {weights.shape}: {len(self.queries)} queries, {len(self.keys)} keys")
         object.__setattr__(self, "weights", weights)
 
 
