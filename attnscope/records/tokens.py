@@ -24,7 +24,8 @@ class Tokens:
     """The tokens of one text, with what was lost on the way.
 
     `n_dropped` counts tokens cut off because the model takes no more; `n_unknown` counts tokens the
-    tokenizer has no piece for; `n_replaced` counts characters replaced by U+FFFD before encoding.
+    tokenizer has no piece for; `n_replaced` counts characters replaced by U+FFFD before encoding;
+    `n_cut` counts characters cut off a huge text before encoding.
     """
 
     text: str
@@ -32,6 +33,7 @@ class Tokens:
     n_dropped: int = 0
     n_unknown: int = 0
     n_replaced: int = 0
+    n_cut: int = 0
 
     @property
     def ids(self) -> tuple[int, ...]:

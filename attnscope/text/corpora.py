@@ -1,0 +1,172 @@
+"""Reading text files to train on: lines and tab-separated pairs, checked with line numbers."""
+
+import hashlib
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from attnscope.errors import LoadError, RecipeError
+
+Item = TypeVar("Item")
+_MAX_BYTES = 2 * 2**30
+_MAX_LINE_BYTES = 64 * 2**20
+_SHOWN = 24
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file without their line ends (Unix or Windows); blank lines are kept as ''.
+
+    Raises LoadError, with the line number where there is one, for a file that is missing, no regular file,
+    empty or blank, not UTF-8, over 2 GiB, or that changes while it is read.
+    """
+    lines = list(_checked_lines(path))
+    if not any(line.strip() for line in lines):
+        raise LoadError(
+            f"{path} has no text in it.", kind="empty", expected="a text file", action="Choose another file."
+        )
+    return lines
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """The pairs of a UTF-8 file with `source<tab>target` in each line; further columns are left out.
+
+    Blank lines are passed over. Raises LoadError as `read_lines` does, and for a line that has no two texts.
+    """
+    pairs: list[tuple[str, str]] = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        columns = [column.strip() for column in line.split("\t")]
+        if len(columns) < 2 or not columns[0] or not columns[1]:
+            raise LoadError(
+                f"Line {number} of {path} is not a pair: {_shown(line)}.",
+                kind="not-a-pair",
+                expected="two texts with a tab between them",
+                action="Correct the line, or train on the file as plain text.",
+            )
+        pairs.append((columns[0], columns[1]))
+    return pairs
+
+
+def split(items: Sequence[Item], validation_share: float) -> tuple[list[Item], list[Item]]:
+    """Training items and validation items: the last ones, because neighbours in a text resemble each other.
+
+    Both have at least one item. Raises RecipeError for an impossible share, LoadError for a single item.
+    """
+    _check_share(validation_share)
+    _check_count(items)
+    n_validation = min(max(1, round(len(items) * validation_share)), len(items) - 1)
+    return list(items[:-n_validation]), list(items[-n_validation:])
+
+
+def split_pairs(
+    pairs: Sequence[tuple[str, str]], validation_share: float
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Training pairs and validation pairs, by the hash of the source: no source is on both sides.
+
+    Raises RecipeError for an impossible share, LoadError when one side would be empty.
+    """
+    _check_share(validation_share)
+    sources = sorted({source for source, _ in pairs}, key=_hash)
+    _check_count(sources)
+    n_validation = min(max(1, round(len(sources) * validation_share)), len(sources) - 1)
+    kept_out = set(sources[:n_validation])
+    training = [pair for pair in pairs if pair[0] not in kept_out]
+    return training, [pair for pair in pairs if pair[0] in kept_out]
+
+
+def _checked_lines(path: Path) -> Iterator[str]:
+    before = _signature(path)
+    try:
+        with path.open("rb") as stream:
+            number = 0
+            while raw := stream.readline(_MAX_LINE_BYTES + 1):
+                number += 1
+                yield _decoded(raw, number, path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if _signature(path) != before:
+        raise LoadError(
+            f"{path} changed while it was read.",
+            kind="changed",
+            action="Wait until the other program has finished writing it, and try again.",
+        )
+
+
+def _decoded(raw: bytes, number: int, path: Path) -> str:
+    if len(raw) > _MAX_LINE_BYTES:
+        raise LoadError(
+            f"Line {number} of {path} is longer than {_MAX_LINE_BYTES} bytes.",
+            kind="too-large",
+            expected="a text file with line ends",
+            action="Break the text into lines.",
+        )
+    try:
+        line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise LoadError(
+            f"Line {number} of {path} is not UTF-8: its byte {error.start + 1} is {raw[error.start]:#04x}.",
+            kind="not-utf-8",
+            expected="a text file in UTF-8",
+            action="Save the file as UTF-8 in a text editor.",
+        ) from error
+    return line.removesuffix("\n").removesuffix("\r")
+
+
+def _signature(path: Path) -> tuple[int, int]:
+    """Size and time of change; raises LoadError unless the path is a regular file of sane size."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise LoadError(
+            f"{path} is not a file.", kind="not-a-file", expected="a text file", action="Choose a file."
+        )
+    if status.st_size > _MAX_BYTES:
+        raise LoadError(
+            f"{path} has {status.st_size} bytes.",
+            kind="too-large",
+            expected=f"at most {_MAX_BYTES} bytes",
+            action="Train on a part of it.",
+        )
+    return status.st_size, status.st_mtime_ns
+
+
+def _unreadable(path: Path, error: Exception) -> LoadError:
+    is_missing = isinstance(error, FileNotFoundError)
+    reason = "it does not exist" if is_missing else getattr(error, "strerror", None) or str(error)
+    return LoadError(
+        f"{path} cannot be read: {reason}.",
+        kind="missing" if is_missing else "unreadable",
+        expected="a text file in UTF-8",
+        action="Check the path.",
+    )
+
+
+def _check_share(share: float) -> None:
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+        raise RecipeError(
+            f"data.validation_share is {share!r}.",
+            expected="a number between 0 and 1, for instance 0.1",
+            action="Change data.validation_share.",
+        )
+
+
+def _check_count(items: Sequence[object]) -> None:
+    if len(items) < 2:
+        raise LoadError(
+            f"There {'is only one text' if items else 'are no texts'} to train on.",
+            kind="too-short",
+            expected="at least two, one of them for validation",
+            action="Use a longer file, or break the text into lines.",
+        )
+
+
+def _hash(source: str) -> bytes:
+    return hashlib.blake2b(source.encode("utf-8", "replace"), digest_size=8).digest()
+
+
+def _shown(line: str) -> str:
+    return repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "…")

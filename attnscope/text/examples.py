@@ -1,0 +1,96 @@
+"""What a task is: examples with known right attention, a tenth of them kept apart.
+
+Words are counted as `text.split()` counts them, which is how a `words` tokenizer reads these texts.
+"""
+
+import hashlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from attnscope.errors import RecipeError
+
+TaskForm = Literal["decoder", "encoder-decoder"]
+_HELD_OUT_ONE_IN = 10
+_MAX_TRIES_PER_EXAMPLE = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One text of a task, with the attention that solves it.
+
+    With a target, `links` holds (target word, source word): the target word translates the source word.
+    Without one, it holds (query word, key word): the query is the word whose output predicts the next word,
+    and the key is a word that tells which one it is. The first `n_given` words of a text without target
+    cannot be predicted; what follows can (except in `brackets`, where only closing brackets can).
+    """
+
+    source: str
+    target: str | None = None
+    links: tuple[tuple[int, int], ...] = ()
+    n_given: int = 0
+
+
+class Task(Protocol):
+    """A source of examples whose right attention is known."""
+
+    @property
+    def name(self) -> str:
+        """The name recipes use."""
+        ...
+
+    @property
+    def form(self) -> TaskForm:
+        """The form of model the task is for."""
+        ...
+
+    @property
+    def tokenizer_kind(self) -> str:
+        """The kind of tokenizer whose tokens are the words that links count."""
+        ...
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Every word that can occur, in source or target."""
+        ...
+
+    def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
+        """`n` examples; a source that can be held out never occurs among the others, whatever the seed."""
+        ...
+
+
+def is_held_out(source: str) -> bool:
+    """Whether a source belongs to the tenth that is kept out of training, by its hash alone."""
+    digest = hashlib.blake2b(source.encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") % _HELD_OUT_ONE_IN == 0
+
+
+def draw_examples(
+    draw: Callable[[random.Random], Example], n: int, *, name: str, seed: int, held_out: bool
+) -> list[Example]:
+    """Draw until `n` examples lie on the wanted side of the split; the same arguments give the same list."""
+    rng = random.Random(f"{name}/{seed}/{held_out}")
+    examples: list[Example] = []
+    n_misses = 0
+    while len(examples) < n:
+        example = draw(rng)
+        if is_held_out(held_out_key(example)) == held_out:
+            examples.append(example)
+            n_misses = 0
+            continue
+        n_misses += 1
+        if n_misses > _MAX_TRIES_PER_EXAMPLE:
+            raise RecipeError(
+                f"The task {name} has too few different texts to keep some for validation.",
+                expected="longer texts",
+                action="Raise data.max_words or data.n_digits.",
+            )
+    return examples
+
+
+def held_out_key(example: Example) -> str:
+    """What decides on which side an example lies: the source, or what is given of a text without target."""
+    if example.target is not None or example.n_given == 0:
+        return example.source
+    return " ".join(example.source.split()[: example.n_given])

@@ -1,0 +1,115 @@
+"""What kind of tokenizer a file holds, and whether it can be used; our own files and foreign ones."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as LibraryTokenizer
+
+from attnscope.errors import LoadError
+from attnscope.text.pieces import METASPACE, Notation
+from attnscope.text.pipelines import CHARACTER_PATTERN
+
+TOKENIZER_FILE = "tokenizer.json"
+_MAX_BYTES = 64 * 2**20
+_MAX_ID = 2**24
+_ACTION = "Load another tokenizer."
+_ROLES: dict[str, tuple[str, ...]] = {
+    "pad": ("<pad>", "[PAD]", "<|pad|>"),
+    "unknown": ("<unk>", "[UNK]"),
+    "begin": ("<s>", "[CLS]", "<bos>", "<|begin_of_text|>", "<|endoftext|>"),
+    "end": ("</s>", "[SEP]", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
+    "mask": ("<mask>", "[MASK]"),
+}
+
+
+def read_tokenizer_file(path: Path) -> str:
+    """The content of a tokenizer file; raises LoadError unless it is a readable UTF-8 file of sane size."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise LoadError(
+                f"{path} is not a file.", kind="not-a-file", expected="a tokenizer.json", action=_ACTION
+            )
+        if status.st_size > _MAX_BYTES:
+            raise LoadError(
+                f"The tokenizer {path} has {status.st_size} bytes.",
+                kind="too-large",
+                expected=f"at most {_MAX_BYTES} bytes",
+                action=_ACTION,
+            )
+        return path.read_bytes().decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise LoadError(
+            f"The tokenizer {path} cannot be read: {reason}.",
+            kind="missing" if isinstance(error, FileNotFoundError) else "unreadable",
+            expected="a file tokenizer.json in UTF-8",
+            action="Choose the folder that was saved with the model.",
+        ) from error
+
+
+def kind_of(library: LibraryTokenizer) -> str:
+    """The kind of a tokenizer: one of ours, whoever made it."""
+    model = type(library.model).__name__
+    state = _state(library.pre_tokenizer)
+    if model == "BPE":
+        return "byte-bpe" if "ByteLevel" in state or "ByteLevel" in _state(library.decoder) else "bpe"
+    if model == "WordLevel":
+        pattern = CHARACTER_PATTERN.replace("\\", "\\\\")
+        return "characters" if pattern in state else "words"
+    kinds = {"WordPiece": "wordpiece", "Unigram": "unigram"}
+    if model not in kinds:
+        raise LoadError(f"Its model {model} is unknown.", kind="tokenizer", action=_ACTION)
+    return kinds[model]
+
+
+def notation_of(library: LibraryTokenizer) -> Notation:
+    """How the vocabulary of a tokenizer writes bytes, spaces and parts of words."""
+    model: Any = library.model
+    state = _state(library.pre_tokenizer) + _state(library.decoder) + _state(library.normalizer)
+    prefix = getattr(model, "continuing_subword_prefix", None) or ""
+    suffix = getattr(model, "end_of_word_suffix", None) or ""
+    return Notation(
+        is_byte_level='"ByteLevel"' in state,
+        has_metaspace=METASPACE in state,
+        has_byte_entries='"ByteFallback"' in state,
+        part_prefix=prefix,
+        word_suffix=suffix,
+    )
+
+
+def check_vocabulary(library: LibraryTokenizer) -> int:
+    """The size of the vocabulary (highest id + 1); raises LoadError when its ids are not sane."""
+    vocabulary = library.get_vocab(with_added_tokens=True)
+    if not vocabulary:
+        raise LoadError(
+            "Its vocabulary is empty.", kind="tokenizer", expected="at least one piece", action=_ACTION
+        )
+    highest = max(vocabulary.values())
+    if highest >= _MAX_ID or highest > 2 * len(vocabulary) + 1000:
+        raise LoadError(
+            f"Its highest id is {highest}, though it has {len(vocabulary)} pieces.",
+            kind="tokenizer",
+            expected="ids from 0 on without large gaps",
+            action=_ACTION,
+        )
+    if len(set(vocabulary.values())) != len(vocabulary):
+        raise LoadError("Two of its pieces have the same id.", kind="tokenizer", action=_ACTION)
+    return highest + 1
+
+
+def special_ids(library: LibraryTokenizer) -> tuple[dict[str, int], frozenset[int]]:
+    """Ids by role (`pad`, `unknown`, `begin`, `end`, `mask`; only those there are), and all special ids."""
+    roles: dict[str, int] = {}
+    for role, names in _ROLES.items():
+        ids = [id for name in names if (id := library.token_to_id(name)) is not None]
+        if ids:
+            roles[role] = ids[0]
+    added = {id for id, token in library.get_added_tokens_decoder().items() if token.special}
+    return roles, frozenset(added | set(roles.values()))
+
+
+def _state(component: Any) -> str:
+    """The JSON a component of the library is saved as, '' when there is none."""
+    return "" if component is None else component.__getstate__().decode()

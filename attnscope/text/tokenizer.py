@@ -1,0 +1,310 @@
+"""The tokenizer the program works with: text to tokens as people read them, and back.
+
+It wraps one tokenizer of the `tokenizers` library. Text from people is cleaned first, is cut into
+chunks (the library holds the interpreter while it encodes), and spells no special token but the mask.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as LibraryTokenizer
+from tokenizers import normalizers
+
+from attnscope.errors import LoadError, RecipeError
+from attnscope.records.tokens import Token, Tokens
+from attnscope.text.cleaning import MAX_CHUNK_CHARACTERS, chunks, clean_text
+from attnscope.text.guarding import library_errors
+from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
+from attnscope.text.pipelines import SPECIALS, TokenizerKind, build_pipeline, without_extra_tokens
+from attnscope.text.vocabulary import Vocabulary
+
+__all__ = ["SPECIALS", "Tokenizer", "TokenizerKind", "train_tokenizer"]
+
+_PROBE = "The 1st café, 漢字 – «x» 😀.\n  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa! "
+_TEXT_FAILED = "The tokenizer cannot read this text"
+_TEXT_ACTION = "Change the text, or load another tokenizer."
+
+_Entry = tuple[int, int, int]
+"""Id, start and end of one token in the text."""
+
+
+class Tokenizer:
+    """Text to tokens and back, for one vocabulary."""
+
+    def __init__(self, library: LibraryTokenizer) -> None:
+        """Wrap a tokenizer of the `tokenizers` library; raises LoadError when it cannot be used."""
+        library.no_truncation()
+        library.no_padding()
+        library.encode_special_tokens = True
+        self._library = library
+        self._vocabulary = Vocabulary(library)
+        self.kind: str = self._vocabulary.kind
+        self.vocab_size: int = self._vocabulary.size
+        self._mask_pattern = self._build_mask_pattern()
+        self.encode_ids(_PROBE)
+        self.decode(range(min(self.vocab_size, 300)))
+
+    def _build_mask_pattern(self) -> re.Pattern[str] | None:
+        mask = self._vocabulary.roles.get("mask")
+        if mask is None:
+            return None
+        literals = {"<mask>", "[MASK]", self._library.id_to_token(mask) or "<mask>"}
+        return re.compile("|".join(re.escape(literal) for literal in sorted(literals)))
+
+    def has(self, role: str) -> bool:
+        """Whether there is a token for the role `pad`, `unknown`, `begin`, `end` or `mask`."""
+        return role in self._vocabulary.roles
+
+    @property
+    def pad_id(self) -> int:
+        """Id of the token that fills up short texts; raises UserError if there is none, as all these do."""
+        return self._vocabulary.role("pad")
+
+    @property
+    def unknown_id(self) -> int:
+        """Id of the token for what the vocabulary lacks."""
+        return self._vocabulary.role("unknown")
+
+    @property
+    def begin_id(self) -> int:
+        """Id of the token before the first."""
+        return self._vocabulary.role("begin")
+
+    @property
+    def end_id(self) -> int:
+        """Id of the token after the last."""
+        return self._vocabulary.role("end")
+
+    @property
+    def mask_id(self) -> int:
+        """Id of the token that stands for a hidden one."""
+        return self._vocabulary.role("mask")
+
+    # -- text to tokens -------------------------------------------------------------------------
+
+    def encode(
+        self, text: str, *, add_begin: bool = False, add_end: bool = False, max_tokens: int | None = None
+    ) -> Tokens:
+        """The tokens of a text, at most `max_tokens` of them with the begin and end tokens counted.
+
+        Offsets are characters of `text`; `<mask>` and `[MASK]` in it become the mask token.
+        """
+        clean = clean_text(text)
+        n_around = int(add_begin) + int(add_end)
+        limit = None if max_tokens is None else max(0, max_tokens - n_around)
+        entries, n_dropped = self._entries(clean.text, limit)
+        tokens = self._tokens(clean.text, entries)
+        if add_begin:
+            tokens.insert(0, self.token(self.begin_id))
+        if add_end:
+            tokens.append(self.token(self.end_id))
+        unknown = self._vocabulary.roles.get("unknown")
+        return Tokens(
+            text=clean.text,
+            tokens=tuple(tokens),
+            n_dropped=n_dropped,
+            n_unknown=sum(entry[0] == unknown for entry in entries),
+            n_replaced=clean.n_replaced,
+            n_cut=clean.n_cut,
+        )
+
+    def encode_ids(self, text: str) -> list[int]:
+        """The ids of a text of any length, without begin and end tokens."""
+        return next(self.encode_lines([text]))
+
+    def encode_lines(self, lines: Iterable[str]) -> Iterator[list[int]]:
+        """The ids of each line, encoded in batches of at most 16 kB."""
+        batch: list[list[tuple[int, str | None]]] = []
+        n_characters = 0
+        for line in lines:
+            text = clean_text(line, max_characters=None).text
+            batch.append(list(self._jobs(text)))
+            n_characters += len(text)
+            if n_characters >= MAX_CHUNK_CHARACTERS or len(batch) >= 512:
+                yield from self._batch_ids(batch)
+                batch, n_characters = [], 0
+        yield from self._batch_ids(batch)
+
+    def _batch_ids(self, batch: Sequence[Sequence[tuple[int, str | None]]]) -> Iterator[list[int]]:
+        encoded = self._encode_strings([part for jobs in batch for _, part in jobs if part is not None])
+        for jobs in batch:
+            ids: list[int] = []
+            for _, part in jobs:
+                ids.extend([self.mask_id] if part is None else next(encoded).ids)
+            yield ids
+
+    def _jobs(self, text: str) -> Iterator[tuple[int, str | None]]:
+        """Cut a text into (offset, chunk), or (offset, None) where a mask stands."""
+        start = 0
+        for match in self._mask_pattern.finditer(text) if self._mask_pattern else ():
+            before = text[start : match.start()]
+            if self.kind != "characters":  # the mask stands for a word with the space before it
+                before = before.removesuffix(" ")
+            yield from ((start + offset, chunk) for offset, chunk in chunks(before))
+            yield match.start(), None
+            start = match.end()
+        yield from ((start + offset, chunk) for offset, chunk in chunks(text[start:]))
+
+    def _encode_strings(self, parts: Sequence[str]) -> Iterator[Any]:
+        batch: list[str] = []
+        n_characters = 0
+        for part in parts:
+            if batch and n_characters + len(part) > MAX_CHUNK_CHARACTERS:
+                yield from self._encode_batch(batch)
+                batch, n_characters = [], 0
+            batch.append(part)
+            n_characters += len(part)
+        yield from self._encode_batch(batch)
+
+    def _encode_batch(self, batch: list[str]) -> Sequence[Any]:
+        if not batch:
+            return ()
+        with library_errors(_TEXT_FAILED, action=_TEXT_ACTION):
+            return self._library.encode_batch(batch, add_special_tokens=False)
+
+    def _entries(self, text: str, limit: int | None) -> tuple[list[_Entry], int]:
+        """The first `limit` tokens of a text, and how many more there are."""
+        jobs = list(self._jobs(text))
+        encoded = self._encode_strings([part for _, part in jobs if part is not None])
+        entries: list[_Entry] = []
+        n_dropped = 0
+        for offset, part in jobs:
+            n_free = None if limit is None else limit - len(entries)
+            found: Any = [self._mask_entry(text, offset)] if part is None else next(encoded)
+            n_dropped += 0 if n_free is None else max(0, len(found) - n_free)
+            if n_free == 0:
+                continue
+            if part is not None:
+                spans = zip(found.ids[:n_free], found.offsets[:n_free], strict=True)
+                found = [(id, offset + start, offset + end) for id, (start, end) in spans]
+            entries.extend(found[:n_free])
+        return entries, n_dropped
+
+    def _mask_entry(self, text: str, offset: int) -> _Entry:
+        match = self._mask_pattern.match(text, offset) if self._mask_pattern else None
+        return self.mask_id, offset, match.end() if match else offset
+
+    def _tokens(self, text: str, entries: Sequence[_Entry]) -> list[Token]:
+        pieces = self._vocabulary.pieces([entry[0] for entry in entries])
+        tokens: list[Token] = []
+        previous_end = 0
+        for (id, start, end), piece in zip(entries, pieces, strict=True):
+            if self._vocabulary.reading(id).data == b" " and not text[start:end].isspace():
+                end = start  # the space that some vocabularies put before the first word
+            begins_blank = text[start : start + 1].isspace()
+            first = start
+            while first < end and text[first].isspace():
+                first += 1
+            is_blank = first == end
+            has_gap = start > previous_end or (begins_blank and not is_blank)
+            tokens.append(
+                Token(
+                    id=id,
+                    piece=piece,
+                    is_special=id in self._vocabulary.specials,
+                    joins_previous=bool(tokens) and not has_gap,
+                    start=start if is_blank else first,
+                    end=end,
+                )
+            )
+            previous_end = max(previous_end, end)
+        return tokens
+
+    # -- tokens to text -------------------------------------------------------------------------
+
+    def token(self, id: int) -> Token:
+        """One token of the vocabulary, as it reads standing alone.
+
+        An id beyond the vocabulary (a model may have more outputs) reads ⟨id 50300⟩.
+        """
+        return self._vocabulary.token(id)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text the ids stand for; special tokens are left out, only unknown ones stay visible."""
+        return self._vocabulary.decode(ids)
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer.json into `folder`, a temporary folder inside `files.replace_folder`."""
+        (folder / TOKENIZER_FILE).write_bytes(self._library.to_str(pretty=False).encode())
+
+    @staticmethod
+    def load(folder: Path) -> "Tokenizer":
+        """Read tokenizer.json from a folder (or the file itself); raises LoadError when it is not usable."""
+        path = folder if folder.suffix == ".json" else folder / TOKENIZER_FILE
+        content = read_tokenizer_file(path)
+        action = "Restore the file from a copy, or load another tokenizer."
+        with library_errors(f"The tokenizer {path} is not usable", action=action):
+            library = LibraryTokenizer.from_str(content)
+        try:
+            return Tokenizer(library)
+        except LoadError as error:
+            raise LoadError(
+                f"The tokenizer {path} is not usable. {error.happened}",
+                kind=error.kind,
+                expected=error.expected,
+                action=action,
+            ) from error
+
+
+def train_tokenizer(kind: str, texts: Iterable[str], *, vocab_size: int) -> Tokenizer:
+    """Train a tokenizer of the given kind on texts (lines, say).
+
+    The same texts give the same tokenizer; only the scores of `unigram` differ in their fourth digit.
+    A `words` or `characters` tokenizer that saw no capital letter reads capitals as small letters.
+    Raises RecipeError for an impossible kind or size, LoadError when there is nothing to learn from.
+    """
+    letters: list[str] = []
+    if kind == "wordpiece":
+        texts = list(texts)
+        letters = _letters(texts)
+    library, trainer = build_pipeline(kind, vocab_size=vocab_size, letters=letters)
+    seen = _Seen(texts)
+    action = "Use more text, or change tokenizer.vocab_size."
+    happened = f"A tokenizer of kind {kind} with {vocab_size} pieces could not be trained"
+    with library_errors(happened, action=action):
+        library.train_from_iterator(seen, trainer)
+    if not seen.has_text:
+        raise LoadError("There is no text to train a tokenizer on.", kind="empty", action="Use more text.")
+    if kind == "wordpiece":
+        library = without_extra_tokens(library)
+    if kind in ("words", "characters") and not seen.has_capitals:
+        library.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    tokenizer = Tokenizer(library)
+    if tokenizer.vocab_size > vocab_size:
+        raise RecipeError(
+            f"{vocab_size} pieces are too few for this text and the tokenizer kind {kind}.",
+            expected=f"at least {tokenizer.vocab_size}",
+            action="Change tokenizer.vocab_size.",
+        )
+    return tokenizer
+
+
+def _letters(texts: Iterable[str]) -> list[str]:
+    """The letters of the texts, most frequent first."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(unicodedata.normalize("NFC", clean_text(text, max_characters=None).text))
+    letters = [letter for letter in counts if not letter.isspace()]
+    return sorted(letters, key=lambda letter: (-counts[letter], letter))
+
+
+class _Seen:
+    """Texts on their way to the trainer, cleaned and cut; remembers what was in them."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = texts
+        self.has_text = False
+        self.has_capitals = False
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self._texts:
+            clean = clean_text(text, max_characters=None).text
+            self.has_text = self.has_text or (not clean.isspace() and bool(clean))
+            self.has_capitals = self.has_capitals or clean != clean.lower()
+            yield from (chunk for _, chunk in chunks(clean))

@@ -1,0 +1,111 @@
+"""One vocabulary: what each id stands for, which ids are special, and ids back to text."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tokenizers import Tokenizer as LibraryTokenizer
+
+from attnscope.errors import UserError
+from attnscope.records.tokens import Token
+from attnscope.text.guarding import library_errors
+from attnscope.text.inspection import check_vocabulary, kind_of, notation_of, special_ids
+from attnscope.text.pieces import Reading, piece_of, read_entry, split_pieces
+from attnscope.text.pipelines import SPECIALS
+
+_JOINS_BEFORE = re.compile(r"[.,;:!?…]+|n't|'(?:s|m|re|ve|ll|d)")
+_JOINS_AFTER = re.compile(r"(?i:[ldnjscmt]|qu|lorsqu|puisqu|jusqu)'")
+
+
+class Vocabulary:
+    """The entries of a tokenizer as people read them."""
+
+    def __init__(self, library: LibraryTokenizer) -> None:
+        """Look into a tokenizer; raises LoadError when its ids are not sane."""
+        self._library = library
+        self.kind: str = kind_of(library)
+        self.size: int = check_vocabulary(library)
+        self.roles, self.specials = special_ids(library)
+        self._notation = notation_of(library)
+        self._readings: dict[int, Reading] = {}
+
+    def role(self, role: str) -> int:
+        """The id for a role; raises UserError when there is none."""
+        if role not in self.roles:
+            raise UserError(
+                f"The tokenizer has no {role} token.",
+                expected=f"a vocabulary with a special token such as {SPECIALS[0]}",
+                action="Load a model whose tokenizer has one.",
+            )
+        return self.roles[role]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """One piece for each id; characters spread over several tokens are put together."""
+        pieces: list[str] = []
+        run: list[bytes] = []
+        for id in ids:
+            reading = self.reading(id)
+            if reading.text is None or (reading.is_part and self._notation.has_byte_entries and run):
+                run.append(reading.data)
+                continue
+            pieces.extend(split_pieces(run))
+            run = []
+            pieces.append(self._piece(id, reading))
+        return pieces + split_pieces(run)
+
+    def token(self, id: int) -> Token:
+        """One token of the vocabulary, as it reads standing alone.
+
+        An id beyond the vocabulary (a model may have more outputs) reads ⟨id 50300⟩.
+        """
+        reading = self.reading(id)
+        is_special = id in self.specials
+        joins = reading.is_part or self.kind == "characters"
+        if self.kind == "words":
+            joins = _JOINS_BEFORE.fullmatch(reading.text or "") is not None
+        return Token(
+            id=id,
+            piece=self._piece(id, reading),
+            is_special=is_special,
+            joins_previous=joins and not is_special,
+        )
+
+    def _piece(self, id: int, reading: Reading) -> str:
+        if id in self.specials or not 0 <= id < self.size:
+            return reading.text or ""
+        return piece_of(reading)
+
+    def reading(self, id: int) -> Reading:
+        """What an id stands for."""
+        reading = self._readings.get(id)
+        if reading is None:
+            entry = self._library.id_to_token(id) if 0 <= id < self.size else None
+            if entry is None:
+                reading = Reading(data=f"⟨id {id}⟩".encode())
+            elif id in self.specials:
+                reading = Reading(data=entry.encode("utf-8", "replace"))
+            else:
+                reading = read_entry(entry, self._notation)
+            self._readings[id] = reading
+        return reading
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text the ids stand for; special tokens are left out, only unknown ones stay visible."""
+        unknown = self.roles.get("unknown")
+        kept = [
+            id for id in map(int, ids) if 0 <= id < self.size and (id not in self.specials or id == unknown)
+        ]
+        if self.kind == "words":
+            return self._join_words(kept)
+        with library_errors(
+            "The tokenizer cannot write these tokens as text", action="Load another tokenizer."
+        ):
+            return self._library.decode(kept, skip_special_tokens=False)
+
+    def _join_words(self, ids: Sequence[int]) -> str:
+        text = ""
+        glue = ""
+        for id in ids:
+            word = self.reading(id).text or ""
+            text += word if _JOINS_BEFORE.fullmatch(word) else glue + word
+            glue = "" if _JOINS_AFTER.fullmatch(word) else " "
+        return text

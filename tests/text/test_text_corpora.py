@@ -1,0 +1,65 @@
+"""Reading files to train on."""
+
+from pathlib import Path
+
+import pytest
+
+from attnscope.errors import LoadError, RecipeError
+from attnscope.text.corpora import read_lines, read_pairs, split, split_pairs
+
+
+def written(tmp_path: Path, content: bytes) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_that_both_line_ends_are_read(tmp_path: Path, end: bytes) -> None:
+    path = written(tmp_path, end.join([b"one", b"", "été".encode(), b""]))
+    assert read_lines(path) == ["one", "", "été"]
+
+
+def test_that_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    assert read_lines(written(tmp_path, b"\xef\xbb\xbfone\ntwo")) == ["one", "two"]
+
+
+def test_that_other_separators_do_not_end_a_line(tmp_path: Path) -> None:
+    assert read_lines(written(tmp_path, "one\u2028two\x0cthree\n".encode())) == ["one\u2028two\x0cthree"]
+
+
+def test_that_pairs_are_read_and_further_columns_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path, b"I see.\tJe vois.\tCC-BY\n\nGo.\tVa !\n")
+    assert read_pairs(path) == [("I see.", "Je vois."), ("Go.", "Va !")]
+
+
+@pytest.mark.parametrize("line", ["no tab", "\tonly target", "only source\t ", "\t\t."])
+def test_that_a_line_without_two_texts_is_named_by_its_number(tmp_path: Path, line: str) -> None:
+    with pytest.raises(LoadError, match=r"Line 3 .*not a pair") as caught:
+        read_pairs(written(tmp_path, f"a\tb\n\n{line}\nc\td\n".encode()))
+    assert caught.value.kind == "not-a-pair"
+
+
+def test_that_validation_is_the_end_of_the_text() -> None:
+    training, validation = split([str(n) for n in range(100)], 0.1)
+    assert validation == [str(n) for n in range(90, 100)]
+    assert len(training) == 90
+
+
+def test_that_each_side_of_a_split_has_something() -> None:
+    assert split(["a", "b"], 0.001) == (["a"], ["b"])
+    assert split(["a", "b"], 0.999) == (["a"], ["b"])
+
+
+def test_that_no_source_is_on_both_sides_of_a_split() -> None:
+    pairs = [(f"s{n % 40}", f"t{n}") for n in range(200)]
+    training, validation = split_pairs(pairs, 0.1)
+    assert not {source for source, _ in training} & {source for source, _ in validation}
+    assert sorted(training + validation) == sorted(pairs)
+    assert len({source for source, _ in validation}) == 4
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, True, "0.1", float("nan")])
+def test_that_an_impossible_share_is_refused(share: float) -> None:
+    with pytest.raises(RecipeError, match=r"data\.validation_share"):
+        split(["a", "b"], share)

@@ -1,0 +1,42 @@
+"""The sample sentences that come with the program."""
+
+import pytest
+
+from attnscope.text.samples import samples_for
+from attnscope.text.tasks import TASKS, make_task
+
+
+@pytest.mark.parametrize("form", ["encoder", "decoder", "encoder-decoder"])
+def test_that_every_form_has_samples_with_hints(form: str) -> None:
+    samples = samples_for(form)
+    assert len(samples) >= 6
+    assert all(sample.text and sample.hint for sample in samples)
+    assert all((sample.target is not None) == (form == "encoder-decoder") for sample in samples)
+
+
+def test_that_masked_samples_have_a_mask_and_others_none() -> None:
+    assert all("<mask>" in sample.text for sample in samples_for("encoder", "masked"))
+    assert not any("<mask>" in sample.text for sample in samples_for("decoder", "causal"))
+
+
+def test_that_the_classics_are_there() -> None:
+    texts = " ".join(sample.text for sample in samples_for("decoder"))
+    assert "The animal didn't cross the street because it was too tired." in texts
+    assert "I went to the store. At the store, I bought fresh strawberries." in texts
+    assert "Only I love you." in texts
+    assert "I love only you." in texts
+    assert samples_for("encoder-decoder")[0].target == "la zone économique européenne"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_that_a_task_has_samples_of_its_own(name: str) -> None:
+    task = make_task(name)
+    samples = samples_for(task.form, name)
+    assert len(samples) >= 4
+    if name != "english-french":
+        training = {example.source for example in task.examples(300, seed=0)}
+        assert not training & {sample.text for sample in samples}
+
+
+def test_that_an_unknown_objective_gives_what_suits_the_form() -> None:
+    assert samples_for("decoder", "something") == samples_for("decoder", "causal")
