@@ -1,0 +1,54 @@
+"""The two ends of a Transformer: what a stack reads, and how its stream becomes numbers per piece.
+
+Letters: B batch, T tokens.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.layers import Activation, BlockShape, activate
+
+
+class Embedding(nn.Module):
+    """What a stack reads besides the tokens: learned positions, segments, the norm."""
+
+    def __init__(self, config: ModelConfig, shape: BlockShape, *, n_segments: int) -> None:
+        super().__init__()
+        is_learned = config.position == "learned"
+        self.positions = nn.Embedding(config.max_tokens, config.d_model) if is_learned else None
+        self.segments = nn.Embedding(n_segments, config.d_model) if n_segments else None
+        self.norm = shape.make_norm() if config.embedding_norm else None
+
+    def forward(self, x: Tensor, *, table: Tensor | None, segments: Tensor | None) -> Tensor:
+        """Add positions and segments to token embeddings `x` [B, T, d_model]."""
+        if self.positions is not None:
+            x = x + self.positions.weight[: x.shape[1]]
+        elif table is not None:
+            x = x + table[: x.shape[1]]
+        if self.segments is not None:
+            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
+        elif segments is not None:
+            raise ValueError("segments were given to a model without a segment embedding")
+        return x if self.norm is None else self.norm(x)
+
+
+class Head(nn.Module):
+    """From the stream to one number per piece; `weight` is absent when it is the token embedding."""
+
+    def __init__(self, config: ModelConfig, shape: BlockShape) -> None:
+        super().__init__()
+        d, n_pieces = config.d_model, config.vocab_size
+        # One value per column: `swiglu` needs two, so such a head uses its smooth relative, GELU.
+        self.activation: Activation = "gelu" if config.activation == "swiglu" else config.activation
+        self.transform = nn.Linear(d, d, bias=config.bias) if config.transform_head else None
+        self.norm = shape.make_norm() if config.transform_head else None
+        self.weight = None if config.tie_embeddings else nn.Parameter(torch.zeros(n_pieces, d))
+        self.bias = nn.Parameter(torch.zeros(n_pieces)) if config.output_bias else None
+
+    def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
+        """Logits, [..., vocab_size]."""
+        if self.transform is not None and self.norm is not None:
+            hidden = self.norm(activate(self.transform(hidden), self.activation))
+        return F.linear(hidden, embedding if self.weight is None else self.weight, self.bias)

@@ -1,0 +1,87 @@
+"""The first weights of a model that is to be trained.
+
+Pre-norm models start as GPT-2 does (Radford et al. 2019): normal weights with a standard deviation of
+0.02 at d_model 768, scaled by sqrt(768 / d_model) for other widths so that a product of any width
+starts with the same variance; the projections back into the stream are divided by the square root of
+the number of such projections in their stack. Post-norm models start with Xavier's uniform weights
+(Glorot and Bengio 2010), queries, keys and values each as a matrix of its own. Embeddings are normal
+with 0.02, or with 1 / sqrt(d_model) where the model multiplies them by sqrt(d_model)
+(Vaswani et al. 2017, section 3.4). Biases are 0 and norms 1.
+"""
+
+import math
+
+import torch
+from torch import Generator, Tensor, nn
+
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.ends import Head
+from attnscope.nn.layers import Block
+
+
+@torch.no_grad()
+def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) -> None:
+    """Fill every parameter of a Transformer of this configuration with its first value."""
+    for name, module in model.named_modules():
+        match module:
+            case nn.Embedding():
+                # Only the tokens are scaled up when they are read, positions and segments are not.
+                is_scaled = config.scale_embeddings and name == "tokens"
+                module.weight.normal_(std=config.d_model**-0.5 if is_scaled else 0.02, generator=generator)
+            case nn.LayerNorm() | nn.RMSNorm():
+                module.weight.fill_(1.0)
+                _zero(getattr(module, "bias", None))
+            case nn.Linear():
+                _fill_weight(module.weight, config, generator)
+                _zero(module.bias)
+            case Head():
+                if module.weight is not None:
+                    module.weight.normal_(std=_normal_std(config), generator=generator)
+                _zero(module.bias)
+    # Blocks come last: products made of several matrices are filled again, each matrix by itself.
+    for module in model.modules():
+        if isinstance(module, Block):
+            _fill_block(module, config, generator)
+
+
+def _zero(bias: Tensor | None) -> None:
+    if bias is not None:
+        bias.zero_()
+
+
+def _fill_block(block: Block, config: ModelConfig, generator: Generator) -> None:
+    is_encoder = block.attention.site[0] == "encoder"
+    n_layers = config.encoder_layers if is_encoder else config.decoder_layers
+    n_branches = n_layers * (2 if block.cross is None else 3)
+    shrink = 1.0 / math.sqrt(n_branches) if block.is_pre else 1.0
+    qkv_rows = _head_rows(config, (config.n_heads, config.kv_heads, config.kv_heads))
+    _fill_parts(block.attention.qkv.weight, qkv_rows, config, generator)
+    block.attention.output.weight.mul_(shrink)
+    if block.cross is not None:
+        kv_rows = _head_rows(config, (config.kv_heads, config.kv_heads))
+        _fill_parts(block.cross.kv.weight, kv_rows, config, generator)
+        block.cross.output.weight.mul_(shrink)
+    if config.activation == "swiglu":
+        _fill_parts(block.feed_forward.up.weight, [config.d_ff, config.d_ff], config, generator)
+    block.feed_forward.down.weight.mul_(shrink)
+
+
+def _head_rows(config: ModelConfig, n_heads: tuple[int, ...]) -> list[int]:
+    return [n * config.d_head for n in n_heads]
+
+
+def _fill_parts(weight: Tensor, sizes: list[int], config: ModelConfig, generator: Generator) -> None:
+    for part in torch.split(weight, sizes):
+        _fill_weight(part, config, generator)
+
+
+def _fill_weight(weight: Tensor, config: ModelConfig, generator: Generator) -> None:
+    if config.norm_place == "pre":
+        weight.normal_(std=_normal_std(config), generator=generator)
+    else:
+        bound = math.sqrt(6.0 / (weight.shape[0] + weight.shape[1]))
+        weight.uniform_(-bound, bound, generator=generator)
+
+
+def _normal_std(config: ModelConfig) -> float:
+    return 0.02 * math.sqrt(768 / config.d_model)

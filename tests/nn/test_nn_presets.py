@@ -1,0 +1,32 @@
+import pytest
+import torch
+
+from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn.presets import PRESETS
+from attnscope.nn.transformer import Transformer
+
+PUBLISHED = {
+    "transformer-base": 63_082_496,
+    "transformer-big": 214_245_376,
+    "bert-base": 109_482_240,
+    "bert-base-masked": 109_514_298,
+    "gpt-2": 124_439_808,
+    "gpt-2-medium": 354_823_168,
+    "gpt-2-large": 774_030_080,
+    "gpt-2-xl": 1_557_611_200,
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_that_a_preset_has_its_published_size(name):
+    config = PRESETS[name]
+    assert count_parameters(config).total == PUBLISHED[name]
+    with torch.device("meta"):
+        model = Transformer(config)
+    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name]
+    assert ModelConfig.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(("name", "millions"), [("transformer-base", 65), ("transformer-big", 213)])
+def test_that_the_first_transformers_are_near_the_sizes_of_their_paper(name, millions):
+    assert count_parameters(PRESETS[name]).total / 1e6 == pytest.approx(millions, rel=0.03)
