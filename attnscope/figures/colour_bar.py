@@ -1,0 +1,82 @@
+"""The colour bar beside a map: what the colours stand for, and the two kinds of missing numbers."""
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen
+
+from attnscope.figures.colours import Palette, lut_argb
+from attnscope.figures.raster import image_from_words
+from attnscope.figures.style import SMALL_PX, font
+
+BAR_PX = 10.0
+WIDTH_PX = 74.0
+_SWATCH_PX = 10.0
+
+
+def paint_colour_bar(
+    painter: QPainter,
+    rect: QRectF,
+    palette: Palette,
+    *,
+    colour_map: str,
+    title: str,
+    ticks: tuple[tuple[float, str], ...],
+    note: str = "",
+    has_not_allowed: bool = False,
+    has_no_data: bool = False,
+    is_hatched: bool = True,
+) -> None:
+    """Draw a vertical bar from the top of `rect`; `ticks` are pairs of height (0…1) and label."""
+    painter.save()
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    painter.drawText(QPointF(rect.left(), rect.top() + 9), title)
+    top = rect.top() + 17
+    swatches = [(palette.not_allowed, "masked")] * has_not_allowed + [
+        (palette.no_data, "no data")
+    ] * has_no_data
+    below = (16 if note else 0) + 17 * len(swatches) + 8
+    height = max(24.0, min(180.0, rect.bottom() - top - below))
+    bar = QRectF(rect.left(), top, BAR_PX, height)
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
+    painter.drawImage(bar, image_from_words(lut_argb(colour_map)[::-1, None].repeat(4, axis=1)))
+    _paint_ticks(painter, bar, ticks, palette)
+    y = bar.bottom() + 8
+    if note:
+        painter.setPen(QColor(palette.muted))
+        painter.drawText(QPointF(rect.left(), y + 9), note)
+        y += 18
+    for colour, label in swatches:
+        _paint_swatch(painter, QPointF(rect.left(), y), colour, label, palette, is_hatched)
+        y += 17
+    painter.restore()
+
+
+def _paint_ticks(
+    painter: QPainter, bar: QRectF, ticks: tuple[tuple[float, str], ...], palette: Palette
+) -> None:
+    painter.setPen(QColor(palette.text))
+    for height, label in ticks:
+        y = bar.bottom() - height * bar.height()
+        painter.setPen(QPen(QColor(palette.muted), 1.0))
+        painter.drawLine(QPointF(bar.right(), y), QPointF(bar.right() + 3, y))
+        painter.setPen(QColor(palette.text))
+        painter.drawText(QPointF(bar.right() + 6, y + 4), label)
+
+
+def _paint_swatch(
+    painter: QPainter, corner: QPointF, colour: str, label: str, palette: Palette, is_hatched: bool
+) -> None:
+    box = QRectF(corner.x(), corner.y(), _SWATCH_PX, _SWATCH_PX)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(colour))
+    painter.drawRect(box)
+    if colour == palette.not_allowed and is_hatched:
+        painter.setPen(QPen(QColor(palette.hatch), 1.0))
+        painter.drawLine(QPointF(box.left() + 5, box.top()), QPointF(box.left(), box.top() + 5))
+        painter.drawLine(box.bottomLeft(), box.topRight())
+        painter.drawLine(QPointF(box.right(), box.top() + 5), QPointF(box.left() + 5, box.bottom()))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(palette.line), 1.0))
+    painter.drawRect(box)
+    painter.setPen(QColor(palette.muted))
+    painter.drawText(QPointF(box.right() + 6, box.bottom() - 0.5), label)

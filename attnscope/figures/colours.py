@@ -1,0 +1,178 @@
+"""Colours: the maps for weights, the palettes of the light and dark themes, the colours of lines.
+
+Palettes hold `#rrggbb` strings, so that style sheets and painters take them alike. All text colours
+reach a contrast of 4.5:1 on `background` and on `panel`.
+"""
+
+import base64
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.errors import UserError
+from attnscope.figures import colour_tables
+
+ColourMap = Literal["viridis", "cividis", "magma", "greys", "diverging"]
+COLOUR_MAPS: tuple[ColourMap, ...] = ("viridis", "cividis", "magma", "greys", "diverging")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Palette:
+    """The colours of one theme; `series` are the lines and curves, told apart by colour-blind people.
+
+    `not_allowed` and `hatch` paint cells that the mask forbids, `no_data` cells that hold no number.
+    """
+
+    is_dark: bool
+    background: str
+    panel: str
+    raised: str
+    text: str
+    muted: str
+    accent: str
+    accent_text: str
+    warning: str
+    error: str
+    line: str
+    grid: str
+    not_allowed: str
+    hatch: str
+    no_data: str
+    series: tuple[str, ...]
+
+
+LIGHT = Palette(
+    is_dark=False,
+    background="#ffffff",
+    panel="#f5f6f8",
+    raised="#ffffff",
+    text="#1b1f24",
+    muted="#59616b",
+    accent="#1a5fd0",
+    accent_text="#ffffff",
+    warning="#8a5a00",
+    error="#c02626",
+    line="#cfd4da",
+    grid="#e6e9ed",
+    not_allowed="#f3f4f6",
+    hatch="#d9dde2",
+    no_data="#a9afb7",
+    series=("#0072b2", "#d55e00", "#009e73", "#b0569a", "#a87900", "#3a9bd6", "#882255", "#6b6f1e"),
+)
+DARK = Palette(
+    is_dark=True,
+    background="#16181c",
+    panel="#1d2025",
+    raised="#262a31",
+    text="#e6e8eb",
+    muted="#9ba3ae",
+    accent="#6ea8ff",
+    accent_text="#0d1420",
+    warning="#e0a83a",
+    error="#ff7b72",
+    line="#3a4049",
+    grid="#2a2e35",
+    not_allowed="#1f2227",
+    hatch="#31363e",
+    no_data="#646b75",
+    series=("#56a8e8", "#f08a4b", "#2fc79a", "#e391c6", "#e0b83f", "#9fd4f5", "#d4709f", "#b9bd5a"),
+)
+
+
+def palette(is_dark: bool) -> Palette:
+    """The palette of the dark or the light theme."""
+    return DARK if is_dark else LIGHT
+
+
+@cache
+def lut(name: str) -> NDArray[np.uint8]:
+    """The colour map `name` as [256, 3] RGB bytes, from 0 to 1 (`diverging`: −1 to 1); read-only."""
+    match name:
+        case "viridis":
+            table = _decode(colour_tables.VIRIDIS)
+        case "cividis":
+            table = _decode(colour_tables.CIVIDIS)
+        case "magma":
+            table = _decode(colour_tables.MAGMA)
+        case "greys":
+            lightness = np.linspace(97.0, 8.0, 256)
+            table = _rgb_from_lab(np.stack([lightness, 0 * lightness, 0 * lightness], axis=1))
+        case "diverging":
+            table = _diverging()
+        case _:
+            raise UserError(
+                f"There is no colour map '{name}'.",
+                expected=", ".join(COLOUR_MAPS),
+                action="Choose one of these.",
+            )
+    table.flags.writeable = False
+    return table
+
+
+@cache
+def lut_argb(name: str) -> NDArray[np.uint32]:
+    """The colour map as [256] opaque 0xAARRGGBB words, as QImage takes them; read-only."""
+    table = lut(name).astype(np.uint32)
+    weights = np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
+    words: NDArray[np.uint32] = (table @ weights + np.uint32(0xFF000000)).astype(np.uint32)
+    words.flags.writeable = False
+    return words
+
+
+def argb(colour: str) -> int:
+    """A `#rrggbb` colour as an opaque 0xAARRGGBB word."""
+    return 0xFF000000 | int(colour[1:], 16)
+
+
+def lightness(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """CIE L* (0…100) of sRGB bytes [n, 3], for the D65 white point."""
+    linear = _linear_from_srgb(rgb / 255.0)
+    luminance = linear @ np.array([0.2126, 0.7152, 0.0722])
+    cube = np.where(luminance > 216 / 24389, np.cbrt(luminance), (24389 / 27 * luminance + 16) / 116)
+    return np.asarray(116 * cube - 16)
+
+
+def contrast(first: str, second: str) -> float:
+    """The contrast ratio of two `#rrggbb` colours by WCAG 2.1, from 1 to 21."""
+    rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in (first, second)]) / 255.0
+    luminance = sorted(_linear_from_srgb(rgb) @ np.array([0.2126, 0.7152, 0.0722]))
+    return float((luminance[1] + 0.05) / (luminance[0] + 0.05))
+
+
+def _decode(text: str) -> NDArray[np.uint8]:
+    return np.frombuffer(base64.b64decode(text), dtype=np.uint8).reshape(256, 3).copy()
+
+
+def _diverging() -> NDArray[np.uint8]:
+    """Blue, near-white, orange-red: lightness symmetric about the centre, so that ±x weigh the same."""
+    t = np.linspace(-1.0, 1.0, 256)
+    strength = np.abs(t)
+    hue = np.radians(np.where(t < 0, 270.0, 45.0))
+    chroma = 50.0 * np.sin(strength * np.pi / 2)
+    light = 96.0 - 58.0 * strength**1.15
+    return _rgb_from_lab(np.stack([light, chroma * np.cos(hue), chroma * np.sin(hue)], axis=1))
+
+
+def _rgb_from_lab(lab: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """SRGB bytes of CIE Lab colours (D65), clipped to what a screen shows."""
+    fy = (lab[:, 0] + 16) / 116
+    f = np.stack([fy + lab[:, 1] / 500, fy, fy - lab[:, 2] / 200], axis=1)
+    xyz = np.where(f > 6 / 29, f**3, 3 * (6 / 29) ** 2 * (f - 4 / 29)) * [0.95047, 1.0, 1.08883]
+    matrix = np.array(
+        [
+            [3.2404542, -1.5371385, -0.4985314],
+            [-0.969266, 1.8760108, 0.041556],
+            [0.0556434, -0.2040259, 1.0572252],
+        ]
+    )
+    linear = np.clip(xyz @ matrix.T, 0.0, 1.0)
+    srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    rgb: NDArray[np.uint8] = np.round(srgb * 255).astype(np.uint8)
+    return rgb
+
+
+def _linear_from_srgb(srgb: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)

@@ -1,0 +1,133 @@
+"""Where everything of one large map lies: the cells, the labels, the colour bar; and what is where.
+
+A `view` is the part of the map that fills the cells' rectangle, in cells: x counts keys, y queries.
+"""
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF
+
+from attnscope.figures import colour_bar
+from attnscope.figures.token_axis import (
+    LINE_PX,
+    PAD_PX,
+    Span,
+    Turn,
+    column_height,
+    column_turn,
+    widest,
+)
+from attnscope.records.tokens import Token
+
+MARGIN_PX = 12.0
+TITLE_PX = 28.0
+_CORNER_PX = 54.0
+_MAX_CELL_PX = 120.0
+_GAP_PX = 18.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapLayout:
+    """The rectangles of one map; `view` is what the cells show."""
+
+    cells: QRectF
+    bar: QRectF
+    title: QRectF
+    view: QRectF
+    row_width: float
+    column_width: float
+    turn: Turn
+    n_queries: int
+    n_keys: int
+
+    @property
+    def rows(self) -> Span:
+        """Where the queries lie, from top to bottom."""
+        step = self.cells.height() / self.view.height()
+        origin = self.cells.top() - self.view.top() * step
+        return Span(
+            origin=origin, step=step, low=self.cells.top(), high=self.cells.bottom(), n=self.n_queries
+        )
+
+    @property
+    def columns(self) -> Span:
+        """Where the keys lie, from left to right."""
+        step = self.cells.width() / self.view.width()
+        origin = self.cells.left() - self.view.left() * step
+        low, high = self.cells.left(), self.cells.right()
+        return Span(origin=origin, step=step, low=low, high=high, n=self.n_keys)
+
+    def cell_rect(self, query: int, key: int) -> QRectF:
+        """The rectangle of one cell, which may lie outside the visible part."""
+        rows, columns = self.rows, self.columns
+        left, top = columns.origin + key * columns.step, rows.origin + query * rows.step
+        return QRectF(left, top, columns.step, rows.step)
+
+    def hit(self, position: QPointF) -> tuple[int, int] | None:
+        """The (query, key) under a position, or None outside the cells."""
+        if not self.cells.contains(position):
+            return None
+        rows, columns = self.rows, self.columns
+        query = int((position.y() - rows.origin) // rows.step)
+        key = int((position.x() - columns.origin) // columns.step)
+        if 0 <= query < self.n_queries and 0 <= key < self.n_keys:
+            return query, key
+        return None
+
+
+def whole_view(n_queries: int, n_keys: int) -> QRectF:
+    """The view that shows every cell."""
+    return QRectF(0.0, 0.0, max(1, n_keys), max(1, n_queries))
+
+
+def map_layout(
+    rect: QRectF,
+    queries: tuple[Token, ...],
+    keys: tuple[Token, ...],
+    *,
+    view: QRectF | None = None,
+    has_title: bool = True,
+    has_bar: bool = True,
+) -> MapLayout:
+    """Lay a map out in `rect`: square cells where the shape allows it, everything on whole pixels."""
+    whole = whole_view(len(queries), len(keys))
+    shown = whole if view is None else view
+    inner = rect.adjusted(MARGIN_PX, MARGIN_PX, -MARGIN_PX, -MARGIN_PX)
+    top = inner.top() + (TITLE_PX if has_title else 0.0)
+    bar_px = colour_bar.WIDTH_PX + _GAP_PX if has_bar else 0.0
+    row_width = max(min(widest(queries), inner.width() * 0.25), _CORNER_PX)
+    column_width = min(widest(keys), inner.height() * 0.3)
+    left = inner.left() + row_width + PAD_PX + 4
+    room_x = max(24.0, inner.right() - bar_px - left)
+    turn = column_turn(keys, min(room_x / whole.width(), _MAX_CELL_PX) * whole.width() / shown.width())
+    for _ in range(2):
+        labels = max(column_height(column_width, turn), 2 * LINE_PX + PAD_PX) + 4
+        slant = labels if turn == 45 and not has_bar else 0.0
+        room = QRectF(left, top + labels, room_x - slant, max(24.0, inner.bottom() - top - labels))
+        width, height = _fit(room, whole)
+        settled = column_turn(keys, width / shown.width())
+        if settled == turn:
+            break
+        turn = settled
+    free_x = max(0.0, (room.width() - width) / 2)
+    cells = QRectF(round(left + free_x), round(room.top()), round(width), round(height))
+    return MapLayout(
+        cells=cells,
+        bar=QRectF(cells.right() + _GAP_PX, cells.top(), colour_bar.WIDTH_PX, cells.height()),
+        title=QRectF(cells.left(), inner.top(), cells.width() + bar_px, TITLE_PX),
+        view=shown,
+        row_width=row_width,
+        column_width=column_width,
+        turn=turn,
+        n_queries=len(queries),
+        n_keys=len(keys),
+    )
+
+
+def _fit(room: QRectF, whole: QRectF) -> tuple[float, float]:
+    """Width and height of the cells: square cells, unless that would waste more than half the room."""
+    cell_x, cell_y = room.width() / whole.width(), room.height() / whole.height()
+    side = min(cell_x, cell_y, _MAX_CELL_PX)
+    if max(cell_x, cell_y) <= 2.5 * min(cell_x, cell_y) or side >= 40:
+        cell_x = cell_y = side
+    return min(cell_x, _MAX_CELL_PX) * whole.width(), min(cell_y, _MAX_CELL_PX) * whole.height()

@@ -1,0 +1,238 @@
+"""Curves on axes: ticks at round numbers, names at the ends of the curves, gaps where data is missing.
+
+Long curves are thinned to the smallest and largest value of each pixel column, so that peaks stay.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_piece
+from attnscope.figures.spec import Chart, Series
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width
+from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
+
+_TITLE_PX, _AXIS_PX, _LABEL_PX = 26.0, 34.0, 14.0
+_MAX_NAME_PX = 130.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartLayout:
+    """The plot's rectangle and the ranges it shows; on a log axis `y` is log10 of the value."""
+
+    plot: QRectF
+    x: tuple[float, float]
+    y: tuple[float, float]
+    is_log_y: bool
+
+    def place(self, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """Pixels of data points; NaN where there is none."""
+        heights = _log(ys) if self.is_log_y else ys
+        px = self.plot.left() + (xs - self.x[0]) / (self.x[1] - self.x[0]) * self.plot.width()
+        py = self.plot.bottom() - (heights - self.y[0]) / (self.y[1] - self.y[0]) * self.plot.height()
+        return px, py
+
+    def x_at(self, pixel: float) -> float:
+        """The x value at a pixel."""
+        return self.x[0] + (pixel - self.plot.left()) / self.plot.width() * (self.x[1] - self.x[0])
+
+
+def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palette) -> ChartLayout:
+    """Draw one chart into `rect` and return where its data lies."""
+    x_range, y_range = _x_range(chart), _y_range(chart)
+    named = [s for s in chart.series if s.name and np.isfinite(s.ys).any()]
+    names_px = min(
+        _MAX_NAME_PX, max((text_width(_name(s)) for s in named), default=0.0) + 14 if named else 8.0
+    )
+    y_ticks = _y_ticks(chart, y_range, rect.height() - _TITLE_PX - _AXIS_PX)
+    ticks_px = max((text_width(text) for _, text in y_ticks), default=10.0) + 10
+    plot = QRectF(
+        rect.left() + ticks_px,
+        rect.top() + _TITLE_PX,
+        max(20.0, rect.width() - ticks_px - names_px),
+        max(20.0, rect.height() - _TITLE_PX - _AXIS_PX),
+    )
+    layout = ChartLayout(plot=plot, x=x_range, y=y_range, is_log_y=chart.is_log_y)
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    _paint_axes(painter, rect, layout, chart, y_ticks, palette)
+    painter.save()
+    painter.setClipRect(plot.adjusted(-3, -3, 3, 3))
+    for series in sorted(chart.series, key=lambda s: not s.is_quiet):
+        _paint_series(painter, layout, series, palette)
+    painter.restore()
+    _paint_names(painter, layout, named, palette)
+    if not any(np.isfinite(s.ys).any() for s in chart.series):
+        painter.setPen(QColor(palette.muted))
+        painter.drawText(plot, Qt.AlignmentFlag.AlignCenter, "no data yet")
+    painter.restore()
+    return layout
+
+
+def thin(xs: NDArray[np.float64], ys: NDArray[np.float64], n_columns: int) -> tuple[NDArray[np.float64], ...]:
+    """At most about 2·`n_columns` points that draw the same picture: each column's extremes, in order."""
+    if len(xs) <= 2 * n_columns or n_columns < 1:
+        return xs, ys
+    edges = np.linspace(0, len(xs), n_columns + 1).astype(int)
+    kept = []
+    for start, end in itertools.pairwise(edges.tolist()):
+        part = ys[start:end]
+        if np.isfinite(part).any():
+            kept += sorted({start + int(np.nanargmin(part)), start + int(np.nanargmax(part))})
+        elif len(part):
+            kept.append(start)
+    return xs[kept], ys[kept]
+
+
+def _name(series: Series) -> str:
+    return plain_piece(series.name)
+
+
+def _log(ys: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log10(np.where(ys > 0, ys, np.nan))
+
+
+def _ends(arrays: list[NDArray[np.float64]]) -> list[float]:
+    """The smallest and largest finite value of each array that has one."""
+    finite = [values[np.isfinite(values)] for values in arrays]
+    return [float(end) for values in finite if len(values) for end in (values.min(), values.max())]
+
+
+def _x_range(chart: Chart) -> tuple[float, float]:
+    ends = _ends([s.xs for s in chart.series])
+    if not ends:
+        return 0.0, 1.0
+    low, high = min(ends), max(ends)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _y_range(chart: Chart) -> tuple[float, float]:
+    if chart.y_range is not None and not chart.is_log_y:
+        return chart.y_range
+    values = [_log(s.ys) if chart.is_log_y else s.ys for s in chart.series]
+    ends = [
+        float(end)
+        for v in values
+        if np.isfinite(v).any()
+        for end in (np.min(v[np.isfinite(v)]), np.max(v[np.isfinite(v)]))
+    ]
+    if not ends:
+        return 0.0, 1.0
+    low, high = min(ends), max(ends)
+    if high <= low:
+        room = abs(high) * 0.1 or 0.5
+        return low - room, high + room
+    if not chart.is_log_y and 0 <= low < 0.35 * high:
+        low = 0.0
+    return (low if low == 0 else low - 0.04 * (high - low)), high + 0.06 * (high - low)
+
+
+def _y_ticks(chart: Chart, y_range: tuple[float, float], height: float) -> list[tuple[float, str]]:
+    if chart.is_log_y:
+        return [(math.log10(t), tick_text(t)) for t in log_ticks(10 ** y_range[0], 10 ** y_range[1])]
+    ticks = nice_ticks(*y_range, max(2, round(height / 42)))
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+    return [(t, tick_text(t, step)) for t in ticks]
+
+
+def _paint_axes(
+    painter: QPainter,
+    rect: QRectF,
+    layout: ChartLayout,
+    chart: Chart,
+    y_ticks: list[tuple[float, str]],
+    palette: Palette,
+) -> None:
+    plot = layout.plot
+    painter.setFont(font(NORMAL_PX, is_bold=True))
+    painter.setPen(QColor(palette.text))
+    painter.drawText(QPointF(rect.left(), rect.top() + 13), chart.title)
+    title_px = text_width(chart.title, NORMAL_PX, is_bold=True)
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    painter.drawText(QPointF(rect.left() + title_px + 8, rect.top() + 13), chart.y_label)
+    for value, text in y_ticks:
+        y = plot.bottom() - (value - layout.y[0]) / (layout.y[1] - layout.y[0]) * plot.height()
+        painter.setPen(QPen(QColor(palette.grid), 1.0))
+        painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y))
+        painter.setPen(QColor(palette.muted))
+        label = QRectF(rect.left() - 4, y - 8, plot.left() - rect.left() - 2, 16)
+        painter.drawText(label, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+    painter.setPen(QPen(QColor(palette.line), 1.0))
+    painter.drawLine(plot.bottomLeft(), plot.bottomRight())
+    _paint_x_ticks(painter, layout, chart, palette)
+
+
+def _paint_x_ticks(painter: QPainter, layout: ChartLayout, chart: Chart, palette: Palette) -> None:
+    plot = layout.plot
+    ticks = nice_ticks(*layout.x, max(2, round(plot.width() / 80)))
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+    for value in ticks:
+        x = plot.left() + (value - layout.x[0]) / (layout.x[1] - layout.x[0]) * plot.width()
+        painter.setPen(QPen(QColor(palette.line), 1.0))
+        painter.drawLine(QPointF(x, plot.bottom()), QPointF(x, plot.bottom() + 4))
+        painter.setPen(QColor(palette.muted))
+        label = QRectF(x - 40, plot.bottom() + 5, 80, _LABEL_PX)
+        painter.drawText(label, Qt.AlignmentFlag.AlignHCenter, tick_text(value, step))
+    below = QRectF(plot.left(), plot.bottom() + 5 + _LABEL_PX, plot.width(), _LABEL_PX)
+    painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, chart.x_label)
+
+
+def _paint_series(painter: QPainter, layout: ChartLayout, series: Series, palette: Palette) -> None:
+    xs, ys = thin(series.xs, series.ys, max(1, int(layout.plot.width())))
+    px, py = layout.place(xs, ys)
+    colour = QColor(palette.series[series.colour % len(palette.series)])
+    if series.is_quiet:
+        colour.setAlphaF(0.3)
+    painter.setPen(QPen(colour, 1.0 if series.is_quiet else 1.7))
+    is_good = np.isfinite(px) & np.isfinite(py)
+    breaks = np.flatnonzero(np.diff(np.concatenate([[0], is_good.astype(np.int8), [0]])))
+    for start, end in zip(breaks[::2].tolist(), breaks[1::2].tolist(), strict=True):
+        points = [QPointF(x, y) for x, y in zip(px[start:end].tolist(), py[start:end].tolist(), strict=True)]
+        if len(points) > 1:
+            painter.drawPolyline(QPolygonF(points))
+        if len(points) == 1 or (series.has_points and len(points) <= 200):
+            painter.setBrush(colour)
+            for point in points:
+                painter.drawEllipse(point, 2.2, 2.2)
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+
+
+def _paint_names(painter: QPainter, layout: ChartLayout, named: list[Series], palette: Palette) -> None:
+    """Each name at the height of its curve's end, moved apart where they would touch."""
+    ends = []
+    for series in named:
+        px, py = layout.place(series.xs, series.ys)
+        good = np.flatnonzero(np.isfinite(px) & np.isfinite(py))
+        if len(good):
+            ends.append((float(py[good[-1]]), series))
+    ends.sort(key=lambda end: end[0])
+    heights = _apart([y for y, _ in ends], layout.plot.top(), layout.plot.bottom(), 15.0)
+    metrics = QFontMetricsF(font(SMALL_PX))
+    painter.setFont(font(SMALL_PX))
+    left = layout.plot.right() + 6
+    for height, (_, series) in zip(heights, ends, strict=True):
+        colour = QColor(palette.series[series.colour % len(palette.series)])
+        painter.setPen(QPen(colour, 3.0))
+        painter.drawLine(QPointF(left, height), QPointF(left + 5, height))
+        painter.setPen(QColor(palette.text))
+        text = metrics.elidedText(_name(series), Qt.TextElideMode.ElideMiddle, _MAX_NAME_PX - 12)
+        painter.drawText(QPointF(left + 9, height + 4), text)
+
+
+def _apart(wanted: list[float], low: float, high: float, gap: float) -> list[float]:
+    """Ascending positions near those wanted, at least `gap` apart, inside low…high where they fit."""
+    placed: list[float] = []
+    for y in wanted:
+        placed.append(max(y, placed[-1] + gap) if placed else max(y, low))
+    limit = high
+    for i in range(len(placed) - 1, -1, -1):
+        placed[i] = min(placed[i], limit)
+        limit = placed[i] - gap
+    return placed

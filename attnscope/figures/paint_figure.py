@@ -1,0 +1,108 @@
+"""A whole figure: title, picture, caption block. Figures are light, whatever the window's theme."""
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter
+
+from attnscope.figures.caption import caption_lines
+from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
+from attnscope.figures.colours import LIGHT, Palette
+from attnscope.figures.paint_curves import paint_curves
+from attnscope.figures.paint_grid import GridMarks, paint_grid
+from attnscope.figures.paint_lines import paint_lines
+from attnscope.figures.paint_map import paint_head_map
+from attnscope.figures.paint_positions import paint_positions
+from attnscope.figures.plain import plain_text
+from attnscope.figures.spec import FigureSpec
+from attnscope.figures.style import LARGE_PX, SMALL_PX, font
+
+_MARGIN_PX = 12.0
+_CAPTION_LINE_PX = 15.0
+
+
+def paint_figure(painter: QPainter, spec: FigureSpec, *, palette: Palette = LIGHT) -> None:
+    """Draw the figure in layout pixels (96 to the inch) from the painter's origin."""
+    whole = QRectF(0, 0, spec.width_px, spec.height_px)
+    painter.fillRect(whole, QColor(palette.background))
+    lines = _wrapped(caption_lines(spec), whole.width() - 2 * _MARGIN_PX)
+    caption_px = len(lines) * _CAPTION_LINE_PX + 2 * 8 if lines else 0.0
+    top = 0.0
+    if spec.title:
+        painter.setFont(font(LARGE_PX, is_bold=True))
+        painter.setPen(QColor(palette.text))
+        metrics = QFontMetricsF(font(LARGE_PX, is_bold=True))
+        title = metrics.elidedText(
+            plain_text(spec.title), Qt.TextElideMode.ElideRight, whole.width() - 2 * _MARGIN_PX
+        )
+        painter.drawText(QPointF(_MARGIN_PX, _MARGIN_PX + 17), title)
+        top = _MARGIN_PX + 24.0
+    body = QRectF(0, top, whole.width(), max(40.0, whole.height() - top - caption_px))
+    _paint_view(painter, body, spec, palette)
+    _paint_caption(painter, QRectF(0, whole.height() - caption_px, whole.width(), caption_px), lines, palette)
+
+
+def _paint_view(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Palette) -> None:
+    match spec.view:
+        case "grid":
+            _paint_grid_with_bar(painter, rect, spec, palette)
+        case "head":
+            head_map = spec.maps[0]
+            gate = spec.gates.value(head_map.head)
+            paint_head_map(painter, rect, head_map, style=spec.style, palette=palette, gate=gate)
+        case "lines":
+            paint_lines(painter, rect, spec.maps, palette=palette)
+        case "positions":
+            paint_positions(painter, rect, spec.positions, palette=palette)
+        case "curves":
+            paint_curves(painter, rect, spec.charts, palette=palette)
+        case _:
+            raise ValueError(f"no painter for the view {spec.view!r}")
+
+
+def _paint_grid_with_bar(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Palette) -> None:
+    field = rect.adjusted(0, 0, -WIDTH_PX - _MARGIN_PX, 0)
+    marks = GridMarks(gates=spec.gates, selection=spec.selection)
+    layout = paint_grid(painter, field, spec.grids, style=spec.style, palette=palette, marks=marks)
+    bottom = layout.area.bottom()
+    bar = QRectF(field.right(), layout.box(0, 0).top(), WIDTH_PX, bottom - layout.box(0, 0).top())
+    ticks: tuple[tuple[float, str], ...] = tuple((t, f"{t:g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
+    if spec.style.scale != "fixed":
+        ticks = ((0.0, "0"), (1.0, f"{spec.style.scale} max"))
+    has_masked = any(bool((grid.levels == 0).any()) for grid in spec.grids)
+    paint_colour_bar(
+        painter,
+        bar,
+        palette,
+        colour_map=spec.style.colour_map,
+        title="weight",
+        ticks=ticks,
+        has_not_allowed=has_masked,
+        is_hatched=False,
+    )
+
+
+def _wrapped(lines: tuple[str, ...], width: float) -> list[str]:
+    """Lines broken at spaces so that each fits; a word that is too long is elided."""
+    metrics = QFontMetricsF(font(SMALL_PX))
+    result = []
+    for line in lines:
+        current = ""
+        for word in line.split(" "):
+            longer = f"{current} {word}" if current else word
+            if current and metrics.horizontalAdvance(longer) > width:
+                result.append(current)
+                current = word
+            else:
+                current = longer
+        result.append(current)
+    return [metrics.elidedText(line, Qt.TextElideMode.ElideRight, width) for line in result]
+
+
+def _paint_caption(painter: QPainter, rect: QRectF, lines: list[str], palette: Palette) -> None:
+    if not lines:
+        return
+    painter.setPen(QColor(palette.line))
+    painter.drawLine(QPointF(_MARGIN_PX, rect.top()), QPointF(rect.right() - _MARGIN_PX, rect.top()))
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    for i, line in enumerate(lines):
+        painter.drawText(QPointF(_MARGIN_PX, rect.top() + 8 + 11 + i * _CAPTION_LINE_PX), line)

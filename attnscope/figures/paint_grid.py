@@ -1,0 +1,242 @@
+"""All heads of one stack as small maps: layers down, heads across, gates and selection on top."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QImage, QPainter, QPen
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.grid_layout import GridLayout, grid_layout
+from attnscope.figures.raster import (
+    Codes,
+    ImageCache,
+    codes_from_grid,
+    image_from_words,
+    is_vector,
+    resample,
+    words_of,
+)
+from attnscope.figures.style import SMALL_PX, MapStyle, font, text_width
+from attnscope.records.maps import SiteGrid
+from attnscope.records.sites import NO_GATES, Gates, HeadRef
+
+_VECTOR_CELL_PX = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridMarks:
+    """What lies over the maps: gates, the selected heads, and the head under the cursor."""
+
+    gates: Gates = NO_GATES
+    selection: tuple[HeadRef, ...] = ()
+    hovered: HeadRef | None = None
+    current: HeadRef | None = None
+
+
+def paint_grid(
+    painter: QPainter,
+    rect: QRectF,
+    grids: tuple[SiteGrid, ...],
+    *,
+    style: MapStyle,
+    palette: Palette,
+    marks: GridMarks | None = None,
+    zoom: float = 1.0,
+    offset: QPointF | None = None,
+    cache: ImageCache | None = None,
+    is_rough: bool = False,
+) -> GridLayout:
+    """Draw the grid into `rect` and return where everything lies.
+
+    `is_rough` is for pictures in motion: maps with more cells than pixels are sampled, not pooled.
+    """
+    layout = grid_layout(rect, grids, zoom=zoom, offset=offset)
+    marks = marks or GridMarks()
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
+    if zoom != 1.0 or offset is not None:
+        painter.setClipRect(layout.area)
+    visible = layout.visible()
+    images = _grid_images(painter, layout, grids, style, palette, cache or ImageCache(), is_rough)
+    for row, column in visible:
+        painter.drawImage(layout.box(row, column), images[row][column])
+    _paint_frames(painter, layout, visible, palette)
+    _paint_gates(painter, layout, visible, marks.gates, palette)
+    _paint_labels(painter, layout, visible, marks, palette)
+    _paint_marks(painter, layout, marks, palette)
+    painter.setClipping(False)
+    _paint_headers(painter, layout, grids, palette, marks)
+    painter.restore()
+    return layout
+
+
+def _grid_images(
+    painter: QPainter,
+    layout: GridLayout,
+    grids: tuple[SiteGrid, ...],
+    style: MapStyle,
+    palette: Palette,
+    cache: ImageCache,
+    is_rough: bool,
+) -> list[list[QImage]]:
+    """One image for each head, pooled to the pixels it will cover when it has more cells than that."""
+    box = layout.box(0, 0)
+    scale = 1.0 if is_vector(painter) else painter.deviceTransform().m11()
+    size = (round(box.width() * scale), round(box.height() * scale))
+    images = []
+    for row, grid in enumerate(grids):
+        n_rows, n_cols = grid.levels.shape[1:]
+        width, height = min(n_cols, size[0]), min(n_rows, size[1])
+        if is_vector(painter) or is_rough:
+            width, height = n_cols, n_rows
+        key = (id(grid), style, palette, width, height, is_vector(painter))
+        slots = [(row, head, is_rough) for head in range(grid.site.n_heads)]
+        found = [cache.image(slot, key) for slot in slots]
+        if any(image is None for image in found):
+            made = _site_images(grid, style, palette, (width, height), is_vector(painter))
+            found = [cache.keep(slot, key, image) for slot, image in zip(slots, made, strict=True)]
+        images.append([image for image in found if image is not None])
+    return images
+
+
+def _site_images(
+    grid: SiteGrid, style: MapStyle, palette: Palette, size_px: tuple[int, int], is_for_file: bool
+) -> list[QImage]:
+    codes: Codes = codes_from_grid(grid, style.scale)
+    if codes.shape[1] == 0 or codes.shape[2] == 0:
+        codes = np.ones((grid.site.n_heads, 1, 1), dtype=np.uint16)
+        size_px = (1, 1)
+    if (codes.shape[2], codes.shape[1]) != size_px:
+        codes = resample(codes, (0, codes.shape[1]), max(1, size_px[1]), axis=1)
+        codes = resample(codes, (0, codes.shape[2]), max(1, size_px[0]), axis=2)
+    words = words_of(style.colour_map, palette)[codes]
+    if is_for_file:
+        words = words.repeat(_VECTOR_CELL_PX, axis=1).repeat(_VECTOR_CELL_PX, axis=2)
+    return [image_from_words(head) for head in words]
+
+
+def _paint_frames(
+    painter: QPainter, layout: GridLayout, visible: list[tuple[int, int]], palette: Palette
+) -> None:
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(palette.line), 1.0))
+    painter.drawRects([layout.box(r, c).adjusted(-1, -1, 0, 0) for r, c in visible])
+
+
+def _paint_gates(
+    painter: QPainter,
+    layout: GridLayout,
+    visible: list[tuple[int, int]],
+    gates: Gates,
+    palette: Palette,
+) -> None:
+    """Heads that are off: dimmed and struck through. Heads in between: a bar as high as the gate."""
+    values = dict(gates.values)
+    if not values:
+        return
+    veil = QColor(palette.background)
+    veil.setAlphaF(0.72)
+    for row, column in visible:
+        value = values.get(layout.rows[row][column], 1.0)
+        if value >= 1.0:
+            continue
+        box = layout.box(row, column)
+        if value == 0.0:
+            painter.fillRect(box, veil)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+            painter.setPen(QPen(QColor(palette.muted), max(1.5, min(box.width() / 28, 3.0))))
+            painter.drawLine(QLineF(box.bottomLeft(), box.topRight()))
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        else:
+            _paint_gate_bar(painter, box, value, palette)
+
+
+def _paint_gate_bar(painter: QPainter, box: QRectF, value: float, palette: Palette) -> None:
+    width = max(3.0, min(round(box.width() / 12), 8.0))
+    track = QRectF(box.right() - width, box.top(), width, box.height())
+    painter.fillRect(track.adjusted(-1, 0, 0, 0), QColor(palette.background))
+    painter.fillRect(track, QColor(palette.grid))
+    height = max(1.0, round(box.height() * value))
+    painter.fillRect(QRectF(track.left(), box.bottom() - height, width, height), QColor(palette.accent))
+
+
+def _paint_labels(
+    painter: QPainter,
+    layout: GridLayout,
+    visible: list[tuple[int, int]],
+    marks: GridMarks,
+    palette: Palette,
+) -> None:
+    if not layout.label_px:
+        return
+    painter.setFont(font(SMALL_PX))
+    values = dict(marks.gates.values)
+    chosen = set(marks.selection)
+    for row, column in visible:
+        head = layout.rows[row][column]
+        box = layout.box(row, column)
+        is_chosen = head in chosen
+        painter.setPen(QColor(palette.accent if is_chosen else palette.muted))
+        painter.drawText(QPointF(box.left(), box.top() - 4), head.label)
+        value = values.get(head, 1.0)
+        note = "" if value == 1 else "off" if value == 0 else f"× {value:.2f}"
+        if note:
+            painter.drawText(QPointF(box.right() - text_width(note), box.top() - 4), note)
+
+
+def _paint_marks(painter: QPainter, layout: GridLayout, marks: GridMarks, palette: Palette) -> None:
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for head in marks.selection:
+        place = layout.place(head)
+        if place is not None:
+            box = layout.box(*place)
+            painter.setPen(QPen(QColor(palette.background), 1.0))
+            painter.drawRect(box.adjusted(0, 0, -1, -1))
+            painter.setPen(_frame_pen(palette.accent, 2.0))
+            painter.drawRect(box.adjusted(-1, -1, 1, 1))
+    for marked, colour in ((marks.hovered, palette.text), (marks.current, palette.accent)):
+        place = layout.place(marked) if marked is not None and marked not in marks.selection else None
+        if place is not None:
+            painter.setPen(_frame_pen(colour, 1.0))
+            painter.drawRect(layout.box(*place).adjusted(-2, -2, 1, 1))
+
+
+def _frame_pen(colour: str, width: float) -> QPen:
+    pen = QPen(QColor(colour), width)
+    pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
+    return pen
+
+
+def _paint_headers(
+    painter: QPainter,
+    layout: GridLayout,
+    grids: tuple[SiteGrid, ...],
+    palette: Palette,
+    marks: GridMarks,
+) -> None:
+    painter.setFont(font(SMALL_PX))
+    area = layout.area
+    near = marks.hovered or marks.current
+    place = layout.place(near) if near is not None else None
+    stride = max(1, int(np.ceil(26.0 / (layout.box_width + layout.gap))))
+    for column in range(0, layout.n_columns, stride):
+        box = layout.box(0, column)
+        if area.left() - 4 <= box.center().x() <= area.right() + 4:
+            is_near = place is not None and place[1] == column
+            painter.setPen(QColor(palette.text if is_near else palette.muted))
+            label = QRectF(box.center().x() - 30, area.top() - 18, 60, 14)
+            painter.drawText(label, Qt.AlignmentFlag.AlignCenter, f"H{column}")
+    stacks = {grid.site.stack for grid in grids}
+    stride = max(1, int(np.ceil(13.0 / (layout.box_height + layout.gap + layout.label_px))))
+    for row in range(0, len(layout.rows), stride):
+        box = layout.box(row, 0)
+        if not area.top() - 4 <= box.center().y() <= area.bottom() + 4:
+            continue
+        site = grids[row].site
+        is_near = place is not None and place[0] == row
+        painter.setPen(QColor(palette.text if is_near else palette.muted))
+        label = QRectF(area.left() - 44, box.center().y() - 8, 38, 14)
+        words = f"L{site.layer}" if len(stacks) == 1 else f"{site.stack[0].upper()} L{site.layer}"
+        painter.drawText(label, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, words)

@@ -1,0 +1,235 @@
+"""One head in full: cells, token axes, colour bar, highlight and the value under the cursor."""
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+
+from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colours import Palette, lut
+from attnscope.figures.map_layout import MapLayout, map_layout
+from attnscope.figures.plain import isolated, plain_piece
+from attnscope.figures.raster import (
+    FIRST_COLOUR,
+    ImageCache,
+    MapCodes,
+    cells_image,
+    image_size,
+    words_of,
+)
+from attnscope.figures.style import LARGE_PX, SMALL_PX, MapStyle, font, text_width
+from attnscope.figures.token_axis import LINE_PX, PAD_PX, paint_columns, paint_rows
+from attnscope.records.maps import HeadMap
+
+_MIN_VALUE_CELL_PX = 29.0
+Highlight = tuple[int | None, int | None]
+
+
+def paint_head_map(
+    painter: QPainter,
+    rect: QRectF,
+    head_map: HeadMap,
+    *,
+    style: MapStyle,
+    palette: Palette,
+    gate: float = 1.0,
+    view: QRectF | None = None,
+    highlight: Highlight = (None, None),
+    has_title: bool = True,
+    cache: ImageCache | None = None,
+) -> MapLayout:
+    """Draw one map into `rect` and return where everything lies.
+
+    `view` is the visible part in cells (x keys, y queries); `highlight` a (query, key) of which either
+    may be None. Rows are queries, columns are keys.
+    """
+    layout = map_layout(rect, head_map.queries, head_map.keys, view=view, has_title=has_title)
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    if has_title:
+        _paint_title(painter, layout, head_map, gate, palette)
+    cache = cache or ImageCache()
+    coded = cache.codes(head_map.weights, style.scale)
+    _paint_cells(painter, layout, coded, style, palette, cache)
+    if style.show_values and min(layout.rows.step, layout.columns.step) >= _MIN_VALUE_CELL_PX:
+        _paint_values(painter, layout, head_map, coded, style, palette)
+    _paint_highlight(painter, layout, highlight, palette)
+    _paint_axes(painter, layout, head_map, palette, highlight)
+    _paint_bar(painter, layout, coded, style, palette)
+    painter.restore()
+    return layout
+
+
+def paint_readout(
+    painter: QPainter,
+    rect: QRectF,
+    head_map: HeadMap,
+    cell: tuple[int, int],
+    position: QPointF,
+    palette: Palette,
+) -> None:
+    """Write the exact weight of `cell` beside `position`, staying inside `rect`."""
+    query, key = cell
+    value = weight_text(float(head_map.weights[query, key]))
+    names = readout_names(head_map, query, key)
+    value_font, name_font = font(13, is_bold=True), font(SMALL_PX)
+    width = max(
+        QFontMetricsF(value_font).horizontalAdvance(value),
+        QFontMetricsF(name_font).horizontalAdvance(names),
+    )
+    box = QRectF(position.x() + 16, position.y() + 16, width + 16, 38)
+    if box.right() > rect.right() - 4:
+        box.moveRight(position.x() - 12)
+    if box.bottom() > rect.bottom() - 4:
+        box.moveBottom(position.y() - 12)
+    box.moveLeft(max(box.left(), rect.left() + 4))
+    painter.setPen(QPen(QColor(palette.line), 1.0))
+    painter.setBrush(QColor(palette.raised))
+    painter.drawRoundedRect(box, 4, 4)
+    painter.setFont(value_font)
+    painter.setPen(QColor(palette.text))
+    painter.drawText(QPointF(box.left() + 8, box.top() + 16), value)
+    painter.setFont(name_font)
+    painter.setPen(QColor(palette.muted))
+    painter.drawText(QPointF(box.left() + 8, box.top() + 31), names)
+
+
+def weight_text(weight: float) -> str:
+    """A weight with four significant digits, or what stands in its place."""
+    if np.isnan(weight):
+        return "not allowed by the mask"
+    if np.isinf(weight):
+        return "no data"
+    return f"{weight:#.4g}" if weight == 0 or abs(weight) >= 1e-4 else f"{weight:.3e}"
+
+
+def readout_names(head_map: HeadMap, query: int, key: int) -> str:
+    """The two tokens of a cell in words: `query “la” → key “the”`."""
+    names = [isolated(plain_piece(t.piece)) for t in (head_map.queries[query], head_map.keys[key])]
+    return f"query {query} “{names[0]}” → key {key} “{names[1]}”"
+
+
+def _paint_title(
+    painter: QPainter, layout: MapLayout, head_map: HeadMap, gate: float, palette: Palette
+) -> None:
+    label = head_map.head.label
+    painter.setFont(font(LARGE_PX, is_bold=True))
+    painter.setPen(QColor(palette.text))
+    left = layout.cells.left() - layout.row_width - PAD_PX - 4
+    baseline = layout.title.top() + 17
+    painter.drawText(QPointF(left, baseline), label)
+    left += QFontMetricsF(font(LARGE_PX, is_bold=True)).horizontalAdvance(label) + 10
+    words = head_map.head.stack + ("" if gate == 1 else " · off" if gate == 0 else f" · gate {gate:.2f}")
+    painter.setFont(font(13))
+    painter.setPen(QColor(palette.muted))
+    painter.drawText(QPointF(left, baseline), words)
+
+
+def _paint_cells(
+    painter: QPainter,
+    layout: MapLayout,
+    coded: MapCodes,
+    style: MapStyle,
+    palette: Palette,
+    cache: ImageCache,
+) -> None:
+    if coded.codes.size:
+        size_px, scale = image_size(painter, layout.cells, layout.view)
+        key = (id(coded), style, palette, size_px, layout.view.getRect())
+        image = cache.image("map", key)
+        if image is None:
+            words = words_of(style.colour_map, palette)
+            made = cells_image(
+                coded.codes, layout.view, size_px, words, hatch=palette.hatch, hatch_scale=scale
+            )
+            image = cache.keep("map", key, made)
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
+        painter.drawImage(layout.cells, image)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(palette.line), 1.0))
+    painter.drawRect(layout.cells.adjusted(-0.5, -0.5, 0.5, 0.5))
+
+
+def _paint_values(
+    painter: QPainter,
+    layout: MapLayout,
+    head_map: HeadMap,
+    coded: MapCodes,
+    style: MapStyle,
+    palette: Palette,
+) -> None:
+    painter.setFont(font(SMALL_PX))
+    brightness = lut(style.colour_map) @ np.array([0.299, 0.587, 0.114])
+    for query in layout.rows.visible():
+        for key in layout.columns.visible():
+            code = int(coded.codes[query, key])
+            if code < FIRST_COLOUR or head_map.weights[query, key] < 0.005:
+                continue
+            is_bright = brightness[code - FIRST_COLOUR] > 135
+            painter.setPen(QColor("#101010" if is_bright else "#ffffff"))
+            text = f"{head_map.weights[query, key]:.2f}".replace("0.", ".", 1)
+            painter.drawText(layout.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, text)
+
+
+def _paint_highlight(painter: QPainter, layout: MapLayout, highlight: Highlight, palette: Palette) -> None:
+    query, key = highlight
+    if query is None and key is None:
+        return
+    painter.save()
+    painter.setClipRect(layout.cells.adjusted(-1, -1, 1, 1))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    bands = []
+    if query is not None and query < layout.n_queries:
+        row = layout.cell_rect(query, 0)
+        bands.append(QRectF(layout.cells.left(), row.top(), layout.cells.width(), row.height()))
+    if key is not None and key < layout.n_keys:
+        column = layout.cell_rect(0, key)
+        bands.append(QRectF(column.left(), layout.cells.top(), column.width(), layout.cells.height()))
+    for band in bands:
+        painter.setPen(QPen(QColor(palette.background), 3.0))
+        painter.drawRect(band)
+    for band in bands:
+        painter.setPen(QPen(QColor(palette.accent), 1.5))
+        painter.drawRect(band)
+    painter.restore()
+
+
+def _paint_axes(
+    painter: QPainter, layout: MapLayout, head_map: HeadMap, palette: Palette, highlight: Highlight
+) -> None:
+    cells = layout.cells
+    bottom = cells.top() - PAD_PX
+    right = cells.left() - PAD_PX - 2
+    columns, rows = layout.columns, layout.rows
+    paint_columns(
+        painter, head_map.keys, columns, bottom, layout.turn, layout.column_width, palette, highlight[1]
+    )
+    paint_rows(painter, head_map.queries, rows, right, layout.row_width, palette, highlight[0])
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    for words, baseline in (("key →", bottom - LINE_PX - 4), ("query ↓", bottom - 3)):
+        painter.drawText(QPointF(right - text_width(words), baseline), words)
+
+
+def _paint_bar(
+    painter: QPainter, layout: MapLayout, coded: MapCodes, style: MapStyle, palette: Palette
+) -> None:
+    note = ""
+    if style.scale == "row":
+        ticks: tuple[tuple[float, str], ...] = ((0.0, "0"), (1.0, "row max"))
+        note = "per row"
+    elif style.scale == "head" and coded.peak > 0:
+        ticks = tuple((t, f"{t * coded.peak:.2g}" if t else "0") for t in (0.0, 0.5, 1.0))
+        note = "to head max"
+    else:
+        ticks = tuple((t, f"{t:g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
+    paint_colour_bar(
+        painter,
+        layout.bar,
+        palette,
+        colour_map=style.colour_map,
+        title="weight",
+        ticks=ticks,
+        note=note,
+        has_not_allowed=coded.has_not_allowed,
+        has_no_data=coded.has_no_data,
+    )

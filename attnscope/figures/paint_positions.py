@@ -1,0 +1,239 @@
+"""Positional encodings side by side: matrix and similarity map of each, similarity by offset of all."""
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen
+
+from attnscope.figures.colours import Palette, lut_argb
+from attnscope.figures.paint_chart import paint_chart
+from attnscope.figures.plain import plain_piece, plain_text, shorten
+from attnscope.figures.raster import (
+    FIRST_COLOUR,
+    NO_DATA,
+    Codes,
+    ImageCache,
+    cells_image,
+    image_from_words,
+    image_size,
+    words_of,
+)
+from attnscope.figures.spec import Chart, Series
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font
+from attnscope.figures.ticks import nice_ticks, tick_text
+from attnscope.records.positions import PositionTable
+
+_MARGIN_PX = 12.0
+_GAP_PX = 26.0
+_HEAD_PX = 38.0
+_FOOT_PX = 32.0
+_SIDE_PX = 34.0
+_BAR_PX = 60.0
+
+
+def paint_positions(
+    painter: QPainter,
+    rect: QRectF,
+    tables: tuple[PositionTable, ...],
+    *,
+    palette: Palette,
+    cache: ImageCache | None = None,
+) -> None:
+    """Draw all encodings into `rect`: a column each with matrix and cosine map, curves beneath."""
+    if not tables:
+        return
+    inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
+    cache = cache or ImageCache()
+    curves_px = min(230.0, inner.height() * 0.3)
+    maps_px = (inner.height() - curves_px - _GAP_PX) / 2
+    n_columns = max(2, len(tables))
+    width = min((inner.width() - _BAR_PX) / n_columns, 420.0)
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    for i, table in enumerate(tables):
+        left = inner.left() + i * width
+        place = QRectF(left, inner.top(), width - _GAP_PX, maps_px - 8)
+        below = place.translated(0, maps_px)
+        if len(tables) == 1:
+            place.setHeight(2 * maps_px - 8)
+            below = place.translated(width, 0)
+            below.setTop(below.top() + 20)
+        paint_matrix(painter, place, table, palette=palette, cache=cache, slot=i)
+        paint_cosine(painter, below, table, palette=palette, cache=cache, slot=i)
+    _paint_bar(
+        painter, QRectF(inner.left() + n_columns * width, inner.top() + _HEAD_PX, _BAR_PX, 120), palette
+    )
+    half = (inner.width() - _GAP_PX) / 2
+    curves = QRectF(inner.left(), inner.bottom() - curves_px, half, curves_px)
+    paint_chart(painter, curves, offset_chart(tables, is_dot=False), palette=palette)
+    curves.moveLeft(inner.left() + half + _GAP_PX)
+    paint_chart(painter, curves, offset_chart(tables, is_dot=True), palette=palette)
+    painter.restore()
+
+
+def offset_chart(tables: tuple[PositionTable, ...], *, is_dot: bool) -> Chart:
+    """Mean cosine (or dot product) of all pairs of positions against their offset, one curve each."""
+    series = tuple(
+        Series(
+            name=table.name,
+            xs=np.arange(len(values), dtype=np.float64),
+            ys=np.asarray(values, dtype=np.float64),
+            colour=i,
+        )
+        for i, table in enumerate(tables)
+        for values in (table.dot_by_offset if is_dot else table.by_offset,)
+    )
+    return Chart(
+        title="Dot product" if is_dot else "Cosine similarity",
+        x_label="offset (positions)",
+        y_label="mean over all pairs at an offset",
+        series=series,
+    )
+
+
+def paint_matrix(
+    painter: QPainter,
+    rect: QRectF,
+    table: PositionTable,
+    *,
+    palette: Palette,
+    cache: ImageCache | None = None,
+    slot: int = 0,
+) -> QRectF:
+    """Draw the encoding itself, positions down and dimensions across; returns the cells' rectangle."""
+    peak = _peak(table.matrix)
+    title = shorten(plain_piece(table.name), 24)
+    note = plain_text(table.note) or f"−{peak:.2g} … {peak:.2g}".replace("−0 … 0", "all 0")
+    axes = ("position ↓", "dimension →")
+    return _paint_cells(
+        painter,
+        rect,
+        table.matrix,
+        peak,
+        (title, note),
+        axes,
+        palette,
+        cache or ImageCache(),
+        ("matrix", slot),
+    )
+
+
+def paint_cosine(
+    painter: QPainter,
+    rect: QRectF,
+    table: PositionTable,
+    *,
+    palette: Palette,
+    cache: ImageCache | None = None,
+    slot: int = 0,
+) -> QRectF:
+    """Draw the cosine similarity of every pair of positions; returns the cells' rectangle."""
+    return _paint_cells(
+        painter,
+        rect,
+        table.cosine,
+        1.0,
+        ("", "cosine similarity of positions"),
+        ("position ↓", "position →"),
+        palette,
+        cache or ImageCache(),
+        ("cosine", slot),
+    )
+
+
+def _peak(values: NDArray[np.float32]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.abs(finite).max()) if finite.size else 0.0
+
+
+def _codes(values: NDArray[np.float32], peak: float) -> Codes:
+    shares = np.clip(np.nan_to_num(values / (peak or 1.0), nan=0.0, posinf=0.0, neginf=0.0), -1, 1)
+    codes: Codes = (np.rint((shares + 1) / 2 * 255) + FIRST_COLOUR).astype(np.uint16)
+    codes[~np.isfinite(values)] = NO_DATA
+    return codes
+
+
+def _paint_cells(
+    painter: QPainter,
+    rect: QRectF,
+    values: NDArray[np.float32],
+    peak: float,
+    words: tuple[str, str],
+    axes: tuple[str, str],
+    palette: Palette,
+    cache: ImageCache,
+    slot: tuple[str, int],
+) -> QRectF:
+    head = _HEAD_PX if words[0] else _HEAD_PX - 20
+    cells = QRectF(
+        rect.left() + _SIDE_PX, rect.top() + head, rect.width() - _SIDE_PX, rect.height() - head - _FOOT_PX
+    )
+    n_rows, n_cols = values.shape
+    if n_rows == n_cols:
+        side = min(cells.width(), cells.height())
+        cells.setSize(QRectF(0, 0, side, side).size())
+    cells = QRectF(round(cells.left()), round(cells.top()), round(cells.width()), round(cells.height()))
+    if values.size:
+        _draw_image(painter, cells, values, peak, palette, cache, slot)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(palette.line), 1.0))
+    painter.drawRect(cells.adjusted(-0.5, -0.5, 0.5, 0.5))
+    if words[0]:
+        painter.setFont(font(NORMAL_PX, is_bold=True))
+        painter.setPen(QColor(palette.text))
+        painter.drawText(QPointF(cells.left(), rect.top() + 13), words[0])
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    note = painter.fontMetrics().elidedText(
+        words[1], Qt.TextElideMode.ElideRight, int(rect.width() - _SIDE_PX)
+    )
+    painter.drawText(QPointF(cells.left(), cells.top() - 7), note)
+    _paint_ticks(painter, cells, n_rows, n_cols, axes, palette)
+    return cells
+
+
+def _draw_image(
+    painter: QPainter,
+    cells: QRectF,
+    values: NDArray[np.float32],
+    peak: float,
+    palette: Palette,
+    cache: ImageCache,
+    slot: tuple[str, int],
+) -> None:
+    window = QRectF(0, 0, values.shape[1], values.shape[0])
+    size_px, _ = image_size(painter, cells, window)
+    key = (id(values), palette, size_px)
+    image = cache.image(slot, key)
+    if image is None:
+        made = cells_image(
+            _codes(values, peak), window, size_px, words_of("diverging", palette), is_sampled=True
+        )
+        image = cache.keep(slot, key, made)
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
+    painter.drawImage(cells, image)
+
+
+def _paint_ticks(
+    painter: QPainter, cells: QRectF, n_rows: int, n_cols: int, axes: tuple[str, str], palette: Palette
+) -> None:
+    painter.setPen(QColor(palette.muted))
+    for value in nice_ticks(0, max(1, n_cols - 1), max(1, round(cells.width() / 60))):
+        x = cells.left() + (value + 0.5) / n_cols * cells.width()
+        label = QRectF(x - 25, cells.bottom() + 3, 50, 14)
+        painter.drawText(label, Qt.AlignmentFlag.AlignHCenter, tick_text(value))
+    for value in nice_ticks(0, max(1, n_rows - 1), max(1, round(cells.height() / 40))):
+        y = cells.top() + (value + 0.5) / n_rows * cells.height()
+        label = QRectF(cells.left() - 40, y - 8, 35, 16)
+        painter.drawText(label, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, tick_text(value))
+    below = QRectF(cells.left(), cells.bottom() + 16, cells.width(), 14)
+    painter.drawText(below, Qt.AlignmentFlag.AlignLeft, f"{axes[0]}   {axes[1]}")
+
+
+def _paint_bar(painter: QPainter, rect: QRectF, palette: Palette) -> None:
+    bar = QRectF(rect.left(), rect.top(), 10, rect.height())
+    painter.drawImage(bar, image_from_words(lut_argb("diverging")[::-1, None].repeat(4, axis=1)))
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.text))
+    for share, text in ((0.0, "+max"), (0.5, "0"), (1.0, "−max")):
+        painter.drawText(QPointF(bar.right() + 5, bar.top() + share * bar.height() + 4), text)

@@ -1,0 +1,63 @@
+"""Text from strangers made safe to draw: every invisible character becomes a visible name.
+
+Control characters, bidirectional overrides, zero-width characters and characters that XML forbids
+are shown as their code point, for instance `‹U+202E›`. The result is valid XML text once escaped.
+"""
+
+import unicodedata
+
+_NAMED = {"\n": "⏎", "\r": "‹CR›", "\t": "⇥", "\x00": "‹NUL›"}
+_JOINERS = "\u200c\u200d"
+_FIRST_STRONG_ISOLATE = "\u2068"
+_POP_ISOLATE = "\u2069"
+MAX_CHARACTERS = 28
+
+
+def plain_piece(piece: str, *, max_characters: int = MAX_CHARACTERS) -> str:
+    """One token's text as it can be drawn: nothing invisible, nothing reversed, not too long.
+
+    Spaces at the ends become `␣`; an empty piece becomes `∅`; a mark without a letter stands on `◌`.
+    """
+    if not piece:
+        return "∅"
+    core = piece.strip(" ")
+    n_before = len(piece) - len(piece.lstrip(" ")) if core else len(piece)
+    n_after = len(piece) - len(piece.rstrip(" ")) if core else 0
+    text = "␣" * n_before + plain_text(core) + "␣" * n_after
+    if unicodedata.combining(text[0]):
+        text = "◌" + text
+    return shorten(text, max_characters)
+
+
+def plain_text(text: str) -> str:
+    """Any text as it can be drawn on one line; see `plain_piece`."""
+    return "".join(_visible(text, i) for i in range(len(text)))
+
+
+def shorten(text: str, max_characters: int) -> str:
+    """The text with its middle replaced by `…` when it has more than `max_characters`."""
+    if len(text) <= max_characters:
+        return text
+    n_head = (max_characters - 1 + 1) // 2
+    return f"{text[:n_head]}…{text[len(text) - (max_characters - 1 - n_head) :]}"
+
+
+def isolated(text: str) -> str:
+    """The text in Unicode isolates, so that right-to-left letters do not reorder what stands around it."""
+    return f"{_FIRST_STRONG_ISOLATE}{text}{_POP_ISOLATE}"
+
+
+def _visible(text: str, i: int) -> str:
+    character = text[i]
+    if character in _NAMED:
+        return _NAMED[character]
+    if " " <= character <= "~":
+        return character
+    category = unicodedata.category(character)
+    if category == "Cs":
+        return "\ufffd"
+    is_joining = character in _JOINERS and 0 < i < len(text) - 1 and not text[i - 1].isspace()
+    is_hidden = category in ("Cc", "Cf", "Zl", "Zp", "Cn", "Co") or (category == "Zs" and character != " ")
+    if is_hidden and not is_joining:
+        return f"‹U+{ord(character):04X}›"
+    return character

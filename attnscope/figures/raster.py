@@ -1,0 +1,209 @@
+"""From weights to pixels, with nothing smoothed: each pixel has the colour of one cell.
+
+| symbol  | meaning                                                       | shape           |
+|---------|---------------------------------------------------------------|-----------------|
+| codes   | 0 not allowed, 1 no data, 2…257 the colour map from 0 to 1    | [n_q, n_k]      |
+| words   | 0xAARRGGBB colours of all codes                               | [258]           |
+
+Where several cells share a pixel the largest code wins, so a single bright cell stays visible and
+a cell the mask forbids never hides one it allows.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QImage, QPaintEngine, QPainter
+
+from attnscope.figures.colours import Palette, argb, lut_argb
+from attnscope.figures.style import Scale
+from attnscope.records.maps import SiteGrid
+
+NOT_ALLOWED, NO_DATA, FIRST_COLOUR = 0, 1, 2
+Codes = NDArray[np.uint16]
+_MAX_VECTOR_PX = 2400
+_HATCH_PERIOD_PX = 7.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapCodes:
+    """The codes of one map with what its colour bar must say."""
+
+    codes: Codes
+    peak: float
+    has_not_allowed: bool
+    has_no_data: bool
+
+
+class ImageCache:
+    """Keeps what was last painted, by slot; an image is rebuilt when its key changes.
+
+    Whoever owns the cache clears it when the data changes: keys name the data by identity.
+    """
+
+    def __init__(self) -> None:
+        self._images: dict[Hashable, tuple[Hashable, QImage]] = {}
+        self._codes: dict[Hashable, MapCodes] = {}
+
+    def image(self, slot: Hashable, key: Hashable) -> QImage | None:
+        """The image in `slot` when it was made for `key`."""
+        found = self._images.get(slot)
+        return found[1] if found is not None and found[0] == key else None
+
+    def keep(self, slot: Hashable, key: Hashable, image: QImage) -> QImage:
+        """Store and return `image`."""
+        self._images[slot] = (key, image)
+        return image
+
+    def codes(self, weights: NDArray[np.float32], scale: Scale) -> MapCodes:
+        """The codes of a map, computed once for each scale."""
+        key = (id(weights), scale)
+        if key not in self._codes:
+            self._codes[key] = map_codes(weights, scale)
+        return self._codes[key]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._images.clear()
+        self._codes.clear()
+
+
+def map_codes(weights: NDArray[np.float32], scale: Scale) -> MapCodes:
+    """The codes of a map, its largest weight, and which kinds of missing numbers it has."""
+    codes = codes_from_weights(weights, scale)
+    finite = weights[np.isfinite(weights)]
+    return MapCodes(
+        codes=codes,
+        peak=float(finite.max()) if finite.size else 0.0,
+        has_not_allowed=bool((codes == NOT_ALLOWED).any()),
+        has_no_data=bool((codes == NO_DATA).any()),
+    )
+
+
+def scale_peaks(weights: NDArray[np.float32], scale: Scale) -> NDArray[np.float32]:
+    """The weight that the end of the colour map stands for, for each row [n_queries, 1].
+
+    `fixed`: 1. `head`: the largest weight of the map. `row`: the largest of each row. Never 0.
+    """
+    finite = np.where(np.isfinite(weights), weights, 0.0)
+    n_queries = len(weights)
+    if scale == "fixed" or weights.size == 0:
+        peaks = np.ones((n_queries, 1), dtype=np.float32)
+    elif scale == "head":
+        peaks = np.full((n_queries, 1), finite.max(), dtype=np.float32)
+    else:
+        peaks = finite.max(axis=1, keepdims=True).astype(np.float32)
+    peaks[peaks <= 0] = 1.0
+    return peaks
+
+
+def codes_from_weights(weights: NDArray[np.float32], scale: Scale) -> Codes:
+    """Codes of a weight map. NaN is not allowed; infinities and rows that are all NaN are no data."""
+    shares = np.clip(np.nan_to_num(weights / scale_peaks(weights, scale), nan=0.0), 0.0, 1.0)
+    codes: Codes = (np.rint(shares * 255) + FIRST_COLOUR).astype(np.uint16)
+    is_nan = np.isnan(weights)
+    codes[is_nan] = NOT_ALLOWED
+    codes[np.isinf(weights)] = NO_DATA
+    codes[is_nan.all(axis=1)] = NO_DATA
+    return codes
+
+
+def codes_from_grid(grid: SiteGrid, scale: Scale) -> Codes:
+    """Codes of all thumbnails of a site, [n_heads, rows, cols]."""
+    codes: Codes
+    levels = grid.levels
+    peaks = np.where(np.isfinite(grid.peaks), np.clip(grid.peaks, 0.0, None), 0.0)[:, None, None]
+    if scale == "row":
+        tops = np.maximum(levels.max(axis=2, keepdims=True).astype(np.float32) - 1, 1)
+        shares = (levels.astype(np.float32) - 1) / tops
+        codes = (np.rint(np.clip(shares, 0, 1) * 255) + FIRST_COLOUR).astype(np.uint16)
+    else:
+        factor = np.minimum(peaks, 1.0) if scale == "fixed" else np.ones_like(peaks)
+        steps = np.arange(256, dtype=np.float32) - 1
+        table = (np.rint(np.clip(steps / 254 * factor[:, 0], 0, 1) * 255) + FIRST_COLOUR).astype(np.uint16)
+        codes = np.stack([row[thumbnail] for row, thumbnail in zip(table, levels, strict=True)])
+    codes[levels == 0] = NOT_ALLOWED
+    codes[(levels == 0).all(axis=2)] = NO_DATA
+    return codes
+
+
+def words_of(colour_map: str, palette: Palette) -> NDArray[np.uint32]:
+    """The colour of every code, [258]."""
+    kinds = np.array([argb(palette.not_allowed), argb(palette.no_data)], dtype=np.uint32)
+    return np.concatenate([kinds, lut_argb(colour_map)])
+
+
+def resample(
+    codes: Codes, window: tuple[float, float], n_px: int, axis: int, *, is_sampled: bool = False
+) -> Codes:
+    """The cells from `window[0]` to `window[1]` along `axis`, as `n_px` pixels.
+
+    With more cells than pixels each pixel takes the largest code, or with `is_sampled` the middle one.
+    """
+    start, end = window
+    n_cells = codes.shape[axis]
+    edges = start + np.arange(n_px) * (end - start) / n_px
+    if is_sampled or end - start <= n_px:
+        centres = np.floor(edges + (end - start) / n_px / 2).astype(np.intp)
+        taken: Codes = np.take(codes, np.clip(centres, 0, n_cells - 1), axis=axis)
+        return taken
+    firsts = np.clip(np.floor(edges).astype(np.intp), 0, n_cells - 1)
+    last = min(int(np.ceil(end)), n_cells)
+    within = np.take(codes, np.arange(firsts[0], last), axis=axis)
+    return np.asarray(np.maximum.reduceat(within, firsts - firsts[0], axis=axis))
+
+
+def image_from_words(words: NDArray[np.uint32]) -> QImage:
+    """An opaque image of [height, width] colour words; the pixels are copied."""
+    words = np.ascontiguousarray(words, dtype=np.uint32)
+    height, width = words.shape
+    return QImage(words.data, width, height, width * 4, QImage.Format.Format_RGB32).copy()
+
+
+def cells_image(
+    codes: Codes,
+    window: QRectF,
+    size_px: tuple[int, int],
+    words: NDArray[np.uint32],
+    *,
+    hatch: str = "",
+    hatch_scale: float = 1.0,
+    is_sampled: bool = False,
+) -> QImage:
+    """The cells of `window` (x keys, y queries) as an image of exactly `size_px` (width, height).
+
+    `hatch` is the colour of fine diagonals over cells the mask forbids; empty draws none.
+    """
+    width, height = size_px
+    pixels = resample(codes, (window.top(), window.bottom()), height, axis=0, is_sampled=is_sampled)
+    pixels = resample(pixels, (window.left(), window.right()), width, axis=1, is_sampled=is_sampled)
+    colours = words[pixels]
+    if hatch:
+        period = max(3, round(_HATCH_PERIOD_PX * hatch_scale))
+        diagonal = (np.arange(height)[:, None] + np.arange(width)[None, :]) % period
+        is_line = diagonal < max(1, round(hatch_scale))
+        colours[is_line & (pixels == NOT_ALLOWED)] = argb(hatch)
+    return image_from_words(colours)
+
+
+def is_vector(painter: QPainter) -> bool:
+    """Whether the painter writes SVG or PDF rather than pixels."""
+    engine = painter.paintEngine()
+    return engine is not None and engine.type() in (QPaintEngine.Type.SVG, QPaintEngine.Type.Pdf)
+
+
+def image_size(painter: QPainter, rect: QRectF, window: QRectF) -> tuple[tuple[int, int], float]:
+    """The pixels an image of `window` should have when drawn into `rect`, and its scale.
+
+    On pixels: exactly the device's. In SVG and PDF: a whole number of pixels for each cell, twice the
+    layout's resolution or more, so that the image is crisp and no viewer has to smooth it.
+    """
+    scale = painter.deviceTransform().m11() if not is_vector(painter) else 2.0
+    width, height = max(1, round(rect.width() * scale)), max(1, round(rect.height() * scale))
+    if is_vector(painter):
+        n_cols, n_rows = max(1, round(window.width())), max(1, round(window.height()))
+        width = n_cols * max(1, min(-(-width // n_cols), _MAX_VECTOR_PX // n_cols))
+        height = n_rows * max(1, min(-(-height // n_rows), _MAX_VECTOR_PX // n_rows))
+    return (width, height), scale

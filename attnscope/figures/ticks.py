@@ -1,0 +1,44 @@
+"""Where the ticks of an axis go, and how their numbers are written."""
+
+import math
+
+MAX_TICKS = 12
+
+
+def nice_ticks(low: float, high: float, n_wanted: int) -> tuple[float, ...]:
+    """Round numbers within low…high, about `n_wanted` of them: steps of 1, 2 or 5 times a power of ten."""
+    if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
+        return (low,) if math.isfinite(low) else ()
+    rough = (high - low) / max(1, n_wanted)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return tuple(i * step for i in range(first, min(last, first + MAX_TICKS) + 1))
+
+
+def log_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Powers of ten within low…high (both over 0), with 2 and 5 between them where there are few."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    stride = max(1, len(exponents) // 8)
+    whole = [10.0**e for e in exponents if e % stride == 0 and low * 0.999 <= 10.0**e <= high * 1.001]
+    if len(whole) >= 3:
+        return tuple(whole)
+    parts = [m * 10.0**e for e in exponents for m in (1, 2, 5)]
+    return tuple(p for p in parts if low * 0.999 <= p <= high * 1.001)
+
+
+def tick_text(value: float, step: float = 0.0) -> str:
+    """A tick's number, short: `0.25`, `1e-4`, `20k`."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    is_tiny = size < 1e-3 if step == 0 else step < 1e-4
+    if is_tiny or size >= 1e6:
+        mantissa, exponent = f"{value:.1e}".split("e")
+        return f"{mantissa.removesuffix('.0')}e{int(exponent)}".replace("-", "−")
+    if size >= 10_000:
+        return f"{value / 1000:g}k".replace("-", "−")
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 6
+    text = f"{value:.{min(decimals, 6)}f}"
+    return (text if step > 0 else text.rstrip("0").rstrip(".")).replace("-", "−")

@@ -1,0 +1,211 @@
+"""Token labels along the two axes of a map: turned and thinned, never overlapping.
+
+Queries label the rows (left), keys the columns (top). Pieces that continue a word and special tokens
+are quieter; the highlighted token is marked and always shown.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_piece
+from attnscope.figures.style import SMALL_PX, font
+from attnscope.records.tokens import Token
+
+Turn = Literal[0, 45, 90]
+LINE_PX = 13.0
+PAD_PX = 5.0
+_MAX_LABEL_PX = 132.0
+_MIN_STEP_PX = 10.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Where the tokens of one axis lie: token i from `origin + i·step` on; `low`…`high` is visible."""
+
+    origin: float
+    step: float
+    low: float
+    high: float
+    n: int
+
+    def centre(self, i: int) -> float:
+        """The middle of token i."""
+        return self.origin + (i + 0.5) * self.step
+
+    def visible(self) -> range:
+        """The tokens whose middle is visible."""
+        if self.step <= 0:
+            return range(0)
+        first = math.ceil((self.low - self.origin) / self.step - 0.5 - 1e-6)
+        last = math.floor((self.high - self.origin) / self.step - 0.5 + 1e-6)
+        return range(max(0, first), min(self.n, last + 1))
+
+
+def label_font(token: Token) -> QFont:
+    """The font of a token's label: specials in italics."""
+    return font(SMALL_PX, is_italic=token.is_special)
+
+
+def label_width(token: Token) -> float:
+    """The width of a token's label in pixels, at most the room an axis gives it."""
+    metrics = QFontMetricsF(label_font(token))
+    return min(float(metrics.horizontalAdvance(plain_piece(token.piece))), _MAX_LABEL_PX)
+
+
+def widest(tokens: tuple[Token, ...]) -> float:
+    """The width of the widest label; texts of over 400 tokens are judged by their longest pieces."""
+    shown = tokens if len(tokens) <= 400 else sorted(tokens, key=lambda t: -len(t.piece))[:60]
+    return max((label_width(token) for token in shown), default=0.0)
+
+
+def column_turn(tokens: tuple[Token, ...], step: float, *, width: float | None = None) -> Turn:
+    """How far column labels turn: not when they fit side by side, 45° when lines do, else 90°."""
+    if (widest(tokens) if width is None else width) <= step - 8:
+        return 0
+    return 45 if step >= LINE_PX * math.sqrt(2) else 90
+
+
+def column_height(width: float, turn: Turn) -> float:
+    """The height of column labels whose widest is `width`."""
+    if turn == 0:
+        return LINE_PX + PAD_PX
+    if turn == 90:
+        return width + PAD_PX
+    return (width + LINE_PX * 0.7) * math.sin(math.radians(45)) + PAD_PX
+
+
+def stride_for(step: float) -> int:
+    """Every how many tokens a label is drawn so that lines do not touch."""
+    return max(1, math.ceil(_MIN_STEP_PX / max(step, 1e-6)))
+
+
+def paint_rows(
+    painter: QPainter,
+    tokens: tuple[Token, ...],
+    span: Span,
+    right: float,
+    width: float,
+    palette: Palette,
+    highlight: int | None,
+) -> None:
+    """Draw labels right-aligned, ending at x = `right`, each up to `width` wide."""
+    _paint_word_links(painter, tokens, span, palette, x=right + 2.0, y=None)
+    for i in _shown(span, highlight):
+        box = QRectF(right - width, span.centre(i) - LINE_PX / 2, width, LINE_PX)
+        _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignRight, palette, i == highlight)
+
+
+def paint_keys(
+    painter: QPainter,
+    tokens: tuple[Token, ...],
+    span: Span,
+    left: float,
+    width: float,
+    palette: Palette,
+    highlight: int | None,
+) -> None:
+    """Draw labels left-aligned, starting at x = `left`: keys as a column, as the lines show them."""
+    _paint_word_links(painter, tokens, span, palette, x=left - 2.0, y=None)
+    for i in _shown(span, highlight):
+        box = QRectF(left, span.centre(i) - LINE_PX / 2, width, LINE_PX)
+        _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignLeft, palette, i == highlight)
+
+
+def paint_columns(
+    painter: QPainter,
+    tokens: tuple[Token, ...],
+    span: Span,
+    bottom: float,
+    turn: Turn,
+    width: float,
+    palette: Palette,
+    highlight: int | None,
+) -> None:
+    """Draw labels ending just above y = `bottom`, turned by `turn` degrees."""
+    _paint_word_links(painter, tokens, span, palette, x=None, y=bottom + 2.0)
+    for i in _shown(span, highlight):
+        x = span.centre(i)
+        if turn == 0:
+            box = QRectF(x - span.step / 2, bottom - LINE_PX, span.step, LINE_PX)
+            _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignHCenter, palette, i == highlight)
+            continue
+        painter.save()
+        painter.translate(QPointF(x, bottom))
+        painter.rotate(-turn)
+        shift = -LINE_PX / 2 if turn == 90 else -LINE_PX * 0.62
+        box = QRectF(0.0, shift, width, LINE_PX)
+        _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignLeft, palette, i == highlight)
+        painter.restore()
+
+
+def _shown(span: Span, highlight: int | None) -> list[int]:
+    """The labels to draw; the highlighted one comes last, and its neighbours give way to it."""
+    stride = stride_for(span.step)
+    shown = [i for i in span.visible() if i % stride == 0]
+    if highlight is not None and highlight in span.visible():
+        shown = [i for i in shown if abs(i - highlight) >= stride]
+        shown.append(highlight)
+    return shown
+
+
+def _paint_label(
+    painter: QPainter,
+    token: Token,
+    box: QRectF,
+    align: Qt.AlignmentFlag,
+    palette: Palette,
+    is_highlighted: bool,
+) -> None:
+    label_face = label_font(token)
+    metrics = QFontMetricsF(label_face)
+    text = metrics.elidedText(plain_piece(token.piece), Qt.TextElideMode.ElideMiddle, box.width() + 1)
+    is_quiet = token.is_special or token.joins_previous
+    colour = palette.muted if is_quiet else palette.text
+    if is_highlighted:
+        chip = _text_box(metrics, text, box, align).adjusted(-3, 0, 3, 0)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(palette.accent))
+        painter.drawRoundedRect(chip, 2, 2)
+        colour = palette.accent_text
+    painter.setFont(label_face)
+    painter.setPen(QColor(colour))
+    start = _text_box(metrics, text, box, align)
+    baseline = box.center().y() + (metrics.ascent() - metrics.descent()) / 2
+    painter.drawText(QPointF(start.left(), baseline), text)
+
+
+def _text_box(metrics: QFontMetricsF, text: str, box: QRectF, align: Qt.AlignmentFlag) -> QRectF:
+    width = min(metrics.horizontalAdvance(text), box.width())
+    left = {
+        Qt.AlignmentFlag.AlignLeft: box.left(),
+        Qt.AlignmentFlag.AlignRight: box.right() - width,
+    }.get(align, box.center().x() - width / 2)
+    return QRectF(left, box.top(), width, box.height())
+
+
+def _paint_word_links(
+    painter: QPainter,
+    tokens: tuple[Token, ...],
+    span: Span,
+    palette: Palette,
+    *,
+    x: float | None,
+    y: float | None,
+) -> None:
+    """A thin line beside the pieces of one word joins them."""
+    if stride_for(span.step) > 1:
+        return
+    painter.setPen(QPen(QColor(palette.muted), 1.0))
+    for i in span.visible():
+        if i == 0 or not tokens[i].joins_previous:
+            continue
+        start, end = max(span.centre(i - 1), span.low), span.centre(i)
+        if x is not None:
+            painter.drawLine(QPointF(x, start), QPointF(x, end))
+        elif y is not None:
+            painter.drawLine(QPointF(start, y), QPointF(end, y))

@@ -1,0 +1,79 @@
+"""The output before and after the gates, side by side: rows of candidates, and what changed in text."""
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from attnscope.records.outputs import Comparison, Prediction
+from attnscope.records.tokens import Token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateRow:
+    """One token with its probability before and after; None when it is not among the best there."""
+
+    token: Token
+    before: float | None
+    after: float | None
+
+    @property
+    def sentence(self) -> str:
+        """The row in words."""
+        return f"{self.token.piece}: {_percent(self.before)} before, {_percent(self.after)} after"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A stretch of generated text that is common to both sides, or not."""
+
+    text: str
+    is_changed: bool
+
+
+def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tuple[CandidateRow, ...]:
+    """The candidates of both sides, the one with the largest probability on either side first."""
+    probabilities: dict[int, tuple[Token, float | None, float | None]] = {}
+    for candidate in before.candidates:
+        probabilities[candidate.token.id] = (candidate.token, candidate.probability, None)
+    for candidate in after.candidates:
+        token, old, _ = probabilities.get(candidate.token.id, (candidate.token, None, None))
+        probabilities[candidate.token.id] = (token, old, candidate.probability)
+    rows = [CandidateRow(token=token, before=b, after=a) for token, b, a in probabilities.values()]
+    rows.sort(key=lambda row: max(row.before or 0.0, row.after or 0.0), reverse=True)
+    return tuple(rows[:n_rows])
+
+
+def prediction_labels(comparison: Comparison) -> tuple[str, ...]:
+    """One label for each prediction that can be chosen."""
+    return tuple(prediction.context for prediction in comparison.before.predictions)
+
+
+def kl_text(comparison: Comparison, index: int) -> str:
+    """KL(before ‖ after) of one prediction with its unit, three significant digits."""
+    if not 0 <= index < len(comparison.kl_nats):
+        return ""
+    value = max(comparison.kl_nats[index], 0.0)
+    return "KL 0 nats" if value < 5e-7 else f"KL {value:.3g} nats"
+
+
+def text_difference(before: str, after: str) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
+    """Both texts cut into stretches of words that are common to both or changed."""
+    words_before, words_after = _words(before), _words(after)
+    matcher = difflib.SequenceMatcher(None, words_before, words_after, autojunk=False)
+    left: list[Segment] = []
+    right: list[Segment] = []
+    for kind, i, i_end, j, j_end in matcher.get_opcodes():
+        is_changed = kind != "equal"
+        if i < i_end:
+            left.append(Segment(text="".join(words_before[i:i_end]), is_changed=is_changed))
+        if j < j_end:
+            right.append(Segment(text="".join(words_after[j:j_end]), is_changed=is_changed))
+    return tuple(left), tuple(right)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\s*\S+|\s+$", text)
+
+
+def _percent(probability: float | None) -> str:
+    return "not among the best" if probability is None else f"{probability:.3f}"

@@ -1,0 +1,139 @@
+"""The measures of heads as people read them: names, definitions, places among all heads, one line.
+
+Definitions follow Clark et al. 2019 (entropy, attention to position) and Vig & Belinkov 2019
+(mean distance); the numbers come from the worker.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from attnscope.records.maps import HeadMeasures
+from attnscope.records.sites import HeadRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureKind:
+    """One measure: its field in HeadMeasures, its name, unit and definition."""
+
+    field: str
+    name: str
+    unit: str
+    definition: str
+
+
+MEASURES: tuple[MeasureKind, ...] = (
+    MeasureKind(
+        field="entropy",
+        name="entropy",
+        unit="of the largest possible",
+        definition="How spread out the weights of a row are: −Σ a·ln a divided by ln of the keys the row may"
+        " see, averaged over rows. 0: one key takes all. 1: all keys alike. (Clark et al. 2019)",
+    ),
+    MeasureKind(
+        field="distance",
+        name="distance",
+        unit="tokens",
+        definition="How far the head looks: Σ a·|i − j|, averaged over rows i. (Vig & Belinkov 2019)",
+    ),
+    MeasureKind(
+        field="confidence",
+        name="confidence",
+        unit="weight",
+        definition="The largest weight of a row, averaged over rows. (Voita et al. 2019)",
+    ),
+    MeasureKind(
+        field="previous",
+        name="previous token",
+        unit="weight",
+        definition="The weight on the token just before the query, averaged over rows.",
+    ),
+    MeasureKind(
+        field="first",
+        name="first token",
+        unit="weight",
+        definition="The weight on the first token, averaged over rows. High values often mean that the head"
+        " has nothing to do here.",
+    ),
+    MeasureKind(
+        field="diagonal",
+        name="same position",
+        unit="weight",
+        definition="The weight on the key at the query's own position, averaged over rows.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureShown:
+    """One measure of one head: its value, and its place between the least and the most of all heads.
+
+    `place` lies in 0…1 and is NaN when the measure does not apply; `others` are all heads' places.
+    """
+
+    kind: MeasureKind
+    value: float
+    place: float
+    others: tuple[float, ...]
+
+    @property
+    def text(self) -> str:
+        """The value as people read it."""
+        if not math.isfinite(self.value):
+            return "–"
+        return f"{self.value:.1f}" if self.kind.field == "distance" else f"{self.value:.2f}"
+
+    @property
+    def tooltip(self) -> str:
+        """Definition and unit."""
+        return f"{self.kind.name}, {self.kind.unit}\n{self.kind.definition}\nTicks: all heads of this model."
+
+
+def find_measures(all_measures: Iterable[HeadMeasures], head: HeadRef) -> HeadMeasures | None:
+    """The measures of `head`, or None."""
+    return next((m for m in all_measures if m.head == head), None)
+
+
+def measures_shown(all_measures: tuple[HeadMeasures, ...], head: HeadRef) -> tuple[MeasureShown, ...]:
+    """Every measure of `head` against all heads; empty when the head was not measured."""
+    own = find_measures(all_measures, head)
+    if own is None:
+        return ()
+    shown = []
+    for kind in MEASURES:
+        values = [float(getattr(m, kind.field)) for m in all_measures]
+        top = max([1.0, *(v for v in values if math.isfinite(v))])
+        value = float(getattr(own, kind.field))
+        others = tuple(v / top for v in values if math.isfinite(v))
+        shown.append(MeasureShown(kind=kind, value=value, place=value / top, others=others))
+    return tuple(shown)
+
+
+def describe(measures: HeadMeasures) -> str:
+    """What the head does on this text, in one line."""
+    parts = (
+        (measures.previous, "attends to the previous token"),
+        (measures.diagonal, "attends to the same position"),
+        (measures.first, "attends to the first token"),
+    )
+    weight, sentence = max(parts, key=lambda part: part[0] if math.isfinite(part[0]) else -1.0)
+    if weight >= 0.5:
+        return f"{sentence}: {weight:.2f} of its weight"
+    if measures.confidence >= 0.6:
+        return f"picks one token a row: {measures.confidence:.2f} of its weight"
+    if measures.entropy >= 0.85:
+        return f"spreads evenly: entropy {measures.entropy:.2f} of 1"
+    if math.isfinite(weight) and weight >= 0.25:
+        return f"partly {sentence}: {weight:.2f} of its weight"
+    return f"mixes: largest weight {measures.confidence:.2f} on average"
+
+
+def striking_head(all_measures: Iterable[HeadMeasures]) -> HeadRef | None:
+    """The head with the clearest pattern that is not just attending to the first token."""
+
+    def clearness(m: HeadMeasures) -> float:
+        resting = m.first if math.isfinite(m.first) else 0.0
+        return m.confidence - resting if math.isfinite(m.confidence) else -1.0
+
+    best = max(all_measures, key=clearness, default=None)
+    return best.head if best else None

@@ -1,0 +1,159 @@
+"""The state of the positions page: which encodings, how large, and the tables that have come.
+
+Must not import Qt. Requests go out through `post`; replies come in through `handle`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Reply, Request, ShowPositions
+from attnscope.records.models import ModelInfo
+from attnscope.records.positions import PositionTable
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+
+SCHEMES = ("sinusoidal", "learned", "rotary", "binary", "model")
+"""The encodings that can be chosen, in the order they are shown; `model` is the open model's own."""
+TITLES = {
+    "sinusoidal": "Sinusoidal",
+    "learned": "Learned (untrained)",
+    "rotary": "Rotary",
+    "binary": "Binary",
+    "model": "This model's own",
+}
+POSITIONS_RANGE = (2, 2048)
+D_MODEL_RANGE = (2, 1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    names: tuple[str, ...]
+    n_positions: int
+    d_model: int
+
+
+class PositionsState:
+    """Tells its listeners `choice`, `tables` or `model`; at most one request is under way."""
+
+    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._post = post
+        self._numbers = numbers
+        self._listeners = Listeners()
+        self.names: tuple[str, ...] = ("sinusoidal", "learned", "rotary", "binary")
+        self.n_positions = 64
+        self.d_model = 128
+        self.model: ModelInfo | None = None
+        self.tables: tuple[PositionTable, ...] = ()
+        self.error = ""
+        self.model_note = ""
+        self._shown: _Wish | None = None
+        self._pending: tuple[int, _Wish] | None = None
+        self._is_watched = False
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether tables are being worked out."""
+        return self._pending is not None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the tables shown are not those asked for now."""
+        return self._wish() != self._shown
+
+    def open(self) -> None:
+        """The page has become visible: from now on ask for what is missing."""
+        self._is_watched = True
+        self._pump()
+
+    def choose(self, name: str, is_chosen: bool) -> None:
+        """Show an encoding, or no longer."""
+        if name not in SCHEMES or is_chosen == (name in self.names):
+            return
+        chosen = {*self.names, name} if is_chosen else {*self.names} - {name}
+        self.names = tuple(n for n in SCHEMES if n in chosen)
+        self._changed()
+
+    def set_n_positions(self, n_positions: int) -> None:
+        """Show more or fewer positions."""
+        self._set_size(min(max(n_positions, POSITIONS_RANGE[0]), POSITIONS_RANGE[1]), self.d_model)
+
+    def set_d_model(self, d_model: int) -> None:
+        """Show more or fewer dimensions; made even."""
+        self._set_size(self.n_positions, min(max(d_model - d_model % 2, D_MODEL_RANGE[0]), D_MODEL_RANGE[1]))
+
+    def _set_size(self, n_positions: int, d_model: int) -> None:
+        if (n_positions, d_model) != (self.n_positions, self.d_model):
+            self.n_positions, self.d_model = n_positions, d_model
+            self._changed()
+
+    def title(self, name: str) -> str:
+        """The encoding as people call it."""
+        if name == "model" and self.model:
+            return f"{self.model.name}'s own"
+        return TITLES.get(name, name)
+
+    def short_title(self, name: str) -> str:
+        """The encoding in one word, for the end of a line."""
+        return "Own" if name == "model" else self.title(name).partition(" ")[0]
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply; those of other parts of the window are passed over."""
+        match reply:
+            case PositionsShown() if self._pending and reply.number == self._pending[0]:
+                self._take_tables(reply.tables)
+            case Failed() if self._pending and reply.number == self._pending[0]:
+                self._take_failure(reply.message)
+            case ModelLoaded():
+                self.model, self.model_note = reply.info, ""
+                if "model" in self.names:
+                    self._shown = None
+                self._listeners.tell("model")
+                self._pump()
+            case _:
+                pass
+
+    def _take_tables(self, tables: tuple[PositionTable, ...]) -> None:
+        self._shown = self._pending[1] if self._pending else None
+        self._pending = None
+        self.tables, self.error = tables, ""
+        self._listeners.tell("tables")
+        self._pump()
+
+    def _take_failure(self, message: str) -> None:
+        wish = self._pending[1] if self._pending else None
+        self._pending = None
+        if wish and "model" in wish.names:
+            self.model_note = message
+        else:
+            self.error, self.tables, self._shown = message, (), wish
+        self._listeners.tell("tables")
+        self._pump()
+
+    def _changed(self) -> None:
+        self.model_note = ""
+        self._listeners.tell("choice")
+        self._pump()
+
+    def _wish(self) -> _Wish:
+        has_own = self.model is not None and not self.model_note
+        names = tuple(n for n in self.names if n != "model" or has_own)
+        return _Wish(names=names, n_positions=self.n_positions, d_model=self.d_model)
+
+    def _pump(self) -> None:
+        wish = self._wish()
+        if not self._is_watched or self._pending or wish == self._shown:
+            return
+        if not wish.names:
+            self.tables, self._shown, self.error = (), wish, ""
+            self._listeners.tell("tables")
+            return
+        number = self._numbers.next()
+        self._pending = (number, wish)
+        self._post(
+            ShowPositions(number=number, names=wish.names, n_positions=wish.n_positions, d_model=wish.d_model)
+        )
+        self._listeners.tell("busy")

@@ -1,0 +1,139 @@
+"""The text of a recipe while it is being edited: where it comes from, whether it is TOML, single values.
+
+What a recipe *means* is checked by the engine when a run starts; here only its form. Must not import Qt.
+"""
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnscope.errors import LoadError
+
+_MAX_BYTES = 1_000_000
+_WHERE = re.compile(r"\s*\((?:at line (\d+), column \d+|at end of document)\)$")
+_SECTION = re.compile(r"^\s*\[+\s*([^\[\]]+?)\s*\]+\s*(?:#.*)?$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipeFile:
+    """A recipe that can be chosen: its name and its path."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipeProblem:
+    """Why a text is not TOML; `line` counts from 1."""
+
+    line: int
+    message: str
+
+    @property
+    def sentence(self) -> str:
+        """The problem as people read it."""
+        return f"Line {self.line}: {self.message}"
+
+
+def list_recipes(folder: Path) -> tuple[RecipeFile, ...]:
+    """The recipes in a folder by name; none when there is no such folder."""
+    if not folder.is_dir():
+        return ()
+    return tuple(RecipeFile(name=path.stem, path=str(path)) for path in sorted(folder.glob("*.toml")))
+
+
+def read_recipe_text(path: Path) -> str:
+    """The text of a recipe file; raises LoadError for what cannot be a recipe."""
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise LoadError(
+                f"{path.name} has {path.stat().st_size:,} bytes.",
+                kind="too-large",
+                expected=f"a recipe of at most {_MAX_BYTES:,} bytes",
+                action="Choose a TOML file.",
+            )
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise LoadError(
+            f"{path.name} cannot be read: {error.strerror or error}.",
+            kind="unreadable",
+            expected="a readable TOML file",
+            action="Check the file and its permissions.",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise LoadError(
+            f"{path.name} is not text: byte {error.start} is not UTF-8.",
+            kind="encoding",
+            expected="a TOML file in UTF-8",
+            action="Choose a recipe.",
+        ) from error
+
+
+def check_recipe_text(text: str) -> RecipeProblem | None:
+    """The first place where the text is not TOML, None when it is."""
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        words = str(error)
+        found = _WHERE.search(words)
+        n_lines = max(1, text.count("\n") + (not text.endswith("\n")))
+        line = int(found.group(1)) if found and found.group(1) else n_lines
+        return RecipeProblem(line=line, message=_WHERE.sub("", words) + ".")
+    return None
+
+
+def recipe_value(text: str, section: str, key: str) -> object | None:
+    """The value of `section.key`, None when the text is not TOML or does not have it."""
+    try:
+        table = tomllib.loads(text).get(section)
+    except tomllib.TOMLDecodeError:
+        return None
+    return table.get(key) if isinstance(table, dict) else None
+
+
+def watched_sentence(text: str) -> tuple[str, str | None] | None:
+    """The first sentence a recipe watches, with its target; None when it watches none."""
+    try:
+        watches = tomllib.loads(text).get("watch")
+    except tomllib.TOMLDecodeError:
+        return None
+    if not isinstance(watches, list) or not watches or not isinstance(watches[0], dict):
+        return None
+    sentence, target = watches[0].get("text"), watches[0].get("target")
+    if not isinstance(sentence, str):
+        return None
+    return sentence, target if isinstance(target, str) else None
+
+
+def with_recipe_value(text: str, section: str, key: str, value: str) -> str:
+    """The text with the string `section.key` set, everything else (comments too) as it was."""
+    written = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if _section_of(line) == section), None)
+    if start is None:
+        gap = [""] if lines and lines[-1].strip() else []
+        return "\n".join([*lines, *gap, f"[{section}]", written]) + "\n"
+    stop = next((i for i in range(start + 1, len(lines)) if _section_of(lines[i])), len(lines))
+    for i in range(start + 1, stop):
+        if re.match(rf"^\s*{re.escape(key)}\s*=", lines[i]):
+            lines[i] = written
+            return "\n".join(lines) + "\n"
+    lines.insert(start + 1, written)
+    return "\n".join(lines) + "\n"
+
+
+def line_of_value(text: str, section: str, key: str) -> int | None:
+    """The line, from 1, that sets `section.key`; None when no line does."""
+    present = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        present = _section_of(line) or present
+        if present == section and re.match(rf"^\s*{re.escape(key)}\s*=", line):
+            return number
+    return None
+
+
+def _section_of(line: str) -> str:
+    found = _SECTION.match(line)
+    return found.group(1) if found else ""

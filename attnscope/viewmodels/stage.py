@@ -1,0 +1,56 @@
+"""What the Explore page shows in place of pictures: starting, loading, empty, failed, or the pictures."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from attnscope.viewmodels.session import Session
+
+StageKind = Literal["starting", "loading", "failed", "no-model", "empty", "waiting", "shown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One state of the page; `fraction` is None when progress is under way but cannot be known."""
+
+    kind: StageKind
+    title: str = ""
+    hint: str = ""
+    is_working: bool = False
+    fraction: float | None = None
+
+
+def stage_of(session: Session) -> Stage:
+    """The stage the session is in; the pictures of an open model stay while another one loads."""
+    if session.model is None:
+        return _without_model(session)
+    if not session.text.strip():
+        return Stage(
+            kind="empty",
+            title="Type a sentence…",
+            hint="Every head of every layer is drawn as you type. The samples show where to start.",
+        )
+    if session.traced is None:
+        if session.notice and session.notice.request == "TraceText":
+            return Stage(kind="failed", title="Nothing to show", hint=session.notice.message)
+        return Stage(kind="waiting", title="Tracing…", is_working=True)
+    return Stage(kind="shown")
+
+
+def _without_model(session: Session) -> Stage:
+    if session.busy:
+        return Stage(
+            kind="loading",
+            title=session.busy.what,
+            hint="Attention appears here as soon as the model is open.",
+            is_working=True,
+            fraction=session.busy.fraction,
+        )
+    if not session.is_ready:
+        return Stage(kind="starting", title="Starting…", hint="Loading the engine.", is_working=True)
+    if session.notice and session.notice.is_error:
+        return Stage(kind="failed", title="No model is open", hint=session.notice.message)
+    return Stage(
+        kind="no-model",
+        title="No model is open",
+        hint="Choose a demo model from the menu above, or open a model folder (Ctrl+O).",
+    )

@@ -1,0 +1,309 @@
+"""The sentence whose attention is redrawn while a model learns, and its replay over the checkpoints.
+
+Must not import Qt. Time comes from a clock that is passed in.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.messages import TRAINING_MODEL, Failed, Reply, Request, Traced, TraceText
+from attnscope.records.sites import HeadRef, Stack
+from attnscope.viewmodels.listeners import Listeners
+from attnscope.viewmodels.numbers import Numbers
+
+LIVE_INTERVAL_S = 0.5
+"""Shortest time between two looks at the model in training."""
+PLAY_INTERVAL_S = 0.25
+"""How long a checkpoint stays on screen while the replay plays."""
+_LOST_AFTER_S = 30.0
+_N_KEPT = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint on disk."""
+
+    step: int
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """One picture: which model, what text, which head, and how fresh (only for the live model)."""
+
+    model: str
+    text: str
+    target: str | None
+    head: HeadRef | None
+    freshness: int = 0
+
+    @property
+    def subject(self) -> "_Wish":
+        return replace(self, freshness=0)
+
+
+class WatchState:
+    """What to look at, where (live or at a checkpoint), and the newest picture of it.
+
+    At most one request is under way; the live model is looked at when there is news, and no more often
+    than every `LIVE_INTERVAL_S`. Pictures of checkpoints are kept for sliding back and forth.
+    """
+
+    def __init__(
+        self,
+        post: Callable[[Request], None],
+        numbers: Numbers,
+        listeners: Listeners,
+        clock: Callable[[], float],
+    ) -> None:
+        self._post = post
+        self._numbers = numbers
+        self._listeners = listeners
+        self._clock = clock
+        self.text = ""
+        self.target: str | None = None
+        self.stack: Stack | None = None
+        self.head: HeadRef | None = None
+        self.checkpoints: tuple[Checkpoint, ...] = ()
+        self.place: int | None = None
+        self.is_live = False
+        self.is_playing = False
+        self.is_watched = True
+        self.traced: Traced | None = None
+        self.note = ""
+        self._has_own_text = False
+        self._freshness = 0
+        self._shown: _Wish | None = None
+        self._answered: _Wish | None = None
+        self._answered_at = 0.0
+        self._pending: tuple[int, _Wish, float] | None = None
+        self._posted_at = -LIVE_INTERVAL_S
+        self._kept: OrderedDict[_Wish, Traced] = OrderedDict()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the picture shown is of something else than what is asked for now."""
+        wish = self._wish()
+        return self._shown is None or wish is None or wish.subject != self._shown.subject
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The stacks of the model shown, in its order."""
+        sites = (grid.site for grid in self.traced.grids) if self.traced else ()
+        return tuple(dict.fromkeys(site.stack for site in sites))
+
+    @property
+    def grids(self) -> tuple[SiteGrid, ...]:
+        """The thumbnails of the chosen stack."""
+        return tuple(g for g in self.traced.grids if g.site.stack == self.stack) if self.traced else ()
+
+    @property
+    def head_map(self) -> HeadMap | None:
+        """The chosen head in full, None until it has come."""
+        maps = self.traced.maps if self.traced else ()
+        return next((m for m in maps if m.head == self.head), None)
+
+    @property
+    def n_places(self) -> int:
+        """How many places the slider has: the checkpoints, and the live model when there is one."""
+        return len(self.checkpoints) + self.is_live
+
+    @property
+    def slider_place(self) -> int:
+        """Where the slider stands; the live model is its last place."""
+        return max(0, self.n_places - 1) if self.place is None else self.place
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The checkpoint under the slider, None when the live model is shown or there is none."""
+        if self.place is None or not self.checkpoints:
+            return None
+        return self.checkpoints[min(self.place, len(self.checkpoints) - 1)]
+
+    def suggest_text(self, text: str, target: str | None) -> None:
+        """Take the sentence of a recipe, unless the person has typed one."""
+        if not self._has_own_text:
+            self._set_texts(text, target)
+
+    def set_text(self, text: str) -> None:
+        """Watch another sentence."""
+        self._has_own_text = bool(text.strip())
+        self._set_texts(text, self.target)
+
+    def set_target(self, target: str | None) -> None:
+        """Fix the second text; None or an empty one lets the model write its own."""
+        self._set_texts(self.text, target if target and target.strip() else None)
+
+    def choose_stack(self, stack: Stack) -> None:
+        """Show another stack, with its counterpart of the chosen head."""
+        if stack == self.stack or stack not in self.stacks:
+            return
+        self.stack = stack
+        sites = [grid.site for grid in self.grids]
+        layer = min(self.head.layer if self.head else 0, len(sites) - 1)
+        head = min(self.head.head if self.head else 0, sites[layer].n_heads - 1)
+        self.choose_head(HeadRef(stack=stack, layer=sites[layer].layer, head=head))
+
+    def choose_head(self, head: HeadRef) -> None:
+        """Show another head in full."""
+        self.head, self.stack = head, head.stack
+        self._listeners.tell("watch")
+        self.pump()
+
+    def go_to(self, place: int) -> None:
+        """Move the slider: a checkpoint, or the live model at its last place."""
+        self.is_playing = False
+        self._go_to(place)
+
+    def play(self) -> None:
+        """Play the checkpoints from the beginning (or from the slider), or hold."""
+        self.is_playing = not self.is_playing and bool(self.checkpoints)
+        if self.is_playing and self.slider_place >= len(self.checkpoints) - 1:
+            self._go_to(0)
+        self._listeners.tell("watch")
+
+    def tick(self) -> None:
+        """Go on with the replay and ask for what is missing; called a few times a second."""
+        if self.is_playing and self._pending is None and self._is_answered():
+            if self._clock() - self._answered_at >= PLAY_INTERVAL_S:
+                self._step_replay()
+        self.pump()
+
+    def pump(self) -> None:
+        """Ask for the picture wanted now, if it is not there, not under way and not too soon."""
+        wish = self._wish()
+        now = self._clock()
+        if wish is None or wish == self._answered or not self.is_watched:
+            return
+        if wish in self._kept:
+            self._kept.move_to_end(wish)
+            self._show(self._kept[wish], wish)
+            return
+        if self._pending and now - self._pending[2] < _LOST_AFTER_S:
+            return
+        is_same_subject = self._answered is not None and wish.subject == self._answered.subject
+        if is_same_subject and now - self._posted_at < LIVE_INTERVAL_S:
+            return
+        number = self._numbers.next()
+        self._pending, self._posted_at = (number, wish, now), now
+        heads = (wish.head,) if wish.head else ()
+        self._post(
+            TraceText(number=number, text=wish.text, target=wish.target, heads=heads, model=wish.model)
+        )
+
+    def handle(self, reply: Reply) -> None:
+        """Take the reply to the request under way; everything else is not for us."""
+        if self._pending is None or not isinstance(reply, Traced | Failed):
+            return
+        number, wish, _ = self._pending
+        if reply.number != number:
+            return
+        self._pending = None
+        if isinstance(reply, Failed):
+            self._answered, self._answered_at, self.note = wish, self._clock(), reply.message
+            self._listeners.tell("watch")
+        else:
+            self._keep(reply, wish)
+            self._show(reply, wish)
+        self.pump()
+
+    def begin_run(self, *, is_live: bool) -> None:
+        """Forget the run before; the picture stays until a new one has come."""
+        self.checkpoints, self.place, self.is_playing = (), None, False
+        self._pending = self._shown = self._answered = None
+        self._kept.clear()
+        self.set_live(is_live)
+
+    def set_live(self, is_live: bool) -> None:
+        """Say whether there is a model in training; when one appears it is looked at."""
+        if is_live and not self.is_live:
+            self.place, self.is_playing = None, False
+        self.is_live = is_live
+        if not is_live and self.place is None and self.checkpoints:
+            self.place = len(self.checkpoints) - 1
+        self._listeners.tell("watch")
+
+    def set_watched(self, is_watched: bool) -> None:
+        """Say whether anybody looks: nothing is asked for while nobody does."""
+        self.is_watched = is_watched
+        self.pump()
+
+    def note_news(self) -> None:
+        """The live model has changed."""
+        self._freshness += 1
+
+    def add_checkpoint(self, step: int, folder: str) -> None:
+        """A checkpoint has been saved; an older one of the same step is replaced."""
+        here = self.checkpoint
+        kept = [c for c in self.checkpoints if c.step != step and c.folder != folder]
+        for wish in [w for w in self._kept if w.model == folder]:
+            del self._kept[wish]
+        self.checkpoints = tuple(sorted([*kept, Checkpoint(step=step, folder=folder)], key=lambda c: c.step))
+        if here is not None:
+            self.place = next((i for i, c in enumerate(self.checkpoints) if c.step == here.step), None)
+        self._listeners.tell("checkpoints")
+
+    def forget_after(self, step: int) -> None:
+        """A new attempt goes on from `step`: later checkpoints are superseded."""
+        self.checkpoints = tuple(c for c in self.checkpoints if c.step <= step)
+        if self.place is not None:
+            self.place = min(self.place, len(self.checkpoints) - 1) if self.checkpoints else None
+        self._listeners.tell("checkpoints")
+
+    def _set_texts(self, text: str, target: str | None) -> None:
+        if (text, target) != (self.text, self.target):
+            self.text, self.target = text, target
+            self._listeners.tell("watch")
+            self.pump()
+
+    def _go_to(self, place: int) -> None:
+        place = max(0, min(place, self.n_places - 1))
+        self.place = place if place < len(self.checkpoints) else None
+        self._listeners.tell("watch")
+        self.pump()
+
+    def _step_replay(self) -> None:
+        following = (self.place or 0) + 1
+        if self.place is None or following >= len(self.checkpoints):
+            self.is_playing = False
+            self._listeners.tell("watch")
+        else:
+            self._go_to(following)
+
+    def _is_answered(self) -> bool:
+        return self._wish() == self._answered
+
+    def _wish(self) -> _Wish | None:
+        if not self.text.strip():
+            return None
+        checkpoint = self.checkpoint
+        if checkpoint is not None:
+            return _Wish(model=checkpoint.folder, text=self.text, target=self.target, head=self.head)
+        if not self.is_live:
+            return None
+        return _Wish(
+            model=TRAINING_MODEL,
+            text=self.text,
+            target=self.target,
+            head=self.head,
+            freshness=self._freshness,
+        )
+
+    def _keep(self, traced: Traced, wish: _Wish) -> None:
+        if wish.model != TRAINING_MODEL:
+            self._kept[wish] = traced
+            while len(self._kept) > _N_KEPT:
+                self._kept.popitem(last=False)
+
+    def _show(self, traced: Traced, wish: _Wish) -> None:
+        self.traced, self.note = traced, ""
+        self._shown = self._answered = wish
+        self._answered_at = self._clock()
+        known = {head for grid in traced.grids for head in grid.site.heads}
+        if self.stack not in self.stacks or self.head not in known:
+            self.stack = "cross" if "cross" in self.stacks else next(iter(self.stacks), None)
+            last = self.grids[-1].site if self.grids else None
+            self.head = last.heads[0] if last else None
+        self._listeners.tell("watch")

@@ -1,0 +1,1 @@
+"""The window: Qt widgets that show view models and report what the person wants."""

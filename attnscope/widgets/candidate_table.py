@@ -1,0 +1,85 @@
+"""Candidates of one prediction, before and after the gates, as bars side by side."""
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import isolated, plain_piece
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font
+from attnscope.viewmodels.comparison_rows import CandidateRow
+
+_ROW_PX, _HEAD_PX = 24, 20
+
+
+class CandidateTable(QWidget):
+    """One row a candidate: its piece, then probability and bar before, then after."""
+
+    def __init__(self, palette: Palette, n_rows: int = 8, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._palette = palette
+        self._rows: tuple[CandidateRow, ...] = ()
+        self.setFixedHeight(_HEAD_PX + n_rows * _ROW_PX)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Most probable tokens before and after")
+
+    def show_rows(self, rows: tuple[CandidateRow, ...]) -> None:
+        """Show other candidates."""
+        if rows != self._rows:
+            self._rows = rows
+            self.setAccessibleDescription("; ".join(row.sentence for row in rows))
+            self.update()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self._palette = palette
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """Room for both columns."""
+        return QSize(240, self.height())
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        """Paint the column names and every row."""
+        piece, before, after = self._columns()
+        with QPainter(self) as painter:
+            painter.setFont(font(SMALL_PX))
+            painter.setPen(QColor(self._palette.muted))
+            middle = Qt.AlignmentFlag.AlignVCenter
+            for column, name in ((piece, "token"), (before, "before"), (after, "after")):
+                painter.drawText(column, middle, name)
+            for k, row in enumerate(self._rows):
+                top = _HEAD_PX + k * _ROW_PX
+                self._paint_piece(painter, piece.translated(0, top), row)
+                self._paint_side(painter, before.translated(0, top), row.before, self._palette.muted)
+                self._paint_side(painter, after.translated(0, top), row.after, self._palette.accent)
+
+    def _columns(self) -> tuple[QRectF, QRectF, QRectF]:
+        width = float(self.width())
+        piece = min(0.3 * width, 160.0)
+        side = (width - piece - 16) / 2
+        return (
+            QRectF(0, 0, piece, _HEAD_PX),
+            QRectF(piece + 8, 0, side, _HEAD_PX),
+            QRectF(piece + 16 + side, 0, side, _HEAD_PX),
+        )
+
+    def _paint_piece(self, painter: QPainter, place: QRectF, row: CandidateRow) -> None:
+        place = QRectF(place.x(), place.y(), place.width(), _ROW_PX)
+        type_ = font(NORMAL_PX)
+        text = plain_piece(row.token.piece)
+        text = QFontMetricsF(type_).elidedText(text, Qt.TextElideMode.ElideMiddle, place.width())
+        painter.setFont(type_)
+        painter.setPen(QColor(self._palette.muted if row.token.is_special else self._palette.text))
+        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, isolated(text))
+
+    def _paint_side(self, painter: QPainter, place: QRectF, value: float | None, colour: str) -> None:
+        text = "–" if value is None else f"{value:.3f}"
+        painter.setFont(font(SMALL_PX))
+        painter.setPen(QColor(self._palette.text if value is not None else self._palette.muted))
+        number = QRectF(place.right() - 36, place.y(), 36, _ROW_PX)
+        painter.drawText(number, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, text)
+        bar = QRectF(place.x(), place.y() + 8, max(place.width() - 38, 8), 8)
+        painter.fillRect(bar, QColor(self._palette.grid))
+        bar.setWidth(bar.width() * min(max(value or 0.0, 0.0), 1.0))
+        painter.fillRect(bar, QColor(colour))

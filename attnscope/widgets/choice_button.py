@@ -1,0 +1,49 @@
+"""A button that shows what is chosen and offers the rest in a menu."""
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction, QActionGroup
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
+
+
+class ChoiceButton(QToolButton):
+    """One of several choices; `chosen` carries the key of the one the person took."""
+
+    chosen = Signal(str)
+
+    def __init__(
+        self, title: str, name: str, choices: Mapping[str, str], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._title, self._choices = title, dict(choices)
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+        self.setProperty("role", "flat")
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self)
+        group = QActionGroup(self)
+        self._actions: dict[str, QAction] = {}
+        for key, text in self._choices.items():
+            action = menu.addAction(text.replace("&", "&&"))
+            action.setCheckable(True)
+            action.setData(key)
+            group.addAction(action)
+            self._actions[key] = action
+        menu.triggered.connect(self._on_triggered)
+        self.setMenu(menu)
+        self.setText(f"{title} ▾")
+
+    def show_choice(self, key: str) -> None:
+        """Show which choice holds; an unknown one shows none."""
+        for name, action in self._actions.items():
+            action.setChecked(name == key)
+        short = _SHORT.get(key, self._choices.get(key, ""))
+        self.setText(f"{self._title}: {short} ▾" if short else f"{self._title} ▾")
+
+    def _on_triggered(self, action: QAction) -> None:
+        self.chosen.emit(str(action.data()))
+
+
+_SHORT = {"fixed": "0–1", "head": "per head", "row": "per row"}

@@ -1,0 +1,265 @@
+"""The curves of a run: loss large, rate, gradient norm and speed beside it, one cursor through all."""
+
+from time import perf_counter
+
+import numpy as np
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QSlider, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.spec import Chart, Series
+from attnscope.viewmodels.curve_data import CurveData, decimated, sampled
+from attnscope.viewmodels.run_curves import RunCurves
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.line_plot import Line, LinePlot
+from attnscope.widgets.number_text import number_text
+
+SMOOTHING_STEPS = 99
+DEFAULT_SMOOTHING = 33
+_EXPORT_BUCKETS = 500
+_NEVER_SMOOTHED = ("validation", "rate")
+
+
+class CurvesView(QWidget):
+    """Draws a run's curves when `redraw` is called and something changed; keeps no copy of them."""
+
+    hover_text = Signal(str)
+
+    def __init__(self, curves: RunCurves, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._curves = curves
+        self._palette = palette
+        self._drawn: tuple[object, ...] = ()
+        self.last_redraw_ms = 0.0
+        self._parts = (
+            _Part("Loss", "nats per token", palette, label_px=64),
+            _Part("Learning rate", "", palette, has_x_numbers=False),
+            _Part("Gradient norm", "before clipping", palette, has_x_numbers=False),
+            _Part("Speed", "tokens/s", palette),
+        )
+        layout = column(self, spacing=4)
+        layout.addLayout(self._build_bar())
+        layout.addLayout(self._build_plots(), 1)
+        self.redraw()
+
+    @property
+    def smoothing(self) -> float:
+        """The factor of the running mean, 0…0.999; fine steps near 1."""
+        share = self._slider.value() / SMOOTHING_STEPS
+        return 0.0 if share == 0 else float(1.0 - 10.0 ** (-3.0 * share))
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._palette = palette
+        self._drawn = ()
+        for part in self._parts:
+            part.plot.set_theme(palette)
+        self.redraw()
+
+    def set_n_steps(self, n_steps: int) -> None:
+        """How long the run will be: the x axis ends there once a tenth of it is done."""
+        end = float(max(self._curves.last_step, 1))
+        if n_steps and end > n_steps / 10:
+            end = max(end, float(n_steps))
+        for part in self._parts:
+            part.plot.set_x_range((0.0, end))
+
+    @Slot()
+    def redraw(self) -> None:
+        """Draw again if the curves, the view or the settings changed."""
+        loss = self._parts[0].plot
+        state = (
+            self._curves.version,
+            self.smoothing,
+            self._log.isChecked(),
+            loss.visible_x(),
+            loss.n_buckets(),
+            loss.is_fitted,
+        )
+        if state == self._drawn:
+            return
+        start = perf_counter()
+        for part, lines in zip(self._parts, self._lines(), strict=True):
+            part.plot.set_log(self._log.isChecked() and part.title != "Speed")
+            part.plot.set_lines(lines)
+            part.plot.set_marks(tuple(float(step) for step in self._curves.resumed_at))
+        self._show_values(None)
+        self._drawn = (*state[:3], loss.visible_x(), *state[4:])
+        self.last_redraw_ms = 1000 * (perf_counter() - start)
+
+    def charts(self) -> tuple[Chart, ...]:
+        """The curves as an export shows them."""
+        return tuple(
+            Chart(
+                title=part.title,
+                x_label="step",
+                y_label=part.unit,
+                series=tuple(series for source in sources for series in self._series(*source)),
+                is_log_y=self._log.isChecked() and part.title != "Speed",
+            )
+            for part, sources in zip(self._parts, self._sources(), strict=True)
+            if any(len(curve) for _, curve, _ in sources)
+        )
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build_bar(self) -> QHBoxLayout:
+        self._values = PlainLabel(role="small")
+        self._slider = QSlider(Qt.Orientation.Horizontal)
+        self._slider.setRange(0, SMOOTHING_STEPS)
+        self._slider.setValue(DEFAULT_SMOOTHING)
+        self._slider.setFixedWidth(120)
+        self._slider.setAccessibleName("Smoothing")
+        self._slider.setToolTip("Exponential running mean with bias correction; the raw values stay, pale.")
+        self._slider.valueChanged.connect(self._on_smoothing_changed)
+        self._smoothing_text = PlainLabel(role="value")
+        self._smoothing_text.setFixedWidth(40)
+        self._log = QCheckBox("Log axis")
+        self._log.toggled.connect(self.redraw)
+        self._show_smoothing()
+        return row(
+            PlainLabel("Curves", "section"),
+            PlainLabel("against the step", "muted"),
+            self._values,
+            None,
+            PlainLabel("Smoothing", "muted"),
+            self._slider,
+            self._smoothing_text,
+            self._log,
+        )
+
+    def _build_plots(self) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(8)
+        grid.addWidget(self._parts[0], 0, 0, 3, 1)
+        for i, part in enumerate(self._parts[1:]):
+            grid.addWidget(part, i, 1)
+            grid.setRowStretch(i, 100 if part is not self._parts[-1] else 115)
+            part.plot.setXLink(self._parts[0].plot)
+        grid.setColumnStretch(0, 3)
+        grid.setColumnStretch(1, 2)
+        for part in self._parts:
+            part.plot.cursor_moved.connect(self._on_cursor_moved)
+            part.plot.cursor_left.connect(self._on_cursor_left)
+            part.plot.view_changed.connect(self._on_view_changed)
+        return grid
+
+    # --- drawing ----------------------------------------------------------------------------------
+
+    def _sources(self) -> tuple[tuple[tuple[str, CurveData, int], ...], ...]:
+        curves = self._curves
+        return (
+            (("train", curves.train_loss, 0), ("validation", curves.validation_loss, 1)),
+            (("rate", curves.learning_rate, 2),),
+            (("norm", curves.gradient_norm, 3),),
+            (("speed", curves.tokens_per_s, 4),),
+        )
+
+    def _lines(self) -> tuple[tuple[Line, ...], ...]:
+        return tuple(
+            tuple(line for source in sources for line in self._lines_of(part.plot, *source))
+            for part, sources in zip(self._parts, self._sources(), strict=True)
+        )
+
+    def _lines_of(self, plot: LinePlot, name: str, curve: CurveData, colour: int) -> tuple[Line, ...]:
+        ink = self._palette.series[colour]
+        label = name if name in ("train", "validation") else ""
+        first, last = plot.visible_x()
+        if plot.is_fitted:
+            first, last = 0.0, float(max(self._curves.last_step, 1))
+        window = (first, last, plot.n_buckets())
+        raw_xs, raw = decimated(curve.steps, curve.values, *window)
+        if name in _NEVER_SMOOTHED or not self.smoothing:
+            return (Line(xs=raw_xs, ys=raw, colour=ink, label=label, has_points=name == "validation"),)
+        smooth_xs, smooth = sampled(curve.steps, curve.smoothed(self.smoothing), *window)
+        return (
+            Line(xs=raw_xs, ys=raw, colour=ink, is_pale=True),
+            Line(xs=smooth_xs, ys=smooth, colour=ink, label=label),
+        )
+
+    def _series(self, name: str, curve: CurveData, colour: int) -> tuple[Series, ...]:
+        window = (-np.inf, np.inf, _EXPORT_BUCKETS)
+        xs, ys = decimated(curve.steps, curve.values, *window)
+        if name in _NEVER_SMOOTHED or not self.smoothing:
+            return (Series(name=name, xs=xs, ys=ys, colour=colour, has_points=name == "validation"),)
+        smooth_xs, smooth = sampled(curve.steps, curve.smoothed(self.smoothing), *window)
+        return (
+            Series(name="", xs=xs, ys=ys, colour=colour, is_quiet=True),
+            Series(name=name, xs=smooth_xs, ys=smooth, colour=colour),
+        )
+
+    def _show_values(self, step: float | None) -> None:
+        """Write the values at `step`, or the newest, beside the titles."""
+        for part, sources in zip(self._parts, self._sources(), strict=True):
+            words = []
+            for name, curve, _ in sources:
+                index = curve.nearest(np.inf if step is None else step)
+                if index is not None:
+                    words.append((name, float(curve.values[index])))
+            is_pair = len(sources) > 1
+            part.show_values(
+                " · ".join(f"{n} {number_text(v)}" if is_pair else number_text(v) for n, v in words)
+            )
+
+    def _show_smoothing(self) -> None:
+        self._smoothing_text.setText(f"{self.smoothing:.3f}" if self.smoothing else "off")
+
+    # --- what the person does ---------------------------------------------------------------------
+
+    @Slot(int)
+    def _on_smoothing_changed(self, _value: int) -> None:
+        self._show_smoothing()
+        self.redraw()
+
+    @Slot(float)
+    def _on_cursor_moved(self, x: float) -> None:
+        index = self._curves.train_loss.nearest(x)
+        if index is None:
+            return
+        step = float(self._curves.train_loss.steps[index])
+        for part in self._parts:
+            part.plot.set_cursor(step)
+        self._values.setText(f"at step {step:,.0f}")
+        self._show_values(step)
+        self.hover_text.emit(self._words_at(step))
+
+    @Slot()
+    def _on_cursor_left(self) -> None:
+        for part in self._parts:
+            part.plot.set_cursor(None)
+        self._values.setText("")
+        self._show_values(None)
+        self.hover_text.emit("")
+
+    @Slot()
+    def _on_view_changed(self) -> None:
+        is_fitted = bool(getattr(self.sender(), "is_fitted", True))
+        for part in self._parts:
+            part.plot.is_fitted = is_fitted
+        self.redraw()
+
+    def _words_at(self, step: float) -> str:
+        values = (f"{part.title.lower()} {part.values}" for part in self._parts if part.values)
+        return f"step {step:,.0f} · " + " · ".join(values)
+
+
+class _Part(QWidget):
+    """One plot under its title and its value."""
+
+    def __init__(
+        self, title: str, unit: str, palette: Palette, *, label_px: int = 0, has_x_numbers: bool = True
+    ) -> None:
+        super().__init__()
+        self.title, self.unit, self.values = title, unit, ""
+        self._value = PlainLabel(role="value")
+        self.plot = LinePlot(palette, label_px=label_px, has_x_numbers=has_x_numbers)
+        self.plot.setAccessibleName(title)
+        layout: QVBoxLayout = column(self, spacing=0)
+        layout.addLayout(row(PlainLabel(title, "small"), PlainLabel(unit, "muted"), None, self._value))
+        layout.addWidget(self.plot, 1)
+
+    def show_values(self, text: str) -> None:
+        self.values = text
+        self._value.setText(text)

@@ -1,0 +1,109 @@
+"""A text of which the changed words are marked; drawn letter by letter, never read as HTML."""
+
+import math
+
+from PySide6.QtCore import QPointF, QSize
+from PySide6.QtGui import (
+    QColor,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QTextCharFormat,
+    QTextLayout,
+    QTextOption,
+)
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text
+from attnscope.figures.style import NORMAL_PX, font
+from attnscope.viewmodels.comparison_rows import Segment
+
+_MAX_LINES = 12
+
+
+class DifferenceLabel(QWidget):
+    """Shows segments as one wrapped text; changed ones are underlined and tinted."""
+
+    def __init__(self, name: str, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._name, self._palette = name, palette
+        self._segments: tuple[Segment, ...] = ()
+        self.setAccessibleName(name)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._fit()
+
+    def show_segments(self, segments: tuple[Segment, ...]) -> None:
+        """Show another text."""
+        if segments != self._segments:
+            self._segments = segments
+            self.setAccessibleDescription("".join(segment.text for segment in segments))
+            self._fit()
+            self.update()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self._palette = palette
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """As high as its lines."""
+        return QSize(200, self.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Break the lines anew."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        """Paint the text."""
+        layout, _ = self._text_layout()
+        with QPainter(self) as painter:
+            painter.setPen(QColor(self._palette.text))
+            layout.draw(painter, QPointF(0, 0))
+
+    def _fit(self) -> None:
+        _, height = self._text_layout()
+        if height != self.height() or self.minimumHeight() != height:
+            self.setFixedHeight(height)
+
+    def _text_layout(self) -> tuple[QTextLayout, int]:
+        texts = [plain_text(segment.text) for segment in self._segments]
+        layout = QTextLayout("".join(texts), font(NORMAL_PX))
+        option = QTextOption()
+        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        layout.setTextOption(option)
+        layout.setFormats(self._formats(texts))
+        layout.beginLayout()
+        y = 0.0
+        for _ in range(_MAX_LINES):
+            line = layout.createLine()
+            if not line.isValid():
+                break
+            line.setLineWidth(max(self.width(), 40))
+            line.setPosition(QPointF(0, y))
+            y += line.height()
+        layout.endLayout()
+        return layout, max(math.ceil(y), 20)
+
+    def _formats(self, texts: list[str]) -> list[QTextLayout.FormatRange]:
+        ranges = []
+        start = 0
+        for segment, text in zip(self._segments, texts, strict=True):
+            if segment.is_changed:
+                n_spaces = len(text) - len(text.lstrip(" "))
+                marked = QTextLayout.FormatRange()
+                marked.start, marked.length = start + n_spaces, _utf16_length(text) - n_spaces
+                look = QTextCharFormat()
+                look.setForeground(QColor(self._palette.accent))
+                look.setFontUnderline(True)
+                look.setFontWeight(600)
+                marked.format = look
+                ranges.append(marked)
+            start += _utf16_length(text)
+        return ranges
+
+
+def _utf16_length(text: str) -> int:
+    """Qt counts text in UTF-16 units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,266 @@
+"""One head large: exact values under the cursor, row and column highlight, zoom and pan."""
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFocusEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QWidget
+
+from attnscope.figures.colours import LIGHT, Palette
+from attnscope.figures.map_layout import MapLayout, map_layout, whole_view
+from attnscope.figures.paint_map import paint_head_map, paint_readout
+from attnscope.figures.raster import ImageCache
+from attnscope.figures.style import MapStyle
+from attnscope.records.maps import HeadMap
+from attnscope.widgets.panning import Drag, zoom_factor
+from attnscope.widgets.placeholder import paint_placeholder, paint_veil
+
+_MIN_CELLS = 2.0
+_STEPS = {
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+}
+
+
+class HeadView(QWidget):
+    """Shows one HeadMap; the cell under the cursor, or walked to with the arrows, is read out."""
+
+    cell_hovered = Signal(int, int, float)
+    """Query, key and weight (NaN where the mask forbids) of the cell under the cursor."""
+    left = Signal()
+    """The cursor is over no cell any more."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._map: HeadMap | None = None
+        self._gate = 1.0
+        self._style = MapStyle()
+        self._palette = LIGHT
+        self._is_stale = False
+        self._view: QRectF | None = None
+        self._cell: tuple[int, int] | None = None
+        self._cursor = QPointF(0, 0)
+        self._highlight: tuple[int | None, int | None] = (None, None)
+        self._drag: Drag | None = None
+        self._cache = ImageCache()
+        self._empty_title = "No head chosen"
+        self._empty_text = "Click a small map to see it here with its tokens and exact weights."
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setAccessibleName("Attention of one head")
+        self.setMinimumSize(200, 160)
+
+    def set_map(self, head_map: HeadMap | None) -> None:
+        """Show this head. The zoom stays when the number of tokens does."""
+        shape = head_map.weights.shape if head_map is not None else None
+        if self._map is None or self._map.weights.shape != shape:
+            self._view, self._cell = None, None
+        self._map = head_map
+        self._cache.clear()
+        self._is_stale = False
+        self._tell_cell()
+        self.update()
+
+    def set_gate(self, gate: float) -> None:
+        """Name the head's gate in the title."""
+        self._gate = gate
+        self.update()
+
+    def set_style(self, style: MapStyle) -> None:
+        """Draw with this colour map and scale."""
+        self._style = style
+        self.update()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Draw in these colours."""
+        self._palette = palette
+        self.update()
+
+    def set_stale(self, is_stale: bool) -> None:
+        """Dim the map while a newer one is on its way."""
+        self._is_stale = is_stale
+        self.update()
+
+    def set_highlight(self, query: int | None, key: int | None) -> None:
+        """Mark a row, a column or both, as another view asks; the own cursor wins while it is here."""
+        self._highlight = (query, key)
+        self.update()
+
+    def set_empty_text(self, title: str, text: str) -> None:
+        """What to say when there is nothing to show."""
+        self._empty_title, self._empty_text = title, text
+        self.update()
+
+    def fit(self) -> None:
+        """Show every cell."""
+        self._view = None
+        self.update()
+
+    @property
+    def view(self) -> QRectF:
+        """The visible part, in cells: x counts keys, y queries."""
+        if self._view is not None:
+            return self._view
+        return whole_view(*self._map.weights.shape) if self._map is not None else QRectF(0, 0, 1, 1)
+
+    def layout_now(self) -> MapLayout | None:
+        """Where everything lies at this moment; None without a map."""
+        if self._map is None:
+            return None
+        return map_layout(QRectF(self.rect()), self._map.queries, self._map.keys, view=self._view)
+
+    def zoom_at(self, position: QPointF, factor: float) -> None:
+        """Zoom so that the cell under `position` stays there."""
+        layout = self.layout_now()
+        if self._map is None or layout is None:
+            return
+        view, whole = self.view, whole_view(*self._map.weights.shape)
+        largest = max(1 / factor, min(1.0, _MIN_CELLS / min(view.width(), view.height())))
+        width, height = view.width() * largest, view.height() * largest
+        if width >= whole.width() or height >= whole.height():
+            self.fit()
+            return
+        x = (position.x() - layout.cells.left()) / layout.cells.width()
+        y = (position.y() - layout.cells.top()) / layout.cells.height()
+        x, y = min(max(x, 0.0), 1.0), min(max(y, 0.0), 1.0)
+        left = view.left() + x * (view.width() - width)
+        top = view.top() + y * (view.height() - height)
+        self._view = _within(QRectF(left, top, width, height), whole)
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(560, 480)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        with QPainter(self) as painter:
+            rect = QRectF(self.rect())
+            painter.fillRect(rect, QColor(self._palette.background))
+            if self._map is None or 0 in self._map.weights.shape:
+                paint_placeholder(painter, rect, self._palette, self._empty_title, self._empty_text)
+                return
+            layout = paint_head_map(
+                painter,
+                rect,
+                self._map,
+                style=self._style,
+                palette=self._palette,
+                gate=self._gate,
+                view=self._view,
+                highlight=self._cell or self._highlight,
+                cache=self._cache,
+            )
+            if self._is_stale:
+                paint_veil(painter, layout.cells, self._palette)
+            if self._cell is not None:
+                painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+                paint_readout(painter, rect, self._map, self._cell, self._cursor, self._palette)
+            if self.hasFocus():
+                painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+                painter.setBrush(Qt.BrushStyle.NoBrush)
+                painter.setPen(QPen(QColor(self._palette.accent), 1.0))
+                painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() in (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton):
+            self._drag = Drag(event.position())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        layout = self.layout_now()
+        if layout is None:
+            return
+        if self._drag is not None:
+            step = self._drag.move(event.position())
+            if self._drag.is_moving and self._view is not None:
+                self._pan(step, layout)
+                self.setCursor(Qt.CursorShape.ClosedHandCursor)
+            return
+        self._cursor = event.position()
+        self._point_at(layout.hit(event.position()))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self._drag = None
+        self.unsetCursor()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.angleDelta().y():
+            self.zoom_at(event.position(), zoom_factor(event.angleDelta().y()))
+            layout = self.layout_now()
+            if layout is not None:
+                self._cursor = event.position()
+                self._point_at(layout.hit(event.position()))
+        event.accept()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        if key in _STEPS and self._map is not None and self._map.weights.size:
+            self._walk(_STEPS[key])
+        elif key == Qt.Key.Key_0:
+            self.fit()
+        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal, Qt.Key.Key_Minus):
+            layout = self.layout_now()
+            centre = layout.cells.center() if layout is not None else QPointF(0, 0)
+            self.zoom_at(centre, 0.8 if key == Qt.Key.Key_Minus else 1.25)
+        elif key == Qt.Key.Key_Escape and self._cell is not None:
+            self._point_at(None)
+        else:
+            super().keyPressEvent(event)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._point_at(None)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        self.update()
+
+    def _pan(self, step: QPointF, layout: MapLayout) -> None:
+        if self._map is None:
+            return
+        view = self.view.translated(-step.x() / layout.columns.step, -step.y() / layout.rows.step)
+        self._view = _within(view, whole_view(*self._map.weights.shape))
+        self.update()
+
+    def _walk(self, step: tuple[int, int]) -> None:
+        layout = self.layout_now()
+        if layout is None:
+            return
+        query, key = (0, 0) if self._cell is None else (self._cell[0] + step[0], self._cell[1] + step[1])
+        cell = (min(max(query, 0), layout.n_queries - 1), min(max(key, 0), layout.n_keys - 1))
+        if self._view is not None:
+            x = min(max(self._view.left(), cell[1] + 1 - self._view.width()), float(cell[1]))
+            y = min(max(self._view.top(), cell[0] + 1 - self._view.height()), float(cell[0]))
+            self._view = QRectF(x, y, self._view.width(), self._view.height())
+            layout = self.layout_now() or layout
+        self._cursor = layout.cell_rect(*cell).center()
+        self._point_at(cell)
+
+    def _point_at(self, cell: tuple[int, int] | None) -> None:
+        if cell != self._cell:
+            self._cell = cell
+            self._tell_cell()
+        self.update()
+
+    def _tell_cell(self) -> None:
+        if self._cell is not None and self._map is not None:
+            query, key = self._cell
+            self.cell_hovered.emit(query, key, float(self._map.weights[query, key]))
+        else:
+            self.left.emit()
+
+
+def _within(view: QRectF, whole: QRectF) -> QRectF:
+    """The view moved so that it lies inside the whole map."""
+    x = min(max(view.left(), 0.0), whole.width() - view.width())
+    y = min(max(view.top(), 0.0), whole.height() - view.height())
+    return QRectF(x, y, view.width(), view.height())

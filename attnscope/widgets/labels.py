@@ -1,0 +1,99 @@
+"""Labels and tooltips that never read their text as HTML, and small helpers every panel uses."""
+
+import html
+from collections.abc import Callable
+from typing import Protocol
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QToolButton, QWidget
+
+from attnscope.viewmodels.listeners import Listener
+
+
+class Source(Protocol):
+    """A view model that can be listened to."""
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` what changed."""
+        ...
+
+
+def listen(widget: QWidget, source: Source, callback: Listener) -> None:
+    """Tell `callback` what changes in `source` for as long as `widget` lives."""
+    remove = source.subscribe(callback)
+    widget.destroyed.connect(lambda: remove())
+
+
+def plain_tooltip(text: str) -> str:
+    """`text` as a tooltip that shows it letter by letter, whatever it holds."""
+    return f"<div style='white-space: pre-wrap'>{html.escape(text)}</div>" if text else ""
+
+
+class PlainLabel(QLabel):
+    """A label for text from anywhere; `role` says how it looks (see theme.py)."""
+
+    def __init__(self, text: str = "", role: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setText(text)
+        if role:
+            self.setProperty("role", role)
+
+    def set_role(self, role: str) -> None:
+        """Look like another kind of label."""
+        if self.property("role") != role:
+            self.setProperty("role", role)
+            self.style().unpolish(self)
+            self.style().polish(self)
+
+
+class ElidedLabel(PlainLabel):
+    """A label of one line that ends in … when there is no room, with the whole text as its tooltip."""
+
+    def __init__(self, text: str = "", role: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(text, role, parent)
+        self._full = text
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def set_full_text(self, text: str) -> None:
+        """Show `text`, cut to the width there is."""
+        if text != self._full:
+            self._full = text
+            self._elide()
+
+    def full_text(self) -> str:
+        """The text before it was cut."""
+        return self._full
+
+    def resizeEvent(self, event: object) -> None:
+        """Cut the text again for the new width."""
+        super().resizeEvent(event)  # type: ignore[arg-type]
+        self._elide()
+
+    def _elide(self) -> None:
+        shown = self.fontMetrics().elidedText(self._full, Qt.TextElideMode.ElideRight, max(self.width(), 8))
+        self.setText(shown)
+        self.setToolTip(plain_tooltip(self._full) if shown != self._full else "")
+
+
+def rule(*, is_vertical: bool = False) -> QFrame:
+    """A line of one pixel between two things."""
+    line = QFrame()
+    line.setProperty("role", "rule")
+    if is_vertical:
+        line.setFixedWidth(1)
+    else:
+        line.setFixedHeight(1)
+    return line
+
+
+def tool_button(text: str, name: str, *, role: str = "", is_checkable: bool = False) -> QToolButton:
+    """A button with a text, and a name for those who cannot see it."""
+    button = QToolButton()
+    button.setText(text)
+    button.setAccessibleName(name)
+    button.setCheckable(is_checkable)
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    if role:
+        button.setProperty("role", role)
+    return button

@@ -1,0 +1,315 @@
+"""One plot of lines on shared axes, drawn by pyqtgraph: labels at the lines, a cursor, zoom and pan.
+
+Lines come cut to display size; a value that is not a number breaks its line.
+"""
+
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+import pyqtgraph as pg
+from numpy.typing import NDArray
+from PySide6.QtCore import QEvent, QPointF, Qt, Signal, Slot
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import SMALL_PX, font
+from attnscope.widgets.number_text import number_text
+
+_AXIS_PX = 48
+_LABEL_GAP_PX = 13.0
+_PALE_SHARE = 0.4
+_LONG = 600
+"""Jagged lines with more points than this are drawn one pixel wide: wider ones take 50 times as long."""
+Points = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a plot; `label` is written at its right end, empty writes none."""
+
+    xs: Points
+    ys: Points
+    colour: str
+    label: str = ""
+    is_pale: bool = False
+    has_points: bool = False
+    is_dashed: bool = False
+
+
+class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
+    """Lines that fit the picture until the person zooms; a double click or `0` fits them again."""
+
+    cursor_moved = Signal(float)
+    cursor_left = Signal()
+    view_changed = Signal()
+
+    def __init__(
+        self,
+        palette: Palette,
+        parent: QWidget | None = None,
+        *,
+        label_px: int = 0,
+        has_x_numbers: bool = True,
+    ) -> None:
+        super().__init__(parent)
+        self._palette = palette
+        self._label_px = label_px
+        self._has_x_numbers = has_x_numbers
+        self._is_log = False
+        self._cursor_x: float | None = None
+        self._lines: tuple[Line, ...] = ()
+        self._items: list[pg.PlotCurveItem] = []
+        self._dots: list[pg.ScatterPlotItem] = []
+        self._labels: list[QGraphicsSimpleTextItem] = []
+        self._marks: list[pg.InfiniteLine] = []
+        self._x_range: tuple[float, float] | None = None
+        self.is_fitted = True
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.setFrameShape(self.Shape.NoFrame)
+        plot = self.getPlotItem()
+        plot.setMenuEnabled(False)
+        plot.hideButtons()
+        plot.setContentsMargins(0, 4, label_px, 0)
+        for side in ("left", "bottom"):
+            axis = plot.getAxis(side)
+            axis.enableAutoSIPrefix(False)
+            axis.setStyle(tickFont=font(SMALL_PX), tickTextOffset=4, tickLength=-4, autoReduceTextSpace=False)
+        plot.getAxis("left").setWidth(_AXIS_PX)
+        plot.getAxis("bottom").setHeight(20 if has_x_numbers else 5)
+        view = plot.getViewBox()
+        view.disableAutoRange()
+        view.setMouseMode(view.PanMode)
+        view.sigRangeChangedManually.connect(self._on_moved_by_hand)
+        view.sigXRangeChanged.connect(self._on_x_range_changed)
+        self._cursor = pg.InfiniteLine(angle=90, movable=False)
+        self._cursor.hide()
+        plot.addItem(self._cursor, ignoreBounds=True)
+        self.set_theme(palette)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme; the lines keep theirs until they are set again."""
+        self._palette = palette
+        self.setBackground(palette.background)
+        plot = self.getPlotItem()
+        for side in ("left", "bottom"):
+            axis = plot.getAxis(side)
+            axis.setPen(pg.mkPen(palette.line))
+            axis.setTextPen(pg.mkPen(palette.muted))
+        plot.showGrid(x=False, y=True, alpha=0.25)
+        self._cursor.setPen(pg.mkPen(palette.muted, width=1))
+        for mark in self._marks:
+            mark.setPen(pg.mkPen(palette.line, style=Qt.PenStyle.DashLine))
+
+    def set_log(self, is_log: bool) -> None:
+        """Draw the logarithm of the values; what is not above 0 breaks its line."""
+        if is_log != self._is_log:
+            self._is_log = is_log
+            self.getPlotItem().getAxis("left").setLogMode(y=is_log)
+            self.set_lines(self._lines)
+
+    def set_x_range(self, x_range: tuple[float, float] | None) -> None:
+        """The x axis of the fitted picture; None fits it to the lines."""
+        self._x_range = x_range
+
+    def set_lines(self, lines: tuple[Line, ...]) -> None:
+        """Draw these lines instead of those before."""
+        self._lines = lines
+        while len(self._items) < len(lines):
+            self._items.append(pg.PlotCurveItem(connect="finite"))
+            self._dots.append(pg.ScatterPlotItem(size=5, pxMode=True, pen=None))
+            self._labels.append(QGraphicsSimpleTextItem(self.getPlotItem()))
+            self._labels[-1].setFont(font(SMALL_PX))
+            for item in (self._items[-1], self._dots[-1]):
+                self.getPlotItem().addItem(item, ignoreBounds=True)
+        for i in range(len(self._items)):
+            self._draw_line(i, lines[i] if i < len(lines) else None)
+        if self.is_fitted:
+            self.fit()
+        self._place_labels()
+
+    def set_marks(self, xs: tuple[float, ...]) -> None:
+        """Vertical lines behind the data."""
+        while len(self._marks) < len(xs):
+            mark = pg.InfiniteLine(
+                angle=90, movable=False, pen=pg.mkPen(self._palette.line, style=Qt.PenStyle.DashLine)
+            )
+            mark.setZValue(-10)
+            self._marks.append(mark)
+            self.getPlotItem().addItem(mark, ignoreBounds=True)
+        for i, mark in enumerate(self._marks):
+            mark.setVisible(i < len(xs))
+            if i < len(xs):
+                mark.setValue(xs[i])
+
+    def set_cursor(self, x: float | None) -> None:
+        """Stand the cursor at `x` and write the values there into the labels, or take it away."""
+        self._cursor_x = x
+        self._cursor.setVisible(x is not None)
+        if x is not None:
+            self._cursor.setValue(x)
+        self._place_labels()
+
+    def fit(self) -> None:
+        """Show all of the lines; an empty picture has axes without numbers."""
+        self.is_fitted = True
+        has_lines = any(len(line.xs) for line in self._lines)
+        self.getPlotItem().getAxis("left").setStyle(showValues=has_lines)
+        self.getPlotItem().getAxis("bottom").setStyle(showValues=has_lines and self._has_x_numbers)
+        xs, ys = (
+            self._ends([line.xs for line in self._lines]),
+            self._ends([self._shown(n) for n in self._lines]),
+        )
+        left, right = self._x_range or xs or (0.0, 1.0)
+        low, high = ys or (0.0, 1.0)
+        if right <= left:
+            left, right = left - 0.5, right + 0.5
+        if high - low < 1e-12 * max(1.0, abs(high)):
+            low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+        pad = 0.06 * (high - low)
+        view = self.getPlotItem().getViewBox()
+        view.setRange(xRange=(left, right), yRange=(low - pad, high + pad), padding=0)
+
+    def visible_x(self) -> tuple[float, float]:
+        """The x axis as it is shown."""
+        left, right = self.getPlotItem().getViewBox().viewRange()[0]
+        return float(left), float(right)
+
+    def n_buckets(self) -> int:
+        """How many pairs of extremes across are worth drawing."""
+        return max(50, round(self._plot_width() / 2))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        view = self.getPlotItem().getViewBox()
+        place = self.mapToScene(event.position().toPoint())
+        if view.sceneBoundingRect().contains(place):
+            self.cursor_moved.emit(float(view.mapSceneToView(QPointF(place)).x()))
+        else:
+            self.cursor_left.emit()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.cursor_left.emit()
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        self.fit()
+        self.view_changed.emit()
+        event.accept()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_0:
+            self.fit()
+            self.view_changed.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def resizeEvent(self, event: object) -> None:
+        super().resizeEvent(event)
+        if hasattr(self, "_labels") and self.is_fitted:
+            self.fit()
+        if hasattr(self, "_labels"):
+            self._place_labels()
+
+    def _shown(self, line: Line) -> Points:
+        if not self._is_log:
+            return line.ys
+        positive = np.where(line.ys > 0, line.ys, np.nan)
+        return np.asarray(np.log10(positive), dtype=np.float64)
+
+    def _draw_line(self, i: int, line: Line | None) -> None:
+        item, dots = self._items[i], self._dots[i]
+        item.setVisible(line is not None)
+        dots.setVisible(line is not None and line.has_points)
+        if line is None:
+            return
+        colour = QColor(line.colour)
+        if line.is_pale:
+            colour = _mixed(colour, QColor(self._palette.background), _PALE_SHARE)
+        style = Qt.PenStyle.DashLine if line.is_dashed else Qt.PenStyle.SolidLine
+        ys = np.where(np.isfinite(line.ys), self._shown(line), np.nan)
+        is_long = len(line.xs) > _LONG
+        item.setPen(pg.mkPen(colour, width=1 if line.is_pale or is_long else 1.5, style=style))
+        item.setData(line.xs, ys, antialias=not line.is_pale, connect="finite")
+        item.setZValue(0 if line.is_pale else 1)
+        if line.has_points:
+            is_finite = np.isfinite(ys)
+            dots.setData(line.xs[is_finite], ys[is_finite], brush=pg.mkBrush(colour), pen=None)
+
+    def _place_labels(self) -> None:
+        """Write each label beside the end of its line, moved apart where they would overlap."""
+        if self._label_px == 0:
+            return
+        area = self.getPlotItem().getViewBox().sceneBoundingRect()
+        ends = sorted(
+            (place.y(), i, place.x())
+            for i, line in enumerate(self._lines)
+            if line.label and (place := self._end_of(line)) is not None
+        )
+        tops = spread([y for y, _, _ in ends], _LABEL_GAP_PX, area.top(), area.bottom())
+        right = min(area.right(), max((x for _, _, x in ends), default=0.0)) + 6
+        named = {i: (right, y) for (_, i, _), y in zip(ends, tops, strict=True)}
+        for i, label in enumerate(self._labels):
+            label.setVisible(i in named)
+            if i in named:
+                label.setText(self._label_text(self._lines[i]))
+                label.setBrush(QColor(self._lines[i].colour))
+                place = self.getPlotItem().mapFromScene(QPointF(*named[i]))
+                label.setPos(place - QPointF(0, label.boundingRect().height() / 2))
+
+    def _end_of(self, line: Line) -> QPointF | None:
+        """Where in the scene the visible part of a line ends."""
+        view = self.getPlotItem().getViewBox()
+        shown = self._shown(line)
+        known = np.flatnonzero(np.isfinite(shown) & (line.xs <= view.viewRange()[0][1]))
+        if not len(known):
+            return None
+        return QPointF(view.mapViewToScene(QPointF(line.xs[known[-1]], shown[known[-1]])))
+
+    def _label_text(self, line: Line) -> str:
+        x = self._cursor_x
+        if x is None or not len(line.xs) or not line.xs[0] <= x <= line.xs[-1]:
+            return line.label
+        nearest = int(np.argmin(np.abs(line.xs - x)))
+        return f"{line.label} {number_text(float(line.ys[nearest]))}"
+
+    def _ends(self, arrays: list[Points]) -> tuple[float, float] | None:
+        lows = [float(np.nanmin(a)) for a in (x[np.isfinite(x)] for x in arrays) if len(a)]
+        highs = [float(np.nanmax(a)) for a in (x[np.isfinite(x)] for x in arrays) if len(a)]
+        ends = (min(lows), max(highs)) if lows else None
+        return ends if ends and isfinite(ends[0]) and isfinite(ends[1]) else None
+
+    def _plot_width(self) -> float:
+        return float(max(1, self.width() - _AXIS_PX - self._label_px))
+
+    @Slot(object)
+    def _on_moved_by_hand(self, _mask: object) -> None:
+        self.is_fitted = False
+        self.view_changed.emit()
+
+    @Slot(object, object)
+    def _on_x_range_changed(self, _view: object, _range: object) -> None:
+        self._place_labels()
+
+
+def spread(places: list[float], gap: float, top: float, bottom: float) -> list[float]:
+    """Ascending places moved as little as needed to stand `gap` apart between `top` and `bottom`."""
+    result: list[float] = []
+    lowest = top + gap / 2
+    for place in places:
+        result.append(max(place, lowest))
+        lowest = result[-1] + gap
+    highest = bottom - gap / 2
+    for k in range(len(result) - 1, -1, -1):
+        result[k] = min(result[k], highest)
+        highest = result[k] - gap
+    return result
+
+
+def _mixed(colour: QColor, other: QColor, share: float) -> QColor:
+    """`share` of one colour in another; opaque, because translucent lines are slow to draw."""
+    first, second = colour.getRgb(), other.getRgb()
+    channels = zip(first[:3], second[:3], strict=True)  # type: ignore[index]
+    return QColor(*(round(share * a + (1 - share) * b) for a, b in channels))

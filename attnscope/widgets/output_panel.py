@@ -1,0 +1,133 @@
+"""What the model says, always before | after: candidates, how far they moved apart, generated text."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text
+from attnscope.records.outputs import Comparison, OutputKind
+from attnscope.viewmodels.comparison_rows import (
+    candidate_rows,
+    kl_text,
+    prediction_labels,
+    text_difference,
+)
+from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.candidate_table import CandidateTable
+from attnscope.widgets.difference_label import DifferenceLabel
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+
+_KINDS: dict[OutputKind, str] = {
+    "next-token": "next token",
+    "masked-token": "masked token",
+    "translation": "translation",
+}
+_KL_TOOLTIP = (
+    "Kullback–Leibler divergence KL(before ‖ after) = Σ p·ln(p/q) over the whole vocabulary, in nats.\n"
+    "0: the gates change nothing here."
+)
+
+
+class OutputPanel(QWidget):
+    """Shows the comparison of the newest trace; which prediction is the view state's."""
+
+    def __init__(
+        self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._view = session, view
+        self.kind = PlainLabel(role="muted")
+        self.positions = QComboBox()
+        self.positions.setAccessibleName("Prediction to show")
+        self.positions.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.positions.setMinimumContentsLength(12)
+        self.table = CandidateTable(palette)
+        self.kl = PlainLabel(role="name")
+        self.kl.setToolTip(plain_tooltip(_KL_TOOLTIP))
+        self._text_titles = (PlainLabel("text before", "muted"), PlainLabel("text after", "muted"))
+        self.texts = (
+            DifferenceLabel("Text before the gates", palette),
+            DifferenceLabel("Text after the gates", palette),
+        )
+        self._lay_out()
+        self.positions.activated.connect(view.choose_position)
+        listen(self, session, self._on_session)
+        listen(self, view, self._on_view)
+        self._show_all()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        for widget in (self.table, *self.texts):
+            widget.set_theme(palette)
+
+    def _lay_out(self) -> None:
+        inner = QWidget()
+        inner.setProperty("role", "panel")
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(16, 8, 16, 8)
+        column.setSpacing(8)
+        heading = QHBoxLayout()
+        heading.setSpacing(8)
+        heading.addWidget(PlainLabel("Output", "name"))
+        heading.addWidget(self.kind)
+        heading.addStretch(1)
+        heading.addWidget(self.kl)
+        column.addLayout(heading)
+        column.addWidget(self.positions)
+        for title, text in zip(self._text_titles, self.texts, strict=True):
+            column.addWidget(title)
+            column.addWidget(text)
+        column.addWidget(self.table)
+        column.addStretch(1)
+        scroll = QScrollArea(self)
+        scroll.setWidget(inner)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(scroll)
+
+    def _on_session(self, name: str) -> None:
+        if name == "traced":
+            self._show_all()
+
+    def _on_view(self, name: str) -> None:
+        if name == "position":
+            self._show_prediction()
+
+    def _comparison(self) -> Comparison | None:
+        has_text = bool(self._session.text.strip())
+        return self._session.traced.comparison if self._session.traced and has_text else None
+
+    def _show_all(self) -> None:
+        comparison = self._comparison()
+        self.kind.setText(_KINDS[comparison.before.kind] if comparison else "")
+        labels = [plain_text(label) for label in prediction_labels(comparison)] if comparison else []
+        if labels != [self.positions.itemText(k) for k in range(self.positions.count())]:
+            self.positions.clear()
+            self.positions.addItems(labels)
+        self.positions.setVisible(len(labels) > 1)
+        before = comparison.before.generated if comparison else ""
+        after = comparison.after.generated if comparison else ""
+        for widget, segments in zip(self.texts, text_difference(before, after), strict=True):
+            widget.show_segments(segments)
+        for part in (*self._text_titles, *self.texts):
+            part.setVisible(bool(before or after))
+        self._show_prediction()
+
+    def _show_prediction(self) -> None:
+        comparison = self._comparison()
+        n_shared = 0
+        if comparison:
+            n_shared = min(len(comparison.before.predictions), len(comparison.after.predictions))
+        if comparison is None or n_shared == 0:
+            self.table.show_rows(())
+            self.kl.setText("")
+            return
+        at = min(self._view.position, n_shared - 1)
+        self.positions.setCurrentIndex(at)
+        before, after = comparison.before.predictions[at], comparison.after.predictions[at]
+        self.table.show_rows(candidate_rows(before, after))
+        self.kl.setText(kl_text(comparison, at))

@@ -1,0 +1,64 @@
+"""The bar at the left: one button for each page there is."""
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.viewmodels.view_state import Page, ViewState
+from attnscope.widgets.icons import icon
+from attnscope.widgets.labels import listen, tool_button
+
+WIDTH_PX = 64
+
+
+class PageBar(QWidget):
+    """Shows which page is open; `pages` are the actions that turn to each."""
+
+    def __init__(
+        self,
+        view: ViewState,
+        palette: Palette,
+        pages: Mapping[Page, QAction],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._view = view
+        self.setProperty("role", "bar")
+        self.setProperty("edge", "right")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setFixedWidth(WIDTH_PX)
+        self.buttons: dict[Page, QToolButton] = {}
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 8, 1, 8)
+        layout.setSpacing(0)
+        group = QButtonGroup(self)
+        for page, action in pages.items():
+            button = tool_button(action.text(), f"Page {action.text()}", role="page", is_checkable=True)
+            button.setToolTip(action.toolTip())
+            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
+            button.setIconSize(QSize(22, 22))
+            button.setFixedSize(WIDTH_PX - 1, 56)
+            button.clicked.connect(action.trigger)
+            group.addButton(button)
+            layout.addWidget(button)
+            self.buttons[page] = button
+        layout.addStretch(1)
+        listen(self, view, self._on_view)
+        self.set_theme(palette)
+        self._show_page()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Draw the icons in another colour."""
+        for page, button in self.buttons.items():
+            button.setIcon(icon(page, palette.text, side_px=22))
+
+    def _on_view(self, name: str) -> None:
+        if name == "page":
+            self._show_page()
+
+    def _show_page(self) -> None:
+        for page, button in self.buttons.items():
+            button.setChecked(page == self._view.page)

@@ -1,0 +1,27 @@
+"""The designed states of a view without fresh data: empty, and waiting for newer data."""
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QPainter
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, font
+
+
+def paint_placeholder(painter: QPainter, rect: QRectF, palette: Palette, title: str, text: str) -> None:
+    """Say what belongs here and what to do, in the middle of `rect`."""
+    middle = rect.center().y()
+    painter.setFont(font(LARGE_PX))
+    painter.setPen(QColor(palette.muted))
+    above = QRectF(rect.left() + 16, middle - 36, rect.width() - 32, 28)
+    painter.drawText(above, Qt.AlignmentFlag.AlignCenter, title)
+    painter.setFont(font(NORMAL_PX))
+    below = QRectF(rect.left() + 24, middle, rect.width() - 48, 60)
+    align = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
+    painter.drawText(below, align, text)
+
+
+def paint_veil(painter: QPainter, rect: QRectF, palette: Palette) -> None:
+    """Dim what is out of date."""
+    veil = QColor(palette.background)
+    veil.setAlphaF(0.5)
+    painter.fillRect(rect, veil)

@@ -1,0 +1,156 @@
+"""The text editor for recipes: plain monospaced text, line numbers, one marked line."""
+
+import re
+
+from PySide6.QtCore import QRect, QSize, Qt, Slot
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QSyntaxHighlighter,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFormat,
+)
+from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.widgets.form_parts import monospaced_font
+
+_FONT = """
+QPlainTextEdit { font-family: monospace; font-size: 12px; padding: 0; }
+QAbstractScrollArea::corner { background: transparent; border: none; }
+"""
+_SECTION = re.compile(r"^\s*\[.*")
+
+
+class RecipeEditor(QPlainTextEdit):
+    """Shows and edits the text of a recipe; `textChanged` tells when it differs."""
+
+    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._palette = palette
+        self._marked: int | None = None
+        self._numbers = _LineNumbers(self)
+        self._highlighter = _TomlHighlighter(self.document(), palette)
+        self.setStyleSheet(_FONT)
+        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.setTabStopDistance(4 * self.fontMetrics().horizontalAdvance(" "))
+        self.setTabChangesFocus(True)
+        self.setAccessibleName("Recipe")
+        self.blockCountChanged.connect(self._on_lines_counted)
+        self.updateRequest.connect(self._on_scrolled)
+        self._on_lines_counted()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._palette = palette
+        self._highlighter.set_theme(palette)
+        self.set_marked_line(self._marked)
+
+    def set_text(self, text: str) -> None:
+        """Show another text; the cursor stays where it is when the text is the same."""
+        if text != self.toPlainText():
+            self.setPlainText(text)
+
+    def set_marked_line(self, line: int | None) -> None:
+        """Mark one line, from 1, as the one with the fault."""
+        self._marked = line
+        block = self.document().findBlockByNumber(line - 1) if line else None
+        if block is None or not block.isValid():
+            self.setExtraSelections([])
+        else:
+            mark = QTextEdit.ExtraSelection()
+            colour = QColor(self._palette.error)
+            colour.setAlpha(40)
+            mark.format.setBackground(colour)
+            mark.format.setProperty(QTextFormat.Property.FullWidthSelection, True)
+            mark.cursor = QTextCursor(block)
+            self.setExtraSelections([mark])
+        self._numbers.update()
+
+    def numbers_width(self) -> int:
+        """Width of the line numbers in pixels."""
+        n_digits = max(2, len(str(self.blockCount())))
+        return 14 + n_digits * self.fontMetrics().horizontalAdvance("9")
+
+    def paint_numbers(self, widget: QWidget, area: QRect) -> None:
+        """Paint the line numbers that stand in `area` on `widget`."""
+        with QPainter(widget) as painter:
+            painter.fillRect(area, QColor(self._palette.panel))
+            painter.setFont(monospaced_font(11))
+            block = self.firstVisibleBlock()
+            top = self.blockBoundingGeometry(block).translated(self.contentOffset()).top()
+            while block.isValid() and top <= area.bottom():
+                height = self.blockBoundingRect(block).height()
+                is_marked = block.blockNumber() + 1 == self._marked
+                painter.setPen(QColor(self._palette.error if is_marked else self._palette.muted))
+                place = QRect(0, round(top), widget.width() - 8, round(height))
+                painter.drawText(place, Qt.AlignmentFlag.AlignRight, str(block.blockNumber() + 1))
+                top += height
+                block = block.next()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        inside = self.contentsRect()
+        self._numbers.setGeometry(inside.left(), inside.top(), self.numbers_width(), inside.height())
+
+    @Slot()
+    def _on_lines_counted(self) -> None:
+        self.setViewportMargins(self.numbers_width(), 0, 0, 0)
+
+    @Slot(QRect, int)
+    def _on_scrolled(self, area: QRect, dy: int) -> None:
+        if dy:
+            self._numbers.scroll(0, dy)
+        else:
+            self._numbers.update(0, area.y(), self._numbers.width(), area.height())
+
+
+class _LineNumbers(QWidget):
+    def __init__(self, editor: RecipeEditor) -> None:
+        super().__init__(editor)
+        self._editor = editor
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._editor.numbers_width(), 0)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        self._editor.paint_numbers(self, event.rect())
+
+
+class _TomlHighlighter(QSyntaxHighlighter):
+    """Sections bold, comments quiet; nothing else is coloured."""
+
+    def __init__(self, document: QTextDocument, palette: Palette) -> None:
+        super().__init__(document)
+        self.set_theme(palette)
+
+    def set_theme(self, palette: Palette) -> None:
+        self._section = QTextCharFormat()
+        self._section.setFontWeight(QFont.Weight.Bold)
+        self._comment = QTextCharFormat()
+        self._comment.setForeground(QColor(palette.muted))
+        self.rehighlight()
+
+    def highlightBlock(self, text: str) -> None:
+        if _SECTION.match(text):
+            self.setFormat(0, len(text), self._section)
+        start = _comment_start(text)
+        if start is not None:
+            self.setFormat(start, len(text) - start, self._comment)
+
+
+def _comment_start(text: str) -> int | None:
+    quote = ""
+    for i, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character == "#":
+            return i
+    return None

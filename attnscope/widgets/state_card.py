@@ -1,0 +1,46 @@
+"""What stands where pictures will be: a title, a hint, and progress where something is happening."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
+
+from attnscope.viewmodels.stage import Stage
+from attnscope.widgets.labels import PlainLabel
+
+
+class StateCard(QWidget):
+    """A calm sentence in the middle of empty space."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._title = PlainLabel(role="large")
+        self._hint = PlainLabel(role="hint")
+        self._hint.setWordWrap(True)
+        self._hint.setFixedWidth(480)
+        self._hint.setMinimumHeight(72)
+        self._progress = QProgressBar()
+        self._progress.setTextVisible(False)
+        self._progress.setFixedWidth(240)
+        self._progress.setAccessibleName("Progress")
+        layout = QVBoxLayout(self)
+        layout.setSpacing(16)
+        layout.addStretch(3)
+        for widget in (self._title, self._progress, self._hint):
+            layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
+        layout.addStretch(4)
+        self._title.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._hint.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
+
+    def show_stage(self, stage: Stage) -> None:
+        """Show another state."""
+        self._title.setText(stage.title)
+        self._hint.setText(stage.hint)
+        self.setAccessibleName(f"{stage.title} {stage.hint}")
+        policy = self._progress.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self._progress.setSizePolicy(policy)
+        self._progress.setVisible(stage.is_working)
+        if stage.fraction is None:
+            self._progress.setRange(0, 0 if stage.is_working else 100)
+        else:
+            self._progress.setRange(0, 100)
+            self._progress.setValue(round(100 * min(max(stage.fraction, 0.0), 1.0)))

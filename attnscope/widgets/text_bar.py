@@ -1,0 +1,193 @@
+"""Where the text is typed: the text, the decoder's text where there is one, samples, and their tokens."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLineEdit, QMenu, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text, shorten
+from attnscope.records.models import Sample
+from attnscope.records.tokens import Tokens
+from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.text_notes import text_notes
+from attnscope.viewmodels.view_state import Side, ViewState, sides_of
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.token_scroll import TokenScroll
+from attnscope.widgets.token_strip import TokenStrip
+
+
+class TextBar(QWidget):
+    """Shows the session's texts and tokens; typing changes the session at every key."""
+
+    def __init__(
+        self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._view = session, view
+        self.text_edit = _line_edit("Text", "Type a sentence…")
+        self.target_edit = _line_edit("Target text", "the model writes its own")
+        self._text_label = PlainLabel("text", "muted")
+        self._target_label = PlainLabel("target", "muted")
+        self.samples_button = tool_button("Samples ▾", "Sample sentences")
+        self.samples_button.setPopupMode(self.samples_button.ToolButtonPopupMode.InstantPopup)
+        self.samples_button.setMenu(QMenu(self.samples_button))
+        self.source_strip = TokenStrip("Tokens of the text", palette)
+        self.target_strip = TokenStrip("Tokens of the target", palette)
+        self._source_scroll = TokenScroll(self.source_strip)
+        self._target_scroll = TokenScroll(self.target_strip)
+        self._source_notes = PlainLabel(role="warning")
+        self._target_notes = PlainLabel(role="warning")
+        self._lay_out()
+        self.text_edit.textEdited.connect(self._on_text_edited)
+        self.target_edit.textEdited.connect(self._on_target_edited)
+        self.source_strip.token_hovered.connect(self._on_source_hovered)
+        self.target_strip.token_hovered.connect(self._on_target_hovered)
+        for strip in (self.source_strip, self.target_strip):
+            strip.token_left.connect(self._on_token_left)
+        listen(self, session, self._on_session)
+        listen(self, view, self._on_view)
+        for name in ("model", "text", "traced"):
+            self._on_session(name)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint the tokens in other colours."""
+        self.source_strip.set_theme(palette)
+        self.target_strip.set_theme(palette)
+
+    def set_stale(self, is_stale: bool) -> None:
+        """Dim the tokens while they are not those of the text."""
+        self.source_strip.set_stale(is_stale)
+        self.target_strip.set_stale(is_stale)
+
+    def _lay_out(self) -> None:
+        grid = QGridLayout(self)
+        grid.setContentsMargins(16, 8, 16, 8)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(4)
+        grid.setColumnStretch(1, 1)
+        label_width = 40
+        for row, (label, edit, strip, notes) in enumerate(
+            (
+                (self._text_label, self.text_edit, self._source_scroll, self._source_notes),
+                (self._target_label, self.target_edit, self._target_scroll, self._target_notes),
+            )
+        ):
+            label.setFixedWidth(label_width)
+            grid.addWidget(label, 2 * row, 0)
+            grid.addWidget(edit, 2 * row, 1)
+            line = QHBoxLayout()
+            line.setSpacing(8)
+            line.addWidget(strip, 1)
+            line.addWidget(notes, 0, Qt.AlignmentFlag.AlignVCenter)
+            grid.addLayout(line, 2 * row + 1, 1, 1, 2)
+        grid.addWidget(self.samples_button, 0, 2)
+
+    def _on_session(self, name: str) -> None:
+        if name == "model":
+            self._show_samples()
+            self._show_target_row()
+        elif name == "text":
+            _show_text(self.text_edit, self._session.text)
+            _show_text(self.target_edit, self._session.target or "", is_quiet_when_blank=True)
+            self._show_notes()
+        elif name == "traced":
+            self._show_tokens()
+            self._show_notes()
+        if name in ("selection", "traced"):
+            self._show_lit()
+
+    def _on_view(self, name: str) -> None:
+        if name == "highlight":
+            self._show_lit()
+
+    def _show_target_row(self) -> None:
+        model = self._session.model
+        takes_target = model is not None and model.takes_target
+        for widget in (self._target_label, self.target_edit, self._target_scroll, self._target_notes):
+            widget.setVisible(takes_target)
+        self._text_label.setText("source" if takes_target else "text")
+        self.samples_button.setEnabled(bool(model and model.samples))
+
+    def _show_samples(self) -> None:
+        menu = self.samples_button.menu()
+        menu.clear()
+        menu.setToolTipsVisible(True)
+        for sample in self._session.model.samples if self._session.model else ():
+            menu.addAction(self._sample_action(sample, menu))
+
+    def _sample_action(self, sample: Sample, menu: QMenu) -> QAction:
+        label = shorten(plain_text(sample.text), 56).replace("&", "&&")
+        hint = shorten(plain_text(sample.hint), 60).replace("&", "&&")
+        action = QAction(f"{label}\t{hint}" if hint else label, menu)
+        action.setToolTip(plain_tooltip("\n".join(t for t in (sample.text, sample.target, sample.hint) if t)))
+        session = self._session
+        action.triggered.connect(lambda: session.choose_sample(sample))
+        return action
+
+    def _show_tokens(self) -> None:
+        traced = self._session.traced if self._session.text.strip() else None
+        self.source_strip.set_tokens(traced.source.tokens if traced else ())
+        self.target_strip.set_tokens(traced.target.tokens if traced and traced.target else ())
+        written = traced.comparison.before.generated if traced else ""
+        written = shorten(plain_text(written), 120)
+        self.target_edit.setPlaceholderText(written or "the model writes its own")
+        self.target_edit.setToolTip(
+            plain_tooltip("Empty: the model writes its own translation. Type to see how it reads yours.")
+        )
+
+    def _show_notes(self) -> None:
+        traced = self._session.traced
+        source = traced.source if traced else Tokens(text="", tokens=())
+        target = traced.target if traced else None
+        self._source_notes.setText(text_notes(source, self._session.typed))
+        self._target_notes.setText(text_notes(target) if target else "")
+        for notes in (self._source_notes, self._target_notes):
+            notes.setToolTip(plain_tooltip(_NOTES_TOOLTIP if notes.text() else ""))
+
+    def _show_lit(self) -> None:
+        sides = self._sides()
+        self._source_scroll.show_lit(self._view.lit_tokens("source", sides))
+        self._target_scroll.show_lit(self._view.lit_tokens("target", sides))
+
+    def _sides(self) -> tuple[Side, Side]:
+        model = self._session.model
+        return sides_of(self._session.stack, has_target=bool(model and model.takes_target))
+
+    def _on_text_edited(self, text: str) -> None:
+        self._session.set_text(text)
+
+    def _on_target_edited(self, text: str) -> None:
+        self._session.set_target(text)
+
+    def _on_source_hovered(self, index: int) -> None:
+        self._view.hover_token("source", index, self._sides())
+
+    def _on_target_hovered(self, index: int) -> None:
+        self._view.hover_token("target", index, self._sides())
+
+    def _on_token_left(self) -> None:
+        self._view.hover_token("source", None, self._sides())
+
+
+_NOTES_TOOLTIP = (
+    "cut: the model reads no more tokens than this.\n"
+    "unknown: the tokenizer has no piece for it.\n"
+    "replaced: characters that are not text became U+FFFD."
+)
+
+
+def _line_edit(name: str, placeholder: str) -> QLineEdit:
+    edit = QLineEdit()
+    edit.setAccessibleName(name)
+    edit.setPlaceholderText(placeholder)
+    return edit
+
+
+def _show_text(edit: QLineEdit, text: str, *, is_quiet_when_blank: bool = False) -> None:
+    """Show `text` unless it is what stands there, keeping the cursor in its place."""
+    shown = edit.text()
+    if shown == text or (is_quiet_when_blank and not text and not shown.strip()):
+        return
+    at = edit.cursorPosition()
+    edit.setText(text)
+    edit.setCursorPosition(min(at, len(text)) if edit.hasFocus() else 0)

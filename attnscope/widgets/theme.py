@@ -1,0 +1,168 @@
+"""The look of the window from one palette: Qt's own palette, and a style sheet for the rest.
+
+Three sizes of type (11, 13, 18 px), a grid of 8 px. Widgets say what they are with the property
+`role`; only this file says how that looks.
+"""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QGuiApplication, QPalette
+from PySide6.QtWidgets import QApplication, QWidget
+
+from attnscope.figures.colours import DARK, LIGHT, Palette
+from attnscope.figures.style import NORMAL_PX, font
+from attnscope.viewmodels.view_state import Theme
+
+
+def dress_application() -> None:
+    """One style and one font on every system; done once, before the first window."""
+    application = QApplication.instance()
+    if isinstance(application, QApplication):
+        application.setStyle("Fusion")
+        application.setFont(font(NORMAL_PX))
+
+
+def palette_for(theme: Theme) -> Palette:
+    """The palette of a theme; `system` asks the desktop."""
+    if theme == "system":
+        return DARK if QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark else LIGHT
+    return DARK if theme == "dark" else LIGHT
+
+
+def apply_theme(widget: QWidget, palette: Palette) -> None:
+    """Dress `widget` and everything in it, and the program's menus and tooltips."""
+    application = QApplication.instance()
+    if isinstance(application, QApplication):
+        application.setPalette(_qt_palette(palette))
+    widget.setStyleSheet(stylesheet(palette))
+
+
+def stylesheet(palette: Palette) -> str:
+    """The style sheet of the window."""
+    names = {name: getattr(palette, name) for name in _NAMES}
+    sheet = _SHEET
+    for name in sorted(names, key=len, reverse=True):
+        sheet = sheet.replace(f"@{name}@", names[name])
+    return sheet
+
+
+def _qt_palette(palette: Palette) -> QPalette:
+    result = QPalette()
+    role = QPalette.ColorRole
+    for where, colour in (
+        (role.Window, palette.panel),
+        (role.Base, palette.raised),
+        (role.AlternateBase, palette.panel),
+        (role.Button, palette.raised),
+        (role.Text, palette.text),
+        (role.WindowText, palette.text),
+        (role.ButtonText, palette.text),
+        (role.PlaceholderText, palette.muted),
+        (role.Highlight, palette.accent),
+        (role.HighlightedText, palette.accent_text),
+        (role.ToolTipBase, palette.raised),
+        (role.ToolTipText, palette.text),
+        (role.Link, palette.accent),
+        (role.Mid, palette.line),
+    ):
+        result.setColor(where, QColor(colour))
+    for where in (role.Text, role.WindowText, role.ButtonText):
+        result.setColor(QPalette.ColorGroup.Disabled, where, QColor(palette.no_data))
+    return result
+
+
+_NAMES = (
+    "background", "panel", "raised", "text", "muted", "accent", "accent_text",
+    "warning", "error", "line", "grid", "no_data",
+)  # fmt: skip
+
+_SHEET = """
+* { font-size: 13px; color: @text@; outline: none; }
+QMainWindow, QDialog, QWidget[role="page"] { background: @background@; }
+QWidget[role="bar"], QWidget[role="panel"] { background: @panel@; }
+QWidget[role="bar"] { border: none; }
+QWidget[edge="bottom"] { border-bottom: 1px solid @line@; }
+QWidget[edge="top"] { border-top: 1px solid @line@; }
+QWidget[edge="left"] { border-left: 1px solid @line@; }
+QWidget[edge="right"] { border-right: 1px solid @line@; }
+QLabel { background: transparent; border: none; }
+QLabel[role="small"], QLabel[role="muted"], QLabel[role="value"] { font-size: 11px; }
+QLabel[role="muted"] { color: @muted@; }
+QLabel[role="hint"] { color: @muted@; }
+QLabel[role="section"] { font-size: 11px; font-weight: 600; color: @muted@; }
+QLabel[role="name"] { font-weight: 600; }
+QLabel[role="large"] { font-size: 18px; font-weight: 600; }
+QLabel[role="warning"] { font-size: 11px; color: @warning@; font-weight: 600; }
+QLabel[role="error"] { color: @error@; }
+QLabel[role="good"] { font-size: 11px; color: @muted@; }
+QFrame[role="rule"] { background: @line@; border: none; }
+QFrame[role="banner-error"] { background: @panel@; border: none; border-left: 4px solid @error@;
+    border-bottom: 1px solid @line@; }
+QFrame[role="banner-note"] { background: @panel@; border: none; border-left: 4px solid @accent@;
+    border-bottom: 1px solid @line@; }
+QMenuBar { background: transparent; padding: 0; }
+QMenuBar::item { background: transparent; padding: 4px 8px; border-radius: 4px; }
+QMenuBar::item:selected { background: @grid@; }
+QMenu { background: @raised@; border: 1px solid @line@; padding: 4px; }
+QMenu::item { padding: 5px 24px 5px 24px; border-radius: 4px; }
+QMenu::item:selected { background: @accent@; color: @accent_text@; }
+QMenu::item:disabled { color: @no_data@; }
+QMenu::separator { height: 1px; background: @line@; margin: 4px 8px; }
+QToolTip { background: @raised@; color: @text@; border: 1px solid @line@; padding: 4px; font-size: 11px; }
+QLineEdit, QPlainTextEdit {
+    background: @raised@; border: 1px solid @line@; border-radius: 4px; padding: 0 8px; min-height: 26px;
+    selection-background-color: @accent@; selection-color: @accent_text@; }
+QPlainTextEdit { padding: 4px 8px; }
+QLineEdit:focus, QPlainTextEdit:focus { border: 1px solid @accent@; }
+QComboBox QAbstractItemView { background: @raised@; border: 1px solid @line@; padding: 4px;
+    selection-background-color: @accent@; selection-color: @accent_text@; }
+QLineEdit:disabled { color: @no_data@; }
+QPushButton, QToolButton { background: @raised@; border: 1px solid @line@; border-radius: 4px;
+    padding: 0 8px; min-height: 26px; }
+QPushButton:hover, QToolButton:hover { background: @grid@; }
+QPushButton:pressed, QToolButton:pressed { background: @line@; }
+QPushButton:focus, QToolButton:focus { border: 1px solid @accent@; }
+QPushButton:disabled, QToolButton:disabled { color: @no_data@; }
+QPushButton:default { background: @accent@; color: @accent_text@; border: 1px solid @accent@; }
+QPushButton:default:disabled { background: @grid@; color: @no_data@; border: 1px solid @line@; }
+QToolButton { max-height: 26px; }
+QToolButton[role="page"] { max-height: 64px; }
+QToolButton::menu-indicator { image: none; width: 0; }
+QToolButton[role="flat"] { background: transparent; border: 1px solid transparent; }
+QToolButton[role="flat"]:hover { background: @grid@; }
+QToolButton[role="flat"]:focus { border: 1px solid @accent@; }
+QToolButton[role="status"] { background: transparent; border: 1px solid transparent; padding: 0 4px;
+    min-height: 18px; font-size: 11px; }
+QToolButton[role="status"]:hover { background: @grid@; }
+QToolButton[role="status"]:focus { border: 1px solid @accent@; }
+QToolButton[role="tab"] { background: transparent; border: none; border-bottom: 2px solid transparent;
+    border-radius: 0; padding: 0 8px; min-height: 26px; color: @muted@; }
+QToolButton[role="tab"]:hover { color: @text@; }
+QToolButton[role="tab"]:checked { color: @text@; border-bottom: 2px solid @accent@; }
+QToolButton[role="tab"]:focus { background: @grid@; }
+QToolButton[role="segment"] { background: transparent; color: @muted@; padding: 0 8px; min-height: 22px; }
+QToolButton[role="segment"]:checked { background: @line@; color: @text@; }
+QToolButton[role="segment"]:disabled { color: @no_data@; background: transparent; }
+QToolButton[role="segment"]:focus { border: 1px solid @accent@; }
+QToolButton[role="page"] { background: transparent; border: none; border-left: 2px solid transparent;
+    border-radius: 0; padding: 6px 0 4px 0; font-size: 11px; color: @muted@; }
+QToolButton[role="page"]:hover { background: @grid@; color: @text@; }
+QToolButton[role="page"]:checked { border-left: 2px solid @accent@; color: @text@; background: @background@; }
+QToolButton[role="page"]:focus { color: @accent@; }
+QSplitter::handle { background: @line@; }
+QSplitter::handle:hover { background: @accent@; }
+QSlider::groove:horizontal { height: 4px; background: @line@; border-radius: 2px; }
+QSlider::sub-page:horizontal { background: @accent@; border-radius: 2px; }
+QSlider::handle:horizontal { width: 12px; height: 12px; margin: -5px 0; border-radius: 7px;
+    background: @raised@; border: 1px solid @muted@; }
+QSlider::sub-page:horizontal:disabled { background: @line@; }
+QSlider::handle:horizontal:focus, QSlider::handle:horizontal:hover { border: 2px solid @accent@; }
+QProgressBar { background: @grid@; border: none; border-radius: 2px; max-height: 4px; min-height: 4px; }
+QProgressBar::chunk { background: @accent@; border-radius: 2px; }
+QScrollArea, QScrollArea > QWidget { background: transparent; border: none; }
+QScrollBar:vertical { background: transparent; width: 8px; margin: 0; }
+QScrollBar:horizontal { background: transparent; height: 8px; margin: 0; }
+QScrollBar::handle { background: @line@; border-radius: 4px; min-height: 24px; min-width: 24px; }
+QScrollBar::handle:hover { background: @muted@; }
+QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::sub-page {
+    background: none; border: none; width: 0; height: 0; }
+"""

@@ -1,0 +1,192 @@
+import base64
+import csv
+import io
+import re
+import zlib
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from figure_samples import head_map, spec
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QGuiApplication, QImage
+
+from attnscope.figures import clipboard, export
+from attnscope.figures.caption import caption_lines, mask_words
+from attnscope.figures.colours import lut
+from attnscope.figures.figure import Figure, figure
+from attnscope.figures.map_layout import map_layout
+from attnscope.figures.raster import codes_from_weights
+from attnscope.figures.spec import VIEWS, Series
+from attnscope.figures.style import MapStyle
+from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
+
+pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
+SVG = "{http://www.w3.org/2000/svg}"
+XLINK = "{http://www.w3.org/1999/xlink}"
+
+
+def svg_texts(content: bytes) -> list[str]:
+    return ["".join(e.itertext()) for e in ElementTree.fromstring(content).iter(f"{SVG}text")]
+
+
+def svg_images(content: bytes) -> list[QImage]:
+    found = []
+    for element in ElementTree.fromstring(content).iter(f"{SVG}image"):
+        data = element.get(f"{XLINK}href", "").split(",", 1)[1]
+        found.append(QImage.fromData(base64.b64decode(data)))
+    return found
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_that_every_view_renders_in_every_format(view: str) -> None:
+    shown = spec(view)
+    assert ElementTree.fromstring(export.render(shown, "svg")).tag == f"{SVG}svg"
+    pdf = export.render(shown, "pdf")
+    assert pdf.startswith(b"%PDF")
+    assert b"FontFile2" in pdf or b"FontFile3" in pdf
+    image = QImage.fromData(export.render(shown, "png"))
+    assert (image.width(), image.height()) == shown.size_in_dots
+    assert export.render(shown, "csv").count(b"\n") > 4
+    with np.load(io.BytesIO(export.render(shown, "npz"))) as arrays:
+        assert len(arrays.files) >= 1
+
+
+def test_that_text_stays_text_and_cells_are_one_image() -> None:
+    content = export.render(spec("head"), "svg")
+    texts = svg_texts(content)
+    for word in ("q0", "k4", "L1H0", "key ", "query ", "weight"):
+        assert word in texts
+    images = svg_images(content)
+    assert len(images) == 2  # the cells, and the colour bar
+    assert content.count(b"image-rendering:pixelated") == 2
+
+
+def test_that_svg_cells_have_the_exact_colours() -> None:
+    shown = spec("head")
+    image = max(svg_images(export.render(shown, "svg")), key=lambda i: i.width())
+    codes = codes_from_weights(shown.maps[0].weights, "fixed")
+    width, height = image.width() // 5, image.height() // 4
+    assert (image.width() % 5, image.height() % 4) == (0, 0)
+    for query in range(4):
+        for key in range(5):
+            for x, y in ((0, 0), (width - 1, height - 1)):
+                pixel = image.pixelColor(key * width + x, query * height + y)
+                expected = lut("viridis")[codes[query, key] - 2].tolist()
+                assert [pixel.red(), pixel.green(), pixel.blue()] == expected
+
+
+def test_that_pdf_cells_are_lossless() -> None:
+    pdf = export.render(spec("head"), "pdf")
+    assert b"/DCTDecode" not in pdf
+    streams = [s for s in re.findall(rb"stream\r?\n(.*?)endstream", pdf, re.S) if s[:1] == b"\x78"]
+    colours = lut("viridis")[codes_from_weights(spec("head").maps[0].weights, "fixed") - 2].reshape(-1, 3)
+    unpacked = [zlib.decompressobj().decompress(s) for s in streams]
+    assert any(all(bytes(c) * 8 in data for c in colours) for data in unpacked)
+
+
+def test_that_a_figure_is_light_and_of_the_asked_size() -> None:
+    shown = spec("head", width_mm=50.8, height_mm=25.4, dpi=200)
+    image = export.image(shown)
+    assert (image.width(), image.height()) == (400, 200)
+    assert image.pixelColor(0, 0).name() == "#ffffff"
+    root = ElementTree.fromstring(export.render(shown, "svg"))
+    assert float(root.get("width", "").removesuffix("mm")) == pytest.approx(50.8, abs=0.3)
+
+
+def test_that_the_png_has_the_weights_colours() -> None:
+    shown = spec("head", dpi=192, caption=None)
+    image = export.image(shown)
+    rect = QRectF(0, 0, shown.width_px, shown.height_px)
+    layout = map_layout(rect, shown.maps[0].queries, shown.maps[0].keys)
+    codes = codes_from_weights(shown.maps[0].weights, "fixed")
+    centre = layout.cell_rect(2, 3).center() * 2
+    pixel = image.pixelColor(centre.toPoint())
+    assert [pixel.red(), pixel.green(), pixel.blue()] == lut("viridis")[codes[2, 3] - 2].tolist()
+
+
+def test_that_the_caption_carries_what_makes_the_picture() -> None:
+    head = HeadRef(stack="decoder", layer=1, head=0)
+    shown = spec("head", maps=(head_map(5, 5, is_causal=True),), gates=Gates.of({head: 0.0}))
+    words = "\n".join(caption_lines(shown))
+    for word in (
+        "tiny",
+        "0123456789ab",
+        "to be",
+        "decoder L1H0",
+        "mask causal",
+        "0–1",
+        "viridis",
+        "L1H0 off",
+    ):
+        assert word in words
+    assert re.search(r"AttnScope \d+\.\d+", words)
+    drawn = " ".join(svg_texts(export.render(shown, "svg")))
+    assert "mask causal" in drawn
+    assert caption_lines(spec("head", caption=None)) == ()
+
+
+def test_that_masks_are_named_as_the_maps_show_them() -> None:
+    causal, free = head_map(4, 4, is_causal=True), head_map(4, 4)
+    assert mask_words((causal,)) == "causal"
+    assert mask_words((free,)) == "none"
+    assert mask_words((causal, free)) == "mixed"
+
+
+def test_that_csv_holds_every_weight_and_leaves_masked_cells_empty() -> None:
+    shown = spec("head", maps=(head_map(3, 3, is_causal=True),))
+    rows = list(csv.reader(io.StringIO(export.render(shown, "csv").decode())))
+    assert len(rows) == 10
+    weights = np.array([float(r[-1]) if r[-1] else np.nan for r in rows[1:]]).reshape(3, 3)
+    np.testing.assert_allclose(weights, shown.maps[0].weights, rtol=1e-7)
+
+
+def test_that_npz_gives_the_weights_back() -> None:
+    shown = spec("lines")
+    with np.load(io.BytesIO(export.render(shown, "npz"))) as arrays:
+        np.testing.assert_array_equal(arrays["decoder_L1H1"], shown.maps[1].weights)
+        assert arrays["decoder_L1H1_keys"].tolist() == ["k0", "k1", "k2", "k3", "k4"]
+
+
+def test_that_the_clipboard_gets_an_image_and_svg() -> None:
+    clipboard.to_clipboard(spec("head"))
+    held = QGuiApplication.clipboard().mimeData()
+    assert held.hasImage()
+    ElementTree.fromstring(bytes(held.data("image/svg+xml").data()))
+    clipboard.release_clipboard()
+    assert QGuiApplication.clipboard().image().isNull()
+    QGuiApplication.clipboard().setText("of someone else")
+    clipboard.release_clipboard()
+    assert QGuiApplication.clipboard().text() == "of someone else"
+
+
+class FakeTrace:
+    sites = (Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2),)
+    gates = NO_GATES
+
+    def grid(self, site: Site, max_px: int = 96) -> SiteGrid:
+        return SiteGrid(site=site, n_queries=2, n_keys=2, levels=np.full((2, 2, 2), 9), peaks=np.ones(2))
+
+    def head_map(self, head: HeadRef) -> HeadMap:
+        return head_map(3, 3, head=head.head)
+
+
+@pytest.mark.parametrize("view", ["grid", "head", "lines"])
+def test_that_a_trace_becomes_a_figure_on_disk(view: str, tmp_path: Path) -> None:
+    made = figure(FakeTrace(), view, head=("encoder", 0, 1), title="A title")  # type: ignore[arg-type]
+    assert isinstance(made, Figure)
+    path = made.save(tmp_path / "figure.svg")
+    assert "A title" in svg_texts(path.read_bytes())
+    assert made._repr_svg_().startswith("<?xml")
+
+
+def test_that_a_wide_map_shows_values_when_asked() -> None:
+    shown = spec("head", style=MapStyle(show_values=True))
+    assert any(re.fullmatch(r"\.\d\d", text) for text in svg_texts(export.render(shown, "svg")))
+
+
+def test_that_a_series_of_unequal_lengths_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 x values for 3 y values"):
+        Series(name="", xs=np.zeros(2), ys=np.zeros(3))

@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+from figure_samples import head_map, position_table, site_grid
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QImage, QPainter
+
+from attnscope.figures.colours import DARK, LIGHT, Palette, lut_argb
+from attnscope.figures.paint_chart import thin
+from attnscope.figures.paint_grid import GridMarks, paint_grid
+from attnscope.figures.paint_lines import paint_lines, strong_lines
+from attnscope.figures.paint_map import paint_head_map, weight_text
+from attnscope.figures.paint_positions import paint_positions
+from attnscope.figures.raster import FIRST_COLOUR, ImageCache, codes_from_grid, codes_from_weights
+from attnscope.figures.style import MapStyle
+from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
+from attnscope.records.maps import HeadMap
+from attnscope.records.sites import Gates, HeadRef
+
+pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
+RECT = QRectF(0, 0, 600, 500)
+
+
+def blank(palette: Palette = LIGHT, scale: int = 1) -> QImage:
+    image = QImage(600 * scale, 500 * scale, QImage.Format.Format_RGB32)
+    image.fill(QColor(palette.background))
+    return image
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("scale", ["fixed", "head", "row"])
+@pytest.mark.parametrize("zoom", [1, 2])
+def test_that_a_cells_centre_has_the_colour_of_its_weight(palette: Palette, scale: str, zoom: int) -> None:
+    shown, style = head_map(6, 7), MapStyle(scale=scale, colour_map="cividis")  # type: ignore[arg-type]
+    image = blank(palette, zoom)
+    with QPainter(image) as painter:
+        painter.scale(zoom, zoom)
+        layout = paint_head_map(painter, RECT, shown, style=style, palette=palette)
+    codes = codes_from_weights(shown.weights, style.scale)
+    for query in range(6):
+        for key in range(7):
+            centre = layout.cell_rect(query, key).center() * zoom
+            expected = int(lut_argb("cividis")[codes[query, key] - FIRST_COLOUR])
+            assert image.pixel(centre.toPoint()) == expected, (query, key)
+
+
+def test_that_a_grid_paints_each_head_in_its_place() -> None:
+    grids = (site_grid(0), site_grid(1))
+    image = blank()
+    with QPainter(image) as painter:
+        layout = paint_grid(painter, RECT, grids, style=MapStyle(), palette=LIGHT)
+    codes = codes_from_grid(grids[1], "fixed")
+    box = layout.box(1, 2)
+    for row in range(8):
+        for column in range(row + 1):
+            x = int(box.left() + (column + 0.5) / 8 * box.width())
+            y = int(box.top() + (row + 0.5) / 8 * box.height())
+            assert image.pixel(x, y) == int(lut_argb("viridis")[codes[2, row, column] - FIRST_COLOUR])
+
+
+def test_that_a_head_that_is_off_looks_different_and_others_do_not() -> None:
+    head = HeadRef(stack="decoder", layer=0, head=1)
+    pictures = []
+    for gates in (Gates(), Gates.of({head: 0.0}), Gates.of({head: 0.5})):
+        image = blank()
+        with QPainter(image) as painter:
+            marks = GridMarks(gates=gates)
+            layout = paint_grid(painter, RECT, (site_grid(),), style=MapStyle(), palette=LIGHT, marks=marks)
+        pictures.append(image)
+    boxes = [layout.box(0, i).toRect() for i in range(3)]
+    whole, off, half = pictures
+    assert whole.copy(boxes[1]) != off.copy(boxes[1])
+    assert whole.copy(boxes[1]) != half.copy(boxes[1])
+    for other in (0, 2):
+        assert whole.copy(boxes[other]) == off.copy(boxes[other]) == half.copy(boxes[other])
+
+
+def test_that_selected_heads_are_framed_in_the_accent() -> None:
+    head = HeadRef(stack="decoder", layer=0, head=1)
+    image = blank()
+    with QPainter(image) as painter:
+        marks = GridMarks(selection=(head,))
+        layout = paint_grid(painter, RECT, (site_grid(),), style=MapStyle(), palette=LIGHT, marks=marks)
+    box = layout.box(0, 1)
+    assert QColor(image.pixel(int(box.left()) - 1, int(box.center().y()))) == QColor(LIGHT.accent)
+
+
+def test_that_a_cached_picture_equals_a_fresh_one() -> None:
+    cache = ImageCache()
+    images = []
+    for _ in range(2):
+        image = blank()
+        with QPainter(image) as painter:
+            paint_head_map(painter, RECT, head_map(), style=MapStyle(), palette=LIGHT, cache=cache)
+        images.append(image)
+    assert images[0] == images[1]
+
+
+def test_that_the_strongest_lines_are_kept_and_the_rest_is_told() -> None:
+    rng_free = (np.arange(120 * 120) * 7919 % 9973 + 1).reshape(120, 120).astype(np.float64)
+    weights = rng_free / rng_free.sum(axis=1, keepdims=True) * 60
+    maps = (head_map(120, 120),)
+    big = HeadMap(head=maps[0].head, queries=maps[0].queries, keys=maps[0].keys, weights=weights)
+    lines = strong_lines((big,), limit=500)
+    assert len(lines.weights) == 500
+    assert lines.weights.min() >= np.sort(big.weights.ravel())[-500]
+    expected = 1 - np.sort(big.weights.ravel())[-500:].sum() / big.weights.sum()
+    assert lines.hidden == pytest.approx(expected, abs=1e-4)
+    assert "500 strongest of 14,400 lines" in lines.sentence
+    assert f"{expected:.1%} of the weight hidden" in lines.sentence
+
+
+def test_that_masked_cells_have_no_lines() -> None:
+    lines = strong_lines((head_map(5, 5, is_causal=True),))
+    assert (lines.keys <= lines.queries).all()
+    assert lines.sentence == "all 15 lines"
+
+
+def test_that_lines_name_heads_with_other_tokens() -> None:
+    image = blank()
+    with QPainter(image) as painter:
+        assert paint_lines(painter, RECT, (head_map(4, 5), head_map(5, 5)), palette=LIGHT) is not None
+        assert paint_lines(painter, RECT, (), palette=LIGHT) is None
+
+
+def test_that_each_side_of_the_lines_can_be_pointed_at() -> None:
+    image = blank()
+    with QPainter(image) as painter:
+        layout = paint_lines(painter, RECT, (head_map(4, 5),), palette=LIGHT)
+    assert layout is not None
+    assert layout.hit(QPointF(layout.left - 10, layout.queries.centre(2))) == (2, None)
+    assert layout.hit(QPointF(layout.right + 10, layout.keys.centre(4))) == (None, 4)
+    assert layout.hit(QPointF((layout.left + layout.right) / 2, layout.keys.centre(1))) == (None, None)
+
+
+def test_that_positions_paint_one_and_several_tables() -> None:
+    for n in (0, 1, 3):
+        image = blank()
+        with QPainter(image) as painter:
+            paint_positions(painter, RECT, tuple(position_table(str(i)) for i in range(n)), palette=LIGHT)
+        assert (image == blank()) is (n == 0)
+
+
+@pytest.mark.parametrize(
+    ("weight", "text"),
+    [
+        (0.9731234, "0.9731"),
+        (0.04, "0.04000"),
+        (0.0, "0.000"),
+        (1.0, "1.000"),
+        (0.00001234, "1.234e-05"),
+        (float("nan"), "not allowed by the mask"),
+        (float("inf"), "no data"),
+    ],
+)
+def test_that_weights_are_read_out_with_four_digits(weight: float, text: str) -> None:
+    assert weight_text(weight) == text
+
+
+def test_that_thinned_curves_keep_their_peaks() -> None:
+    xs = np.arange(100_000.0)
+    ys = np.zeros(100_000)
+    ys[54_321], ys[77] = 9.0, -3.0
+    few_xs, few_ys = thin(xs, ys, 500)
+    assert len(few_xs) <= 1000
+    assert few_ys.max() == 9.0
+    assert few_ys.min() == -3.0
+    assert (np.diff(few_xs) > 0).all()
+
+
+def test_that_ticks_are_round_and_inside() -> None:
+    assert nice_ticks(0, 1, 5) == pytest.approx((0, 0.2, 0.4, 0.6, 0.8, 1.0))
+    assert nice_ticks(3.0, 3.0, 4) == (3.0,)
+    assert nice_ticks(float("nan"), 1, 4) == ()
+    assert log_ticks(0.5, 2000) == pytest.approx((1, 10, 100, 1000))
+    assert [tick_text(v) for v in (0, 0.25, 1e-4, 20_000, -1)] == ["0", "0.25", "1e−4", "20k", "−1"]
+
+
+def test_that_ticks_of_one_axis_are_written_alike() -> None:
+    assert [tick_text(v, 5e-4) for v in nice_ticks(0, 1e-3, 2)] == ["0", "0.0005", "0.0010"]
+    assert [tick_text(v, 5e-6) for v in nice_ticks(0, 1e-5, 2)] == ["0", "5e−6", "1e−5"]

@@ -1,0 +1,52 @@
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnscope.figures.plain import isolated, plain_piece, shorten
+
+
+@pytest.mark.parametrize(
+    ("piece", "shown"),
+    [
+        ("cat", "cat"),
+        ("", "∅"),
+        ("  ", "␣␣"),
+        (" cat", "␣cat"),
+        ("\n", "⏎"),
+        ("a\tb", "a⇥b"),
+        ("\x01", "‹U+0001›"),
+        ("a\u202eb", "a‹U+202E›b"),
+        ("\u200b", "‹U+200B›"),
+        ("\ufffe", "‹U+FFFE›"),
+        ("\ud800", "\ufffd"),
+        ("\u0301", "◌\u0301"),
+        ("e\u0301", "e\u0301"),
+        ("👩\u200d🚀", "👩\u200d🚀"),
+        ("\u200d", "‹U+200D›"),
+        ("שלום", "שלום"),
+        ("<script>&]]>", "<script>&]]>"),
+    ],
+)
+def test_that_pieces_are_shown_as_people_can_read_them(piece: str, shown: str) -> None:
+    assert plain_piece(piece) == shown
+
+
+@given(st.text())
+def test_that_every_piece_becomes_valid_xml_with_nothing_hidden(piece: str) -> None:
+    shown = plain_piece(piece)
+    assert shown
+    root = ElementTree.Element("text")
+    root.text = shown
+    assert ElementTree.fromstring(ElementTree.tostring(root, "utf-8")).text == shown
+    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\ufeff\n\t\x00")
+
+
+def test_that_long_pieces_lose_their_middle() -> None:
+    assert shorten("abcdefghij", 5) == "ab…ij"
+    assert len(plain_piece("x" * 1000)) == 28
+
+
+def test_that_isolates_surround_and_keep_the_text() -> None:
+    assert isolated("a") == "\u2068a\u2069"

@@ -1,0 +1,267 @@
+"""The session with plain calls: what it posts, what it takes, what it drops."""
+
+import pytest
+from session_samples import SAMPLES, Desk, gates_off, head_map, info, ref, tokens, traced
+
+from attnscope.errors import UserError
+from attnscope.records.messages import (
+    TRAINING_MODEL,
+    Failed,
+    HeadsShown,
+    LoadModel,
+    ModelLoaded,
+    ModelSaved,
+    Progress,
+    Ready,
+    SaveModel,
+    ShowHeads,
+    TrainingNews,
+)
+from attnscope.records.sites import NO_GATES
+
+
+def test_that_a_loaded_model_is_traced_on_its_first_sample():
+    desk = Desk().open()
+    assert desk.session.text == SAMPLES[0].text
+    assert desk.session.traced is not None
+    assert desk.session.traced.text == SAMPLES[0].text
+    assert not desk.session.is_stale
+
+
+def test_that_a_text_typed_before_the_model_is_open_is_kept():
+    desk = Desk()
+    desk.session.set_text("my own words")
+    assert desk.posted == []
+    desk.open()
+    assert desk.session.traced is not None
+    assert desk.session.traced.text == "my own words"
+
+
+def test_that_a_model_opens_on_its_most_striking_head_of_the_last_stack():
+    assert Desk().open().session.selection == (ref(1, 1, "cross"),)
+
+
+def test_that_every_key_posts_a_trace_of_the_newest_text():
+    desk = Desk().open()
+    for text in ("a", "a c", "a ca"):
+        desk.session.set_text(text)
+    assert [r.text for r in desk.traces()] == ["a", "a c", "a ca"]
+    assert desk.session.is_stale
+
+
+def test_that_an_answer_to_an_older_text_is_dropped():
+    desk = Desk().open()
+    desk.session.set_text("one")
+    desk.session.set_text("two")
+    first, second = desk.traces()
+    desk.answer_one(second)
+    shown = desk.session.traced
+    desk.answer_one(first)
+    assert desk.session.traced is shown
+    assert shown is not None
+    assert shown.text == "two"
+
+
+def test_that_an_older_answer_that_comes_first_changes_nothing():
+    desk = Desk().open()
+    before = desk.session.traced
+    desk.session.set_text("one")
+    desk.session.set_text("two")
+    desk.answer_one(desk.traces()[0])
+    assert desk.session.traced is before
+    assert desk.session.is_stale
+
+
+def test_that_the_same_text_is_not_traced_twice():
+    desk = Desk().open()
+    desk.session.set_text("one")
+    desk.session.set_text("one")
+    assert len(desk.traces()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\t\n"])
+def test_that_empty_text_posts_nothing_and_drops_what_is_on_its_way(text):
+    desk = Desk().open()
+    shown = desk.session.traced
+    desk.session.set_text("one")
+    late = desk.traces()[0]
+    desk.session.set_text(text)
+    assert len(desk.traces()) == 1
+    desk.answer_one(late)
+    assert desk.session.traced is shown
+    assert not desk.session.is_stale
+
+
+def test_that_a_blank_target_lets_the_model_write_its_own():
+    desk = Desk().open()
+    desk.session.set_target("le chat")
+    desk.session.set_target("  ")
+    assert [r.target for r in desk.traces()] == ["le chat", None]
+
+
+def test_that_traces_of_a_model_in_training_are_not_taken():
+    desk = Desk().open()
+    shown = desk.session.traced
+    desk.session.set_text("one")
+    request = desk.traces()[0]
+    reply = traced(request, desk.model)
+    object.__setattr__(reply, "model", TRAINING_MODEL)
+    desk.session.handle(reply)
+    assert desk.session.traced is shown
+
+
+def test_that_heads_not_sent_with_the_trace_are_asked_for():
+    desk = Desk().open()
+    desk.session.select_heads((ref(0, 1),))
+    assert isinstance(desk.posted[-1], ShowHeads)
+    assert desk.session.map_of(ref(0, 1)) is None
+    desk.answer()
+    assert desk.session.map_of(ref(0, 1)) is not None
+
+
+def test_that_heads_asked_for_before_newer_ones_are_dropped():
+    desk = Desk().open()
+    desk.session.select_heads((ref(0, 0),))
+    desk.session.select_heads((ref(0, 1),))
+    text = tokens("a")
+    late = HeadsShown(number=desk.posted[0].number, model="", maps=(head_map(ref(0, 0), text, text),))
+    desk.session.handle(late)
+    assert desk.session.map_of(ref(0, 0)) is None
+
+
+def test_that_a_trace_carries_the_gates_and_the_selected_heads():
+    desk = Desk().open()
+    desk.session.select_heads((ref(0, 1),))
+    desk.answer()
+    desk.session.toggle_gate(ref(1, 0))
+    request = desk.traces()[0]
+    assert request.gates == gates_off(ref(1, 0))
+    assert request.heads == (ref(0, 1),)
+
+
+def test_that_selecting_adds_and_takes_away_within_one_stack():
+    session = Desk().open().session
+    session.select_heads((ref(0, 0),))
+    session.select_heads((ref(0, 1),), additive=True)
+    assert session.selection == (ref(0, 0), ref(0, 1))
+    session.select_heads((ref(0, 0),), additive=True)
+    assert session.selection == (ref(0, 1),)
+    session.select_heads((ref(0, 1),), additive=True)
+    assert session.selection == (ref(0, 1),)
+    session.select_heads((ref(0, 0, "decoder"),), additive=True)
+    assert session.selection == (ref(0, 0, "decoder"),)
+
+
+def test_that_a_head_the_model_lacks_is_refused():
+    session = Desk().open().session
+    with pytest.raises(UserError, match="no head L7H0"):
+        session.select_heads((ref(7, 0),))
+
+
+def test_that_a_stack_comes_back_with_the_head_last_looked_at_there():
+    session = Desk().open().session
+    session.select_heads((ref(1, 0),))
+    session.select_stack("decoder")
+    assert session.stack == "decoder"
+    session.select_stack("encoder")
+    assert session.selection == (ref(1, 0),)
+
+
+def test_that_loading_another_model_drops_gates_selection_and_history():
+    """F46: gates of one model never reach another."""
+    desk = Desk().open()
+    desk.session.toggle_gate(ref(0, 0))
+    desk.answer()
+    desk.open(info("decoder", "other"))
+    assert desk.session.gates == NO_GATES
+    assert desk.session.undo_label == ""
+    assert all(head.stack == "decoder" for head in desk.session.selection)
+    assert desk.session.target is None
+
+
+def test_that_a_model_that_cannot_be_opened_leaves_everything_as_it_was():
+    desk = Desk().open()
+    desk.session.toggle_gate(ref(0, 0))
+    desk.answer()
+    before = (desk.session.model, desk.session.traced, desk.session.gates, desk.session.selection)
+    desk.session.load_model("/nowhere")
+    request = desk.posted.pop()
+    assert isinstance(request, LoadModel)
+    assert desk.session.busy is not None
+    desk.session.handle(Failed(number=request.number, request="LoadModel", message="No model there."))
+    after = (desk.session.model, desk.session.traced, desk.session.gates, desk.session.selection)
+    assert after == before
+    assert desk.session.busy is None
+    assert desk.session.notice is not None
+    assert desk.session.notice.message == "No model there."
+
+
+def test_that_only_the_model_asked_for_last_is_opened():
+    desk = Desk()
+    desk.session.load_model("first")
+    desk.session.load_model("second")
+    first, second = desk.posted
+    desk.session.handle(ModelLoaded(number=first.number, info=info(name="first")))
+    assert desk.session.model is None
+    desk.session.handle(ModelLoaded(number=second.number, info=info(name="second")))
+    assert desk.session.model is not None
+    assert desk.session.model.name == "second"
+
+
+def test_that_a_failed_trace_says_so_and_keeps_the_old_picture_dimmed():
+    desk = Desk().open()
+    shown = desk.session.traced
+    desk.session.set_text("bad")
+    desk.session.handle(Failed(number=desk.traces()[0].number, request="TraceText", message="Too odd."))
+    assert desk.session.traced is shown
+    assert desk.session.is_stale
+    desk.posted.clear()
+    desk.session.set_text("good")
+    desk.answer()
+    assert desk.session.notice is None
+    assert not desk.session.is_stale
+
+
+def test_that_failures_of_others_and_of_older_requests_are_not_shown():
+    desk = Desk().open()
+    desk.session.set_text("one")
+    old = desk.traces()[0].number
+    desk.session.set_text("two")
+    desk.session.handle(Failed(number=old, request="TraceText", message="late"))
+    desk.session.handle(Failed(number=9999, request="StartTraining", message="not ours"))
+    assert desk.session.notice is None
+
+
+def test_that_progress_is_shown_while_loading():
+    desk = Desk()
+    desk.session.load_model("folder/english-french/")
+    assert desk.session.busy is not None
+    assert desk.session.busy.what == "Loading english-french…"
+    desk.session.handle(Progress(number=desk.posted[0].number, what="reading weights", fraction=0.5))
+    assert desk.session.busy.fraction == 0.5
+
+
+def test_that_ready_names_devices_and_demo_models():
+    desk = Desk()
+    desk.session.handle(Ready(devices=("cpu",), demo_models=("a", "b"), note="slow matrix library"))
+    assert desk.session.is_ready
+    assert desk.session.demo_models == ("a", "b")
+    assert desk.session.notice is not None
+    assert not desk.session.notice.is_error
+
+
+def test_that_saving_tells_where():
+    desk = Desk().open()
+    desk.session.save_model("/tmp/x")
+    request = desk.posted[-1]
+    assert isinstance(request, SaveModel)
+    desk.session.handle(ModelSaved(number=request.number, folder="/tmp/x"))
+    assert desk.session.notice is not None
+    assert "/tmp/x" in desk.session.notice.message
+
+
+def test_that_replies_for_other_views_are_passed_over_and_unknown_ones_are_a_fault():
+    session = Desk().open().session
+    session.handle(TrainingNews(number=1, events=()))
+    with pytest.raises(TypeError, match="unknown reply str"):
+        session.handle("nonsense")  # type: ignore[arg-type]

@@ -1,0 +1,157 @@
+"""What the view models say in words: stages, notes, measures, comparisons, the cell under the cursor."""
+
+import math
+
+import pytest
+from session_samples import Desk, info, measures, prediction, ref
+
+from attnscope.records.maps import HeadMeasures
+from attnscope.records.messages import Failed, Ready
+from attnscope.records.outputs import Comparison, Output
+from attnscope.records.tokens import Tokens
+from attnscope.viewmodels.comparison_rows import candidate_rows, kl_text, text_difference
+from attnscope.viewmodels.head_measures import describe, measures_shown, striking_head
+from attnscope.viewmodels.stage import stage_of
+from attnscope.viewmodels.text_notes import text_notes
+from attnscope.viewmodels.typed_text import MAX_CHARACTERS, clean_text
+from attnscope.viewmodels.view_state import Cell, Highlight, ViewState, sides_of
+
+
+def test_that_lone_surrogates_are_replaced_and_counted():
+    """F28."""
+    typed = clean_text("a\ud800b\udc00")
+    assert typed.text == "a\ufffdb\ufffd"
+    assert typed.n_replaced == 2
+    typed.text.encode()
+
+
+def test_that_surrogate_pairs_become_their_character():
+    assert clean_text("\ud83d\ude00!") == clean_text("😀!")
+
+
+def test_that_a_huge_paste_is_cut_and_counted():
+    typed = clean_text("x" * (MAX_CHARACTERS + 7))
+    assert len(typed.text) == MAX_CHARACTERS
+    assert typed.n_cut == 7
+    assert text_notes(Tokens(text="", tokens=()), typed) == "7 characters cut"
+
+
+def test_that_notes_count_what_was_lost():
+    tokens = Tokens(text="", tokens=(), n_dropped=1200, n_unknown=2, n_replaced=1)
+    assert text_notes(tokens) == "1,200 tokens cut · 2 unknown · 1 replaced"
+    assert text_notes(Tokens(text="a", tokens=())) == ""
+
+
+def test_that_the_page_goes_from_starting_over_loading_to_shown():
+    desk = Desk()
+    assert stage_of(desk.session).kind == "starting"
+    desk.session.handle(Ready(devices=("cpu",), demo_models=()))
+    assert stage_of(desk.session).kind == "no-model"
+    desk.session.load_model("english-french")
+    stage = stage_of(desk.session)
+    assert (stage.kind, stage.title) == ("loading", "Loading english-french…")
+    desk.answer_one(desk.posted.pop(0))
+    assert stage_of(desk.session).kind == "waiting"
+    desk.answer()
+    assert stage_of(desk.session).kind == "shown"
+    desk.session.set_text(" ")
+    assert stage_of(desk.session).title == "Type a sentence…"
+
+
+def test_that_a_first_model_that_fails_is_said_in_place():
+    desk = Desk()
+    desk.session.handle(Ready(devices=("cpu",), demo_models=()))
+    desk.session.load_model("x")
+    desk.session.handle(Failed(number=desk.posted[0].number, request="LoadModel", message="Cut short."))
+    stage = stage_of(desk.session)
+    assert (stage.kind, stage.hint) == ("failed", "Cut short.")
+
+
+def one(**values: float) -> HeadMeasures:
+    start = dict.fromkeys(("entropy", "distance", "confidence", "previous", "first", "diagonal"), 0.1)
+    return HeadMeasures(head=ref(0, 0), **{**start, **values})
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"previous": 0.93}, "attends to the previous token: 0.93 of its weight"),
+        ({"first": 0.7}, "attends to the first token: 0.70 of its weight"),
+        ({"diagonal": 0.6}, "attends to the same position: 0.60 of its weight"),
+        ({"confidence": 0.8}, "picks one token a row: 0.80 of its weight"),
+        ({"entropy": 0.95}, "spreads evenly: entropy 0.95 of 1"),
+        ({"previous": 0.3}, "partly attends to the previous token: 0.30 of its weight"),
+        ({}, "mixes: largest weight 0.10 on average"),
+        (
+            {"diagonal": math.nan, "previous": math.nan, "first": math.nan},
+            "mixes: largest weight 0.10 on average",
+        ),
+    ],
+)
+def test_that_a_head_is_described_in_one_line(values, sentence):
+    assert describe(one(**values)) == sentence
+
+
+def test_that_a_measure_that_does_not_apply_is_a_dash():
+    shown = {m.kind.field: m for m in measures_shown(measures(info()), ref(0, 0, "cross"))}
+    assert shown["diagonal"].text == "–"
+    assert shown["distance"].text == "1.5"
+    assert shown["distance"].place == 1.0
+    assert "Vig" in shown["distance"].tooltip
+
+
+def test_that_the_striking_head_does_not_rest_on_the_first_token():
+    resting = HeadMeasures(
+        head=ref(0, 1), entropy=0.1, distance=1, confidence=0.99, previous=0, first=0.99, diagonal=0
+    )
+    assert striking_head((resting, one(confidence=0.5))) == ref(0, 0)
+    assert striking_head(()) is None
+
+
+def test_that_candidates_of_both_sides_stand_in_one_list():
+    rows = candidate_rows(prediction((1, 0.9), (2, 0.1)), prediction((2, 0.7), (3, 0.2)))
+    assert [(r.token.id, r.before, r.after) for r in rows] == [(1, 0.9, None), (2, 0.1, 0.7), (3, None, 0.2)]
+    assert rows[0].sentence == "w1: 0.900 before, not among the best after"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "KL 0 nats"), (-1e-9, "KL 0 nats"), (0.02134, "KL 0.0213 nats"), (3.0, "KL 3 nats")],
+)
+def test_that_kl_has_its_unit(value, text):
+    output = Output(kind="next-token", predictions=())
+    assert kl_text(Comparison(before=output, after=output, kl_nats=(value,)), 0) == text
+
+
+def test_that_the_difference_of_texts_is_found_by_words():
+    left, right = text_difference("le chat dort", "le chien dort bien")
+    assert [(s.text, s.is_changed) for s in left] == [("le", False), (" chat", True), (" dort", False)]
+    assert "".join(s.text for s in right) == "le chien dort bien"
+    assert [s.text for s in right if s.is_changed] == [" chien", " bien"]
+    assert text_difference("", "") == ((), ())
+
+
+def test_that_a_token_lights_rows_and_columns_by_stack():
+    view = ViewState()
+    cross = sides_of("cross", has_target=True)
+    view.hover_token("source", 2, cross)
+    assert view.highlight == Highlight(query=None, key=2)
+    assert view.lit_tokens("target", cross) == Highlight()
+    view.hover_token("target", 1, sides_of("decoder", has_target=True))
+    assert view.highlight == Highlight(query=1, key=1)
+    assert sides_of("decoder", has_target=False) == ("source", "source")
+
+
+def test_that_the_cell_under_the_cursor_has_four_digits():
+    assert Cell(query="la", key="the", weight=0.123456).sentence == "la → the  0.1235"
+    assert Cell(query="la", key="the", weight=None).sentence.endswith("not allowed by the mask")
+
+
+def test_that_a_view_state_tells_only_what_changed():
+    view, told = ViewState(), []
+    view.subscribe(told.append)
+    view.set_colour_map("viridis")
+    view.set_colour_map("magma")
+    view.set_scale("nonsense")  # type: ignore[arg-type]
+    view.set_theme("dark")
+    assert told == ["style", "theme"]

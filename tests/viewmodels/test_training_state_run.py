@@ -1,0 +1,252 @@
+"""Runs: start, pause, resume, stop, end, failure, and what the state says about each."""
+
+from pathlib import Path
+
+import pytest
+from training_fakes import Clock, started, steps
+
+from attnscope.records.messages import (
+    ControlTraining,
+    Failed,
+    OpenRun,
+    Progress,
+    Ready,
+    Request,
+    RunOpened,
+    StartTraining,
+    TrainingNews,
+)
+from attnscope.records.training import Finished, Saved, SaveFailed, TrainingEvent
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.pace import Pace, duration_text
+from attnscope.viewmodels.training import TrainingState
+
+
+class Desk:
+    """A state, what it posted and what it told."""
+
+    def __init__(self, out: Path) -> None:
+        self.clock = Clock()
+        self.posted: list[Request] = []
+        self.told: list[str] = []
+        self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
+        self.state.subscribe(self.told.append)
+        self.state.recipe.edit("a = 1\n")
+        self.state.set_out(str(out))
+
+    def all_of(self, kind: type) -> list[Request]:
+        return [request for request in self.posted if isinstance(request, kind)]
+
+    def news(self, *events: TrainingEvent, is_paused: bool = False) -> None:
+        number = self.all_of(StartTraining)[-1].number
+        self.state.handle(TrainingNews(number=number, events=events, is_paused=is_paused))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "run")
+
+
+def test_that_start_carries_the_recipe_the_folder_and_the_device(desk: Desk) -> None:
+    desk.state.set_device("cpu")
+    desk.state.start()
+    (request,) = desk.all_of(StartTraining)
+    assert isinstance(request, StartTraining)
+    assert (request.recipe, request.out, request.device) == ("a = 1\n", desk.state.out, "cpu")
+    assert desk.state.status.phase == "starting"
+
+
+def test_that_a_second_start_is_ignored(desk: Desk) -> None:
+    desk.state.start()
+    desk.state.start()
+    desk.news(started())
+    desk.state.start()
+    assert len(desk.all_of(StartTraining)) == 1
+
+
+def test_that_a_broken_recipe_cannot_be_started(desk: Desk) -> None:
+    desk.state.recipe.edit("a = ")
+    desk.state.start()
+    assert not desk.state.can_start
+    assert not desk.posted
+
+
+def test_that_a_failed_start_leaves_everything_editable(desk: Desk) -> None:
+    desk.state.recipe.edit("[model]\nn_heads = 5\n")
+    desk.state.start()
+    number = desk.posted[-1].number
+    message = "model.n_heads is 5. Expected: a divisor of 64. Change it."
+    desk.state.handle(Failed(number=number, request="StartTraining", message=message))
+    assert desk.state.status.phase == "failed"
+    assert desk.state.status.detail == message
+    assert desk.state.recipe.marked_line == 2
+    assert desk.state.can_start
+    desk.state.recipe.edit("[model]\nn_heads = 4\n")
+    desk.state.start()
+    assert len(desk.all_of(StartTraining)) == 2
+
+
+def test_that_failures_of_others_are_passed_over(desk: Desk) -> None:
+    desk.state.start()
+    desk.state.handle(Failed(number=9999, request="LoadModel", message="no"))
+    desk.state.handle(Failed(number=0, request="?", message="no"))
+    assert desk.state.status.phase == "starting"
+
+
+def test_that_news_of_an_older_run_is_dropped(desk: Desk) -> None:
+    desk.state.start()
+    number = desk.posted[-1].number
+    desk.state.handle(TrainingNews(number=number + 1, events=(started(), *steps(1, 5))))
+    assert desk.state.status.phase == "starting"
+    assert len(desk.state.curves.train_loss) == 0
+
+
+def test_the_whole_life_of_a_run(desk: Desk) -> None:
+    state = desk.state
+    state.start()
+    state.handle(Progress(number=desk.posted[-1].number, what="Reading the data"))
+    assert state.status.detail == "Reading the data"
+    desk.news(started(n_steps=1000), *steps(1, 10))
+    assert (state.status.phase, state.status.title) == ("running", "Step 10 of 1,000")
+    assert state.fraction == pytest.approx(0.01)
+    state.pause()
+    assert state.status.phase == "pausing"
+    desk.news(*steps(11, 11))
+    assert state.status.phase == "pausing"
+    desk.news(is_paused=True)
+    assert (state.status.phase, state.can_resume, state.can_pause) == ("paused", True, False)
+    state.resume()
+    desk.news(*steps(12, 20))
+    assert state.status.phase == "running"
+    state.stop()
+    assert state.status.phase == "stopping"
+    desk.news(*steps(21, 21), Saved(step=21, folder="run/21"), Finished(step=21, reason="stopped"))
+    assert (state.status.phase, state.status.title) == ("finished", "Stopped at step 21")
+    actions = [request.action for request in desk.all_of(ControlTraining)]
+    assert actions == ["pause", "resume", "stop"]
+    assert state.can_start
+
+
+def test_that_a_finished_run_can_be_followed_by_another(desk: Desk) -> None:
+    desk.state.start()
+    desk.news(started(), *steps(1, 3), Saved(step=3, folder="run/3"), Finished(step=3, reason="done"))
+    assert desk.state.status.title == "Finished: 3 steps"
+    desk.state.set_out(desk.state.out + "-2")
+    desk.state.start()
+    assert len(desk.state.curves.train_loss) == 0
+    assert desk.state.watch.checkpoints == ()
+
+
+def test_that_divergence_is_told_with_its_note(desk: Desk) -> None:
+    desk.state.start()
+    desk.news(started(), *steps(1, 3), Finished(step=3, reason="diverged", note="The loss is NaN."))
+    assert (desk.state.status.phase, desk.state.status.detail) == ("diverged", "The loss is NaN.")
+    desk.state.start()
+    desk.news(started(), Finished(step=0, reason="diverged"))
+    assert "learning rate" in desk.state.status.detail
+
+
+def test_that_a_run_that_breaks_off_says_where(desk: Desk) -> None:
+    desk.state.start()
+    number = desk.posted[-1].number
+    desk.news(started(), *steps(1, 7))
+    desk.state.handle(Failed(number=number, request="StartTraining", message="Out of memory."))
+    assert desk.state.status.title == "The run broke off at step 7"
+    assert len(desk.state.curves.train_loss) == 7
+
+
+def test_that_a_failed_save_warns_until_one_succeeds(desk: Desk) -> None:
+    desk.state.start()
+    desk.news(started(), SaveFailed(step=5, reason="No space left on device."))
+    assert "step 5" in desk.state.save_warning
+    assert "tried again" in desk.state.save_warning
+    desk.news(Saved(step=6, folder="run/6"))
+    assert desk.state.save_warning == ""
+
+
+def test_that_starting_in_a_folder_with_a_run_reads_its_history_first(desk: Desk) -> None:
+    folder = Path(desk.state.out)
+    folder.mkdir()
+    (folder / "recipe.toml").write_text("a = 1\n", encoding="utf-8")
+    assert desk.state.out_holds_run
+    desk.state.start()
+    assert [type(request) for request in desk.posted] == [OpenRun, StartTraining]
+    events = (started(), *steps(1, 50))
+    desk.state.handle(
+        RunOpened(
+            number=desk.posted[0].number,
+            folder="x",
+            recipe="b = 2",
+            events=events,
+            checkpoints=((40, "x/40"),),
+        )
+    )
+    desk.news(started(40), *steps(41, 45))
+    assert desk.state.recipe.text == "a = 1\n"
+    assert desk.state.curves.train_loss.steps.tolist() == list(range(1, 46))
+    assert [c.step for c in desk.state.watch.checkpoints] == [40]
+
+
+def test_that_an_opened_run_is_shown_and_can_go_on(desk: Desk) -> None:
+    desk.state.open_run("old/run")
+    (request,) = desk.posted
+    events = (started(n_steps=80), *steps(1, 50))
+    checkpoints = ((20, "old/run/20"), (40, "old/run/40"))
+    desk.state.handle(
+        RunOpened(
+            number=request.number, folder="old/run", recipe="c = 3\n", events=events, checkpoints=checkpoints
+        )
+    )
+    assert desk.state.status.title == "Run opened: 50 of 80 steps"
+    assert desk.state.recipe.text == "c = 3\n"
+    assert desk.state.out == "old/run"
+    assert [c.folder for c in desk.state.watch.checkpoints] == ["old/run/20", "old/run/40"]
+    assert desk.state.can_start
+
+
+def test_that_a_run_that_cannot_be_opened_says_why(desk: Desk) -> None:
+    desk.state.open_run("nowhere")
+    desk.state.handle(Failed(number=desk.posted[-1].number, request="OpenRun", message="No run there."))
+    assert (desk.state.status.phase, desk.state.status.detail) == ("failed", "No run there.")
+
+
+def test_that_no_run_is_opened_while_one_is_in_progress(desk: Desk) -> None:
+    desk.state.start()
+    desk.state.open_run("old/run")
+    assert not desk.all_of(OpenRun)
+
+
+def test_that_devices_come_from_the_worker(desk: Desk) -> None:
+    desk.state.handle(Ready(devices=("auto", "cpu", "cuda"), demo_models=()))
+    assert desk.state.devices == ("auto", "cpu", "cuda")
+    assert "devices" in desk.told
+
+
+def test_that_a_fresh_run_folder_does_not_exist_yet(desk: Desk, private_folders: Path) -> None:
+    first = desk.state.fresh_out()
+    first.mkdir(parents=True)
+    second = desk.state.fresh_out()
+    assert first != second
+    assert not second.exists()
+    assert str(private_folders) in str(first)
+
+
+def test_that_remaining_time_follows_the_pace() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.remaining(100) == ""
+    for i in range(5):
+        pace.note(10 * i)
+        clock.now += 1.0
+    assert pace.remaining(100) == "10 s left"
+    assert pace.remaining(0) == ""
+    pace.restart()
+    assert pace.remaining(100) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59.4, "59 s"), (61, "1 min 01 s"), (7500, "2 h 05 min"), (270_000, "3 d 3 h")],
+)
+def test_that_durations_are_said_as_people_say_them(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text

@@ -1,0 +1,236 @@
+"""The watched sentence: few requests, the newest picture, replay over checkpoints."""
+
+import pytest
+from training_fakes import Clock, started, steps, traced
+
+from attnscope.records.messages import TRAINING_MODEL, Failed, Request, StartTraining, TraceText, TrainingNews
+from attnscope.records.sites import HeadRef
+from attnscope.records.training import Finished, Saved
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.training import TrainingState
+from attnscope.viewmodels.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S
+
+RECIPE = '[[watch]]\ntext = "the cat sat"\n'
+
+
+class Desk:
+    """A run in progress that watches a sentence."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.posted: list[Request] = []
+        self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
+        self.watch = self.state.watch
+        self.state.recipe.edit(RECIPE)
+        self.state.set_out("run")
+        self.state.start()
+        self.last = 0
+        self.news(started())
+
+    @property
+    def traces(self) -> list[TraceText]:
+        return [request for request in self.posted if isinstance(request, TraceText)]
+
+    def news(self, *events: object) -> None:
+        number = next(r.number for r in self.posted if isinstance(r, StartTraining))
+        self.state.handle(TrainingNews(number=number, events=events))  # type: ignore[arg-type]
+
+    def step(self) -> None:
+        self.last += 1
+        self.news(*steps(self.last, self.last))
+
+    def answer(self) -> None:
+        request = self.traces[-1]
+        self.state.handle(traced(request, step=self.last))
+
+    def save(self, *numbers: int) -> None:
+        self.news(*(Saved(step=n, folder=f"run/{n}") for n in numbers))
+
+    def settle(self) -> None:
+        """Answer until nothing is asked any more."""
+        n_seen = -1
+        while n_seen != len(self.traces):
+            n_seen = len(self.traces)
+            self.answer()
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_that_the_recipe_s_sentence_is_watched_unless_one_was_typed(desk: Desk) -> None:
+    assert desk.watch.text == "the cat sat"
+    desk.watch.set_text("my own")
+    desk.state.recipe.edit('[[watch]]\ntext = "another"\n')
+    assert desk.watch.text == "my own"
+
+
+def test_that_a_thousand_steps_in_a_second_ask_at_most_three_times(desk: Desk) -> None:
+    desk.settle()
+    n_before = len(desk.traces)
+    for _ in range(1000):
+        desk.clock.now += 0.001
+        desk.step()
+        desk.state.tick()
+        if desk.traces[-1].number != (desk.watch.traced.number if desk.watch.traced else 0):
+            desk.answer()
+    assert 1 <= len(desk.traces) - n_before <= 3
+    assert all(request.model == TRAINING_MODEL for request in desk.traces)
+
+
+def test_that_nothing_is_asked_while_an_answer_is_outstanding(desk: Desk) -> None:
+    n_before = len(desk.traces)
+    for _ in range(20):
+        desk.clock.now += LIVE_INTERVAL_S
+        desk.step()
+        desk.state.tick()
+        desk.watch.set_text(f"words {desk.last}")
+    assert len(desk.traces) == max(1, n_before)
+
+
+def test_that_an_answer_that_got_lost_is_asked_for_again(desk: Desk) -> None:
+    n_before = len(desk.traces)
+    desk.clock.now += 60.0
+    desk.state.tick()
+    assert len(desk.traces) == n_before + 1
+
+
+def test_that_nothing_is_asked_without_news(desk: Desk) -> None:
+    desk.settle()
+    n_before = len(desk.traces)
+    for _ in range(20):
+        desk.clock.now += LIVE_INTERVAL_S
+        desk.state.tick()
+    assert len(desk.traces) == n_before
+
+
+def test_that_nothing_is_asked_while_nobody_looks_or_there_is_no_sentence(desk: Desk) -> None:
+    desk.settle()
+    n_before = len(desk.traces)
+    desk.watch.set_watched(False)
+    desk.clock.now += LIVE_INTERVAL_S
+    desk.step()
+    assert len(desk.traces) == n_before
+    desk.watch.set_text("  ")
+    desk.watch.set_watched(True)
+    assert len(desk.traces) == n_before
+
+
+def test_that_the_first_picture_chooses_the_cross_stack_and_asks_for_its_head(desk: Desk) -> None:
+    desk.answer()
+    assert desk.watch.stack == "cross"
+    assert desk.watch.head == HeadRef(stack="cross", layer=1, head=0)
+    assert desk.traces[-1].heads == (desk.watch.head,)
+    desk.answer()
+    assert desk.watch.head_map is not None
+    assert not desk.watch.is_stale
+
+
+def test_that_another_stack_keeps_the_head_it_can(desk: Desk) -> None:
+    desk.settle()
+    desk.watch.choose_head(HeadRef(stack="cross", layer=1, head=1))
+    desk.watch.choose_stack("encoder")
+    assert desk.watch.head == HeadRef(stack="encoder", layer=0, head=1)
+    assert len(desk.watch.grids) == 1
+
+
+def test_that_a_failed_picture_is_told_and_the_old_one_stays_dimmed(desk: Desk) -> None:
+    desk.settle()
+    shown = desk.watch.traced
+    desk.watch.set_text("☃")
+    desk.state.handle(Failed(number=desk.traces[-1].number, request="TraceText", message="Too odd."))
+    assert desk.watch.note == "Too odd."
+    assert desk.watch.traced is shown
+    assert desk.watch.is_stale
+    n_before = len(desk.traces)
+    desk.step()
+    assert len(desk.traces) == n_before
+
+
+def test_that_the_slider_asks_for_the_right_folder(desk: Desk) -> None:
+    desk.save(10, 20, 30)
+    desk.settle()
+    assert desk.watch.n_places == 4
+    assert desk.watch.slider_place == 3
+    desk.watch.go_to(1)
+    assert desk.traces[-1].model == "run/20"
+    assert desk.watch.checkpoint is not None
+    assert desk.watch.checkpoint.step == 20
+    desk.settle()
+    desk.watch.go_to(3)
+    assert desk.watch.checkpoint is None
+    assert desk.watch.slider_place == 3
+
+
+def test_that_dragging_over_many_checkpoints_asks_only_for_the_last(desk: Desk) -> None:
+    desk.save(*range(10, 1010, 10))
+    desk.settle()
+    n_before = len(desk.traces)
+    for place in range(100):
+        desk.watch.go_to(place)
+    desk.settle()
+    assert [request.model for request in desk.traces[n_before:]] == ["run/10", "run/1000"]
+
+
+def test_that_a_checkpoint_seen_before_is_not_asked_for_again_until_it_is_replaced(desk: Desk) -> None:
+    desk.save(10, 20)
+    desk.settle()
+    for place in (0, 1, 0):
+        desk.watch.go_to(place)
+        desk.settle()
+    n_before = len(desk.traces)
+    desk.watch.go_to(1)
+    assert len(desk.traces) == n_before
+    assert not desk.watch.is_stale
+    desk.save(10)
+    desk.watch.go_to(0)
+    assert desk.traces[-1].model == "run/10"
+    assert len(desk.traces) == n_before + 1
+
+
+def test_that_the_replay_waits_for_each_picture_and_ends_at_the_last(desk: Desk) -> None:
+    desk.save(10, 20, 30)
+    desk.settle()
+    desk.news(Finished(step=30, reason="done"))
+    desk.settle()
+    assert desk.watch.slider_place == 2
+    n_before = len(desk.traces)
+    desk.watch.play()
+    for _ in range(3):
+        desk.clock.now += PLAY_INTERVAL_S
+        desk.state.tick()
+    assert desk.watch.slider_place == 0
+    for _ in range(8):
+        if desk.traces[-1].number != (desk.watch.traced.number if desk.watch.traced else 0):
+            desk.answer()
+        desk.clock.now += PLAY_INTERVAL_S
+        desk.state.tick()
+    assert [request.model for request in desk.traces[n_before:]] == ["run/10", "run/20"]
+    assert desk.watch.slider_place == 2
+    assert not desk.watch.is_playing
+
+
+def test_that_a_new_checkpoint_leaves_the_slider_where_the_person_put_it(desk: Desk) -> None:
+    desk.save(10, 20)
+    desk.watch.go_to(0)
+    desk.save(5)
+    assert desk.watch.checkpoint is not None
+    assert desk.watch.checkpoint.step == 10
+    assert [c.step for c in desk.watch.checkpoints] == [5, 10, 20]
+
+
+def test_that_checkpoints_after_a_resume_are_superseded(desk: Desk) -> None:
+    desk.save(10, 20, 30)
+    desk.watch.go_to(2)
+    desk.news(started(20))
+    assert [c.step for c in desk.watch.checkpoints] == [10, 20]
+    assert desk.watch.slider_place <= 1
+
+
+def test_that_an_old_answer_is_dropped(desk: Desk) -> None:
+    desk.settle()
+    old = desk.traces[-1]
+    desk.watch.set_text("another text")
+    desk.state.handle(traced(old, step=1))
+    assert desk.watch.is_stale

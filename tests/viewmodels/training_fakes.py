@@ -1,0 +1,66 @@
+"""A clock that is set by hand, and replies as the worker would give them."""
+
+import numpy as np
+
+from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
+from attnscope.records.messages import Traced, TraceText
+from attnscope.records.outputs import Comparison, Output
+from attnscope.records.sites import NO_GATES, Site
+from attnscope.records.tokens import Token, Tokens
+from attnscope.records.training import Started, Step
+
+SITES = (
+    Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2),
+    Site(stack="cross", layer=0, n_heads=2, n_kv_heads=2),
+    Site(stack="cross", layer=1, n_heads=2, n_kv_heads=2),
+)
+
+
+class Clock:
+    """Seconds, as the test says."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def started(step: int = 0, n_steps: int = 1000) -> Started:
+    return Started(folder="run", step=step, n_steps=n_steps, n_parameters=10, device="cpu")
+
+
+def steps(first: int, last: int) -> tuple[Step, ...]:
+    return tuple(
+        Step(step=i, loss=3.0 / i, learning_rate=1e-3, gradient_norm=1.0, tokens_per_s=100.0)
+        for i in range(first, last + 1)
+    )
+
+
+def traced(request: TraceText, step: int | None = None) -> Traced:
+    """A reply with weights of a ramp, of the size of the text."""
+    tokens = tuple(Token(id=i, piece=word) for i, word in enumerate(request.text.split()))
+    n = len(tokens)
+    weights = np.tile(np.arange(1, n + 1, dtype=np.float32), (n, 1))
+    weights /= weights.sum(axis=1, keepdims=True)
+    levels = np.full((2, n, n), 100, dtype=np.uint8)
+    output = Output(kind="translation", predictions=())
+    return Traced(
+        number=request.number,
+        model=request.model,
+        text=request.text,
+        source=Tokens(text=request.text, tokens=tokens),
+        target=None,
+        gates=NO_GATES,
+        grids=tuple(
+            SiteGrid(site=site, n_queries=n, n_keys=n, levels=levels, peaks=np.ones(2)) for site in SITES
+        ),
+        maps=tuple(
+            HeadMap(head=head, queries=tokens, keys=tokens, weights=weights) for head in request.heads
+        ),
+        measures=(),
+        comparison=Comparison(before=output, after=output, kl_nats=()),
+        check=SelfCheck(row_sum_error=0.0, forbidden_weight=0.0, output_error=0.0, is_evaluation_mode=True),
+        duration_ms=1.0,
+        step=step,
+    )

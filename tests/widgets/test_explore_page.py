@@ -1,0 +1,207 @@
+"""The parts of the Explore page: what the person does becomes an intent, what the session holds is shown."""
+
+from unittest.mock import MagicMock
+
+import pytest
+from PySide6.QtCore import Qt
+from session_samples import SAMPLES, Desk, info, ref, tokens, traced
+
+from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.sites import NO_GATES
+from attnscope.records.tokens import Tokens
+from attnscope.viewmodels.comparison_rows import Segment
+from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.typed_text import TypedText
+from attnscope.viewmodels.view_state import Highlight, ViewState
+from attnscope.widgets.difference_label import DifferenceLabel
+from attnscope.widgets.explore_page import ExplorePage
+from attnscope.widgets.gate_control import GateControl
+from attnscope.widgets.text_bar import TextBar
+
+pytestmark = pytest.mark.qt
+
+
+def make(qtbot, desk: Desk) -> tuple[ExplorePage, ViewState]:
+    view = ViewState()
+    page = ExplorePage(desk.session, view, LIGHT)
+    qtbot.addWidget(page)
+    page.resize(1200, 720)
+    page.show()
+    return page, view
+
+
+def mock_session(**values: object) -> MagicMock:
+    session = MagicMock(spec=Session)
+    start = {
+        "model": info(), "text": "", "target": None, "typed": TypedText(), "traced": None, "stack": "cross",
+        "primary": ref(0, 1), "selection": (ref(0, 1),), "gates": NO_GATES,
+    }  # fmt: skip
+    for name, value in {**start, **values}.items():
+        setattr(session, name, value)
+    return session
+
+
+def test_that_each_key_reaches_the_session(qtbot):
+    session = mock_session()
+    bar = TextBar(session, ViewState(), LIGHT)
+    qtbot.addWidget(bar)
+    qtbot.keyClicks(bar.text_edit, "the")
+    assert [call.args for call in session.set_text.call_args_list] == [("t",), ("th",), ("the",)]
+    qtbot.keyClicks(bar.target_edit, "l")
+    session.set_target.assert_called_once_with("l")
+
+
+def test_that_showing_a_text_does_not_set_it(qtbot):
+    session = mock_session(text="shown by the session")
+    bar = TextBar(session, ViewState(), LIGHT)
+    qtbot.addWidget(bar)
+    assert bar.text_edit.text() == "shown by the session"
+    session.set_text.assert_not_called()
+
+
+def test_that_dragging_the_gate_is_one_drag_for_the_session(qtbot):
+    session = mock_session()
+    gate = GateControl(session)
+    qtbot.addWidget(gate)
+    session.set_gate.assert_not_called()
+    gate.slider.setSliderDown(True)
+    gate.slider.setSliderPosition(60)
+    gate.slider.setSliderDown(False)
+    session.set_gate.assert_called_once_with(ref(0, 1), 0.6)
+    session.end_drag.assert_called_once_with()
+    qtbot.mouseClick(gate.switch, Qt.MouseButton.LeftButton)
+    session.toggle_gates.assert_called_once_with((ref(0, 1),))
+
+
+def test_that_the_gate_shown_is_the_sessions(qtbot):
+    desk = Desk().open()
+    page, _ = make(qtbot, desk)
+    desk.session.set_gate(desk.session.primary, 0.25)
+    gate = page.inspector.gate
+    assert (gate.value.text(), gate.slider.value(), gate.switch.text()) == ("0.25", 25, "on")
+    desk.session.undo()
+    assert gate.slider.value() == 100
+    desk.session.toggle_gate(desk.session.primary)
+    assert gate.switch.text() == "off"
+
+
+def test_that_the_target_is_shown_only_where_a_model_takes_one(qtbot):
+    desk = Desk().open()
+    page, _ = make(qtbot, desk)
+    bar = page.text_bar
+    assert bar.target_edit.isVisible()
+    assert bar.target_edit.placeholderText() == "le chat dort"
+    desk.open(info("decoder"))
+    assert not bar.target_edit.isVisible()
+    assert not bar.target_strip.isVisible()
+
+
+def test_that_samples_can_be_chosen_and_are_plain_text(qtbot):
+    desk = Desk().open()
+    page, _ = make(qtbot, desk)
+    actions = page.text_bar.samples_button.menu().actions()
+    assert len(actions) == len(SAMPLES)
+    assert "&&" in actions[1].text()
+    assert "&lt;b&gt;" in actions[1].toolTip()
+    actions[1].trigger()
+    assert desk.session.text == SAMPLES[1].text
+    assert page.text_bar.text_edit.text() == SAMPLES[1].text
+
+
+def test_that_lost_characters_and_tokens_are_counted_on_screen(qtbot):
+    """F28, F32."""
+    desk = Desk().open()
+    page, _ = make(qtbot, desk)
+    desk.session.set_text("a\ud800b")
+    request = desk.traces()[-1]
+    assert request.text == "a\ufffdb"
+    reply = traced(request, desk.model)
+    object.__setattr__(reply, "source", Tokens(text="a", tokens=tokens("a").tokens, n_dropped=3, n_unknown=1))
+    desk.session.handle(reply)
+    notes = [label.text() for label in page.text_bar.findChildren(type(page.inspector.place))]
+    assert "3 tokens cut · 1 unknown · 1 replaced" in notes
+    assert page.text_bar.text_edit.text() == "a\ufffdb"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "</s>", "a"])
+def test_that_short_and_empty_texts_have_a_designed_state(qtbot, text):
+    """F31."""
+    desk = Desk().open()
+    page, view = make(qtbot, desk)
+    desk.session.set_text(text)
+    desk.answer()
+    for name in ("heatmap", "lines"):
+        view.show_view(name)
+        assert not page.grab().isNull()
+    assert page.card.isVisible() is (not text.strip())
+
+
+def test_that_hovering_a_token_lights_it_in_every_view(qtbot):
+    desk = Desk().open()
+    page, view = make(qtbot, desk)
+    assert desk.session.stack == "cross"
+    page.text_bar.source_strip.token_hovered.emit(1)
+    assert view.highlight == Highlight(query=None, key=1)
+    page.head_panel.heatmap.cell_hovered.emit(2, 0, 0.25)
+    assert view.highlight == Highlight(query=2, key=0)
+    assert view.cell is not None
+    assert view.cell.sentence == "dort → the  0.25"
+    page.head_panel.heatmap.left.emit()
+    assert view.highlight == Highlight()
+    assert view.cell is None
+
+
+def test_that_clicks_in_the_grid_become_intents(qtbot):
+    desk = Desk().open()
+    page, view = make(qtbot, desk)
+    grid = page.grid_panel.grid
+    grid.head_selected.emit(ref(0, 0, "cross"), False)
+    grid.head_selected.emit(ref(1, 0, "cross"), True)
+    assert desk.session.selection == (ref(0, 0, "cross"), ref(1, 0, "cross"))
+    grid.head_toggled.emit(ref(0, 0, "cross"))
+    assert desk.session.gates.off() == (ref(0, 0, "cross"),)
+    grid.head_activated.emit(ref(0, 0, "cross"))
+    assert view.is_enlarged
+    assert not page.grid_panel.isVisible()
+    qtbot.mouseClick(page.head_panel.back, Qt.MouseButton.LeftButton)
+    assert page.grid_panel.isVisible()
+
+
+def test_that_outputs_stand_side_by_side_with_what_changed(qtbot):
+    desk = Desk().open()
+    page, view = make(qtbot, desk)
+    output = page.output
+    assert output.kl.text() == "KL 0.25 nats"
+    assert "w1: 0.900 before, not among the best after" in output.table.accessibleDescription()
+    assert output.positions.count() == 2
+    view.choose_position(1)
+    assert output.kl.text() == "KL 0 nats"
+    desk.session.toggle_gate(ref(0, 0))
+    desk.answer()
+    assert [text.accessibleDescription() for text in output.texts] == ["le chat dort", "le chien dort"]
+
+
+def test_that_pictures_dim_only_when_the_answer_is_slow(qtbot):
+    desk = Desk().open()
+    page, _ = make(qtbot, desk)
+    dimmed = []
+    page.text_bar.source_strip.set_stale = dimmed.append
+    desk.session.set_text("quick")
+    desk.answer()
+    assert dimmed == []
+    desk.session.set_text("slow")
+    qtbot.waitUntil(lambda: dimmed == [True], timeout=2000)
+    desk.answer()
+    assert dimmed == [True, False]
+
+
+def test_that_changed_words_are_shown_letter_by_letter(qtbot):
+    label = DifferenceLabel("text", LIGHT)
+    qtbot.addWidget(label)
+    label.resize(160, 20)
+    label.show_segments(
+        (Segment(text="<i>le</i>", is_changed=False), Segment(text=" 😀 chien" * 30, is_changed=True))
+    )
+    assert label.height() > 40
+    label.set_theme(DARK)
+    assert not label.grab().isNull()

@@ -1,0 +1,133 @@
+"""The export dialog: choices reach the figure, errors keep it open."""
+
+import pytest
+from PySide6.QtWidgets import QWidget
+from session_samples import Desk, ref
+
+from attnscope.records.messages import LoadModel, SaveModel
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.commands import Commands
+from attnscope.widgets.export_dialog import ExportDialog
+from attnscope.widgets.figures_offered import current_figure, offered_figures
+
+pytestmark = pytest.mark.qt
+
+
+def make(qtbot, shown="head", folder="") -> ExportDialog:
+    desk = Desk().open()
+    desk.session.select_heads((ref(0, 1),))
+    desk.answer()
+    dialog = ExportDialog(offered_figures(desk.session, ViewState(), {}), shown, folder=folder)
+    qtbot.addWidget(dialog)
+    return dialog
+
+
+def choose(combo, key) -> None:
+    index = combo.findData(key)
+    combo.setCurrentIndex(index)
+    combo.activated.emit(index)
+
+
+def test_that_choices_reach_the_figure(qtbot):
+    dialog = make(qtbot)
+    choices = dialog.choices
+    choose(choices.views, "grid")
+    choose(choices.colours, "cividis")
+    choose(choices.scale, "row")
+    choices.width_mm.setValue(90)
+    choices.height_mm.setValue(70)
+    choices.dpi.setValue(150)
+    choices.note.setText("mine")
+    spec = dialog.spec()
+    assert (spec.view, spec.width_mm, spec.height_mm, spec.dpi) == ("grid", 90, 70, 150)
+    assert (spec.style.colour_map, spec.style.scale) == ("cividis", "row")
+    assert spec.caption is not None
+    assert spec.caption.note == "mine"
+    assert spec.caption.model == "tiny"
+    choices.has_caption.setChecked(False)
+    assert dialog.spec().caption is None
+
+
+@pytest.mark.parametrize("format", ["svg", "pdf", "png", "csv", "npz"])
+def test_that_every_format_is_written(qtbot, tmp_path, format):
+    dialog = make(qtbot, folder=str(tmp_path))
+    choose(dialog.choices.formats, format)
+    assert dialog.suggested_path().endswith(f".{format}")
+    with qtbot.waitSignal(dialog.exported):
+        assert dialog.save_to(dialog.suggested_path())
+    assert len(list(tmp_path.glob(f"*.{format}"))) == 1
+
+
+def test_that_a_failure_is_said_and_the_dialog_stays(qtbot, tmp_path):
+    dialog = make(qtbot)
+    dialog.show()
+    assert not dialog.save_to(str(tmp_path / "gone" / "x.svg"))
+    assert "does not exist" in dialog.message.text()
+    assert dialog.isVisible()
+    assert not dialog.save_to(str(tmp_path / "x.docx"))
+    assert "not a format" in dialog.message.text()
+
+
+def test_that_an_image_too_large_cannot_be_saved(qtbot):
+    """F51."""
+    dialog = make(qtbot)
+    choose(dialog.choices.formats, "png")
+    dialog.choices.width_mm.setValue(1200)
+    dialog.choices.height_mm.setValue(1200)
+    dialog.choices.dpi.setValue(2400)
+    qtbot.waitUntil(lambda: not dialog.save_button.isEnabled(), timeout=2000)
+    assert "pixels" in dialog.message.text()
+    choose(dialog.choices.formats, "svg")
+    qtbot.waitUntil(dialog.save_button.isEnabled, timeout=2000)
+
+
+def test_that_each_view_exports_what_is_looked_at():
+    view = ViewState()
+    offered = dict.fromkeys(("grid", "head", "lines", "positions", "curves"))
+    assert current_figure(view, offered) == "head"
+    view.show_view("lines")
+    assert current_figure(view, offered) == "lines"
+    view.show_page("train")
+    assert current_figure(view, offered) == "curves"
+    view.show_page("positions")
+    assert current_figure(view, offered) == "positions"
+    assert current_figure(view, {}) is None
+
+
+def commands(desk: Desk, parent: QWidget, answers: list[str], opened: list[str]) -> Commands:
+    return Commands(
+        desk.session,
+        ViewState(),
+        parent,
+        offer_figures=dict,
+        open_run=opened.append,
+        edit_text=lambda: None,
+        choose_folder=lambda *_: answers.pop(0),
+    )
+
+
+def test_that_folders_are_opened_and_saved_only_when_one_was_chosen(qtbot):
+    parent, desk, opened = QWidget(), Desk().open(), []
+    qtbot.addWidget(parent)
+    intents = commands(desk, parent, ["", "/m", "", "/r", "", "/s"], opened)
+    for _ in range(2):
+        intents.open_model()
+    for _ in range(2):
+        intents.open_run()
+    for _ in range(2):
+        intents.save_model()
+    kinds = [type(request) for request in desk.posted]
+    assert kinds == [LoadModel, SaveModel]
+    assert opened == ["/r"]
+
+
+def test_that_exporting_nothing_says_so(qtbot):
+    parent, desk = QWidget(), Desk().open()
+    qtbot.addWidget(parent)
+    intents = commands(desk, parent, [], [])
+    intents.export()
+    assert desk.session.notice is not None
+    assert not desk.session.notice.is_error
+    desk.session.dismiss_notice()
+    intents.copy_figure()
+    assert desk.session.notice is not None

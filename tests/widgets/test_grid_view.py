@@ -1,0 +1,192 @@
+from collections.abc import Iterator
+
+import pytest
+from figure_samples import site_grid
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QImage, QWheelEvent
+from pytestqt.qtbot import QtBot
+
+from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.sites import Gates, HeadRef
+from attnscope.widgets.grid_timing import measure_grid
+from attnscope.widgets.grid_view import GridView
+
+pytestmark = pytest.mark.qt
+CTRL = Qt.KeyboardModifier.ControlModifier
+LEFT = Qt.MouseButton.LeftButton
+
+
+def ref(layer: int, head: int) -> HeadRef:
+    return HeadRef(stack="decoder", layer=layer, head=head)
+
+
+@pytest.fixture
+def view(qtbot: QtBot) -> Iterator[GridView]:
+    made = GridView()
+    qtbot.addWidget(made)
+    made.resize(480, 400)
+    made.set_grids(tuple(site_grid(layer, n_heads=4) for layer in range(3)))
+    made.show()
+    yield made
+    made.close()
+
+
+def at(view: GridView, layer: int, head: int) -> QPoint:
+    return view.layout_now().box(layer, head).center().toPoint()
+
+
+def wheel(view: GridView, position: QPointF, delta: int) -> None:
+    event = QWheelEvent(
+        position,
+        view.mapToGlobal(position),
+        QPoint(),
+        QPoint(0, delta),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    view.wheelEvent(event)
+
+
+@pytest.mark.parametrize("is_additive", [False, True])
+def test_that_a_click_selects_and_ctrl_adds(view: GridView, qtbot: QtBot, is_additive: bool) -> None:
+    modifier = CTRL if is_additive else Qt.KeyboardModifier.NoModifier
+    with qtbot.waitSignal(view.head_selected) as signal:
+        qtbot.mouseClick(view, LEFT, modifier, at(view, 1, 2))
+    assert signal.args == [ref(1, 2), is_additive]
+
+
+def test_that_a_click_beside_the_maps_selects_nothing(view: GridView, qtbot: QtBot) -> None:
+    with qtbot.assertNotEmitted(view.head_selected):
+        qtbot.mouseClick(view, LEFT, pos=QPoint(3, 3))
+
+
+def test_that_a_double_click_opens_the_head(view: GridView, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(view.head_activated) as signal:
+        qtbot.mouseDClick(view, LEFT, pos=at(view, 2, 3))
+    assert signal.args == [ref(2, 3)]
+
+
+def test_that_hovering_tells_each_head_once_and_leaving_tells_none(view: GridView, qtbot: QtBot) -> None:
+    seen: list[object] = []
+    view.head_hovered.connect(seen.append)
+    for position in (at(view, 0, 0), at(view, 0, 0) + QPoint(1, 1), at(view, 0, 1), QPoint(2, 2)):
+        qtbot.mouseMove(view, position)
+    assert seen == [ref(0, 0), ref(0, 1), None]
+
+
+@pytest.mark.parametrize(
+    ("key", "start", "end"),
+    [
+        (Qt.Key.Key_Right, (1, 1), (1, 2)),
+        (Qt.Key.Key_Left, (1, 1), (1, 0)),
+        (Qt.Key.Key_Up, (1, 1), (0, 1)),
+        (Qt.Key.Key_Down, (1, 1), (2, 1)),
+    ],
+)
+def test_that_arrows_walk(
+    view: GridView, qtbot: QtBot, key: Qt.Key, start: tuple[int, int], end: tuple[int, int]
+) -> None:
+    view.set_selection((ref(*start),))
+    with qtbot.waitSignal(view.head_selected) as signal:
+        qtbot.keyClick(view, key)
+    assert signal.args == [ref(*end), False]
+
+
+def test_that_walking_stops_at_the_edge(view: GridView, qtbot: QtBot) -> None:
+    view.set_selection((ref(0, 0),))
+    with qtbot.assertNotEmitted(view.head_selected):
+        qtbot.keyClick(view, Qt.Key.Key_Left)
+
+
+def test_that_walking_without_a_selection_begins_at_the_first_head(view: GridView, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(view.head_selected) as signal:
+        qtbot.keyClick(view, Qt.Key.Key_Down)
+    assert signal.args == [ref(0, 0), False]
+
+
+def test_that_space_asks_to_toggle_and_enter_to_open(view: GridView, qtbot: QtBot) -> None:
+    view.set_selection((ref(0, 1), ref(2, 2)))
+    with qtbot.waitSignal(view.head_toggled) as toggled:
+        qtbot.keyClick(view, Qt.Key.Key_Space)
+    with qtbot.waitSignal(view.head_activated) as activated:
+        qtbot.keyClick(view, Qt.Key.Key_Return)
+    assert toggled.args == activated.args == [ref(2, 2)]
+
+
+def test_that_the_wheel_zooms_at_the_cursor_and_0_fits(view: GridView, qtbot: QtBot) -> None:
+    position = QPointF(at(view, 1, 2))
+    wheel(view, position, 360)
+    assert view.zoom > 1.5
+    assert view.layout_now().hit(position) == ref(1, 2)
+    qtbot.keyClick(view, Qt.Key.Key_0)
+    assert view.zoom == 1.0
+    wheel(view, position, -360)
+    assert view.zoom == 1.0
+
+
+def test_that_a_drag_pans_and_selects_nothing(view: GridView, qtbot: QtBot) -> None:
+    view.zoom_at(QPointF(240, 200), 4.0)
+    before = view.layout_now().box(1, 1)
+    with qtbot.assertNotEmitted(view.head_selected):
+        qtbot.mousePress(view, LEFT, pos=QPoint(200, 200))
+        qtbot.mouseMove(view, QPoint(215, 200))
+        qtbot.mouseMove(view, QPoint(260, 230))
+        qtbot.mouseRelease(view, LEFT, pos=QPoint(260, 230))
+    moved = view.layout_now().box(1, 1).topLeft() - before.topLeft()
+    assert moved.x() == pytest.approx(60, abs=16)
+    assert moved.y() == pytest.approx(30, abs=16)
+
+
+def test_that_a_pan_never_leaves_the_grid(view: GridView) -> None:
+    view.zoom_at(QPointF(240, 200), 3.0)
+    for far in (1e5, -1e5):
+        view.pan_by(QPointF(far, far))
+        assert view.layout_now().visible()
+
+
+def picture(view: GridView) -> QImage:
+    return view.grab().toImage()
+
+
+def test_that_themes_gates_and_staleness_are_seen(view: GridView) -> None:
+    plain = picture(view)
+    view.set_gates(Gates.of({ref(0, 0): 0.0}))
+    gated = picture(view)
+    assert gated != plain
+    view.set_gates(Gates())
+    view.set_stale(True)
+    assert picture(view) != plain
+    view.set_stale(False)
+    assert picture(view) == plain
+    view.set_theme(DARK)
+    assert picture(view).pixelColor(1, 200).name() == DARK.background
+    view.set_theme(LIGHT)
+    assert picture(view) == plain
+
+
+def test_that_new_data_is_shown_and_keeps_the_zoom(view: GridView) -> None:
+    view.zoom_at(QPointF(240, 200), 2.0)
+    view.set_grids(tuple(site_grid(layer, n_heads=4, n=12) for layer in range(3)))
+    assert view.zoom == 2.0
+    view.set_grids((site_grid(0, n_heads=2),))
+    assert view.zoom == 1.0
+
+
+def test_that_an_empty_grid_says_what_belongs_there(qtbot: QtBot) -> None:
+    made = GridView()
+    qtbot.addWidget(made)
+    made.resize(300, 200)
+    first = picture(made)
+    made.set_empty_text("Nothing", "at all")
+    assert picture(made) != first
+    qtbot.keyClick(made, Qt.Key.Key_Right)
+    qtbot.mouseClick(made, LEFT, pos=QPoint(100, 100))
+    wheel(made, QPointF(50, 50), 120)
+
+
+def test_that_the_timings_of_the_grid_are_told(qapp: object) -> None:
+    timings = measure_grid(n_layers=2, n_heads=2, n_tokens=8, size_px=(200, 200))
+    assert set(timings) == {"new_data", "repaint", "pan", "zoom"}
+    assert all(0 < timing.wall_ms < 1000 for timing in timings.values())

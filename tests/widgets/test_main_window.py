@@ -1,0 +1,265 @@
+"""The window as a whole: pages, actions, themes, layout, export, closing."""
+
+import dataclasses
+
+import pytest
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtGui import QKeySequence
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QSlider, QToolTip, QWidget
+from session_samples import Desk, info, ref
+
+from attnscope.errors import UserError
+from attnscope.figures.colours import DARK, LIGHT, contrast
+from attnscope.records.messages import Failed, LoadModel, Ready
+from attnscope.settings import Settings, settings_from_json, settings_to_json
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.training import TrainingState
+from attnscope.widgets.actions import ACTIONS
+from attnscope.widgets.layout_memory import usable_geometry
+from attnscope.widgets.main_window import MainWindow
+from attnscope.widgets.shortcuts_sheet import ShortcutsSheet
+from attnscope.widgets.theme import stylesheet
+
+pytestmark = pytest.mark.qt
+
+
+def make(qtbot, desk: Desk, settings: Settings | None = None) -> MainWindow:
+    numbers = Numbers()
+    training = TrainingState(lambda request: None, numbers)
+    positions = PositionsState(lambda request: None, numbers)
+    window = MainWindow(desk.session, training, positions, settings or Settings(theme="light"))
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    window.show()
+    return window
+
+
+def press(window: MainWindow, name: str) -> None:
+    window.actions_by_name[name].trigger()
+
+
+def test_that_the_window_shows_each_state_from_start_to_picture(qtbot):
+    desk = Desk()
+    window = make(qtbot, desk)
+    assert window.explore.card.isVisible()
+    desk.session.handle(Ready(devices=("cpu",), demo_models=("tiny", "other")))
+    assert [a.text() for a in window.model_menu.demo_actions()] == ["tiny", "other"]
+    desk.session.load_model("tiny")
+    assert "Loading tiny…" in window.explore.card.accessibleName()
+    desk.answer()
+    assert window.explore.pictures.isVisible()
+    assert window.windowTitle() == "tiny – AttnScope"
+    assert window.status_bar.badge.text().startswith("✓")
+
+
+def test_that_choosing_a_demo_model_loads_it(qtbot):
+    desk = Desk()
+    window = make(qtbot, desk)
+    desk.session.handle(Ready(devices=("cpu",), demo_models=("tiny", "other")))
+    window.model_menu.demo_actions()[1].trigger()
+    assert isinstance(desk.posted[-1], LoadModel)
+    assert desk.posted[-1].source == "other"
+
+
+def test_that_gates_change_by_action_and_undo_says_what(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    desk.session.select_heads((ref(0, 1),))
+    press(window, "toggle-heads")
+    assert desk.session.gates.off() == (ref(0, 1),)
+    assert window.actions_by_name["undo"].text() == "Undo: switch off L0H1 (encoder)"
+    assert "1 head off" in window.status_bar.heads_off.text()
+    press(window, "undo")
+    assert not desk.session.gates
+    press(window, "prune-all-but")
+    assert len(desk.session.gates.off()) == 11
+    press(window, "invert")
+    assert desk.session.gates.off() == (ref(0, 1),)
+    press(window, "reset")
+    assert window.status_bar.heads_off.text() == "all heads on"
+
+
+def test_that_pages_and_stacks_are_a_key_away(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    for page in ("positions", "train", "explore"):
+        press(window, f"page-{page}")
+        assert window.view.page == page
+        assert window.page_bar.buttons[page].isChecked()
+    for k, stack in enumerate(("encoder", "decoder", "cross")):
+        press(window, f"stack-{k + 1}")
+        assert desk.session.stack == stack
+        assert window.explore.grid_panel.tab(stack).isChecked()
+
+
+def test_that_stacks_a_model_lacks_are_not_offered(qtbot):
+    desk = Desk().open(info("decoder"))
+    window = make(qtbot, desk)
+    assert window.actions_by_name["stack-1"].isVisible()
+    assert not window.actions_by_name["stack-2"].isVisible()
+    press(window, "stack-3")
+    assert desk.session.stack == "decoder"
+
+
+def test_that_an_error_is_a_banner_and_escape_takes_it_away(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    message = "The folder <b>x</b> holds no model."
+    desk.session.handle(Failed(number=0, request="LoadModel", message=message, crash_log="/logs/c.log"))
+    assert window.banner.isVisible()
+    assert message in window.banner.message
+    assert "/logs/c.log" in window.banner.message
+    assert window.explore.pictures.isVisible()
+    press(window, "dismiss")
+    assert not window.banner.isVisible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1280, 800), (2560, 1440), (960, 600)])
+def test_that_nothing_is_cut_at_any_size(qtbot, theme, size):
+    desk = Desk().open()
+    window = make(qtbot, desk, Settings(theme=theme))
+    window.resize(*size)
+    qtbot.waitUntil(lambda: window.width() == size[0])
+    for button in window.findChildren(QAbstractButton):
+        if button.isVisible() and button.text():
+            assert button.width() >= button.fontMetrics().horizontalAdvance(button.text()), button.text()
+    assert window.width() == size[0]
+    assert not window.grab().isNull()
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK])
+def test_that_text_can_be_read_on_every_ground(palette):
+    for ground in (palette.background, palette.panel, palette.raised):
+        for ink in (palette.text, palette.muted, palette.warning, palette.error, palette.accent):
+            assert contrast(ink, ground) >= 4.5, (ink, ground)
+    assert contrast(palette.accent_text, palette.accent) >= 4.5
+    assert contrast(palette.text, palette.line) >= 4.5
+
+
+def test_that_the_style_sheet_has_every_colour_filled_in():
+    assert "@" not in stylesheet(LIGHT)
+    assert DARK.accent in stylesheet(DARK)
+
+
+def test_that_the_theme_goes_round(qtbot):
+    window = make(qtbot, Desk().open())
+    seen = []
+    for _ in range(3):
+        press(window, "next-theme")
+        seen.append(window.view.theme)
+    assert sorted(seen) == ["dark", "light", "system"]
+
+
+def test_that_controls_have_names_and_can_be_reached(qtbot):
+    window = make(qtbot, Desk().open())
+    for kind in (QLineEdit, QComboBox, QSlider, QAbstractButton):
+        for control in window.explore.findChildren(kind) + window.top_bar.findChildren(kind):
+            if control.isVisible() and not control.objectName().startswith("qt_"):
+                assert control.accessibleName() or control.text(), control
+                assert control.focusPolicy() & Qt.FocusPolicy.TabFocus, control
+
+
+def test_that_labels_never_read_html(qtbot):
+    """F55."""
+    window = make(qtbot, Desk().open())
+    for label in window.findChildren(QLabel):
+        if label.isVisible() and label.text():
+            assert label.textFormat() == Qt.TextFormat.PlainText, label.text()
+    for widget in window.findChildren(QWidget):
+        tip = widget.toolTip()
+        assert "<" not in tip or tip.startswith("<div style='white-space: pre-wrap'>"), tip
+    assert QToolTip.text() == ""
+
+
+def test_that_every_action_has_a_shortcut_of_its_own():
+    keys = [QKeySequence(key).toString() for spec in ACTIONS for key in spec.shortcuts]
+    assert all(spec.shortcuts for spec in ACTIONS)
+    assert len(keys) == len(set(keys))
+
+
+def test_that_the_sheet_of_shortcuts_names_every_menu_action(qtbot):
+    sheet = ShortcutsSheet()
+    qtbot.addWidget(sheet)
+    texts = {label.text() for label in sheet.findChildren(QLabel)}
+    for spec in ACTIONS:
+        if spec.menu:
+            assert spec.text.rstrip("…") in texts
+
+
+def test_that_layout_is_remembered(qtbot):
+    window = make(qtbot, Desk().open())
+    window.view.set_theme("dark")
+    window.view.set_colour_map("magma")
+    window.view.set_scale("row")
+    window.view.show_page("positions")
+    snapshot = window.settings_snapshot()
+    again = settings_from_json(settings_to_json(snapshot))
+    assert again == snapshot
+    other = make(qtbot, Desk(), again)
+    assert (other.view.theme, other.view.colour_map, other.view.scale, other.view.page) == (
+        "dark",
+        "magma",
+        "row",
+        "positions",
+    )
+
+
+def test_that_splitters_come_back(qtbot):
+    window = make(qtbot, Desk().open())
+    window.explore.columns.setSizes([700, 500])
+    remembered = window.settings_snapshot()
+    other = make(qtbot, Desk().open(), remembered)
+    first, second = other.explore.columns.sizes()
+    assert second == pytest.approx(window.explore.columns.sizes()[1], abs=2)
+    assert first > 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"geometry": (90_000, 90_000, 800, 600)},
+        {"geometry": (0, 0, -5, 0)},
+        {"geometry": (0, 0, 999_999, 999_999)},
+        {"splitters": (("explore.columns", (-4, 7)), ("nobody", (1, 2)), ("explore.side", (1, 2, 3)))},
+        {"splitters": (("explore.columns", (0, 0)), ("explore.pictures", (10**6, 10**6)))},
+        {"page": "nowhere", "colour_map": "pink", "scale": "big"},
+        {"export_folder": "/no/such\0place"},
+    ],
+)
+def test_that_garbage_in_the_layout_gives_the_default(qtbot, damage):
+    """F67."""
+    window = make(qtbot, Desk().open(), dataclasses.replace(Settings(theme="light"), **damage))
+    window.explore.grid_panel.grid.grab()
+    assert all(size > 0 for size in window.explore.columns.sizes())
+    assert window.view.page == "explore"
+    assert window.view.colour_map == "viridis"
+
+
+def test_that_a_window_off_screen_is_moved_into_view():
+    """F67."""
+    screen = QRect(0, 0, 1920, 1080)
+    assert usable_geometry((100, 100, 1280, 800), [screen]) == QRect(100, 100, 1280, 800)
+    for wish in ((5000, 100, 1280, 800), (100, -900, 1280, 800), (100, 100, 10, 10), None):
+        assert usable_geometry(wish, [screen]) == QRect(320, 140, 1280, 800)
+    assert usable_geometry(None, [QRect(0, 0, 1024, 700)]) == QRect(0, 0, 1024, 700)
+
+
+def test_that_the_shown_figure_is_exported(qtbot, tmp_path):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    with pytest.raises(UserError, match="no figure"):
+        make(qtbot, Desk()).export_current(tmp_path / "none.svg")
+    desk.session.select_heads((ref(0, 1),))
+    desk.answer()
+    path = window.export_current(tmp_path / "head.svg")
+    assert b"<svg" in path.read_bytes()
+    window.view.show_view("lines")
+    assert {"grid", "head", "lines"} <= set(window.offered_figures())
+
+
+def test_that_closing_is_told(qtbot):
+    window = make(qtbot, Desk().open())
+    with qtbot.waitSignal(window.closing):
+        window.close()

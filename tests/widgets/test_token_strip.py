@@ -1,0 +1,116 @@
+"""Chips of tokens: where they stand, what they say, what lights them."""
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from session_samples import tokens
+
+from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.view_state import Highlight
+from attnscope.widgets.token_scroll import MAX_ROWS, TokenScroll
+from attnscope.widgets.token_strip import ROW_PX, TokenStrip, place_chips
+
+pytestmark = pytest.mark.qt
+
+BIDI = ("\u202eabc", "שלום", "e\u0301", "👩\u200d👧")
+ODD = ("", " ", "<script>alert(1)</script>", "\x00", "\ud800", "a" * 5000, *BIDI)
+
+
+def make(qtbot, pieces, **kwargs) -> TokenStrip:
+    strip = TokenStrip("Tokens", LIGHT)
+    qtbot.addWidget(strip)
+    strip.resize(400, 28)
+    strip.set_tokens(tuple(Token(id=k, piece=p, **kwargs) for k, p in enumerate(pieces)))
+    strip.show()
+    return strip
+
+
+def test_that_a_continued_word_is_joined(qapp):
+    pieces = (
+        Token(id=1, piece="euro"),
+        Token(id=2, piece="péenne", joins_previous=True),
+        Token(id=3, piece="x"),
+    )
+    chips, n_rows = place_chips(pieces, 400)
+    assert n_rows == 1
+    assert chips[0].joins_next
+    assert chips[1].rect.left() == chips[0].rect.right()
+    assert chips[2].rect.left() > chips[1].rect.right()
+
+
+def test_that_long_texts_get_more_rows_and_chips_stay_inside(qapp):
+    chips, n_rows = place_chips(tokens("word " * 40).tokens, 300)
+    assert n_rows > 3
+    assert all(chip.rect.right() <= 300 for chip in chips)
+    assert chips[-1].rect.bottom() <= n_rows * ROW_PX
+
+
+def test_that_a_long_text_scrolls_and_lit_tokens_come_into_view(qtbot):
+    strip = TokenStrip("Tokens", LIGHT)
+    scroll = TokenScroll(strip)
+    qtbot.addWidget(scroll)
+    scroll.resize(300, ROW_PX)
+    scroll.show()
+    strip.set_tokens(tokens("word " * 60).tokens)
+    assert scroll.height() == MAX_ROWS * ROW_PX
+    qtbot.waitUntil(lambda: scroll.verticalScrollBar().maximum() > 0)
+    scroll.show_lit(Highlight(key=60))
+    assert scroll.verticalScrollBar().value() == scroll.verticalScrollBar().maximum()
+
+
+def test_that_no_tokens_need_one_row(qapp):
+    assert place_chips((), 300) == ((), 1)
+
+
+def test_that_odd_pieces_are_drawn_with_visible_names(qtbot):
+    """F28, F29, F31."""
+    strip = make(qtbot, ODD)
+    texts = [chip.text for chip in strip.chips()]
+    assert texts[0] == "∅"
+    assert "U+202E" in texts[6]
+    assert all(text and len(text) < 60 for text in texts)
+    assert not strip.grab().isNull()
+
+
+def test_that_the_tooltip_says_id_and_place_as_plain_text(qtbot):
+    strip = make(qtbot, ("<b>x</b>",), is_special=True, joins_previous=True)
+    text = strip.tooltip_of(0)
+    assert "<b>x</b>" in text
+    assert "id 0" in text
+    assert "special token" in text
+    assert "continues" in text
+
+
+def test_that_hovering_tells_each_token_once(qtbot):
+    strip = make(qtbot, ("a", "b"))
+    seen, left = [], []
+    strip.token_hovered.connect(seen.append)
+    strip.token_left.connect(lambda: left.append(True))
+    second = strip.chips()[1].rect.center().toPoint()
+    qtbot.mouseMove(strip, second)
+    qtbot.mouseMove(strip, second + QPoint(1, 0))
+    assert seen == [1]
+    qtbot.mouseMove(strip, QPoint(390, 14))
+    assert left == [True]
+
+
+def test_that_keys_walk_the_tokens(qtbot):
+    strip = make(qtbot, ("a", "b", "c"))
+    seen = []
+    strip.token_hovered.connect(seen.append)
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_End, Qt.Key.Key_Right, Qt.Key.Key_Left):
+        qtbot.keyClick(strip, key)
+    assert seen == [0, 1, 2, 1]
+
+
+def test_that_lit_and_stale_tokens_look_different(qtbot):
+    strip = make(qtbot, ("a", "b"))
+    plain = strip.grab().toImage()
+    strip.set_lit(Highlight(query=0, key=1))
+    lit = strip.grab().toImage()
+    strip.set_lit(Highlight())
+    strip.set_stale(True)
+    assert lit != plain
+    assert strip.grab().toImage() != plain
+    strip.set_theme(DARK)
+    assert not strip.grab().isNull()

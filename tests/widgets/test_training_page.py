@@ -1,0 +1,365 @@
+"""The training page: what it shows in each state, and what a person's hands ask for."""
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QAbstractSlider, QComboBox, QLabel, QLineEdit, QPushButton, QSlider, QToolButton
+from pytestqt.qtbot import QtBot
+
+from attnscope import paths
+from attnscope.figures.colours import palette
+from attnscope.records.messages import (
+    ControlTraining,
+    Failed,
+    Ready,
+    Request,
+    StartTraining,
+    TraceText,
+    TrainingNews,
+)
+from attnscope.records.sites import HeadRef
+from attnscope.records.training import Evaluated, Finished, Saved, Step, TrainingEvent
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.training import TrainingState
+from attnscope.widgets.curves_view import CurvesView
+from attnscope.widgets.line_plot import Line, LinePlot, spread
+from attnscope.widgets.number_text import number_text
+from attnscope.widgets.recipe_editor import RecipeEditor
+from attnscope.widgets.replay_bar import ReplayBar
+from attnscope.widgets.theme import apply_theme
+from attnscope.widgets.training_page import TrainingPage
+from attnscope.widgets.watch_panel import WatchPanel
+
+sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
+from training_fakes import Clock, started, steps, traced
+
+pytestmark = pytest.mark.qt
+RECIPE = '[model]\nn_heads = 4\n\n[[watch]]\ntext = "the cat sat"\n'
+
+
+class Desk:
+    """A page on a state whose requests are kept."""
+
+    def __init__(self, qtbot: QtBot, folder: Path) -> None:
+        self.posted: list[Request] = []
+        self.opened: list[str] = []
+        self.clock = Clock()
+        self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
+        self.page = TrainingPage(self.state, palette(False), open_checkpoint=self.opened.append)
+        qtbot.addWidget(self.page)
+        self.state.set_out(str(folder / "run"))
+        self.page.resize(1200, 720)
+        apply_theme(self.page, palette(False))
+
+    def news(self, *events: TrainingEvent, is_paused: bool = False) -> None:
+        number = [r.number for r in self.posted if isinstance(r, StartTraining)][-1]
+        self.state.handle(TrainingNews(number=number, events=events, is_paused=is_paused))
+
+    def answer(self) -> None:
+        request = [r for r in self.posted if isinstance(r, TraceText)][-1]
+        self.state.handle(traced(request, step=3))
+
+    def button(self, text: str) -> QPushButton:
+        return next(b for b in self.page.findChildren(QPushButton) if b.text() == text)
+
+    def texts(self) -> str:
+        return "\n".join(label.text() for label in self.page.findChildren(QLabel))
+
+    @property
+    def editor(self) -> RecipeEditor:
+        return self.page.findChild(RecipeEditor)
+
+
+@pytest.fixture
+def recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "resources" / "recipes"
+    folder.mkdir(parents=True)
+    (folder / "first.toml").write_text(RECIPE, encoding="utf-8")
+    (folder / "second.toml").write_text("b = 2\n", encoding="utf-8")
+    resources: Callable[[], Path] = folder.parent.absolute
+    monkeypatch.setattr(paths, "resources_folder", resources)
+    return folder
+
+
+@pytest.fixture
+def desk(qtbot: QtBot, tmp_path: Path, recipes: Path) -> Iterator[Desk]:
+    desk = Desk(qtbot, tmp_path)
+    desk.page.show()
+    yield desk
+    desk.page.hide()
+
+
+def test_that_the_first_recipe_is_open_and_others_can_be_chosen(desk: Desk) -> None:
+    assert desk.editor.toPlainText() == RECIPE
+    combo = next(c for c in desk.page.findChildren(QComboBox) if c.accessibleName() == "Recipe file")
+    assert [combo.itemText(i) for i in range(combo.count())] == ["first", "second"]
+    combo.setCurrentIndex(1)
+    combo.activated.emit(1)
+    assert desk.editor.toPlainText() == "b = 2\n"
+
+
+def test_that_a_fault_in_the_recipe_is_shown_at_once_and_stops_start(desk: Desk) -> None:
+    desk.editor.setPlainText("a = 1\nb = \n")
+    assert "Line 2" in desk.texts()
+    assert not desk.button("Start").isEnabled()
+    assert len(desk.editor.extraSelections()) == 1
+    desk.editor.setPlainText("a = 1\n")
+    assert desk.button("Start").isEnabled()
+    assert not desk.editor.extraSelections()
+
+
+def test_that_typing_keeps_the_cursor(desk: Desk, qtbot: QtBot) -> None:
+    desk.editor.moveCursor(desk.editor.textCursor().MoveOperation.End)
+    qtbot.keyClicks(desk.editor, "# note")
+    assert desk.state.recipe.text == RECIPE + "# note"
+    assert desk.editor.textCursor().atEnd()
+
+
+def test_that_buttons_follow_the_run(desk: Desk, qtbot: QtBot) -> None:
+    qtbot.mouseClick(desk.button("Start"), Qt.MouseButton.LeftButton)
+    assert desk.state.status.phase == "starting"
+    assert not desk.button("Start").isEnabled()
+    assert desk.editor.isReadOnly()
+    desk.news(started(), *steps(1, 3))
+    qtbot.mouseClick(desk.button("Pause"), Qt.MouseButton.LeftButton)
+    desk.news(is_paused=True)
+    qtbot.mouseClick(desk.button("Resume"), Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(desk.button("Stop"), Qt.MouseButton.LeftButton)
+    assert [r.action for r in desk.posted if isinstance(r, ControlTraining)] == ["pause", "resume", "stop"]
+    desk.news(Finished(step=3, reason="stopped"))
+    assert "Stopped at step 3" in desk.texts()
+    assert not desk.editor.isReadOnly()
+
+
+def test_that_keys_start_pause_and_stop(desk: Desk) -> None:
+    keys = [action.shortcut().toString() for action in desk.page.actions_of_run[:3]]
+    assert keys == ["Ctrl+Return", "Ctrl+Shift+Return", "Ctrl+."]
+    for action in desk.page.actions_of_run[:1]:
+        action.trigger()
+    assert desk.state.status.phase == "starting"
+
+
+def test_that_a_failed_start_marks_the_line_and_leaves_the_text(desk: Desk) -> None:
+    desk.state.start()
+    number = desk.posted[-1].number
+    message = "model.n_heads is 4. Expected: 8. Change it. <b>not bold</b>"
+    desk.state.handle(Failed(number=number, request="StartTraining", message=message))
+    assert message in desk.texts()
+    assert len(desk.editor.extraSelections()) == 1
+    assert not desk.editor.isReadOnly()
+    assert desk.button("Start").isEnabled()
+
+
+def test_that_devices_are_offered(desk: Desk) -> None:
+    desk.state.handle(Ready(devices=("cpu", "cuda"), demo_models=()))
+    combo = next(c for c in desk.page.findChildren(QComboBox) if c.accessibleName() == "Device")
+    assert [combo.itemData(i) for i in range(combo.count())] == ["auto", "cpu", "cuda"]
+    combo.setCurrentIndex(2)
+    combo.activated.emit(2)
+    assert desk.state.device == "cuda"
+
+
+def test_that_files_are_chosen_into_the_recipe_and_the_run(
+    desk: Desk, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    dialogs = "attnscope.widgets.run_panel.QFileDialog"
+    monkeypatch.setattr(f"{dialogs}.getOpenFileName", lambda *_: (str(tmp_path / "words.txt"), ""))
+    monkeypatch.setattr(f"{dialogs}.getExistingDirectory", lambda *_: str(tmp_path / "elsewhere"))
+    for button in desk.page.findChildren(QToolButton):
+        if button.toolTip().startswith("Choose:"):
+            qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert desk.state.recipe.data_path == str(tmp_path / "words.txt")
+    assert desk.state.out == str(tmp_path / "elsewhere")
+
+
+def test_that_a_folder_with_a_run_says_that_start_continues_it(
+    desk: Desk, tmp_path: Path, qtbot: QtBot
+) -> None:
+    folder = tmp_path / "old"
+    folder.mkdir()
+    (folder / "recipe.toml").write_text(RECIPE, encoding="utf-8")
+    desk.state.set_out(str(folder))
+    assert desk.button("Continue").isEnabled()
+    qtbot.mouseClick(desk.button("New folder"), Qt.MouseButton.LeftButton)
+    assert desk.button("Start").isEnabled()
+    assert desk.state.out != str(folder)
+
+
+def test_that_the_sentence_is_drawn_and_heads_can_be_chosen(desk: Desk) -> None:
+    desk.state.start()
+    desk.news(started(), *steps(1, 3))
+    desk.answer()
+    desk.answer()
+    panel = desk.page.findChild(WatchPanel)
+    assert "L1H0 cross · at step 3" in desk.texts()
+    panel._grid.head_selected.emit(HeadRef(stack="cross", layer=0, head=1), False)
+    request = desk.posted[-1]
+    assert isinstance(request, TraceText)
+    assert request.heads == (HeadRef(stack="cross", layer=0, head=1),)
+
+
+def test_that_typing_a_sentence_asks_for_it(desk: Desk, qtbot: QtBot) -> None:
+    desk.state.start()
+    desk.news(started())
+    desk.answer()
+    desk.answer()
+    field = next(f for f in desk.page.findChildren(QLineEdit) if f.accessibleName() == "Sentence to watch")
+    field.clear()
+    qtbot.keyClicks(field, "x")
+    request = desk.posted[-1]
+    assert isinstance(request, TraceText)
+    assert request.text == "x"
+
+
+def test_that_the_slider_replays_the_right_checkpoint_and_opens_it(desk: Desk, qtbot: QtBot) -> None:
+    desk.state.start()
+    desk.news(started(), *(Saved(step=n, folder=f"run/{n}") for n in (10, 20, 30)))
+    desk.answer()
+    desk.answer()
+    bar = desk.page.findChild(ReplayBar)
+    slider = bar.findChild(QSlider)
+    assert (slider.maximum(), slider.value()) == (3, 3)
+    slider.triggerAction(QAbstractSlider.SliderAction.SliderSingleStepSub)
+    slider.triggerAction(QAbstractSlider.SliderAction.SliderSingleStepSub)
+    assert desk.state.watch.checkpoint is not None
+    assert desk.state.watch.checkpoint.folder == "run/20"
+    assert "step 20  (2 of 3)" in desk.texts()
+    qtbot.mouseClick(desk.button("Open in Explore"), Qt.MouseButton.LeftButton)
+    assert desk.opened == ["run/20"]
+
+
+def test_that_new_checkpoints_do_not_move_the_place(desk: Desk) -> None:
+    desk.state.start()
+    desk.news(started(), Saved(step=10, folder="run/10"), Saved(step=20, folder="run/20"))
+    desk.state.watch.go_to(0)
+    for n in range(30, 100, 10):
+        desk.news(Saved(step=n, folder=f"run/{n}"))
+    assert desk.state.watch.slider_place == 0
+    desk.news(started(10))
+    assert desk.state.watch.slider_place == 0
+
+
+def test_that_curves_become_a_figure(desk: Desk) -> None:
+    assert desk.page.figure_spec() is None
+    desk.state.start()
+    desk.news(started(), *steps(1, 50), Evaluated(step=50, loss=1.0, accuracy=0.5))
+    spec = desk.page.figure_spec()
+    assert spec is not None
+    assert spec.view == "curves"
+    assert [chart.title for chart in spec.charts] == ["Loss", "Learning rate", "Gradient norm", "Speed"]
+    assert [series.name for series in spec.charts[0].series] == ["", "train", "validation"]
+
+
+def test_that_the_value_under_the_cursor_is_read_out(desk: Desk, qtbot: QtBot) -> None:
+    desk.state.start()
+    desk.news(started(n_steps=50), *steps(1, 50))
+    desk.page._on_tick()
+    view = desk.page.findChild(CurvesView)
+    with qtbot.waitSignal(view.hover_text) as heard:
+        view._on_cursor_moved(10.2)
+    assert heard.args is not None
+    assert "step 10" in heard.args[0]
+    assert "loss train 0.3" in heard.args[0]
+    view._on_cursor_left()
+
+
+def test_that_nothing_is_redrawn_when_nothing_changed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.state.start()
+    desk.news(started(), *steps(1, 50))
+    desk.page._on_tick()
+    desk.page._on_tick()
+    drawn: list[object] = []
+    monkeypatch.setattr(LinePlot, "set_lines", lambda _self, lines: drawn.append(lines))
+    desk.page._on_tick()
+    assert not drawn
+    desk.news(*steps(51, 51))
+    desk.page._on_tick()
+    assert len(drawn) == 4
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0])
+def test_that_odd_values_can_be_drawn_on_either_axis(desk: Desk, value: float) -> None:
+    odd = Step(step=4, loss=value, learning_rate=value, gradient_norm=value, tokens_per_s=value)
+    desk.state.start()
+    desk.news(started(), *steps(1, 3), odd, *steps(5, 6))
+    view = desk.page.findChild(CurvesView)
+    for is_log in (False, True):
+        view._log.setChecked(is_log)
+        desk.page._on_tick()
+        desk.page.grab()
+
+
+def test_that_both_themes_and_a_small_window_can_be_drawn(desk: Desk) -> None:
+    desk.state.start()
+    desk.news(started(), *steps(1, 20))
+    desk.answer()
+    for is_dark in (True, False):
+        desk.page.set_theme(palette(is_dark))
+        desk.page.resize(700, 500)
+        assert not desk.page.grab().isNull()
+
+
+def test_that_a_plot_zooms_and_fits_again(qtbot: QtBot) -> None:
+    plot = LinePlot(palette(False), label_px=80)
+    qtbot.addWidget(plot)
+    plot.resize(400, 200)
+    with qtbot.waitExposed(plot):
+        plot.show()
+    line = Line(xs=_numbers(100), ys=_numbers(100), colour="#000000", label="<b>x</b>")
+    plot.set_lines((line,))
+    assert plot.visible_x() == pytest.approx((0.0, 99.0))
+    plot.getPlotItem().getViewBox().setRange(xRange=(10, 20), padding=0)
+    plot._on_moved_by_hand(None)
+    plot.set_lines((line,))
+    assert plot.visible_x() == pytest.approx((10.0, 20.0))
+    qtbot.mouseDClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(200, 100))
+    assert plot.visible_x() == pytest.approx((0.0, 99.0))
+    plot.hide()
+
+
+def _numbers(n: int) -> np.ndarray:
+    return np.arange(n, dtype=np.float64)
+
+
+def test_that_labels_never_overlap_and_stay_inside() -> None:
+    places = spread([5.0, 6.0, 7.0, 95.0, 99.0], 13.0, 0.0, 100.0)
+    assert all(b - a >= 13.0 - 1e-9 for a, b in pairwise(places))
+    assert places[0] >= 6.5
+    assert places[-1] <= 93.5
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (1.23456, "1.235"),
+        (-0.5, "−0.5"),
+        (12345.6, "12,346"),
+        (0.0006, "0.0006"),
+        (1.2345e-7, "1.234e−07"),
+        (float("nan"), "not a number"),
+        (float("inf"), "infinite"),
+    ],
+)
+def test_that_numbers_have_four_digits(value: float, text: str) -> None:
+    assert number_text(value) == text
+
+
+@pytest.mark.slow
+def test_that_ten_seconds_of_plotting_at_60_hz_do_not_abort(desk: Desk, qtbot: QtBot) -> None:
+    """PySide6 6.12 under Python 3.11 loses references to None while painting, and aborts within 2 s."""
+    desk.state.start()
+    desk.news(started(n_steps=10_000))
+    desk.page._timer.setInterval(16)
+    done = 0
+    for _ in range(625):
+        desk.news(*steps(done + 1, done + 10))
+        done += 10
+        desk.page._on_tick()
+        qtbot.wait(16)
+    assert desk.state.curves.last_step == done
