@@ -3,4 +3,50 @@
 The public Python API, imported on first use so that `import attnscope` stays instant.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from attnscope.analysis.measures import measure as measure
+    from attnscope.figures.figure import figure as figure
+    from attnscope.models.model import Model as Model
+    from attnscope.models.opening import load as load
+    from attnscope.models.sources import demo_models as demo_models
+    from attnscope.records.sites import Gates as Gates
+    from attnscope.records.sites import HeadRef as HeadRef
+    from attnscope.records.sites import Site as Site
+    from attnscope.trace.store import load_trace as load_trace
+    from attnscope.trace.store import save_trace as save_trace
+    from attnscope.trace.trace import Trace as Trace
+    from attnscope.training import train as train
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Gates": "attnscope.records.sites",
+    "HeadRef": "attnscope.records.sites",
+    "Model": "attnscope.models.model",
+    "Site": "attnscope.records.sites",
+    "Trace": "attnscope.trace.trace",
+    "demo_models": "attnscope.models.sources",
+    "figure": "attnscope.figures.figure",
+    "load": "attnscope.models.opening",
+    "load_trace": "attnscope.trace.store",
+    "measure": "attnscope.analysis.measures",
+    "save_trace": "attnscope.trace.store",
+    "train": "attnscope.training",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'attnscope' has no attribute {name!r}")
+    found: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return [*_HOMES, "__version__"]

@@ -1,0 +1,67 @@
+"""A real program, offscreen, to measure: opened on a demo model, with its event loop turned by hand."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from PySide6.QtCore import QEventLoop, QTimer
+
+from attnscope.app import Program, make_application
+from attnscope.crash import CrashLog
+from attnscope.errors import UserError
+from attnscope.settings import Settings, StartOptions
+
+WITHIN_S = 60.0
+
+
+@contextmanager
+def open_program(source: str = "") -> Iterator[Program]:
+    """A shown program that has traced its first sentence; stopped and gone afterwards."""
+    make_application()
+    with tempfile.TemporaryDirectory(prefix="attnscope-bench-") as folder:
+        program = Program(
+            settings=Settings(),
+            crash_log=CrashLog(Path(folder)),
+            options=StartOptions(source=source),
+            is_remembering=False,
+        )
+        try:
+            program.window.resize(1280, 800)
+            program.show()
+            wait_until(program, lambda: is_settled(program), "the first trace")
+            yield program
+        finally:
+            program.close()
+            program.deleteLater()
+            turn_loop(0.05)
+
+
+def is_settled(program: Program) -> bool:
+    """Whether the newest text has been traced and shown."""
+    return program.session.traced is not None and not program.session.is_stale
+
+
+def wait_until(program: Program, is_true: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
+    """Turn the event loop until something is so; raises UserError when it takes too long."""
+    if is_true():
+        return
+    loop = QEventLoop()
+    end_listening = program.session.subscribe(lambda name: loop.quit() if is_true() else None)
+    deadline = QTimer(loop, singleShot=True, interval=int(within_s * 1000))
+    deadline.timeout.connect(loop.quit)
+    deadline.start()
+    loop.exec()
+    end_listening()
+    deadline.stop()
+    if not is_true():
+        notice = program.session.notice
+        said = f" The window says: {notice.message}" if notice else ""
+        raise UserError(f"Waited {within_s:.0f} s for {what}.{said}")
+
+
+def turn_loop(seconds: float) -> None:
+    """Turn the event loop for a while."""
+    loop = QEventLoop()
+    QTimer.singleShot(int(seconds * 1000), loop.quit)
+    loop.exec()

@@ -1,0 +1,164 @@
+"""How the program starts and ends: environment, display, crash log, window, worker, hard exit.
+
+The only reader and writer of the process's environment variables. Nothing here imports torch: the
+worker thread does, after the first paint.
+"""
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+from attnscope.errors import UserError
+from attnscope.settings import StartOptions
+
+
+def prepare_environment(*, has_window: bool) -> None:
+    """Set what native libraries read when they load; a person's own settings win.
+
+    Threads that wait must sleep, not spin, or training and window slow each other down twentyfold on
+    shared cores; a window gets one core for itself. Nothing may reach for the network.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("KMP_BLOCKTIME", "0")
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, n_cores() - int(has_window))))
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def n_cores() -> int:
+    """The processor cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def environment() -> Mapping[str, str]:
+    """The environment variables of this process, to be passed to a child."""
+    return dict(os.environ)
+
+
+def use_offscreen() -> None:
+    """Let Qt paint into memory; only before the first Qt application object is made."""
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    os.environ.setdefault("QT_LOGGING_RULES", "qt.qpa.fonts=false;qt.text.font.db=false")
+
+
+def offscreen_application(*, has_widgets: bool = False) -> object:
+    """A Qt application for painting without a display; keep the object while painting.
+
+    Raises UserError when Qt's own libraries are not complete.
+    """
+    use_offscreen()
+    try:
+        from PySide6.QtGui import QGuiApplication
+
+        if has_widgets:
+            from PySide6.QtWidgets import QApplication
+    except ImportError as error:
+        raise qt_import_error(error) from error
+    existing = QGuiApplication.instance()
+    if existing is not None:
+        return existing
+    return QApplication(["attnscope"]) if has_widgets else QGuiApplication(["attnscope"])
+
+
+def check_display() -> None:
+    """Raise UserError when a window cannot be opened here; Qt itself would abort the process."""
+    try:
+        import PySide6.QtWidgets  # noqa: F401
+    except ImportError as error:
+        raise qt_import_error(error) from error
+    fault = display_fault(os.environ, sys.platform)
+    if fault is not None:
+        raise fault
+
+
+def display_fault(
+    variables: Mapping[str, str],
+    platform: str,
+    load: Callable[[str], object] = ctypes.CDLL,
+    reach: Callable[[], bool] | None = None,
+) -> UserError | None:
+    """What keeps a window from opening, or None; `load` and `reach` are replaced in tests."""
+    if platform != "linux" or variables.get("QT_QPA_PLATFORM", "xcb").split(":")[0] not in ("xcb", "wayland"):
+        return None
+    if variables.get("WAYLAND_DISPLAY") and variables.get("QT_QPA_PLATFORM", "wayland") != "xcb":
+        return None
+    if not variables.get("DISPLAY"):
+        return UserError(
+            "There is no display to open a window on (neither DISPLAY nor WAYLAND_DISPLAY is set).",
+            action="Start AttnScope from a desktop session, or use the command line: "
+            "attnscope figure MODEL --text … -o figure.svg needs no display.",
+        )
+    try:
+        load("libxcb-cursor.so.0")
+    except OSError:
+        return UserError(
+            "The library libxcb-cursor0 is missing, without which Qt cannot open a window.",
+            action="Install it (Debian, Ubuntu: apt install libxcb-cursor0; "
+            "Fedora: dnf install xcb-util-cursor).",
+        )
+    if not (reach or _can_reach_display)():
+        return UserError(
+            f"The display {variables['DISPLAY']} cannot be reached.",
+            action="Check DISPLAY, or start AttnScope from a desktop session.",
+        )
+    return None
+
+
+def qt_import_error(error: ImportError) -> UserError:
+    """The error for a Qt whose libraries are not complete, naming what is missing."""
+    missing = str(error).split(":")[0]
+    return UserError(
+        f"Qt cannot be loaded: {error}.",
+        action=f"Install the package with {missing} (Debian, Ubuntu: apt install libgl1 libegl1 "
+        "libxkbcommon0 libfontconfig1 libdbus-1-3).",
+    )
+
+
+def open_window(options: StartOptions) -> int:
+    """Open the window and stay until it is closed. Ends the process itself, with the exit code.
+
+    Raises UserError when a window cannot be opened here.
+    """
+    started_s = time.time()
+    if options.is_smoke:
+        use_offscreen()
+    check_display()
+    from attnscope.lifetime import run_window
+
+    hard_exit(run_window(options, started_s=started_s, end_now=hard_exit))
+
+
+def forget_output() -> None:
+    """Let nothing more be written to standard output: its reader has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def hard_exit(code: int) -> NoReturn:
+    """End the process at once; everything worth keeping is on disk. Threads in native code die here."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue
+    os._exit(code)
+
+
+def _can_reach_display() -> bool:
+    """Whether an X server answers on DISPLAY."""
+    try:
+        xcb = ctypes.CDLL("libxcb.so.1")
+    except OSError:
+        return False
+    xcb.xcb_connect.restype = ctypes.c_void_p
+    xcb.xcb_connect.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+    xcb.xcb_connection_has_error.argtypes = [ctypes.c_void_p]
+    xcb.xcb_disconnect.argtypes = [ctypes.c_void_p]
+    connection = xcb.xcb_connect(None, None)
+    is_reached = bool(xcb.xcb_connection_has_error(connection) == 0)
+    xcb.xcb_disconnect(connection)
+    return is_reached

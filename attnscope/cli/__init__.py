@@ -1,0 +1,1 @@
+"""The command line. Each command is a file; heavy libraries are imported when a command runs."""

@@ -1,0 +1,43 @@
+"""`attnscope bench`: measure what the program promises on this machine."""
+
+import argparse
+from pathlib import Path
+
+from attnscope import boot
+from attnscope.cli.terminal import json_text, say
+from attnscope.errors import UserError
+from attnscope.files import replace_file
+
+NAMES = ("start", "grid", "trace", "typing", "lag")
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser("bench", help="measure speed on this machine")
+    parser.add_argument("group", nargs="?", metavar="GROUP", help=f"one of {', '.join(NAMES)} (default: all)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure one group or all, print each number, write the JSON."""
+    if arguments.group is not None and arguments.group not in NAMES:
+        raise UserError(
+            f"There is no group '{arguments.group}'.",
+            expected=", ".join(NAMES),
+            action="Choose one of these, or none for all.",
+        )
+    application = boot.offscreen_application(has_widgets=True)
+    from attnscope.bench.groups import GROUPS
+    from attnscope.bench.report import Measurement, report
+
+    done: dict[str, tuple[Measurement, ...]] = {}
+    for name in (arguments.group,) if arguments.group else NAMES:
+        say(f"{name}")
+        done[name] = GROUPS[name]()
+        for measurement in done[name]:
+            say(f"  {measurement.sentence}")
+    if arguments.json is not None:
+        replace_file(arguments.json, json_text(report(done)).encode())
+    del application
+    return 0

@@ -1,0 +1,89 @@
+"""Exporting a trained model with a card: the command, the seed, the time, and what was measured."""
+
+import dataclasses
+import os
+import platform
+from pathlib import Path
+
+from attnscope import __version__
+from attnscope.cli.claims import sentences_about
+from attnscope.models.checkpoint import write_model_folder
+from attnscope.nn.config import count_parameters
+from attnscope.records.training import Evaluated
+from attnscope.training.loop import TrainingRun
+from attnscope.training.recipe import Recipe
+
+
+def export_model(
+    training: TrainingRun,
+    folder: Path,
+    command: str,
+    seconds: tuple[float, float],
+    last: Evaluated | None,
+) -> None:
+    """Save the trained model as a model folder whose card says how it was made; raises SaveError.
+
+    `seconds` are wall-clock and processor seconds of the training.
+    """
+    model = training.model
+    card = dataclasses.replace(
+        model.card,
+        training={**model.card.training, "step": training.step},
+        text=card_text(training, command, seconds, sentences_about(model, last)),
+    )
+    write_model_folder(folder, model.module, model.config, model.tokenizer, card)
+
+
+def card_text(
+    training: TrainingRun, command: str, seconds: tuple[float, float], measured: tuple[str, ...]
+) -> str:
+    """The card in Markdown."""
+    recipe, config = training.recipe, training.model.config
+    wall_s, processor_s = seconds
+    n_parameters = count_parameters(config).total
+    lines = [
+        f"# {recipe.training.name}",
+        "",
+        f"A {config.form} with {config.n_layers} layers of {config.n_heads} heads, {config.d_model} wide, "
+        f"{config.vocab_size:,} pieces ({training.model.tokenizer.kind}), at most {config.max_tokens} "
+        f"tokens, {n_parameters:,} parameters in float32.",
+        "",
+        "## How it was made",
+        "",
+        f"    {command}",
+        "",
+        f"Seed {recipe.training.seed}, {recipe.training.n_steps:,} steps of "
+        f"{recipe.training.batch_size * recipe.training.accumulate} sequences, precision "
+        f"{recipe.training.precision}, with AttnScope {__version__}. {_time(wall_s, processor_s, training)}",
+        "",
+        "## What was measured",
+        "",
+        *measured,
+        "",
+        "## Data and licence",
+        "",
+        _about_data(recipe),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _time(wall_s: float, processor_s: float, training: TrainingRun) -> str:
+    machine = platform.machine() or "unknown"
+    where = f"{machine} processor" if training.device.type == "cpu" else str(training.device)
+    return (
+        f"{processor_s / 60:.1f} processor minutes ({wall_s / 60:.1f} minutes on a shared clock), "
+        f"on one core of a machine with {os.cpu_count()} ({where})."
+    )
+
+
+def _about_data(recipe: Recipe) -> str:
+    match recipe.data.kind:
+        case "task":
+            return (
+                f"The built-in task {recipe.data.task}, written for AttnScope; the model and its data "
+                "are under AttnScope's MIT licence."
+            )
+        case _:
+            name = Path(recipe.data.path).name
+            return f"Trained on the file {name}; its licence is that of the text."

@@ -1,0 +1,113 @@
+"""The command line: which command, and how it ends.
+
+Exit code 0: done. 2: something the person can mend, told in one line. 1: a fault of the program, with
+the name of its crash log. 130: stopped with Ctrl+C.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from attnscope import __version__, boot, paths
+from attnscope.cli import bench, figure, info, measure, trace, train
+from attnscope.cli.terminal import say, say_error
+from attnscope.crash import CrashLog, fault_sentence
+from attnscope.errors import UserError
+from attnscope.settings import StartOptions
+
+DONE, FAULT, MENDABLE, STOPPED = 0, 1, 2, 130
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells a wrong argument in one line, without the terminal escapes it may hold."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and leave with exit code 2."""
+        say_error(f"{self.prog}: {message}. See {self.prog} --help.")
+        raise SystemExit(MENDABLE)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = Parser(
+        prog="attnscope",
+        description="See every attention head of a Transformer: train, prune, compare, export. "
+        "Without a command the window opens.",
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    _add_window_options(parser)
+    parser.set_defaults(run=_open_window, source="")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    opening = commands.add_parser("open", help="open the window on a model, a run or a text file")
+    meaning = "a demo model's name, a model or run folder, or a .txt file"
+    opening.add_argument("source", metavar="PATH", help=meaning)
+    _add_window_options(opening, is_repeated=True)
+    opening.set_defaults(run=_open_window)
+    for command in (train, trace, figure, measure, info, bench):
+        command.add_parser(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    try:
+        arguments = build_parser().parse_args(argv)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else MENDABLE
+    has_window = arguments.run is _open_window
+    boot.prepare_environment(has_window=has_window)
+    if arguments.version:
+        say(f"attnscope {__version__}")
+        return DONE
+    return run_guarded(arguments)
+
+
+def run_guarded(arguments: argparse.Namespace) -> int:
+    """Run the parsed command; every error becomes one line and an exit code."""
+    try:
+        return int(arguments.run(arguments))
+    except UserError as error:
+        say_error(f"attnscope: {error}")
+        return MENDABLE
+    except KeyboardInterrupt:
+        say_error("attnscope: stopped.")
+        return STOPPED
+    except BrokenPipeError:
+        boot.forget_output()
+        return DONE
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001  the outer edge: panics of native libraries end here
+        log = CrashLog(paths.logs_folder()).write(error, f"attnscope {' '.join(sys.argv[1:])}"[:2000])
+        say_error(f"attnscope: {fault_sentence(error, log)}")
+        return FAULT
+
+
+def _add_window_options(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
+    """The options of the window; a repeated set leaves alone what the first has read."""
+    flags = {
+        "--smoke": "open offscreen, trace, export, leave; for tests",
+        "--json": "with --smoke: print its times as JSON",
+        "--reset": "start with default settings; the old file is kept",
+        "--safe-mode": "neither read nor write settings",
+    }
+    for name, meaning in flags.items():
+        default = argparse.SUPPRESS if is_repeated else False
+        parser.add_argument(name, action="store_true", help=meaning, default=default)
+    default_device = argparse.SUPPRESS if is_repeated else ""
+    meaning = "auto, cpu, cuda or mps (default: as remembered)"
+    parser.add_argument("--device", default=default_device, help=meaning)
+
+
+def _open_window(arguments: argparse.Namespace) -> int:
+    return boot.open_window(
+        StartOptions(
+            source=arguments.source,
+            is_safe_mode=arguments.safe_mode,
+            is_reset=arguments.reset,
+            is_smoke=arguments.smoke,
+            is_json=arguments.json,
+            device=arguments.device,
+        )
+    )

@@ -1,0 +1,68 @@
+"""Writing to a terminal: names and texts from files cannot move its cursor or change its colours."""
+
+import json
+import sys
+import unicodedata
+
+_HARMLESS = {"\n", "\t"}
+
+
+def printable(text: str) -> str:
+    r"""`text` with control, bidi and unassigned characters written as escapes such as `\x1b`."""
+    return "".join(
+        character if character in _HARMLESS or not _is_hidden(character) else _escape(character)
+        for character in text
+    )
+
+
+def one_line(text: str) -> str:
+    """`printable` text with its line breaks and runs of blanks made single blanks."""
+    return printable(" ".join(text.split()))
+
+
+def say(text: str = "") -> None:
+    """Print a line to standard output."""
+    _write(sys.stdout, printable(text))
+
+
+def say_error(text: str) -> None:
+    """Print one line to standard error."""
+    _write(sys.stderr, one_line(text))
+
+
+def say_json(value: object) -> None:
+    """Print `value` as JSON in ASCII, numbers that are not finite as null."""
+    _write(sys.stdout, json_text(value))
+
+
+def json_text(value: object) -> str:
+    """`value` as indented JSON in ASCII, numbers that are not finite as null."""
+    return json.dumps(_finite(value), indent=1, ensure_ascii=True, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if value - value == 0.0 else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _write(stream: object, text: str) -> None:
+    """Print, replacing what the terminal's encoding lacks."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    line = text.encode(encoding, errors="backslashreplace").decode(encoding)
+    print(line, file=stream, flush=True)  # type: ignore[call-overload]

@@ -1,0 +1,58 @@
+"""`attnscope trace`: write what every head needs of one text to a file."""
+
+import argparse
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscope.cli.inputs import add_input_arguments, load_and_trace
+from attnscope.cli.terminal import say
+from attnscope.errors import UserError
+from attnscope.files import replace_file
+
+if TYPE_CHECKING:
+    from attnscope.trace import Trace
+
+ENDINGS = (".safetensors", ".npz")
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser("trace", help="write the attention of a text to a file")
+    add_input_arguments(parser)
+    parser.add_argument("-o", "--out", required=True, type=Path, metavar="FILE", help=".safetensors or .npz")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Trace and write: `.safetensors` can be opened again, `.npz` holds every head's weights in full."""
+    ending = arguments.out.suffix.lower()
+    if ending not in ENDINGS:
+        raise UserError(
+            f"A trace cannot be written as '{arguments.out.name}'.",
+            expected=" or ".join(ENDINGS),
+            action="Give the file one of these endings.",
+        )
+    _, trace = load_and_trace(arguments)
+    if ending == ".safetensors":
+        trace.save(arguments.out)
+    else:
+        _save_weights(trace, arguments.out)
+    say(f"{arguments.out}: {len(trace.sites)} sites, {trace.check().sentence}")
+    return 0
+
+
+def _save_weights(trace: "Trace", path: Path) -> None:
+    """Every head's weights as `STACK.LAYER` [n_heads, n_queries, n_keys], with the pieces of both axes."""
+    import numpy as np
+
+    arrays: dict[str, np.ndarray] = {}
+    for site in trace.sites:
+        name = f"{site.stack}.{site.layer}"
+        queries, keys = trace.tokens(site)
+        arrays[name] = np.stack([trace.weights(site, head) for head in range(site.n_heads)])
+        arrays[f"{name}.queries"] = np.array([token.piece for token in queries])
+        arrays[f"{name}.keys"] = np.array([token.piece for token in keys])
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **arrays)
+    replace_file(path, content.getvalue())

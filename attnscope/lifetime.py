@@ -1,0 +1,89 @@
+"""One life of the window: settings, crash log, hooks, event loop, and the way out."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from attnscope import paths
+from attnscope.app import Program, make_application
+from attnscope.crash import CrashLog, install_hooks, remove_hooks
+from attnscope.figures.plain import plain_text
+from attnscope.hooks import QtMessages, StopSignals
+from attnscope.settings import Remembered, Settings, StartOptions, read_settings, reset_settings
+from attnscope.smoke import Smoke
+
+
+def run_window(options: StartOptions, *, started_s: float, end_now: Callable[[int], object]) -> int:
+    """Open the window and stay until it is closed; returns the exit code.
+
+    `end_now` ends the process at once: after it nothing runs, so it is called only with everything
+    saved, or when a second signal insists. Raises UserError when the settings cannot be reset.
+    """
+    log = CrashLog(paths.logs_folder())
+    died = log.watch_process()
+    remembered = choose_settings(options)
+    application = make_application()
+    program = Program(
+        settings=remembered.settings,
+        crash_log=log,
+        options=options,
+        is_remembering=not (options.is_safe_mode or options.is_smoke),
+    )
+    install_hooks(log, program.tell_fault)
+    messages = QtMessages(log, program.tell_fault)
+    messages.install()
+    signals = StopSignals(program.close, end_now, program)
+    signals.install()
+    smoke = Smoke(program) if options.is_smoke else None
+    program.ended.connect(application.quit)
+    program.show()
+    tell_at_start(program, remembered.warning, died)
+    application.exec()
+    program.end()
+    signals.remove()
+    messages.remove()
+    remove_hooks()
+    log.close()
+    if smoke is not None:
+        return report_smoke(smoke, program.milestones, started_s, is_json=options.is_json)
+    return 0
+
+
+def choose_settings(options: StartOptions) -> Remembered:
+    """The settings to start with; raises UserError when they are to be reset and cannot be."""
+    if options.is_reset:
+        reset_settings(paths.settings_folder())
+    if options.is_safe_mode or options.is_smoke:
+        remembered = Remembered(settings=Settings())
+    else:
+        remembered = read_settings(paths.settings_folder())
+    if options.device:
+        chosen = dataclasses.replace(remembered.settings, device=options.device)
+        remembered = dataclasses.replace(remembered, settings=chosen)
+    return remembered
+
+
+def tell_at_start(program: Program, warning: str, died: Path | None) -> None:
+    """Show what the person must know about the last time; the more important message last."""
+    if died is not None:
+        program.session.tell_person(f"AttnScope ended unexpectedly the last time. Its log is {died}.")
+    if warning:
+        program.session.tell_person(warning)
+
+
+def report_smoke(smoke: Smoke, milestones: dict[str, float], started_s: float, *, is_json: bool) -> int:
+    """Print what the smoke test saw, in one line; returns the exit code."""
+    if is_json:
+        times = {f"{name}_s": round(at - started_s, 4) for name, at in milestones.items()}
+        line = json.dumps(
+            {"ok": smoke.code == 0, "sentence": smoke.sentence, "started_at_s": started_s, **times}
+        )
+    else:
+        judged = "ok" if smoke.code == 0 else "FAILED"
+        line = f"attnscope smoke: {judged}, {plain_text(' '.join(smoke.sentence.split()))}"
+    stream = sys.stdout if smoke.code == 0 or is_json else sys.stderr
+    encoding = stream.encoding or "utf-8"
+    stream.write(line.encode(encoding, errors="backslashreplace").decode(encoding) + "\n")
+    return smoke.code

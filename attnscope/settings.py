@@ -1,0 +1,171 @@
+"""What the program remembers between two starts: theme, layout, last places.
+
+A typed frozen record, stored as JSON in the person's settings folder. A file that cannot be read is
+moved aside under a name with the date, the defaults apply, and the person is told.
+"""
+
+import dataclasses
+import json
+import types
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from attnscope.errors import UserError
+from attnscope.files import replace_file
+
+SETTINGS_NAME = "settings.json"
+_FORMAT = 1
+_MAX_BYTES = 1_000_000
+_MAX_RECENT = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything remembered. `geometry` is x, y, width, height of the window in px (None: default).
+
+    `splitters` holds the sizes in px of each named splitter; `recent` the models last opened, newest
+    first; `export_folder` where the last figure went.
+    """
+
+    theme: Literal["system", "light", "dark"] = "system"
+    colour_map: str = "viridis"
+    scale: str = "fixed"
+    device: str = "auto"
+    page: str = "explore"
+    geometry: tuple[int, int, int, int] | None = None
+    is_maximised: bool = False
+    splitters: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    recent: tuple[str, ...] = ()
+    export_folder: str = ""
+
+    def with_recent(self, source: str) -> "Settings":
+        """The same settings with `source` as the model opened last."""
+        others = tuple(name for name in self.recent if name != source)
+        return dataclasses.replace(self, recent=(source, *others)[:_MAX_RECENT])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOptions:
+    """How the window is to be opened this time. `source` names a model, run or text; empty: a demo model.
+
+    `device` empty means the remembered one. `is_smoke` leaves again after a trace and an export.
+    """
+
+    source: str = ""
+    device: str = ""
+    is_safe_mode: bool = False
+    is_reset: bool = False
+    is_smoke: bool = False
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """Settings read at start, and a sentence for the person when something was wrong with the file."""
+
+    settings: Settings
+    warning: str = ""
+
+
+def read_settings(folder: Path) -> Remembered:
+    """The settings in `folder`, or the defaults; never raises.
+
+    A file that is not understood is renamed to `settings.json.bad-DATE` and named in the warning.
+    """
+    path = folder / SETTINGS_NAME
+    try:
+        if not path.exists():
+            return Remembered(settings=Settings())
+        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
+            raise ValueError("it is not a small plain file")
+        return Remembered(settings=settings_from_json(path.read_bytes().decode("utf-8-sig")))
+    except (OSError, ValueError, RecursionError) as error:
+        return Remembered(settings=Settings(), warning=_move_aside(path, error))
+
+
+def write_settings(settings: Settings, folder: Path) -> None:
+    """Replace the settings file in one step; raises SaveError with the reason."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        pass  # replace_file says why in the person's words
+    replace_file(folder / SETTINGS_NAME, settings_to_json(settings).encode())
+
+
+def reset_settings(folder: Path) -> Path | None:
+    """Move the settings file aside; returns its new name, or None when there was none.
+
+    Raises UserError when it cannot be moved.
+    """
+    path = folder / SETTINGS_NAME
+    if not path.exists():
+        return None
+    aside = _aside_name(path, "old")
+    try:
+        path.rename(aside)
+    except OSError as error:
+        raise UserError(
+            f"The settings file {path} cannot be moved: {error.strerror}.",
+            action="Delete it by hand, or start with --safe-mode, which does not read it.",
+        ) from error
+    return aside
+
+
+def settings_to_json(settings: Settings) -> str:
+    """The settings as the text of the settings file."""
+    return json.dumps({"format": _FORMAT, **dataclasses.asdict(settings)}, indent=1)
+
+
+def settings_from_json(text: str) -> Settings:
+    """Read settings strictly; raises ValueError naming the key. Unknown keys are left out.
+
+    Keys of a newer program may be unknown; a known key of the wrong type means a damaged file.
+    """
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise ValueError("it does not hold a table of settings")
+    hints = get_type_hints(Settings)
+    known = {name: _typed(name, value, hints[name]) for name, value in values.items() if name in hints}
+    return Settings(**known)
+
+
+def _typed(name: str, value: object, hint: Any) -> Any:
+    """`value` as the annotated type, lists becoming tuples; raises ValueError naming the key."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (types.UnionType, Union):
+        return None if value is None else _typed(name, value, arguments[0])
+    if origin is Literal:
+        if value in arguments and isinstance(value, str):
+            return value
+    elif origin is tuple:
+        if isinstance(value, list) and len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(_typed(name, item, arguments[0]) for item in value)
+        if isinstance(value, list) and len(value) == len(arguments):
+            return tuple(_typed(name, item, kind) for item, kind in zip(value, arguments, strict=True))
+    elif type(value) is hint and not (hint is int and abs(value) > 1_000_000):  # type: ignore[arg-type]
+        return value
+    raise ValueError(f"the key '{name}' has the value {str(value)[:40]!r}")
+
+
+def _move_aside(path: Path, error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or str(error)
+    happened = f"The settings file could not be read ({reason}); the program started with its defaults."
+    try:
+        aside = _aside_name(path, "bad")
+        path.rename(aside)
+    except OSError:
+        return f"{happened} The file {path} is still there."
+    return f"{happened} The old file is kept as {aside.name} in {aside.parent}."
+
+
+def _aside_name(path: Path, why: str) -> Path:
+    """A free name beside `path` that carries the date."""
+    date = datetime.now().strftime("%Y-%m-%d")
+    aside = path.with_name(f"{path.name}.{why}-{date}")
+    n = 1
+    while aside.exists():
+        n += 1
+        aside = path.with_name(f"{path.name}.{why}-{date}-{n}")
+    return aside

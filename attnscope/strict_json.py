@@ -1,0 +1,114 @@
+"""JSON read strictly: UTF-8 only, no duplicate keys, no NaN or infinity, no surprises.
+
+What the standard library lets pass silently is refused here by name.
+"""
+
+import json
+import math
+from pathlib import Path
+
+from attnscope.errors import LoadError
+
+MAX_BYTES = 10_000_000
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def read_json(path: Path, *, max_bytes: int = MAX_BYTES) -> object:
+    """The content of a JSON file; raises LoadError saying what is wrong with it and where."""
+    if not path.is_file():
+        raise LoadError(
+            f"The file {path} is missing or is not a regular file.",
+            kind="missing" if not path.exists() else "not-a-file",
+            expected="a JSON file",
+            action="Restore it from a copy.",
+        )
+    if path.stat().st_size > max_bytes:
+        raise _refuse(str(path), f"it is larger than {max_bytes} bytes", kind="too-large")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _refuse(str(path), f"it cannot be read ({error.strerror})", kind="unreadable") from error
+    return parse_json(data, what=str(path))
+
+
+def parse_json(data: bytes, *, what: str, kind: str = "json") -> object:
+    """Decode strict JSON from bytes; `what` names the source in the LoadError, whose kind is `kind`."""
+    if data.startswith(_UTF_16_MARKS) or (len(data) > 3 and b"\0" in data[:4]):
+        raise _refuse(what, "it is UTF-16 or UTF-32 text", kind=kind)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _refuse(what, f"byte {error.start} is not UTF-8", kind=kind) from error
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_object_of_unique_keys,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_float,
+        )
+    except json.JSONDecodeError as error:
+        offset = len(text[: error.pos].encode())
+        raise _refuse(what, f"{error.msg} at byte {offset}", kind=kind) from error
+    except RecursionError as error:
+        raise _refuse(what, "it is nested too deeply", kind=kind) from error
+    except _DuplicateKey as error:
+        raise _refuse(what, str(error), kind="duplicate") from error
+    except ValueError as error:
+        raise _refuse(what, str(error).split(";")[0], kind=kind) from error
+
+
+def parse_object(data: bytes, *, what: str, kind: str = "json") -> dict[str, object]:
+    """Like `parse_json`, for data whose outermost value must be an object."""
+    return as_object(parse_json(data, what=what, kind=kind), what=what, kind=kind)
+
+
+def as_object(value: object, *, what: str, kind: str = "json") -> dict[str, object]:
+    """`value` when it is a JSON object; raises LoadError otherwise."""
+    if not isinstance(value, dict):
+        raise _refuse(what, f"it holds {_json_name(value)} where an object is expected", kind=kind)
+    return value
+
+
+class _DuplicateKey(ValueError):
+    """A key that stands twice in one object."""
+
+
+def _object_of_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _DuplicateKey(f"the key {key[:80]!r} stands twice")
+        found[key] = value
+    return found
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"it holds {name}, which is not JSON")
+
+
+def _finite_float(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {digits[:40]} is out of range")
+    return value
+
+
+def _json_name(value: object) -> str:
+    match value:
+        case list():
+            return "a list"
+        case str():
+            return "a string"
+        case bool() | None:
+            return str(value)
+        case _:
+            return "a number"
+
+
+def _refuse(what: str, reason: str, *, kind: str) -> LoadError:
+    return LoadError(
+        f"{what} cannot be read: {reason}.",
+        kind=kind,
+        expected="UTF-8 JSON with unique keys and finite numbers",
+        action="Restore the file from a copy, or save it again with the program that made it.",
+    )

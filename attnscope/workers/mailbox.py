@@ -1,0 +1,124 @@
+"""Which request is served next: a pure data structure, without threads and without Qt.
+
+Views (a trace, heads, positions) are served newest first wins: a new one replaces the waiting one of
+the same kind and model. Everything else (load, train, save, open) keeps its order, and nothing
+overtakes it. A view is served at most `MAX_PER_S` times a second for each kind and model, so that the
+window never drowns in replies.
+"""
+
+import time
+from collections.abc import Callable
+
+from attnscope.records.messages import Request, ShowHeads, ShowPositions, TraceText
+
+MAX_PER_S = 20.0
+ViewKey = tuple[str, str]
+
+
+def view_key(request: Request) -> ViewKey | None:
+    """The kind and model of a view request; None for a request that keeps its order."""
+    if isinstance(request, TraceText | ShowHeads):
+        return (type(request).__name__, request.model)
+    if isinstance(request, ShowPositions):
+        return (type(request).__name__, "")
+    return None
+
+
+class RateLimit:
+    """Says yes at most `max_per_s` times a second."""
+
+    def __init__(self, max_per_s: float = MAX_PER_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval_s = 1.0 / max_per_s
+        self._clock = clock
+        self._last_s = float("-inf")
+
+    def wait_s(self) -> float:
+        """Seconds until the next yes; 0 when it may be now."""
+        return max(0.0, self._last_s + self._interval_s - self._clock())
+
+    def take(self) -> bool:
+        """Whether it may be now; a yes counts."""
+        if self.wait_s() > 0.0:
+            return False
+        self._last_s = self._clock()
+        return True
+
+
+class Mailbox:
+    """The requests that wait, in the order they will be served.
+
+    Not safe for use from two threads: the owner holds a lock around each call.
+    """
+
+    def __init__(self, *, max_per_s: float = MAX_PER_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_per_s = max_per_s
+        self._clock = clock
+        self._waiting: list[Request] = []
+        self._newest: dict[ViewKey, int] = {}
+        self._limits: dict[ViewKey, RateLimit] = {}
+        self._cancelled: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def post(self, request: Request) -> None:
+        """Put a request at the end; a view takes the place of the waiting one of its kind and model."""
+        key = view_key(request)
+        if key is not None:
+            self._waiting = [waiting for waiting in self._waiting if view_key(waiting) != key]
+            self._newest[key] = request.number
+        self._waiting.append(request)
+
+    def take(self) -> Request | None:
+        """The next request to serve now, removed; None when none is due.
+
+        An ordered request waits for every view before it; a view never overtakes an ordered request,
+        but may overtake another view that is held back by the rate limit.
+        """
+        is_held_back = False
+        for index, request in enumerate(self._waiting):
+            key = view_key(request)
+            if key is None:
+                return None if is_held_back else self._waiting.pop(index)
+            if self._limit(key).take():
+                return self._waiting.pop(index)
+            is_held_back = True
+        return None
+
+    def wait_s(self) -> float | None:
+        """Seconds until `take` gives a request: 0 for at once, None when nothing waits."""
+        shortest: float | None = None
+        for request in self._waiting:
+            key = view_key(request)
+            if key is None:
+                return 0.0 if shortest is None else shortest
+            wait_s = self._limit(key).wait_s()
+            shortest = wait_s if shortest is None else min(shortest, wait_s)
+        return shortest
+
+    def cancel(self, number: int) -> None:
+        """Forget a waiting request; one that is being served is given up at its next yield."""
+        n_before = len(self._waiting)
+        self._waiting = [waiting for waiting in self._waiting if waiting.number != number]
+        if len(self._waiting) == n_before:
+            self._cancelled.add(number)
+
+    def is_abandoned(self, request: Request) -> bool:
+        """Whether nobody waits for the answer any more: cancelled, or a newer view was posted."""
+        if request.number in self._cancelled:
+            return True
+        key = view_key(request)
+        return key is not None and self._newest.get(key, request.number) != request.number
+
+    def finish(self, request: Request) -> None:
+        """Note that a request has been served, so that its cancellation is forgotten."""
+        self._cancelled.discard(request.number)
+
+    def clear(self) -> None:
+        """Forget everything that waits."""
+        self._waiting.clear()
+
+    def _limit(self, key: ViewKey) -> RateLimit:
+        if key not in self._limits:
+            self._limits[key] = RateLimit(self._max_per_s, self._clock)
+        return self._limits[key]

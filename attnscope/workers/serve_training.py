@@ -1,0 +1,55 @@
+"""Starting, steering and reading training runs. No Qt."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from attnscope.errors import UserError
+from attnscope.records.messages import ControlTraining, OpenRun, Reply, RunOpened, StartTraining
+from attnscope.workers.training_job import TrainingJob
+
+
+def start_training(request: StartTraining, job: TrainingJob | None) -> TrainingJob:
+    """Begin or resume a run; raises UserError when one is in progress or the recipe is wrong."""
+    from attnscope.training.loop import TrainingRun
+    from attnscope.training.recipe import parse_recipe
+
+    if job is not None and not job.is_finished:
+        raise UserError(
+            "A run is already in progress.",
+            expected="one run at a time",
+            action="Stop it first; it is saved and can be resumed.",
+        )
+    base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
+    recipe = parse_recipe(request.recipe, base_folder=base_folder)
+    run = TrainingRun(recipe, Path(request.out), request.device)
+    return TrainingJob(request.number, run)
+
+
+def control_training(request: ControlTraining, job: TrainingJob | None) -> Iterator[Reply]:
+    """Pause, resume or stop the run in progress."""
+    if job is None or job.is_finished:
+        raise UserError("No run is in progress.", action="Start one on the training page.")
+    match request.action:
+        case "pause":
+            yield job.pause()
+        case "resume":
+            yield job.resume()
+        case "stop":
+            job.stop()
+            yield job.news()
+        case _:
+            raise ValueError(f"unknown action {request.action!r}")
+
+
+def open_run(request: OpenRun) -> Iterator[Reply]:
+    """Read a run folder: its recipe, its events, its checkpoints."""
+    from attnscope.training.run import read_run
+
+    run = read_run(Path(request.folder))
+    yield RunOpened(
+        number=request.number,
+        folder=request.folder,
+        recipe=run.recipe,
+        events=run.events,
+        checkpoints=tuple((step, str(path)) for step, path in run.checkpoints),
+    )

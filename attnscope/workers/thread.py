@@ -1,0 +1,173 @@
+"""The worker thread: owns every live model, serves one request at a time, trains in between.
+
+The engine is imported by the thread itself, after the window has been painted. Across the border go
+only frozen records, through one signal.
+"""
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from PySide6.QtCore import QObject, QThread, Signal
+
+from attnscope.records.messages import Failed, Ready, Reply, Request
+from attnscope.workers.mailbox import Mailbox
+
+STOP_WITHIN_S = 3.0
+CrashWriter = Callable[[BaseException, str], Path | None]
+
+
+class Engine(Protocol):
+    """What the thread needs of `workers.handlers.Engine`."""
+
+    def ready(self) -> Ready:
+        """What this machine offers."""
+        ...
+
+    def handle(self, request: Request) -> Iterator[Reply]:
+        """Serve one request; never raises."""
+        ...
+
+    @property
+    def is_training(self) -> bool:
+        """Whether `advance_training` would make progress."""
+        ...
+
+    def advance_training(self) -> Iterator[Reply]:
+        """One piece of training work; never raises."""
+        ...
+
+    def stop_training(self) -> None:
+        """Ask the run in progress to save and finish."""
+        ...
+
+
+BuildEngine = Callable[[CrashWriter], Engine]
+
+
+class BrokenEngine:
+    """Stands in for an engine that could not be built: every request fails with the same sentence."""
+
+    is_training = False
+
+    def __init__(self, failed: Failed) -> None:
+        self._failed = failed
+
+    def ready(self) -> Ready:
+        """Nothing is offered."""
+        return Ready(devices=(), demo_models=())
+
+    def handle(self, request: Request) -> Iterator[Reply]:
+        """Say what is wrong."""
+        yield dataclasses.replace(self._failed, number=request.number, request=type(request).__name__)
+
+    def advance_training(self) -> Iterator[Reply]:
+        """Nothing is in training."""
+        return iter(())
+
+    def stop_training(self) -> None:
+        """Nothing is in training."""
+
+
+class WorkerThread(QThread):
+    """Serves requests; `replied` carries one Reply each. Connect it only to slots of QObjects."""
+
+    replied = Signal(object)
+
+    def __init__(
+        self, build_engine: BuildEngine, write_crash: CrashWriter, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("worker")
+        self._build_engine = build_engine
+        self._write_crash = write_crash
+        self._mailbox = Mailbox()
+        self._changed = threading.Condition()
+        self._is_stopping = False
+
+    def post(self, request: Request) -> None:
+        """Leave a request; returns at once. Requests left before the thread starts are kept."""
+        with self._changed:
+            if not self._is_stopping:
+                self._mailbox.post(request)
+                self._changed.notify()
+
+    def cancel(self, number: int) -> None:
+        """Forget a request, or give it up at its next yield."""
+        with self._changed:
+            self._mailbox.cancel(number)
+
+    def request_stop(self) -> None:
+        """Ask the thread to end: what waits is forgotten, a run in training saves and finishes."""
+        with self._changed:
+            self._is_stopping = True
+            self._mailbox.clear()
+            self._changed.notify()
+
+    def stop(self, within_s: float = STOP_WITHIN_S) -> bool:
+        """Ask the thread to end and wait; False when it is still busy after `within_s`."""
+        self.request_stop()
+        return self.wait(int(within_s * 1000))
+
+    def run(self) -> None:
+        """The thread's life. Called by Qt."""
+        engine = self._start_engine()
+        while not self._is_stopping:
+            request = self._next_request(wait=not engine.is_training)
+            while request is not None:
+                self._serve(engine, request)
+                request = self._next_request(wait=False)
+            if engine.is_training and not self._is_stopping:
+                self._pass_on(engine.advance_training())
+        self._finish_training(engine)
+
+    def _start_engine(self) -> Engine:
+        """The engine; when it cannot be had, one that says so to every request."""
+        try:
+            engine = self._build_engine(self._write_crash)
+            self.replied.emit(engine.ready())
+        except BaseException as error:  # noqa: BLE001  an edge: a broken installation must not end the window
+            log = self._write_crash(error, "starting the engine")
+            message = (
+                f"The engine could not be started ({type(error).__name__}: {error}). Install AttnScope again."
+            )
+            failed = Failed(number=0, request="Ready", message=message, crash_log=str(log or ""))
+            self.replied.emit(failed)
+            return BrokenEngine(failed)
+        return engine
+
+    def _serve(self, engine: Engine, request: Request) -> None:
+        replies = engine.handle(request)
+        for reply in replies:
+            with self._changed:
+                is_wanted = not (self._is_stopping or self._mailbox.is_abandoned(request))
+            if not is_wanted:
+                break
+            self.replied.emit(reply)
+        del replies  # closes the generator here, on this thread
+        with self._changed:
+            self._mailbox.finish(request)
+
+    def _pass_on(self, replies: Iterator[Reply]) -> None:
+        for reply in replies:
+            self.replied.emit(reply)
+
+    def _finish_training(self, engine: Engine) -> None:
+        """Let the run save; the wait of `stop` bounds how long anybody waits for it."""
+        engine.stop_training()
+        deadline_s = time.monotonic() + STOP_WITHIN_S
+        while engine.is_training and time.monotonic() < deadline_s:
+            self._pass_on(engine.advance_training())
+
+    def _next_request(self, *, wait: bool) -> Request | None:
+        """The next request that is due; with `wait`, sleeps until one is or the thread must end."""
+        with self._changed:
+            while not self._is_stopping:
+                request = self._mailbox.take()
+                if request is not None or not wait:
+                    return request
+                self._changed.wait(self._mailbox.wait_s())
+            return None

@@ -1,0 +1,177 @@
+"""The whole program in this process: opened, typed into, trained in, closed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import qCritical
+from pytestqt.qtbot import QtBot
+
+from attnscope import paths
+from attnscope.app import Program, first_demo, read_text
+from attnscope.crash import CrashLog
+from attnscope.errors import LoadError
+from attnscope.hooks import QtMessages
+from attnscope.lifetime import choose_settings
+from attnscope.settings import Settings, StartOptions, read_settings, write_settings
+
+pytestmark = [pytest.mark.qt, pytest.mark.slow]
+
+RECIPE = """
+[model]
+d_model = 16
+n_layers = 1
+n_heads = 2
+d_ff = 32
+max_tokens = 24
+
+[data]
+kind = "task"
+task = "copy"
+n_examples = 60
+
+[objective]
+kind = "translation"
+
+[training]
+n_steps = 100000
+batch_size = 2
+evaluate_every = 100000
+save_every = 100000
+"""
+
+
+@pytest.fixture
+def program(qtbot: QtBot, tiny_model: str, tmp_path: Path) -> Iterator[Program]:
+    opened = Program(
+        settings=Settings(device="cpu"),
+        crash_log=CrashLog(tmp_path / "logs"),
+        options=StartOptions(source=tiny_model),
+    )
+    opened.show()
+    qtbot.waitUntil(lambda: is_settled(opened), timeout=60_000)
+    yield opened
+    opened.close()
+    opened.window.deleteLater()
+    opened.deleteLater()
+
+
+def is_settled(program: Program) -> bool:
+    return program.session.traced is not None and not program.session.is_stale
+
+
+def test_that_the_window_is_painted_before_the_engine_is_there_and_then_a_sample_is_traced(
+    program: Program,
+) -> None:
+    times = program.milestones
+    assert times["painted"] < times["ready"] < times["loaded"] <= times["traced"]
+    traced = program.session.traced
+    assert traced is not None
+    assert traced.text == program.session.text != ""
+    assert traced.check.is_good
+
+
+def test_that_typing_traces_the_newest_text_only(program: Program, qtbot: QtBot) -> None:
+    for text in ("the", "the cat", "the cat sat"):
+        program.session.set_text(text)
+    qtbot.waitUntil(lambda: is_settled(program), timeout=30_000)
+    traced = program.session.traced
+    assert traced is not None
+    assert traced.text == "the cat sat"
+
+
+def test_that_a_model_that_cannot_be_opened_leaves_the_session_and_says_so(
+    program: Program, qtbot: QtBot
+) -> None:
+    model, traced = program.session.model, program.session.traced
+    program.session.load_model("nowhere/at/all")
+    qtbot.waitUntil(lambda: program.session.notice is not None, timeout=30_000)
+    assert program.session.notice is not None
+    assert program.session.notice.is_error
+    assert program.session.notice.crash_log == ""
+    assert program.session.model is model
+    assert program.session.traced is traced
+
+
+def test_that_f40_closing_while_training_saves_the_run_and_ends_the_worker(
+    program: Program, qtbot: QtBot, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    program.training.recipe.take(RECIPE)
+    program.training.set_out(str(out))
+    program.training.set_device("cpu")
+    program.training.start()
+    qtbot.waitUntil(lambda: program.training.step > 3, timeout=60_000)
+    with qtbot.waitSignal(program.ended, timeout=10_000):
+        program.close()
+    assert not program.worker.isRunning()
+    steps = [int(folder.name) for folder in (out / "checkpoints").iterdir() if folder.name.isdigit()]
+    assert max(steps) > 3
+
+
+def test_that_closing_remembers_the_layout_and_the_model(program: Program, qtbot: QtBot) -> None:
+    program.window.resize(1100, 700)
+    program.window.view.set_theme("dark")
+    with qtbot.waitSignal(program.ended, timeout=10_000):
+        program.close()
+    remembered = read_settings(paths.settings_folder())
+    assert remembered.warning == ""
+    assert remembered.settings.theme == "dark"
+    assert remembered.settings.geometry is not None
+    assert remembered.settings.geometry[2:] == (1100, 700)
+    assert program.session.model is not None
+    assert remembered.settings.recent == (program.session.model.source,)
+
+
+def test_that_ending_twice_is_ending_once(program: Program) -> None:
+    n_ended: list[int] = []
+    program.ended.connect(lambda: n_ended.append(1))
+    program.end()
+    program.end()
+    assert len(n_ended) == 1
+
+
+def test_that_a_fault_told_from_anywhere_becomes_a_banner(program: Program, qtbot: QtBot) -> None:
+    program.tell_fault("A fault of AttnScope (test).")
+    qtbot.waitUntil(lambda: program.session.notice is not None, timeout=5_000)
+    assert program.session.notice is not None
+    assert "A fault of AttnScope" in program.session.notice.message
+
+
+def test_that_a_critical_message_of_qt_is_logged_and_told(qtbot: QtBot, tmp_path: Path) -> None:
+    told: list[str] = []
+    messages = QtMessages(CrashLog(tmp_path), told.append)
+    messages.install()
+    try:
+        qCritical("the painter is not active")
+    finally:
+        messages.remove()
+    assert "the painter is not active" in told[0]
+    assert len(list(tmp_path.glob("crash-*.log"))) == 1
+
+
+def test_that_the_preferred_demo_is_opened_first_and_any_other_if_it_is_missing() -> None:
+    assert first_demo(("a", "english-french")) == "english-french"
+    assert first_demo(("a", "b")) == "a"
+    assert first_demo(()) == ""
+
+
+def test_that_a_text_file_is_read_or_refused_with_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffcafé".encode())
+    assert read_text(path) == "café"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(LoadError, match="UTF-8"):
+        read_text(path)
+    path.write_bytes(b" " * 200_000)
+    with pytest.raises(LoadError, match="200,000 bytes"):
+        read_text(path)
+
+
+def test_that_safe_mode_neither_reads_nor_keeps_settings_and_reset_starts_afresh() -> None:
+    write_settings(Settings(theme="dark"), paths.settings_folder())
+    assert choose_settings(StartOptions(is_safe_mode=True)).settings == Settings()
+    assert choose_settings(StartOptions()).settings.theme == "dark"
+    assert choose_settings(StartOptions(device="cpu")).settings.device == "cpu"
+    assert choose_settings(StartOptions(is_reset=True)).settings == Settings()
+    assert choose_settings(StartOptions()).settings == Settings()

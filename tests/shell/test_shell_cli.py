@@ -1,0 +1,223 @@
+"""Every command, and how it ends."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnscope import __version__
+from attnscope.cli import main as cli
+from attnscope.trace import load_trace
+
+CHECKOUT = Path(__file__).parents[2]
+TEXT = ("--text", "the cat sat", "--target", "le chat")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command in this process."""
+    code = cli.main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_that_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"attnscope {__version__}\n", "")
+
+
+def test_that_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    for command in ("open", "train", "trace", "figure", "measure", "info", "bench", "--smoke", "--reset"):
+        assert command in out
+
+
+def test_that_info_is_text_or_json(capsys: pytest.CaptureFixture[str], tiny_model: str) -> None:
+    code, out, _ = run(capsys, "info", tiny_model)
+    assert code == 0
+    assert "encoder-decoder" in out
+    code, out, _ = run(capsys, "info", tiny_model, "--json")
+    facts = json.loads(out)
+    assert facts["name"] == "tiny"
+    assert len(facts["sites"]) == 6
+
+
+def test_that_measure_covers_every_head(capsys: pytest.CaptureFixture[str], tiny_model: str) -> None:
+    code, out, _ = run(capsys, "measure", tiny_model, *TEXT)
+    assert code == 0
+    assert len(out.splitlines()) == 2 + 12
+    code, out, _ = run(capsys, "measure", tiny_model, *TEXT, "--json")
+    measured = json.loads(out)
+    assert len(measured["heads"]) == 12
+    assert measured["check"]["row_sum_error"] < 1e-5
+
+
+@pytest.mark.parametrize("ending", ["npz", "safetensors"])
+def test_that_a_trace_is_written_whole(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"trace.{ending}"
+    code, out, _ = run(capsys, "trace", tiny_model, *TEXT, "-o", str(path))
+    assert code == 0
+    assert "6 sites" in out
+    if ending == "npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            assert arrays["cross.1"].shape == (2, 3, 4)
+            assert list(arrays["cross.1.queries"])[1:] == ["le", "chat"]
+    else:
+        assert len(load_trace(path).sites) == 6
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png", "csv", "npz"])
+def test_that_a_figure_is_written_in_every_format(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"figure.{ending}"
+    place = ("--view", "head", "--stack", "cross", "--layer", "1", "--head", "0")
+    code, out, err = run(capsys, "figure", tiny_model, *TEXT, *place, "--dpi", "60", "-o", str(path))
+    assert (code, err) == (0, "")
+    assert "figure" in out
+    assert path.stat().st_size > 100
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--view", "grid"),
+        ("--view", "grid", "--stack", "decoder"),
+        ("--view", "lines", "--stack", "cross", "--layer", "0", "--head", "0,1"),
+        ("--view", "head", "--stack", "encoder", "--layer", "0", "--head", "1", "--scale", "row", "--values"),
+        (
+            "--caption",
+            "--title",
+            "A title",
+            "--colour-map",
+            "magma",
+            "--width-mm",
+            "100",
+            "--height-mm",
+            "90",
+        ),
+        ("--gate", "encoder:L0H1=0", "--gate", "cross:L1H0=0.5"),
+    ],
+)
+def test_that_every_view_and_option_draws(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "figure.svg"
+    code, _, err = run(capsys, "figure", tiny_model, *TEXT, *options, "-o", str(path))
+    assert (code, err) == (0, "")
+    ElementTree.fromstring(path.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--view", "head"), "3 stacks"),
+        (("--view", "head", "--stack", "cross"), "needs a layer and a head"),
+        (("--view", "head", "--stack", "cross", "--layer", "9", "--head", "0"), "L9H0"),
+        (("--view", "head", "--stack", "cross", "--layer", "0", "--head", "x"), "not a number"),
+        (("--view", "head", "--stack", "cross", "--layer", "0", "--head", "0,1"), "shows one head"),
+        (("--stack", "pool"), "no stack 'pool'"),
+        (("--gate", "L0H0=0"), "3 stacks"),
+        (("--gate", "encoder:L0H0=2"), "0 (head removed) to 1"),
+        (("--gate", "encoder:L0H0=nan"), "not understood"),
+        (("--gate", "encoder:L0H7=0"), "L0H7"),
+        (("--gate", "rubbish"), "not understood"),
+        (("--colour-map", "rainbow"), "viridis"),
+        (("--width-mm", "1"), "20 to 1200 mm"),
+        (("--device", "quantum"), "quantum"),
+        (("--view", "spiral"), "spiral"),
+    ],
+)
+def test_that_a_wrong_option_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    path = tmp_path / "figure.svg"
+    code, out, err = run(capsys, "figure", tiny_model, *TEXT, *options, "-o", str(path))
+    assert code == 2
+    assert out == ""
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["figure.docx", "missing/figure.svg"])
+def test_that_f57_a_figure_that_cannot_be_written_says_why(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path, name: str
+) -> None:
+    code, _, err = run(capsys, "figure", tiny_model, *TEXT, "-o", str(tmp_path / name))
+    assert code == 2
+    assert len(err.splitlines()) == 1
+
+
+def test_that_an_empty_text_is_refused(capsys: pytest.CaptureFixture[str], tiny_model: str) -> None:
+    code, _, err = run(capsys, "measure", tiny_model, "--text", "  ")
+    assert code == 2
+    assert "The text is empty" in err
+
+
+def test_that_a_fault_of_the_program_is_exit_code_1_and_a_named_log(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object, **named: object) -> None:
+        raise ZeroDivisionError("of ours\x1b[31m")
+
+    monkeypatch.setattr("attnscope.models.load", fail)
+    code, out, err = run(capsys, "info", tiny_model)
+    assert code == 1
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert "\x1b" not in err
+    log = Path(err.split("The log is ")[1].strip().rstrip("."))
+    assert "ZeroDivisionError" in log.read_text()
+
+
+def test_that_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "bench", "everything")
+    assert code == 2
+    assert "typing" in err
+
+
+def test_that_neither_help_nor_version_imports_torch_or_qt() -> None:
+    code = (
+        "import sys; from attnscope.cli.main import main; main(['--version']); main(['--help'])\n"
+        "print(sorted({'torch', 'PySide6', 'numpy', 'tokenizers'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.slow
+def test_that_the_smoke_test_opens_traces_exports_and_ends_with_0(tiny_model: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "attnscope", "open", tiny_model, "--smoke"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 1
+    assert "12 heads" in result.stdout
+
+
+@pytest.mark.slow
+def test_that_the_smoke_test_of_a_missing_model_fails_with_the_reason(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "attnscope", "open", str(tmp_path / "nothing"), "--smoke"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "nothing" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

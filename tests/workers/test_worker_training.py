@@ -1,0 +1,225 @@
+"""Training between views: the job with runs written here, then the engine with a real run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from worker_tools import ask, train_to_end
+
+from attnscope.records.messages import (
+    TRAINING_MODEL,
+    ControlTraining,
+    Failed,
+    OpenRun,
+    Reply,
+    RunOpened,
+    StartTraining,
+    Traced,
+    TraceText,
+    TrainingNews,
+)
+from attnscope.records.training import Finished, Saved, Started, Step, TrainingEvent
+from attnscope.workers.handlers import Engine
+from attnscope.workers.training_job import TrainingJob
+
+RECIPE = """
+[model]
+d_model = 16
+n_layers = 1
+n_heads = 2
+d_ff = 32
+max_tokens = 24
+
+[data]
+kind = "task"
+task = "copy"
+n_examples = 60
+
+[objective]
+kind = "translation"
+
+[training]
+n_steps = {n_steps}
+batch_size = 4
+evaluate_every = 1000
+save_every = 1000
+precision = "float32"
+"""
+
+
+class ScriptedRun:
+    """A run of a thousand steps that does nothing."""
+
+    def __init__(self, n_steps: int = 1000) -> None:
+        self.n_steps = n_steps
+        self.is_stopped = False
+        self.model = None
+
+    def events(self) -> Iterator[TrainingEvent]:
+        yield Started(folder="run", step=0, n_steps=self.n_steps, n_parameters=1, device="cpu")
+        for step in range(1, self.n_steps + 1):
+            if self.is_stopped:
+                yield Finished(step=step - 1, reason="stopped")
+                return
+            yield Step(step=step, loss=1.0, learning_rate=1.0, gradient_norm=1.0, tokens_per_s=1.0)
+        yield Finished(step=self.n_steps, reason="done")
+
+    def request_stop(self) -> None:
+        self.is_stopped = True
+
+
+class Clock:
+    """Time in seconds, moved by hand."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def job(clock: Clock) -> TrainingJob:
+    return TrainingJob(7, ScriptedRun(), clock=clock)  # type: ignore[arg-type]
+
+
+def steps_of(replies: list[TrainingNews]) -> list[int]:
+    return [event.step for news in replies for event in news.events if isinstance(event, Step)]
+
+
+def test_that_news_are_told_at_most_twenty_times_a_second_and_lose_nothing(
+    job: TrainingJob, clock: Clock
+) -> None:
+    news = []
+    while not job.is_finished:
+        if (told := job.advance()) is not None:
+            news.append(told)
+        clock.now_s += 0.002
+    assert steps_of(news) == list(range(1, 1001))
+    assert len(news) <= 2.0 * 20 + 3
+    assert isinstance(news[0].events[0], Started)
+    assert isinstance(news[-1].events[-1], Finished)
+    assert {one.number for one in news} == {7}
+
+
+def test_that_a_paused_job_is_not_active_and_says_so(job: TrainingJob) -> None:
+    job.advance()
+    job.advance()
+    news = job.pause()
+    assert news.is_paused
+    assert steps_of([news]) == [1]
+    assert not job.is_active
+    assert not job.resume().is_paused
+    assert job.is_active
+
+
+def test_that_stopping_a_paused_job_lets_it_finish(job: TrainingJob) -> None:
+    job.advance()
+    job.pause()
+    job.stop()
+    assert job.is_active
+    news = job.advance()
+    assert news is not None
+    assert news.events[-1] == Finished(step=0, reason="stopped")
+    assert job.is_finished
+
+
+def test_that_a_run_that_raises_is_finished(clock: Clock) -> None:
+    class Broken(ScriptedRun):
+        def events(self) -> Iterator[TrainingEvent]:
+            yield Started(folder="run", step=0, n_steps=1, n_parameters=1, device="cpu")
+            raise ZeroDivisionError
+
+    job = TrainingJob(1, Broken(), clock=clock)  # type: ignore[arg-type]
+    job.advance()
+    with pytest.raises(ZeroDivisionError):
+        job.advance()
+    assert job.is_finished
+
+
+def start(folder: Path, n_steps: int = 6, number: int = 3) -> StartTraining:
+    return StartTraining(number=number, recipe=RECIPE.format(n_steps=n_steps), out=str(folder), device="cpu")
+
+
+def events_of(replies: list[Reply]) -> list[TrainingEvent]:
+    return [event for reply in replies if isinstance(reply, TrainingNews) for event in reply.events]
+
+
+def test_that_a_run_tells_its_story_and_can_be_opened_afterwards(engine: Engine, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    replies = [*ask(engine, start(out)), *train_to_end(engine)]
+    assert not [reply for reply in replies if isinstance(reply, Failed)], replies
+    events = events_of(replies)
+    assert isinstance(events[0], Started)
+    assert [event.step for event in events if isinstance(event, Step)] == [1, 2, 3, 4, 5, 6]
+    assert isinstance(events[-1], Finished)
+    assert events[-1].reason == "done"
+    (opened,) = ask(engine, OpenRun(number=4, folder=str(out)))
+    assert isinstance(opened, RunOpened)
+    assert opened.checkpoints[-1][0] == 6
+    assert "copy" in opened.recipe
+    (traced,) = ask(engine, TraceText(number=5, text="a b c", model=opened.checkpoints[-1][1]))
+    assert isinstance(traced, Traced), traced
+    assert traced.step == 6
+
+
+def test_that_the_model_in_training_is_traced_between_steps_and_trains_on_as_if_not(
+    engine: Engine, tmp_path: Path
+) -> None:
+    ask(engine, start(tmp_path / "run", n_steps=8))
+    seen: list[Reply] = []
+    for _ in range(4):
+        seen += engine.advance_training()
+    (traced,) = ask(engine, TraceText(number=5, text="a b c", model=TRAINING_MODEL))
+    assert isinstance(traced, Traced), traced
+    assert traced.check.is_evaluation_mode
+    assert traced.step is not None
+    watched = events_of([*seen, *train_to_end(engine)])
+    alone = events_of([*ask(engine, start(tmp_path / "alone", n_steps=8)), *train_to_end(engine)])
+    losses = [[e.loss for e in story if isinstance(e, Step)] for story in (watched, alone)]
+    assert losses[0] == losses[1]
+
+
+def test_that_a_run_pauses_resumes_and_stops_saved(engine: Engine, tmp_path: Path) -> None:
+    ask(engine, start(tmp_path / "run", n_steps=10_000))
+    for _ in range(3):
+        list(engine.advance_training())
+    (paused,) = ask(engine, ControlTraining(number=4, action="pause"))
+    assert isinstance(paused, TrainingNews)
+    assert paused.is_paused
+    assert not engine.is_training
+    (resumed,) = ask(engine, ControlTraining(number=5, action="resume"))
+    assert isinstance(resumed, TrainingNews)
+    assert not resumed.is_paused
+    ask(engine, ControlTraining(number=6, action="stop"))
+    events = events_of(list(train_to_end(engine, n_most=50)))
+    assert isinstance(events[-1], Finished)
+    assert events[-1].reason == "stopped"
+    assert any(isinstance(event, Saved) for event in events)
+
+
+def test_that_f40_a_second_start_is_refused_and_the_first_goes_on(engine: Engine, tmp_path: Path) -> None:
+    ask(engine, start(tmp_path / "run", n_steps=10_000))
+    (reply,) = ask(engine, start(tmp_path / "other", number=9))
+    assert isinstance(reply, Failed)
+    assert "already in progress" in reply.message
+    assert engine.is_training
+    engine.stop_training()
+    list(train_to_end(engine, n_most=50))
+
+
+@pytest.mark.parametrize(
+    "recipe", ["", "not toml [", RECIPE.format(n_steps=-1), RECIPE.format(n_steps=1) + "surprise = 1\n"]
+)
+def test_that_a_wrong_recipe_fails_with_a_sentence_and_starts_nothing(
+    engine: Engine, tmp_path: Path, crashes: list[str], recipe: str
+) -> None:
+    (reply,) = ask(engine, StartTraining(number=3, recipe=recipe, out=str(tmp_path / "run"), device="cpu"))
+    assert isinstance(reply, Failed)
+    assert reply.crash_log == ""
+    assert not engine.is_training
+    assert crashes == []
