@@ -11,14 +11,23 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.layers import Activation, BlockShape, activate
 
 
+def unfilled_embedding(n_rows: int, d_model: int) -> nn.Embedding:
+    """An embedding whose weights nobody has filled yet.
+
+    torch's own filling of an embedding on the meta device imports its compiler: over a second before a
+    model opens (seen with torch 2.13).
+    """
+    return nn.Embedding(n_rows, d_model, _weight=torch.empty(n_rows, d_model))
+
+
 class Embedding(nn.Module):
     """What a stack reads besides the tokens: learned positions, segments, the norm."""
 
     def __init__(self, config: ModelConfig, shape: BlockShape, *, n_segments: int) -> None:
         super().__init__()
         is_learned = config.position == "learned"
-        self.positions = nn.Embedding(config.max_tokens, config.d_model) if is_learned else None
-        self.segments = nn.Embedding(n_segments, config.d_model) if n_segments else None
+        self.positions = unfilled_embedding(config.max_tokens, config.d_model) if is_learned else None
+        self.segments = unfilled_embedding(n_segments, config.d_model) if n_segments else None
         self.norm = shape.make_norm() if config.embedding_norm else None
 
     def forward(self, x: Tensor, *, table: Tensor | None, segments: Tensor | None) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.ends import Embedding, Head
+from attnscope.nn.ends import Embedding, Head, unfilled_embedding
 from attnscope.nn.layers import Block, BlockShape, Rotary
 from attnscope.nn.masks import build_rule
 from attnscope.nn.positions import rotary_tables, sinusoidal_table
@@ -28,8 +28,8 @@ from attnscope.records.sites import Site
 class Transformer(nn.Module):
     """Vaswani et al. 2017 with the choices of `ModelConfig`; all attention goes through `attend`.
 
-    In the form encoder–decoder both stacks share the token embedding. Weights are torch's defaults; use
-    `build_transformer` for a model that is to be trained.
+    In the form encoder–decoder both stacks share the token embedding. Embeddings start unfilled; use
+    `build_transformer` for a model that is to be trained, or load its weights.
     """
 
     rotary_cosines: Tensor | None
@@ -42,7 +42,7 @@ class Transformer(nn.Module):
         self.config = config
         shape = _block_shape(config)
         has_cross = config.form == "encoder-decoder"
-        self.tokens = nn.Embedding(config.vocab_size, config.d_model)
+        self.tokens = unfilled_embedding(config.vocab_size, config.d_model)
         has_encoder, has_decoder = config.encoder_layers > 0, config.decoder_layers > 0
         self.encoder_embedding = (
             Embedding(config, shape, n_segments=config.n_segments) if has_encoder else None
