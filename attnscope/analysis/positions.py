@@ -1,0 +1,124 @@
+"""Positional encodings as tables: the matrix, and how alike its positions are.
+
+| symbol    | meaning                                    | shape                        |
+|-----------|--------------------------------------------|------------------------------|
+| matrix    | one row for each position                  | [n_positions, d_model]       |
+| cosine    | cosine similarity of each pair             | [n_positions, n_positions]   |
+| by_offset | mean over all pairs at offset 0, 1, …      | [n_positions]                |
+
+The row of a position that is a zero vector (binary position 0) has no direction: its cosine is NaN.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from attnscope.errors import UserError
+from attnscope.models.model import Model
+from attnscope.nn.positions import apply_rotary, binary_table, rotary_tables, sinusoidal_table
+from attnscope.records.positions import PositionTable
+
+NAMES = ("sinusoidal", "learned", "rotary", "binary", "model")
+MAX_POSITIONS = 4096
+MAX_WIDTH = 16_384
+_LEARNED_STD = 0.02
+
+
+def position_tables(
+    names: Iterable[str], n_positions: int, d_model: int, model: Model | None = None
+) -> tuple[PositionTable, ...]:
+    """One table for each name, in order; `model` among the names is the given model's own encoding.
+
+    Raises UserError for an unknown name, an impossible size, or a model without positions.
+    """
+    _check_size("positions", n_positions, MAX_POSITIONS)
+    _check_size("dimensions", d_model, MAX_WIDTH)
+    return tuple(_named_table(name, n_positions, d_model, model) for name in names)
+
+
+def table_of(name: str, matrix: Tensor, note: str = "") -> PositionTable:
+    """The record of one encoding, from its matrix [n_positions, d_model]; computed in float64."""
+    exact = matrix.detach().double().cpu()
+    lengths = exact.norm(dim=1)
+    dots = exact @ exact.T
+    pairs = lengths[:, None] * lengths[None, :]
+    cosine = torch.where(pairs > 0, dots / pairs, torch.nan)
+    return PositionTable(
+        name=name,
+        matrix=exact.float().numpy(),
+        cosine=cosine.clamp(-1.0, 1.0).float().numpy(),
+        by_offset=_by_offset(cosine).float().numpy(),
+        dot_by_offset=_by_offset(dots).float().numpy(),
+        note=note,
+    )
+
+
+def _named_table(name: str, n: int, d_model: int, model: Model | None) -> PositionTable:
+    match name:
+        case "sinusoidal":
+            return table_of(name, sinusoidal_table(n, d_model))
+        case "binary":
+            return table_of(name, binary_table(n, d_model), "Position 0 is a zero vector without direction.")
+        case "rotary":
+            return _rotary(name, n, d_model, 10000.0, "dimensions")
+        case "learned":
+            generator = torch.Generator().manual_seed(0)
+            matrix = torch.randn(n, d_model, generator=generator) * _LEARNED_STD
+            return table_of(name, matrix, "Untrained: random numbers, before any learning.")
+        case "model" if model is not None:
+            return _own_table(n, model)
+        case "model":
+            raise UserError("No model is open.", action="Open a model to see its own positions.")
+        case _:
+            raise UserError(f"There is no positional encoding {name!r}.", expected=", ".join(NAMES))
+
+
+def _own_table(n: int, model: Model) -> PositionTable:
+    config, module = model.config, model.module
+    match config.position:
+        case "sinusoidal":
+            return table_of("model", sinusoidal_table(n, config.d_model), "Sinusoidal.")
+        case "rotary":
+            return _rotary("model", n, config.d_head, config.rope_base, "dimensions of one head")
+        case "learned":
+            stack = module.encoder_embedding or module.decoder_embedding
+            if stack is None or stack.positions is None:
+                raise ValueError("a model with learned positions has no table of them")
+            note = "Learned."
+            if module.encoder_embedding is not None and module.decoder_embedding is not None:
+                note = "Learned; the encoder's (the decoder has a table of its own)."
+            if n > config.max_tokens:
+                note += f" The model has no more than {config.max_tokens} positions."
+            return table_of("model", stack.positions.weight[:n], note)
+        case _:
+            raise UserError(
+                f"The model {model.card.name} has no positional encoding.",
+                expected="sinusoidal, learned or rotary positions",
+                action="Open another model.",
+            )
+
+
+def _rotary(name: str, n: int, width: int, base: float, what: str) -> PositionTable:
+    if width % 2:
+        raise UserError(
+            f"Rotary positions turn pairs of dimensions, and {width} is odd.",
+            expected="an even number",
+            action="Change it by one.",
+        )
+    cosines, sines = rotary_tables(n, width, base)
+    vector = torch.full((n, width), width**-0.5)
+    note = f"The vector of equal parts and length 1, turned by each position; {width} {what}, base {base:g}."
+    return table_of(name, apply_rotary(vector, cosines, sines), note)
+
+
+def _by_offset(pairs: Tensor) -> Tensor:
+    """Mean of each diagonal over the pairs that have a number; NaN where none has."""
+    return torch.stack([pairs.diagonal(offset).nanmean() for offset in range(pairs.shape[0])])
+
+
+def _check_size(what: str, n: int, most: int) -> None:
+    if not 1 <= n <= most:
+        raise UserError(
+            f"{n} {what} cannot be shown.", expected=f"1 to {most:,}", action="Choose a number in that range."
+        )

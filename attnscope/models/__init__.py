@@ -1,0 +1,24 @@
+"""What the rest of the program calls a model, and opening and saving one.
+
+Must not import anything of analysis, training or the window.
+"""
+
+from attnscope.models.card import ModelCard
+from attnscope.models.checkpoint import read_model_folder, write_model_folder
+from attnscope.models.device import choose_device
+from attnscope.models.inputs import Inputs
+from attnscope.models.model import Look, Model
+from attnscope.models.opening import load
+from attnscope.models.sources import demo_models
+
+__all__ = [
+    "Inputs",
+    "Look",
+    "Model",
+    "ModelCard",
+    "choose_device",
+    "demo_models",
+    "load",
+    "read_model_folder",
+    "write_model_folder",
+]

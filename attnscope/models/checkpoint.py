@@ -1,0 +1,180 @@
+"""Model folders: reading one from anybody safely, and writing one in one step.
+
+    config.json          {"format": 1, "name", "objective", "model": {…}, "training": {…}}
+    model.safetensors    the weights
+    tokenizer.json       the tokenizer
+    card.md              what the model is, for people
+    manifest.json        size and SHA-256 of each of the above
+
+Nothing in a model folder is ever run.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnscope.errors import LoadError, RecipeError
+from attnscope.files import check_manifest, replace_folder, sha256_of
+from attnscope.models.card import ModelCard, check_objective
+from attnscope.models.inputs import check_roles
+from attnscope.models.memory import refuse_too_large
+from attnscope.models.weights import fill_transformer
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.transformer import Transformer
+from attnscope.strict_json import as_object, read_json
+from attnscope.text.tokenizer import Tokenizer
+from attnscope.trace.sniff import refuse_foreign
+from attnscope.trace.tensor_file import read_tensors, require_regular_file, write_tensors
+
+FORMAT = 1
+CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "card.md"
+_KNOWN_KEYS = {"format", "name", "objective", "model", "training"}
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+_MAX_CARD_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedFolder:
+    """Everything a model folder holds; `note` is what a person should know about it."""
+
+    module: Transformer
+    tokenizer: Tokenizer
+    card: ModelCard
+    sha256: str
+    note: str
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Whether the folder looks like a model folder; what is in it may still be refused."""
+    return (folder / CONFIG).exists() or (folder / WEIGHTS).exists()
+
+
+def read_model_folder(folder: Path) -> LoadedFolder:
+    """Read a model folder completely; raises one LoadError that says what is wrong with it."""
+    for name in (CONFIG, WEIGHTS, TOKENIZER):
+        _require(folder, name)
+    check_manifest(folder)
+    config, card, note = _read_config(folder)
+    refuse_too_large(config, str(folder / CONFIG))
+    tokenizer = Tokenizer.load(folder)
+    check_roles(tokenizer, config.form)
+    _check_sizes(config, tokenizer, folder)
+    file = read_tensors(folder / WEIGHTS)
+    module, weights_note = fill_transformer(config, file.tensors, folder / WEIGHTS)
+    return LoadedFolder(
+        module=module,
+        tokenizer=tokenizer,
+        card=card,
+        sha256=sha256_of(folder / WEIGHTS),
+        note=" ".join(filter(None, (note, weights_note))),
+    )
+
+
+def write_model_folder(
+    folder: Path, module: Transformer, config: ModelConfig, tokenizer: Tokenizer, card: ModelCard
+) -> str:
+    """Write a model folder in one step and return the SHA-256 of its weights.
+
+    Raises SaveError; an older folder is then untouched.
+    """
+    described = {
+        "format": FORMAT,
+        "name": card.name,
+        "objective": card.objective,
+        "model": config.to_dict(),
+        "training": dict(card.training),
+    }
+    text = json.dumps(described, indent=1, allow_nan=False, ensure_ascii=False)
+    digests: list[str] = []
+
+    def fill(temporary: Path) -> None:
+        write_tensors(temporary / WEIGHTS, module.state_dict(), {"format": "pt"})
+        (temporary / CONFIG).write_text(text + "\n", encoding="utf-8")
+        (temporary / CARD).write_text(card.text, encoding="utf-8", errors="replace")
+        tokenizer.save(temporary)
+        digests.append(sha256_of(temporary / WEIGHTS))
+
+    replace_folder(folder, fill)
+    return digests[0]
+
+
+def _require(folder: Path, name: str) -> None:
+    path = folder / name
+    if path.exists() or path.is_symlink():
+        require_regular_file(path)
+        return
+    if name == WEIGHTS:
+        for pattern in _PICKLES:
+            for other in sorted(folder.glob(pattern)):
+                require_regular_file(other)
+                refuse_foreign(other)
+    raise LoadError(
+        f"{folder} has no {name}.",
+        kind="missing",
+        expected=f"a model folder with {CONFIG}, {WEIGHTS} and {TOKENIZER}",
+        action="Choose the folder in which the model was saved.",
+    )
+
+
+def _read_config(folder: Path) -> tuple[ModelConfig, ModelCard, str]:
+    path = folder / CONFIG
+    values = as_object(read_json(path), what=str(path))
+    if "format" not in values:
+        raise LoadError(
+            f"{path} is not a configuration of AttnScope.",
+            kind="foreign",
+            expected=f'"format": {FORMAT} and "model"',
+            action="Open a folder that AttnScope saved.",
+        )
+    if isinstance(values["format"], bool) or values["format"] != FORMAT:
+        raise LoadError(
+            f"{path} has the format {str(values['format'])[:20]}.",
+            kind="newer",
+            expected=str(FORMAT),
+            action="Open it with the version of AttnScope that saved it.",
+        )
+    config = _model_config(as_object(values.get("model"), what=f"{path}, model", kind="config"), path)
+    training = as_object(values.get("training", {}), what=f"{path}, training", kind="config")
+    card = ModelCard(
+        name=str(values.get("name") or folder.name)[:80],
+        objective=check_objective(values.get("objective"), config.form, str(path)),
+        training=training,
+        text=_read_card(folder),
+    )
+    ignored = sorted(set(values) - _KNOWN_KEYS)
+    note = f"Ignored in config.json: {', '.join(ignored)[:200]}." if ignored else ""
+    return config, card, note
+
+
+def _model_config(values: dict[str, Any], path: Path) -> ModelConfig:
+    try:
+        return ModelConfig.from_dict(values, where="model")
+    except RecipeError as error:
+        raise LoadError(
+            f"{path}: {error.happened}",
+            kind="config",
+            expected=error.expected,
+            action="Restore config.json from a copy.",
+        ) from error
+
+
+def _read_card(folder: Path) -> str:
+    path = folder / CARD
+    try:
+        if not path.is_file() or path.stat().st_size > _MAX_CARD_BYTES:
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _check_sizes(config: ModelConfig, tokenizer: Tokenizer, folder: Path) -> None:
+    if tokenizer.vocab_size != config.vocab_size:
+        raise LoadError(
+            f"The tokenizer in {folder} has {tokenizer.vocab_size} pieces "
+            f"but the model expects {config.vocab_size}.",
+            kind="vocabulary",
+            expected="the same number in both",
+            action="Load the tokenizer saved next to the model.",
+        )

@@ -1,0 +1,43 @@
+"""How much memory is free, to refuse a model on paper before anything is allocated."""
+
+import os
+from pathlib import Path
+
+from attnscope.errors import LoadError, RecipeError
+from attnscope.nn.config import ModelConfig, check_fits
+
+_UNKNOWN_BYTES = 8 * 2**30
+_MAX_TABLE_BYTES = 2**30
+
+
+def available_bytes() -> int:
+    """Memory that can be had without swapping; 8 GiB where the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (OSError, ValueError, AttributeError):
+        return _UNKNOWN_BYTES
+
+
+def refuse_too_large(config: ModelConfig, where: str) -> None:
+    """Raise LoadError when the model of `config` does not fit this machine; allocates nothing."""
+    try:
+        check_fits(config, available_bytes())
+    except RecipeError as error:
+        raise LoadError(
+            f"{where}: {error.happened}", kind="too-large", expected=error.expected, action=error.action
+        ) from error
+    width = {"sinusoidal": config.d_model, "rotary": 2 * config.d_head}.get(config.position, 0)
+    n_table_bytes = 8 * config.max_tokens * width
+    if n_table_bytes > _MAX_TABLE_BYTES:
+        raise LoadError(
+            f"{where}: the table of {config.max_tokens:,} positions needs {n_table_bytes / 1e9:.1f} GB.",
+            kind="too-large",
+            expected=f"at most {_MAX_TABLE_BYTES / 1e9:.1f} GB",
+            action="Make max_tokens smaller.",
+        )

@@ -1,0 +1,100 @@
+"""From logits to what a model says, and how far two outputs lie apart.
+
+| symbol | meaning                                | shape                    |
+|--------|----------------------------------------|--------------------------|
+| logits | one number per piece at each position  | [n_positions, vocab_size]|
+| log_p  | log-softmax of the logits              | [n_positions, vocab_size]|
+"""
+
+import torch
+from torch import Tensor
+
+from attnscope.models.inputs import Inputs
+from attnscope.records.models import Form
+from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
+from attnscope.records.tokens import Token
+from attnscope.text.tokenizer import Tokenizer
+
+KINDS: dict[Form, OutputKind] = {
+    "decoder": "next-token",
+    "encoder": "masked-token",
+    "encoder-decoder": "translation",
+}
+
+
+def shown_positions(form: Form, inputs: Inputs, mask_id: int | None) -> list[int]:
+    """The positions whose prediction is shown; see `records.outputs.Output`."""
+    if form == "decoder":
+        return [len(inputs.source) - 1]
+    if form == "encoder-decoder":
+        return list(range(len(inputs.target or ())))
+    tokens = inputs.source.tokens
+    masks = [i for i, token in enumerate(tokens) if token.id == mask_id]
+    return masks or [i for i, token in enumerate(tokens) if not token.is_special]
+
+
+def build_output(
+    form: Form,
+    inputs: Inputs,
+    positions: list[int],
+    log_p: Tensor,
+    *,
+    tokenizer: Tokenizer,
+    mask_id: int | None,
+    top: int,
+    generated: str = "",
+) -> Output:
+    """The `top` candidates at each position; `log_p` has one row for each of `positions`."""
+    tokens = inputs.source.tokens if inputs.target is None else inputs.target.tokens
+    contexts = _contexts(form, tokens, positions, mask_id)
+    n_shown = max(0, min(top, log_p.shape[-1]))
+    values, ids = log_p.topk(n_shown, dim=-1)
+    predictions = tuple(
+        Prediction(
+            position=position,
+            context=context,
+            candidates=tuple(
+                Candidate(token=tokenizer.token(id), probability=probability)
+                for id, probability in zip(row_ids, row_values, strict=True)
+            ),
+        )
+        for position, context, row_ids, row_values in zip(
+            positions, contexts, ids.tolist(), values.exp().tolist(), strict=True
+        )
+    )
+    return Output(kind=KINDS[form], predictions=predictions, generated=generated)
+
+
+def kl_nats(before: Tensor, after: Tensor) -> tuple[float, ...]:
+    """KL(before ‖ after) of each row in nats, from log-probabilities over the whole vocabulary.
+
+    Summed in float64, so that two nearly equal outputs do not come out below zero.
+    """
+    p = before.double().cpu()
+    q = after.double().cpu()
+    terms = torch.where(p > -torch.inf, p.exp() * (p - q), 0.0)
+    return tuple(terms.sum(dim=-1).clamp(min=0.0).tolist())
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Log-softmax in float64, where double precision exists, else float32."""
+    wide = logits.float() if logits.device.type == "mps" else logits.double()
+    return wide.log_softmax(dim=-1)
+
+
+def _contexts(form: Form, tokens: tuple[Token, ...], positions: list[int], mask_id: int | None) -> list[str]:
+    if form != "encoder":
+        return [_after(tokens[position]) for position in positions]
+    contexts = []
+    n_masks = 0
+    for position in positions:
+        if tokens[position].id == mask_id:
+            n_masks += 1
+            contexts.append(f"<mask> {n_masks}")
+        else:
+            contexts.append(f'at "{tokens[position].piece}"')
+    return contexts
+
+
+def _after(token: Token) -> str:
+    return "at the start" if token.is_special else f'after "{token.piece}"'

@@ -1,0 +1,102 @@
+"""Running a Transformer on one text, or on one text twice, without touching its state.
+
+| symbol | meaning                                 | shape                          |
+|--------|-----------------------------------------|--------------------------------|
+| ids    | token ids; both rows alike when paired  | [1 or 2, n_tokens]             |
+| hidden | the stream before the vocabulary        | [1 or 2, n_tokens, d_model]    |
+
+A paired pass holds the same text twice, first without gates, then with them.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from attnscope.models.generate import write_greedily
+from attnscope.models.inputs import Inputs
+from attnscope.nn.attention import Probe
+from attnscope.nn.transformer import Transformer
+
+
+@contextmanager
+def evaluating(module: Transformer) -> Iterator[None]:
+    """Evaluation mode without gradients; a model in training is put back into it afterwards.
+
+    No random number is drawn, so training goes on exactly as if nobody had looked.
+    """
+    was_training = module.training
+    if was_training:
+        module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if was_training:
+            module.train()
+
+
+def hidden_stream(
+    module: Transformer, inputs: Inputs, probe: Probe | None, *, is_paired: bool = False
+) -> Tensor:
+    """The last stream of the stack that predicts: [1 or 2, n_tokens, d_model]."""
+    n_copies = 2 if is_paired else 1
+    source = ids_tensor(module, inputs.source.ids, n_copies)
+    if module.config.form == "decoder":
+        return module.decode(source, probe=probe)
+    memory = module.encode(source, probe=probe)
+    if inputs.target is None:
+        return memory
+    return module.decode(ids_tensor(module, inputs.target.ids, n_copies), memory=memory, probe=probe)
+
+
+def continue_text(
+    module: Transformer,
+    ids: Sequence[int],
+    probe: Probe | None,
+    *,
+    n_tokens: int,
+    end_id: int | None,
+    guess: Sequence[int],
+) -> list[int]:
+    """What a decoder writes after `ids`, at most `n_tokens` and as many as it has positions for."""
+
+    def next_tokens(sequence: Sequence[int], n_last: int) -> list[int]:
+        hidden = module.decode(ids_tensor(module, sequence), probe=probe)
+        return _best(module, hidden, n_last)
+
+    n_free = min(n_tokens, module.config.max_tokens - len(ids))
+    return write_greedily(next_tokens, ids, n_tokens=n_free, end_id=end_id, guess=guess)
+
+
+def translate(
+    module: Transformer,
+    source: Sequence[int],
+    probe: Probe | None,
+    *,
+    begin_id: int,
+    end_id: int,
+    n_tokens: int,
+    guess: Sequence[int],
+) -> list[int]:
+    """What an encoder–decoder writes for `source`, without begin and end tokens."""
+    memory = module.encode(ids_tensor(module, source), probe=probe)
+
+    def next_tokens(sequence: Sequence[int], n_last: int) -> list[int]:
+        hidden = module.decode(ids_tensor(module, sequence), memory=memory, probe=probe)
+        return _best(module, hidden, n_last)
+
+    n_free = min(n_tokens, module.config.max_tokens - 1)
+    return write_greedily(next_tokens, [begin_id], n_tokens=n_free, end_id=end_id, guess=guess)
+
+
+def ids_tensor(module: Transformer, ids: Sequence[int], n_copies: int = 1) -> Tensor:
+    """Ids as int64 [n_copies, n_tokens] on the model's device."""
+    tensor = torch.tensor([list(ids)], dtype=torch.int64, device=module.tokens.weight.device)
+    return tensor if n_copies == 1 else tensor.expand(n_copies, -1)
+
+
+def _best(module: Transformer, hidden: Tensor, n_last: int) -> list[int]:
+    best: list[int] = module.logits(hidden[0, -n_last:]).argmax(dim=-1).tolist()
+    return best

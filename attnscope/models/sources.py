@@ -1,0 +1,114 @@
+"""Finding what a person means by a model: a demo's name, a model folder, a run folder."""
+
+from pathlib import Path
+
+from attnscope.errors import LoadError
+from attnscope.models.checkpoint import (
+    WEIGHTS,
+    LoadedFolder,
+    is_model_folder,
+    read_model_folder,
+)
+from attnscope.paths import resources_folder
+from attnscope.trace.sniff import refuse_foreign
+from attnscope.trace.tensor_file import require_regular_file
+
+_ACTION = "Give the name of a demo model, a model folder or a run folder."
+
+
+def demo_folder() -> Path:
+    """Where the demo models are."""
+    return resources_folder() / "models"
+
+
+def demo_models() -> list[str]:
+    """The names of the demo models, sorted; empty when the program came without them."""
+    folder = demo_folder()
+    if not folder.is_dir():
+        return []
+    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and is_model_folder(entry))
+
+
+def read_source(source: str | Path) -> tuple[LoadedFolder, Path]:
+    """The content of the model that `source` means, and the folder it was found in.
+
+    Raises LoadError; for a run folder the newest checkpoint that can be read is taken.
+    """
+    if isinstance(source, str) and source in demo_models():
+        folder = demo_folder() / source
+        return read_model_folder(folder), folder
+    path = Path(source)
+    try:
+        exists = path.exists()
+    except (OSError, ValueError):
+        exists = False
+    if not exists or not str(source).strip():
+        raise LoadError(
+            f"There is no model {str(source)[:200]!r}.",
+            kind="missing",
+            expected=f"one of the demo models ({', '.join(demo_models()) or 'none installed'}) or a folder",
+            action=_ACTION,
+        )
+    if not path.is_dir():
+        path = _folder_of_file(path)
+    if is_model_folder(path):
+        return read_model_folder(path), path
+    if (path / "checkpoints").is_dir():
+        return _read_newest_checkpoint(path)
+    return read_model_folder(path), path  # says what is missing, or names the pickle that is there
+
+
+def _folder_of_file(path: Path) -> Path:
+    require_regular_file(path)
+    if path.name == WEIGHTS and is_model_folder(path.parent):
+        return path.parent
+    refuse_foreign(path)
+    raise LoadError(
+        f"{path} is a single file.",
+        kind="not-a-model",
+        expected="the folder of a model, with its configuration and its tokenizer",
+        action=_ACTION,
+    )
+
+
+def checkpoint_folders(run: Path) -> list[tuple[int, Path]]:
+    """Step and folder of each checkpoint of a run, oldest first; their content is not looked at."""
+    found = [
+        (int(entry.name), entry)
+        for entry in (run / "checkpoints").iterdir()
+        if entry.name.isascii() and entry.name.isdigit() and entry.is_dir()
+    ]
+    return sorted(found)
+
+
+def _read_newest_checkpoint(run: Path) -> tuple[LoadedFolder, Path]:
+    newest_first = checkpoint_folders(run)[::-1]
+    first_error: LoadError | None = None
+    for step, folder in newest_first:
+        try:
+            loaded = read_model_folder(folder)
+        except LoadError as error:
+            first_error = first_error or error
+            continue
+        if first_error is None:
+            return loaded, folder
+        note = f"The newest checkpoint cannot be read ({first_error.happened}); this is step {step}."
+        return _with_note(loaded, note), folder
+    if first_error is not None:
+        raise first_error
+    raise LoadError(
+        f"The run {run} has no checkpoint yet.",
+        kind="missing",
+        expected="a folder with a step's number in checkpoints",
+        action="Train until the first checkpoint is saved.",
+    )
+
+
+def _with_note(loaded: LoadedFolder, note: str) -> LoadedFolder:
+    return LoadedFolder(
+        module=loaded.module,
+        tokenizer=loaded.tokenizer,
+        card=loaded.card,
+        sha256=loaded.sha256,
+        note=" ".join(filter(None, (note, loaded.note))),
+    )

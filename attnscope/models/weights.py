@@ -1,0 +1,99 @@
+"""Putting the tensors of a file into a model: every one must fit, and nothing is cast in silence."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from attnscope.errors import LoadError
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.transformer import Transformer, empty_transformer
+
+_MAX_ROWS = 12
+_EMBEDDING = "tokens.weight"
+
+
+def fill_transformer(
+    config: ModelConfig, tensors: Mapping[str, Tensor], where: Path
+) -> tuple[Transformer, str]:
+    """A model with these weights in float32 on the CPU, and a note on what is odd about them.
+
+    Raises LoadError with a table when the tensors are not those of `config`.
+    """
+    with torch.device("meta"):
+        expected = {name: tuple(tensor.shape) for name, tensor in Transformer(config).state_dict().items()}
+    _check_vocabulary(config, tensors, where)
+    _check_shapes(expected, tensors, where)
+    _check_types(tensors, where)
+    module = empty_transformer(config)
+    with torch.no_grad():
+        for name, parameter in module.state_dict().items():
+            parameter.copy_(tensors[name])
+    module.eval()
+    return module, " ".join(filter(None, (_cast_note(tensors), _finite_note(module))))
+
+
+def _check_vocabulary(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) -> None:
+    embedding = tensors.get(_EMBEDDING)
+    if embedding is None or embedding.ndim != 2 or embedding.shape[0] == config.vocab_size:
+        return
+    raise LoadError(
+        f"The embedding in {where} has {embedding.shape[0]} rows "
+        f"but config.json names {config.vocab_size} pieces.",
+        kind="vocabulary",
+        expected="the same number in both",
+        action="Restore the model folder from a copy.",
+    )
+
+
+def _check_shapes(expected: dict[str, tuple[int, ...]], tensors: Mapping[str, Tensor], where: Path) -> None:
+    rows = [f"missing     {name} {list(shape)}" for name, shape in expected.items() if name not in tensors]
+    rows += [f"unexpected  {name} {list(t.shape)}" for name, t in tensors.items() if name not in expected]
+    rows += [
+        f"wrong size  {name} {list(tensors[name].shape)}, expected {list(shape)}"
+        for name, shape in expected.items()
+        if name in tensors and tuple(tensors[name].shape) != shape
+    ]
+    if not rows:
+        return
+    shown = rows[:_MAX_ROWS]
+    if len(rows) > _MAX_ROWS:
+        shown.append(f"and {len(rows) - _MAX_ROWS} more")
+    table = "\n  ".join(shown)
+    raise LoadError(
+        f"The weights in {where} are not those of the model that config.json describes:\n  {table}\n",
+        kind="keys",
+        expected=f"exactly {len(expected)} tensors of the right sizes",
+        action="Open the folder in which the model was saved; nothing was loaded.",
+    )
+
+
+def _check_types(tensors: Mapping[str, Tensor], where: Path) -> None:
+    wrong = [f"{name} is {_type(t)}" for name, t in tensors.items() if not t.is_floating_point()]
+    if wrong:
+        raise LoadError(
+            f"The weights in {where} are not floating-point numbers: {', '.join(wrong[:_MAX_ROWS])}.",
+            kind="dtype",
+            expected="float32, float16 or bfloat16",
+            action="Save the model in float32; converting would change it.",
+        )
+
+
+def _cast_note(tensors: Mapping[str, Tensor]) -> str:
+    types = sorted({_type(t) for t in tensors.values() if t.dtype != torch.float32})
+    return f"Weights were {' and '.join(types)} and are computed with in float32." if types else ""
+
+
+def _finite_note(module: Transformer) -> str:
+    # A sum is not finite when any of its parts is not, and is ten times quicker to look at.
+    suspects = [name for name, p in module.state_dict().items() if not torch.isfinite(p.sum())]
+    bad = [name for name in suspects if not torch.isfinite(module.state_dict()[name]).all()]
+    if not bad:
+        return ""
+    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+    return f"Some weights are not finite numbers: {', '.join(bad[:3])}{more}. Maps they reach are grey."
+
+
+def _type(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -1,0 +1,20 @@
+"""Looking at attention: probes on the one attention function, and traces recomputed from them.
+
+Must not import anything of models, analysis, training or the window.
+"""
+
+from attnscope.trace.probe import GateProbe, SiteRecord, TraceProbe
+from attnscope.trace.store import load_trace, load_traces, save_trace, save_traces
+from attnscope.trace.trace import SiteName, Trace
+
+__all__ = [
+    "GateProbe",
+    "SiteName",
+    "SiteRecord",
+    "Trace",
+    "TraceProbe",
+    "load_trace",
+    "load_traces",
+    "save_trace",
+    "save_traces",
+]

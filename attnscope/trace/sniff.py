@@ -1,0 +1,75 @@
+"""Telling what a file is from its first bytes, without opening it as anything.
+
+Pickles can run code when they are opened, so they are named and refused, never read.
+"""
+
+import zipfile
+from pathlib import Path
+
+from attnscope.errors import LoadError
+from attnscope.trace.pickle_names import foreign_names
+
+_N_BYTES = 512
+_SAFE = "weights in the safetensors format"
+_PICKLE_SUFFIXES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise LoadError when `path` is recognisably something other than a safetensors file."""
+    with path.open("rb") as stream:
+        start = stream.read(_N_BYTES)
+    if start.startswith(b"version https://git-lfs"):
+        raise LoadError(
+            f"{path} is a Git LFS pointer, not the weights themselves.",
+            kind="lfs-pointer",
+            expected=_SAFE,
+            action="Run `git lfs pull` in its repository and open it again.",
+        )
+    if start.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+        raise LoadError(
+            f"{path} is a web page, not weights.",
+            kind="web-page",
+            expected=_SAFE,
+            action="Download the file itself rather than the page that shows it.",
+        )
+    if start.startswith(b"PK\x03\x04"):
+        raise _archive_error(path)
+    if _is_pickle(start) or path.suffix.lower() in _PICKLE_SUFFIXES:
+        raise _pickle_error(path, start)
+
+
+def _is_pickle(start: bytes) -> bool:
+    return len(start) > 2 and start[0] == 0x80 and 2 <= start[1] <= 5 and start[2:8] != b"\0" * 6
+
+
+def _archive_error(path: Path) -> LoadError:
+    names: list[str] = []
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()[:10_000]
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        pass
+    if any("/code/" in name or name.endswith("constants.pkl") for name in names):
+        return LoadError(
+            f"{path} is a TorchScript program, not a checkpoint.",
+            kind="torchscript",
+            expected=_SAFE,
+            action="Save the model's state_dict with safetensors instead.",
+        )
+    return _pickle_error(path, b"PK")
+
+
+def _pickle_error(path: Path, start: bytes) -> LoadError:
+    is_torch = start.startswith(b"PK") or _is_pickle(start)
+    what = (
+        "a PyTorch pickle, which can run code when opened" if is_torch else "not a PyTorch checkpoint at all"
+    )
+    if names := foreign_names(path) if is_torch else ():
+        what = f"a pickle that contains code ({', '.join(names)})"
+    return LoadError(
+        f"{path} is {what}; it was not opened.",
+        kind="pickle" if is_torch else "not-weights",
+        expected=_SAFE,
+        action="Where you trust its origin, convert it in Python: "
+        "safetensors.torch.save_file(torch.load(path, weights_only=True), 'model.safetensors').",
+    )

@@ -1,0 +1,207 @@
+"""Keeping traces in files, so that attention can be replayed without the model.
+
+One safetensors file holds any number of traces: the tensors of each site (`0.encoder.3.q`), and
+everything else as JSON in the file's metadata. Opening one runs no code.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from attnscope.errors import LoadError
+from attnscope.nn.masks import MaskRule
+from attnscope.records.sites import STACKS, Gates, HeadRef, Site, SiteKey
+from attnscope.records.tokens import Token, Tokens
+from attnscope.strict_json import as_object, parse_json
+from attnscope.trace.probe import SiteRecord
+from attnscope.trace.tensor_file import read_tensors, write_tensors
+from attnscope.trace.trace import Trace
+
+FORMAT = 1
+_KEY = "attnscope_traces"
+_TENSORS = ("q", "k", "v", "lse", "out")
+
+
+def save_trace(path: Path, trace: Trace, *, has_logits: bool = True) -> None:
+    """Write one trace; raises SaveError and leaves the old file on any fault."""
+    save_traces(path, (trace,), has_logits=has_logits)
+
+
+def load_trace(path: Path) -> Trace:
+    """Read a file of one trace (of several, the first); raises LoadError."""
+    return load_traces(path)[0]
+
+
+def save_traces(path: Path, traces: Sequence[Trace], *, has_logits: bool = True) -> None:
+    """Write traces to one file; without logits it is much smaller and shows maps only."""
+    tensors: dict[str, Tensor] = {}
+    described = []
+    for number, trace in enumerate(traces):
+        for site in trace.sites:
+            tensors.update(_site_tensors(f"{number}.{site.stack}.{site.layer}", trace.records[site.key]))
+        if has_logits and trace.has_logits:
+            tensors[f"{number}.logits"] = trace.logits_tensor()
+        described.append(_describe(trace))
+    metadata = {_KEY: json.dumps({"format": FORMAT, "traces": described}, ensure_ascii=True)}
+    write_tensors(path, tensors, metadata)
+
+
+def load_traces(path: Path) -> tuple[Trace, ...]:
+    """Read every trace of a file; raises LoadError when it is damaged or not such a file."""
+    file = read_tensors(path)
+    text = file.metadata.get(_KEY)
+    if text is None:
+        raise _damaged(path, "it holds tensors but no traces")
+    described = as_object(parse_json(text.encode(), what=f"The header of {path}"), what=str(path))
+    if described.get("format") != FORMAT:
+        raise LoadError(
+            f"{path} has the trace format {str(described.get('format'))[:20]}.",
+            kind="newer",
+            expected=str(FORMAT),
+            action="Open it with the version of AttnScope that wrote it.",
+        )
+    try:
+        entries = cast("list[dict[str, Any]]", described["traces"])
+        traces = tuple(_rebuild(n, entry, file.tensors) for n, entry in enumerate(entries))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise _damaged(path, f"its description does not fit its tensors ({error})") from error
+    if not traces:
+        raise _damaged(path, "it holds no trace")
+    return traces
+
+
+def _site_tensors(prefix: str, record: SiteRecord) -> dict[str, Tensor]:
+    found = {f"{prefix}.{name}": getattr(record, name) for name in _TENSORS}
+    if record.rule.key_valid is not None:
+        found[f"{prefix}.key_valid"] = record.rule.key_valid
+    return found
+
+
+def _describe(trace: Trace) -> dict[str, object]:
+    return {
+        "source": _tokens_as_json(trace.source),
+        "target": None if trace.target is None else _tokens_as_json(trace.target),
+        "gates": [[head.stack, head.layer, head.head, value] for head, value in trace.gates.values],
+        "sites": [_site_as_json(site, trace.records[site.key]) for site in trace.sites],
+    }
+
+
+def _site_as_json(site: Site, record: SiteRecord) -> dict[str, object]:
+    return {
+        "stack": site.stack,
+        "layer": site.layer,
+        "n_heads": site.n_heads,
+        "n_kv_heads": site.n_kv_heads,
+        "is_causal": record.rule.is_causal,
+        "scale": record.scale,
+        "is_training": record.is_training,
+    }
+
+
+def _tokens_as_json(tokens: Tokens) -> dict[str, object]:
+    return {
+        "text": _writable(tokens.text),
+        "n_dropped": tokens.n_dropped,
+        "n_unknown": tokens.n_unknown,
+        "n_replaced": tokens.n_replaced,
+        "n_cut": tokens.n_cut,
+        "tokens": [
+            [t.id, _writable(t.piece), t.is_special, t.joins_previous, t.start, t.end] for t in tokens.tokens
+        ],
+    }
+
+
+def _writable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) -> Trace:
+    sites: list[Site] = []
+    records: dict[SiteKey, SiteRecord] = {}
+    for values in entry["sites"]:
+        site = _site(values)
+        sites.append(site)
+        records[site.key] = _record(f"{number}.{site.stack}.{site.layer}", values, site, tensors)
+    target = entry["target"]
+    trace = Trace(
+        sites=tuple(sites),
+        gates=Gates.of((HeadRef(stack=s, layer=n, head=h), v) for s, n, h, v in entry["gates"]),
+        source=_tokens_from_json(entry["source"]),
+        target=None if target is None else _tokens_from_json(target),
+        records=records,
+        logits=tensors.get(f"{number}.logits"),
+    )
+    for site in trace.sites:
+        queries, keys = trace.tokens(site)
+        if (len(queries), len(keys)) != (records[site.key].n_queries, records[site.key].n_keys):
+            raise ValueError(f"{site.stack} {site.layer} has other sizes than its tokens")
+    return trace
+
+
+def _site(values: dict[str, Any]) -> Site:
+    if values["stack"] not in STACKS:
+        raise ValueError(f"unknown stack {str(values['stack'])[:20]!r}")
+    return Site(
+        stack=values["stack"],
+        layer=int(values["layer"]),
+        n_heads=int(values["n_heads"]),
+        n_kv_heads=int(values["n_kv_heads"]),
+    )
+
+
+def _record(prefix: str, values: dict[str, Any], site: Site, tensors: Mapping[str, Tensor]) -> SiteRecord:
+    q, k, v, lse, out = (tensors[f"{prefix}.{name}"] for name in _TENSORS)
+    if not all(tensor.is_floating_point() for tensor in (q, k, v, lse, out)):
+        raise ValueError(f"{prefix} is not made of floating-point numbers")
+    (n_heads, n_queries, d_head), (n_kv_heads, n_keys, _) = q.shape, k.shape
+    if (
+        (n_heads, n_kv_heads) != (site.n_heads, site.n_kv_heads)
+        or n_heads % n_kv_heads
+        or k.shape[2] != d_head
+        or v.shape[:2] != k.shape[:2]
+        or lse.shape != q.shape[:2]
+        or out.shape != (n_heads, n_queries, v.shape[2])
+    ):
+        raise ValueError(f"{prefix} has sizes that do not go together")
+    key_valid = tensors.get(f"{prefix}.key_valid")
+    if key_valid is not None and (key_valid.dtype != torch.bool or key_valid.shape != (1, n_keys)):
+        raise ValueError(f"{prefix}.key_valid has the wrong size")
+    return SiteRecord(
+        q=q,
+        k=k,
+        v=v,
+        lse=lse,
+        out=out,
+        rule=MaskRule(is_causal=bool(values["is_causal"]), key_valid=key_valid),
+        scale=float(values["scale"]),
+        is_training=bool(values["is_training"]),
+    )
+
+
+def _tokens_from_json(values: dict[str, Any]) -> Tokens:
+    counts = {name: int(values[name]) for name in ("n_dropped", "n_unknown", "n_replaced", "n_cut")}
+    tokens = tuple(
+        Token(
+            id=int(id),
+            piece=str(piece),
+            is_special=bool(is_special),
+            joins_previous=bool(joins),
+            start=int(start),
+            end=int(end),
+        )
+        for id, piece, is_special, joins, start, end in values["tokens"]
+    )
+    return Tokens(text=str(values["text"]), tokens=tokens, **counts)
+
+
+def _damaged(path: Path, reason: str) -> LoadError:
+    return LoadError(
+        f"{path} is not a usable file of traces: {reason}.",
+        kind="damaged",
+        expected="a file written by AttnScope",
+        action="Trace the text again, or restore the file from a copy.",
+    )

@@ -1,0 +1,232 @@
+"""Reading safetensors files whose header has been checked first, and writing them.
+
+The header is checked here before anything is allocated: sizes against the file, caps, duplicate
+names, overlaps and holes. The data is a private copy in memory: a file that changes later changes nothing.
+Format: https://huggingface.co/docs/safetensors (8 bytes length, JSON header, data without holes).
+"""
+
+import math
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from attnscope.errors import LoadError
+from attnscope.files import replace_file
+from attnscope.strict_json import as_object, parse_object
+from attnscope.trace.sniff import refuse_foreign
+
+MAX_HEADER_BYTES = 10_000_000
+MAX_TENSORS = 20_000
+MAX_AXES = 8
+_LENGTH_BYTES = 8
+_ADVICE = "Download or copy the file again; nothing was opened."
+_DTYPES: dict[str, torch.dtype] = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+    "C64": torch.complex64,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorEntry:
+    """Where one tensor lies in the data; `begin` and `end` are byte offsets after the header."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorFile:
+    """The tensors of one file, by name, and its text metadata."""
+
+    tensors: Mapping[str, Tensor]
+    metadata: Mapping[str, str]
+
+
+def read_tensors(path: Path) -> TensorFile:
+    """Read a safetensors file into memory; raises LoadError on anything that is not exactly one."""
+    n_bytes = require_regular_file(path)
+    refuse_foreign(path)
+    try:
+        with path.open("rb") as stream:
+            data = bytearray(n_bytes)
+            n_read = stream.readinto(data)
+    except OSError as error:
+        raise LoadError(
+            f"{path} cannot be read: {error.strerror}.", kind="unreadable", action=_ADVICE
+        ) from error
+    if n_read != n_bytes:
+        raise _truncated(path, n_read, n_bytes)
+    return tensors_from_bytes(data, path)
+
+
+def tensors_from_bytes(data: bytearray, path: Path) -> TensorFile:
+    """The tensors in `data`, sharing its memory; `path` names it in errors."""
+    header, start = _read_header(data, path)
+    metadata = _text_metadata(header.pop("__metadata__", {}), path)
+    entries = _checked_entries(header, len(data) - start, path)
+    tensors = {entry.name: _tensor(data, start, entry) for entry in entries}
+    return TensorFile(tensors=tensors, metadata=metadata)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write tensors to `path` in one step; raises SaveError and leaves the old file on any fault."""
+    compact = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    replace_file(path, save(compact, metadata=dict(metadata)))
+
+
+def require_regular_file(path: Path) -> int:
+    """The size of a regular file in bytes; raises LoadError for folders, pipes, devices and nothing."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise LoadError(
+            f"{path} cannot be opened: {error.strerror}.",
+            kind="missing",
+            expected="a file",
+            action="Check the name and that you may read it.",
+        ) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise LoadError(
+            f"{path} is {_kind_of_entry(status.st_mode)}.",
+            kind="not-a-file",
+            expected="a regular file with weights",
+            action="Choose the file itself.",
+        )
+    return status.st_size
+
+
+def _kind_of_entry(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    return "a named pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+
+
+def _read_header(data: bytearray, path: Path) -> tuple[dict[str, object], int]:
+    if len(data) < _LENGTH_BYTES:
+        raise _truncated(path, len(data), _LENGTH_BYTES)
+    n_header = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    start = _LENGTH_BYTES + n_header
+    if n_header > MAX_HEADER_BYTES:
+        raise LoadError(
+            f"{path} claims a header of {n_header} bytes.",
+            kind="header-too-large",
+            expected=f"at most {MAX_HEADER_BYTES}",
+            action="It is damaged or not a safetensors file. " + _ADVICE,
+        )
+    if start > len(data):
+        raise _truncated(path, len(data), start)
+    text = bytes(data[_LENGTH_BYTES:start])
+    if not text.startswith(b"{"):
+        raise _damaged(path, "its header does not begin with an object", kind="header")
+    return parse_object(text.rstrip(b" "), what=f"The header of {path}", kind="header"), start
+
+
+def _text_metadata(value: object, path: Path) -> dict[str, str]:
+    pairs = as_object(value, what=f"The metadata of {path}", kind="header")
+    if not all(isinstance(text, str) for text in pairs.values()):
+        raise _damaged(path, "its metadata holds something other than text", kind="header")
+    return {key: str(text) for key, text in pairs.items()}
+
+
+def _checked_entries(header: dict[str, object], n_data: int, path: Path) -> list[TensorEntry]:
+    if len(header) > MAX_TENSORS:
+        raise LoadError(
+            f"{path} names {len(header)} tensors.",
+            kind="too-many-tensors",
+            expected=f"at most {MAX_TENSORS}",
+            action=_ADVICE,
+        )
+    entries = [_entry(name, value, path) for name, value in header.items()]
+    position = 0
+    for entry in sorted(entries, key=lambda e: (e.begin, e.end)):
+        if entry.begin != position:
+            word = "overlaps another" if entry.begin < position else "leaves a hole before it"
+            raise _damaged(path, f"the tensor {entry.name[:80]!r} {word}")
+        position = entry.end
+    if position > n_data:
+        missing = position - n_data
+        raise LoadError(
+            f"{path} is cut short: {missing} of its {position} bytes of data are missing.",
+            kind="truncated",
+            expected=f"{position} bytes of data, found {n_data}",
+            action=_ADVICE,
+        )
+    if position < n_data:
+        raise _damaged(path, f"{n_data - position} bytes follow its last tensor")
+    return entries
+
+
+def _entry(name: str, value: object, path: Path) -> TensorEntry:
+    fields = value if isinstance(value, dict) else {}
+    if set(fields) != {"dtype", "shape", "data_offsets"}:
+        raise _damaged(path, f"the entry {name[:80]!r} is not dtype, shape and data_offsets", kind="header")
+    shape, offsets = _sizes(fields["shape"]), _sizes(fields["data_offsets"])
+    if shape is None or offsets is None or len(shape) > MAX_AXES or len(offsets) != 2:
+        raise _damaged(path, f"the tensor {name[:80]!r} has an impossible shape or place")
+    dtype = _DTYPES.get(str(fields["dtype"]))
+    if dtype is None:
+        raise LoadError(
+            f"The tensor {name[:80]!r} in {path} has the type {str(fields['dtype'])[:20]!r}.",
+            kind="dtype",
+            expected=", ".join(_DTYPES),
+            action="Save the model again in float32.",
+        )
+    begin, end = offsets
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if end - begin != n_bytes:
+        raise _damaged(path, f"the tensor {name[:80]!r} has {end - begin} bytes for a shape of {n_bytes}")
+    return TensorEntry(name=name, dtype=dtype, shape=shape, begin=begin, end=end)
+
+
+def _sizes(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list):
+        return None
+    if any(isinstance(n, bool) or not isinstance(n, int) or not 0 <= n < 2**63 for n in value):
+        return None
+    return tuple(value)
+
+
+def _tensor(data: bytearray, start: int, entry: TensorEntry) -> Tensor:
+    count = math.prod(entry.shape)
+    if count == 0:
+        return torch.empty(entry.shape, dtype=entry.dtype)
+    begin = start + entry.begin
+    if begin % entry.dtype.itemsize:  # unaligned: copied, since some processors cannot read it in place
+        data = bytearray(data[begin : start + entry.end])
+        begin = 0
+    return torch.frombuffer(data, dtype=entry.dtype, count=count, offset=begin).view(entry.shape)
+
+
+def _truncated(path: Path, n_found: int, n_expected: int) -> LoadError:
+    return LoadError(
+        f"{path} is cut short: it has {n_found} of at least {n_expected} bytes.",
+        kind="truncated",
+        expected=f"{n_expected} bytes or more",
+        action=_ADVICE,
+    )
+
+
+def _damaged(path: Path, reason: str, *, kind: str = "damaged") -> LoadError:
+    return LoadError(
+        f"{path} is damaged or not a safetensors file: {reason}.",
+        kind=kind,
+        expected="a safetensors file",
+        action=_ADVICE,
+    )

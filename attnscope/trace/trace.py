@@ -1,0 +1,195 @@
+"""A trace: what every attention head did with one text, any part of it recomputed on demand.
+
+Nothing quadratic is kept: the weights of any rectangle come from queries, keys and each row's
+log-sum-exp (`weights.py`). A trace never changes, needs no model, and may be read from any thread.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnscope.errors import UserError
+from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
+from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, Stack, check_heads, find_site
+from attnscope.records.tokens import Token, Tokens
+from attnscope.trace.check import check_records
+from attnscope.trace.probe import SiteRecord
+from attnscope.trace.weights import Reduction, pooled_levels, pooled_tile, site_weights
+
+SiteName = int | Site | tuple[Stack, int]
+"""A site by its place in `Trace.sites`, as a record, or as (stack, layer)."""
+
+
+class Trace:
+    """Every attention head of one model on one text; a batch of one."""
+
+    def __init__(
+        self,
+        *,
+        sites: tuple[Site, ...],
+        gates: Gates,
+        source: Tokens,
+        target: Tokens | None,
+        records: Mapping[SiteKey, SiteRecord],
+        logits: Tensor | None,
+    ) -> None:
+        self.sites = sites
+        self.gates = gates
+        self.source = source
+        self.target = target
+        self.records = dict(records)
+        self._logits = logits
+        missing = [site.key for site in sites if site.key not in self.records]
+        if missing:
+            raise ValueError(f"no record of the sites {missing}")
+
+    @property
+    def logits(self) -> NDArray[np.float32]:
+        """What the model said: [n_tokens, vocab_size], of the target where there is one."""
+        return self.logits_tensor().cpu().numpy()
+
+    @property
+    def has_logits(self) -> bool:
+        """Whether the trace holds the model's output; a replayed one may not."""
+        return self._logits is not None
+
+    def logits_tensor(self) -> Tensor:
+        """The logits where the model computed them, float32; raises UserError when they were not kept."""
+        if self._logits is None:
+            raise UserError(
+                "This trace was saved without the model's output.",
+                action="Trace the text again with the model.",
+            )
+        return self._logits
+
+    def site(self, name: SiteName) -> Site:
+        """The site that `name` means; raises UserError when the model has none such."""
+        if isinstance(name, int):
+            if not -len(self.sites) <= name < len(self.sites):
+                raise UserError(
+                    f"The trace has no site number {name}.",
+                    expected=f"0 to {len(self.sites) - 1}",
+                    action="Choose a site that exists.",
+                )
+            return self.sites[name]
+        return find_site(self.sites, name.key if isinstance(name, Site) else name)
+
+    def tokens(self, site: SiteName) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+        """The tokens of a site's queries (rows) and keys (columns)."""
+        stack = self.site(site).stack
+        source = self.source.tokens
+        target = source if self.target is None else self.target.tokens
+        queries = source if stack == "encoder" else target
+        keys = target if stack == "decoder" else source
+        return queries, keys
+
+    def weights(self, site: SiteName, head: int) -> NDArray[np.float32]:
+        """All weights of one head: [n_queries, n_keys], NaN where the mask forbids."""
+        record, index = self._record(site, head)
+        return _numpy(site_weights(record, slice(index, index + 1))[0])
+
+    def all_weights(self, site: SiteName) -> Tensor:
+        """All weights of a site: float32 [n_heads, n_queries, n_keys]; long texts take memory."""
+        return site_weights(self.records[self.site(site).key])
+
+    def row(self, site: SiteName, head: int, query: int) -> NDArray[np.float32]:
+        """The weights of one query on every key: [n_keys]."""
+        record, index = self._record(site, head)
+        query = _index(query, record.n_queries, "query")
+        return _numpy(site_weights(record, slice(index, index + 1), rows=slice(query, query + 1))[0, 0])
+
+    def column(self, site: SiteName, head: int, key: int) -> NDArray[np.float32]:
+        """The weights of every query on one key: [n_queries]."""
+        record, index = self._record(site, head)
+        key = _index(key, record.n_keys, "key")
+        return _numpy(site_weights(record, slice(index, index + 1), cols=slice(key, key + 1))[0, :, 0])
+
+    def tile(
+        self,
+        site: SiteName,
+        head: int,
+        rows: slice | range,
+        cols: slice | range,
+        size: tuple[int, int] | None = None,
+        reduce: Reduction = "max",
+    ) -> NDArray[np.float32]:
+        """Some rows and columns of one map, reduced to at most `size` (height, width).
+
+        Each cell is the maximum, or the mean over allowed weights, of the weights it stands for; NaN
+        where none is allowed. Nothing is ever enlarged; `size` None gives the exact weights.
+        """
+        record, index = self._record(site, head)
+        if reduce not in ("max", "mean"):
+            raise UserError(f"Tiles cannot be reduced by {reduce!r}.", expected="'max' or 'mean'")
+        row_range, col_range = _part(rows, record.n_queries), _part(cols, record.n_keys)
+        if size is None:
+            size = (len(row_range), len(col_range))
+        if min(size) < 1 and row_range and col_range:
+            raise UserError(f"A tile of {size[0]} × {size[1]} cells has nothing in it.", expected="1 or more")
+        return _numpy(pooled_tile(record, index, row_range, col_range, size, reduce))
+
+    def grid(self, site: SiteName, max_px: int = 96) -> SiteGrid:
+        """Thumbnails of all heads of a site, at most `max_px` cells a side."""
+        found = self.site(site)
+        record = self.records[found.key]
+        levels, peaks = pooled_levels(record, max_px)
+        return SiteGrid(
+            site=found,
+            n_queries=record.n_queries,
+            n_keys=record.n_keys,
+            levels=_frozen(levels),
+            peaks=_frozen(peaks),
+        )
+
+    def head_map(self, head: HeadRef) -> HeadMap:
+        """One head in full, with its tokens."""
+        check_heads((head,), self.sites)
+        queries, keys = self.tokens(head.site_key)
+        record = self.records[head.site_key]
+        weights = site_weights(record, slice(head.head, head.head + 1))[0]
+        return HeadMap(head=head, queries=queries, keys=keys, weights=_frozen(weights))
+
+    def save(self, path: str | Path, *, has_logits: bool = True) -> None:
+        """Write the trace to a file that `load_trace` reads back; raises SaveError."""
+        from attnscope.trace.store import save_trace  # the store knows traces, not the other way round
+
+        save_trace(Path(path), self, has_logits=has_logits)
+
+    def check(self) -> SelfCheck:
+        """Whether this trace can be believed: row sums, causality, and the model's own head outputs."""
+        return check_records(self.sites, self.records)
+
+    def _record(self, site: SiteName, head: int) -> tuple[SiteRecord, int]:
+        found = self.site(site)
+        check_heads((HeadRef(stack=found.stack, layer=found.layer, head=head),), self.sites)
+        return self.records[found.key], head
+
+
+def _numpy(tensor: Tensor) -> NDArray[np.float32]:
+    return np.asarray(tensor.cpu().numpy(), dtype=np.float32)
+
+
+def _frozen(tensor: Tensor) -> NDArray[Any]:
+    array = tensor.contiguous().cpu().numpy()
+    array.flags.writeable = False
+    return array
+
+
+def _index(index: int, n: int, what: str) -> int:
+    if not -n <= index < n:
+        raise UserError(f"There is no {what} {index}.", expected=f"0 to {n - 1}" if n else "no text is empty")
+    return index % n
+
+
+def _part(part: slice | range, n: int) -> range:
+    if isinstance(part, slice):
+        part = range(n)[part]
+    if part.step != 1 or (len(part) and not 0 <= part.start <= part.stop <= n):
+        raise UserError(
+            f"The rows or columns {part} do not lie in the map.", expected=f"a range within 0 to {n}, step 1"
+        )
+    return part

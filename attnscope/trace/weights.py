@@ -1,0 +1,123 @@
+"""Attention weights recomputed from what a probe recorded, for any rectangle of any map.
+
+    weight_ij = exp(scale · q_i·k_j − lse_i)
+
+(softmax with its normaliser already known; Vaswani et al. 2017, equation 1). NaN stands wherever the
+mask forbids, so that "not allowed" never looks like "weight 0".
+
+| symbol  | meaning                             | shape                      |
+|---------|-------------------------------------|----------------------------|
+| weights | after softmax; NaN = not allowed    | [n_heads, n_rows, n_cols]  |
+| pooled  | one value for each cell of a tile   | [height, width]            |
+"""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnscope.trace.probe import SiteRecord
+
+Reduction = Literal["max", "mean"]
+BLOCK_CELLS = 2_000_000
+"""At most so many weights are held at a time while a tile is pooled (8 MB)."""
+_ALL = slice(None)
+
+
+def site_weights(record: SiteRecord, heads: slice = _ALL, rows: slice = _ALL, cols: slice = _ALL) -> Tensor:
+    """Weights of some heads, rows and columns of a site: float32 [n_heads, n_rows, n_cols]."""
+    n_heads = record.q.shape[0]
+    chosen = range(n_heads)[heads]
+    weights = _raw_weights(record, heads, rows, cols)
+    if not record.rule.is_empty:
+        allowed = record.rule.allowed(record.n_queries, record.n_keys, rows, cols)[0]
+        weights.masked_fill_(~allowed.to(weights.device), math.nan)
+    return weights.reshape(len(chosen), weights.shape[1], weights.shape[2])
+
+
+def _raw_weights(record: SiteRecord, heads: slice, rows: slice, cols: slice) -> Tensor:
+    n_groups = record.q.shape[0] // record.k.shape[0]
+    q = record.q[heads, rows].float()
+    k = record.k[:, cols].float()
+    if n_groups > 1:
+        k = k.repeat_interleave(n_groups, dim=0)
+    k = k[heads]
+    lse = record.lse[heads, rows].float()
+    # One fused operation: −lse + scale · q·kᵀ.
+    return torch.baddbmm(-lse[:, :, None], q, k.transpose(1, 2), alpha=record.scale).exp_()
+
+
+def pooled_tile(
+    record: SiteRecord, head: int, rows: range, cols: range, size: tuple[int, int], reduce: Reduction
+) -> Tensor:
+    """A rectangle of one map reduced to at most `size` (height, width) cells: float32.
+
+    Each cell stands for the weights of rows floor(r·R/h) … ceil((r+1)·R/h) − 1 and of the columns
+    likewise: their maximum, or their mean over the allowed ones; NaN where none is allowed. A
+    rectangle that fits within `size` comes back exactly, one cell for one weight.
+    """
+    height, width = min(size[0], len(rows)), min(size[1], len(cols))
+    block = max(1, BLOCK_CELLS // max(1, len(cols)))
+    strips = [
+        _pool_columns(_tile_block(record, head, rows[start : start + block], cols), width, reduce)
+        for start in range(0, len(rows), block)
+    ]
+    values = torch.cat([value for value, _ in strips]) if strips else torch.zeros(0, width)
+    allowed = torch.cat([share for _, share in strips]) if strips else torch.zeros(0, width)
+    values, allowed = _pool_rows(values, height, reduce), _pool_rows(allowed, height, reduce)
+    return torch.where(allowed > 0, values if reduce == "max" else values / allowed, math.nan)
+
+
+def _tile_block(record: SiteRecord, head: int, rows: range, cols: range) -> Tensor:
+    return site_weights(
+        record, slice(head, head + 1), slice(rows.start, rows.stop), slice(cols.start, cols.stop)
+    )[0]
+
+
+def _pool_columns(weights: Tensor, width: int, reduce: Reduction) -> tuple[Tensor, Tensor]:
+    """Pooled values, and the share of allowed cells behind each (for `max`: whether there is one)."""
+    allowed = (~weights.isnan()).float()
+    values = weights.nan_to_num(nan=0.0)
+    if weights.shape[1] == width:
+        return values, allowed
+    pool = F.adaptive_max_pool1d if reduce == "max" else F.adaptive_avg_pool1d
+    return pool(values[:, None], width)[:, 0], pool(allowed[:, None], width)[:, 0]
+
+
+def _pool_rows(strip: Tensor, height: int, reduce: Reduction) -> Tensor:
+    if strip.shape[0] == height:
+        return strip
+    pool = F.adaptive_max_pool1d if reduce == "max" else F.adaptive_avg_pool1d
+    return pool(strip.T[:, None], height)[:, 0].T.contiguous()
+
+
+def pooled_levels(record: SiteRecord, max_px: int) -> tuple[Tensor, Tensor]:
+    """Thumbnails of every head of a site as bytes, and the largest weight of each head.
+
+    Level 0 is "not allowed or no data", 1 + 254 · weight / peak the maximum over a cell's weights.
+    Shapes: uint8 [n_heads, height, width], float32 [n_heads].
+    """
+    n_heads, n_rows, n_cols = record.q.shape[0], record.n_queries, record.n_keys
+    size = (min(n_rows, max_px), min(n_cols, max_px))
+    if n_heads * n_rows * n_cols <= BLOCK_CELLS:
+        pooled = _pool_heads(site_weights(record), size)
+    else:
+        tiles = [
+            pooled_tile(record, head, range(n_rows), range(n_cols), size, "max") for head in range(n_heads)
+        ]
+        pooled = torch.stack(tiles).nan_to_num(nan=-1.0, posinf=-1.0)
+    if pooled.numel() == 0:
+        return torch.zeros(pooled.shape, dtype=torch.uint8), torch.zeros(n_heads)
+    peaks = pooled.amax(dim=(1, 2)).clamp_(min=0.0)
+    relative = pooled / peaks.clamp(min=torch.finfo(torch.float32).tiny)[:, None, None]
+    levels = torch.where(pooled >= 0, relative * 254.0 + 1.5, 0.0).to(torch.uint8)  # .5 rounds
+    return levels, peaks
+
+
+def _pool_heads(weights: Tensor, size: tuple[int, int]) -> Tensor:
+    values = weights.nan_to_num_(nan=-1.0, posinf=-1.0)
+    if values.shape[1:] == size or values.numel() == 0:
+        return values
+    return F.adaptive_max_pool2d(values, size)

@@ -1,0 +1,229 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import SENTENCE, target_of, tiny_model
+
+from attnscope.analysis.alignment import (
+    alignment_error_rate,
+    head_alignment,
+    word_numbers,
+    word_weights,
+)
+from attnscope.analysis.detectors import detect, induction_stripe, pattern
+from attnscope.analysis.measures import measure, measure_heads, row_distance, row_entropy
+from attnscope.analysis.scores import cross_alignment, induction_scores, previous_scores
+from attnscope.errors import UserError
+from attnscope.records.maps import HeadMeasures
+from attnscope.records.sites import Site
+from attnscope.records.tokens import Token
+from attnscope.text.examples import Example
+
+# The fixture of the literature's definitions, worked out by hand.
+W1 = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
+W2 = torch.tensor([[1, 0, 0], [0.4, 0.6, 0], [0.1, 0.1, 0.8]])
+SELF = Site(stack="decoder", layer=0, n_heads=1, n_kv_heads=1)
+
+
+def masked(weights: torch.Tensor) -> torch.Tensor:
+    return weights.masked_fill(torch.ones_like(weights).triu(1).bool(), math.nan)
+
+
+def one(weights: torch.Tensor, site: Site = SELF, **choices: object) -> HeadMeasures:
+    return measure_heads(weights[None], site, **choices)[0]  # type: ignore[arg-type]
+
+
+def test_that_the_hand_fixture_comes_out_to_four_digits() -> None:
+    np.testing.assert_allclose(row_entropy(W1).numpy(), [0, 0.6931, 1.0297], atol=5e-5)
+    assert float(row_entropy(W1).mean()) == pytest.approx(0.5743, abs=5e-5)
+    assert float(row_distance(W1).mean()) == pytest.approx(0.4, abs=5e-5)
+    assert one(masked(W1)).distance == pytest.approx(0.4, abs=5e-5)
+    assert one(masked(W1)).confidence == pytest.approx(0.6667, abs=5e-5)
+    previous = pattern("previous", [5, 6, 7])
+    assert float(detect(W1, previous)) == pytest.approx(0.26667, abs=5e-6)
+    assert float(detect(W2, previous)) == pytest.approx(0.16667, abs=5e-6)
+    assert float(detect(W1, previous, "abs")) == pytest.approx(-0.13333, abs=5e-6)
+
+
+def test_that_entropy_is_normalised_by_the_keys_a_row_may_see() -> None:
+    n = 6
+    uniform = torch.tril(torch.ones(n, n))
+    uniform /= uniform.sum(-1, keepdim=True)
+    assert one(masked(uniform)).entropy == pytest.approx(1.0)
+    assert one(torch.full((n, n), 1 / n)).entropy == pytest.approx(1.0)
+    assert one(masked(torch.eye(n))).entropy == 0.0
+    assert math.isnan(one(torch.ones(1, 1)).entropy)
+
+
+def test_that_known_heads_have_known_measures() -> None:
+    n = 8
+    identity, previous = one(masked(torch.eye(n))), torch.zeros(n, n)
+    previous[0, 0] = 1
+    previous[range(1, n), range(n - 1)] = 1
+    assert (identity.distance, identity.diagonal, identity.confidence) == (0.0, 1.0, 1.0)
+    back = one(masked(previous))
+    assert back.distance == pytest.approx((n - 1) / n)
+    assert (back.previous, back.confidence) == (1.0, 1.0)
+    first = torch.zeros(n, n)
+    first[:, 0] = 1
+    assert one(masked(first)).first == 1.0
+
+
+def test_that_the_end_token_does_not_count_as_confidence() -> None:
+    keys = (Token(id=5, piece="a"), Token(id=6, piece="b"), Token(id=3, piece="</s>", is_special=True))
+    weights = torch.tensor([[0.1, 0.2, 0.7], [0.3, 0.1, 0.6], [0.0, 0.5, 0.5]])
+    assert one(weights, keys=keys).confidence == pytest.approx((0.2 + 0.3 + 0.5) / 3)
+    assert one(weights).confidence == pytest.approx((0.7 + 0.6 + 0.5) / 3)
+
+
+def test_that_rows_that_see_nothing_do_not_count() -> None:
+    weights = torch.full((3, 3), math.nan)
+    weights[1] = torch.tensor([0.25, 0.5, 0.25])
+    found = one(weights)
+    assert (found.confidence, found.diagonal, found.previous, found.first) == (0.5, 0.5, 0.25, 0.25)
+    nothing = one(torch.full((3, 3), math.nan))
+    assert all(math.isnan(getattr(nothing, name)) for name in ("entropy", "confidence", "first"))
+
+
+def test_that_cross_attention_has_no_distance() -> None:
+    cross = Site(stack="cross", layer=0, n_heads=1, n_kv_heads=1)
+    found = one(torch.full((3, 3), 1 / 3), cross)
+    assert math.isnan(found.distance)
+    assert math.isnan(found.previous)
+    assert found.entropy == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("form", ["decoder", "encoder", "encoder-decoder"])
+def test_that_measures_equal_a_slow_float64_version(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = tiny_model(form).trace(SENTENCE, target_of(form))
+    found = measure(trace)
+    assert [m.head for m in found] == [head for site in trace.sites for head in site.heads]
+    for m in found:
+        a = trace.weights(m.head.site_key, m.head.head).astype(np.float64)
+        rows = [row[~np.isnan(row)] for row in a]
+        entropies = [-sum(w * math.log(w) for w in row) / math.log(len(row)) for row in rows if len(row) > 1]
+        assert m.entropy == pytest.approx(sum(entropies) / len(entropies), abs=1e-5)
+        assert m.first == pytest.approx(sum(row[0] for row in rows) / len(rows), abs=1e-5)
+        if m.head.stack != "cross":
+            distances = [sum(w * abs(i - j) for j, w in enumerate(row)) for i, row in enumerate(rows)]
+            assert m.distance == pytest.approx(sum(distances) / len(distances), abs=1e-5)
+            previous = [rows[i][i - 1] for i in range(1, len(rows))]
+            assert m.previous == pytest.approx(sum(previous) / len(previous), abs=1e-5)
+    monkeypatch.setattr("attnscope.analysis.measures._MAX_CELLS", 1)
+    for fast, slow in zip(found, measure(trace), strict=True):
+        assert fast.head == slow.head
+        assert fast.entropy == pytest.approx(slow.entropy, nan_ok=True)
+
+
+def test_that_patterns_mark_what_they_name() -> None:
+    ids = [7, 8, 7, 8, 9]
+
+    def marked(name: str) -> set[tuple[int, int]]:
+        return {(int(i), int(j)) for i, j in pattern(name, ids).nonzero()}  # type: ignore[arg-type]
+
+    assert marked("previous") == {(1, 0), (2, 1), (3, 2), (4, 3)}
+    assert marked("duplicate") == {(2, 0), (3, 1)}
+    # The token after an equal one: query 2 (7) looks at 1, the successor of the 7 at 0; never ahead.
+    assert marked("induction") == {(2, 1), (3, 2)}
+
+
+@pytest.mark.parametrize("name", ["previous", "duplicate", "induction"])
+def test_that_a_head_that_is_the_pattern_scores_one(name: str) -> None:
+    n = 5
+    ids = [*range(10, 10 + n)] * 2
+    expected = pattern(name, ids)  # type: ignore[arg-type]
+    rows = expected.sum(-1) > 0
+    weights = torch.where(rows[:, None], expected, math.nan)
+    kept = weights.clone()
+    assert float(detect(weights, expected)) == pytest.approx(1.0)
+    assert float(detect(expected, expected, "abs")) == pytest.approx(1.0)
+    assert torch.equal(weights.nan_to_num(-1), kept.nan_to_num(-1))
+
+
+def test_that_an_induction_head_fills_the_stripe() -> None:
+    n = 5
+    weights = torch.zeros(2, 2 * n, 2 * n)
+    for i in range(n, 2 * n):
+        weights[0, i, i + 1 - n] = 1.0
+        weights[1, i, i - n] = 1.0  # a duplicate head looks one token too early
+    assert induction_stripe(weights, n).tolist() == [1.0, 0.0]
+
+
+def test_that_unknown_patterns_and_scorings_are_refused() -> None:
+    with pytest.raises(UserError):
+        pattern("diagonal", [1])  # type: ignore[arg-type]
+    with pytest.raises(UserError):
+        detect(W1, pattern("previous", [1, 2, 3]), "max")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="against a pattern"):
+        detect(W1, pattern("previous", [1, 2]))
+
+
+def test_that_the_alignment_error_rate_follows_och_and_ney() -> None:
+    sure, possible = {(0, 0), (1, 1)}, {(0, 0), (1, 1), (2, 1)}
+    assert alignment_error_rate(sure, sure) == 0.0
+    assert alignment_error_rate({(0, 0), (1, 1), (2, 1)}, sure, possible) == 0.0
+    assert alignment_error_rate({(0, 1)}, sure, possible) == 1.0
+    # A = {00, 21}: |A∩S| = 1, |A∩P| = 2, |A| + |S| = 4
+    assert alignment_error_rate({(0, 0), (2, 1)}, sure, possible) == pytest.approx(1 - 3 / 4)
+    assert math.isnan(alignment_error_rate((), ()))
+
+
+def test_that_each_row_is_linked_to_its_largest_weight() -> None:
+    weights = np.array([[0.1, 0.9], [np.nan, np.nan], [0.6, 0.4]], np.float32)
+    assert head_alignment(weights) == ((0, 1), (2, 0))
+    assert head_alignment(np.zeros((2, 0), np.float32)) == ()
+
+
+def test_that_pieces_become_words() -> None:
+    tokens = (
+        Token(id=2, piece="<s>", is_special=True),
+        Token(id=9, piece="un"),
+        Token(id=8, piece="do", joins_previous=True),
+        Token(id=7, piece="it"),
+    )
+    words = word_numbers(tokens)
+    assert words == [-1, 0, 0, 1]
+    weights = np.array([[9, 9, 9, 9], [1, 2, 3, 4], [3, 2, 1, 4], [0, 1, 1, 8]], np.float32)
+    np.testing.assert_allclose(word_weights(weights, words, words), [[4, 4], [2, 8]])
+
+
+@pytest.mark.parametrize("form", ["decoder", "encoder", "encoder-decoder"])
+def test_that_scores_over_rows_are_means_of_single_rows(form: str) -> None:
+    model = tiny_model(form)
+    rows = np.array([[2, 5, 6, 7, 5, 6, 7], [2, 8, 9, 10, 8, 9, 10]])
+    both = induction_scores(model, rows, n_first=1)
+    alone = [induction_scores(model, rows[i : i + 1], n_first=1) for i in range(2)]
+    np.testing.assert_allclose(both, (alone[0] + alone[1]) / 2, atol=1e-6)
+    previous = previous_scores(model, rows)
+    assert previous.shape == both.shape == (len(model.sites), 4)
+    for index, site in enumerate(model.sites):
+        is_read = site.stack == ("decoder" if form == "decoder" else "encoder")
+        assert np.isnan(previous[index]).all() != is_read
+    if form == "decoder":
+        weights = torch.from_numpy(model.trace("").weights(0, 0))
+        assert weights.shape == (1, 1)
+
+
+def test_that_rows_that_do_not_repeat_are_refused() -> None:
+    with pytest.raises(UserError, match="does not repeat"):
+        induction_scores(tiny_model("decoder"), np.array([[5, 6, 7, 8]]))
+
+
+@pytest.mark.parametrize("rows", ["predicting", "reading"])
+def test_that_alignment_scores_equal_those_of_single_maps(rows: str) -> None:
+    model = tiny_model("encoder-decoder")
+    example = Example(source="the cat sat", target="le chat est", links=((0, 0), (1, 1), (2, 2)))
+    found = cross_alignment(model, [example], rows)  # type: ignore[arg-type]
+    trace = model.trace(example.source, example.target)
+    start = 0 if rows == "predicting" else 1
+    for layer in range(2):
+        maps = [trace.weights(("cross", layer), head) for head in range(4)]
+        for head in range(4):
+            links = head_alignment(maps[head][start : start + 3, :3])
+            assert found.heads[layer, head] == pytest.approx(alignment_error_rate(links, example.links))
+        mean = np.mean(maps, axis=0)[start : start + 3, :3]
+        assert found.layers[layer] == pytest.approx(alignment_error_rate(head_alignment(mean), example.links))
+    assert found.n_examples == 1
+    with pytest.raises(UserError, match="no cross-attention"):
+        cross_alignment(tiny_model("decoder"), [example])
