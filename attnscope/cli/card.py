@@ -44,7 +44,7 @@ def card_text(
     lines = [
         f"# {recipe.training.name}",
         "",
-        f"A {config.form} with {config.n_layers} layers of {config.n_heads} heads, {config.d_model} wide, "
+        f"{'A decoder' if config.form == 'decoder' else 'An ' + config.form} with {config.n_layers} layers of {config.n_heads} heads, {config.d_model} wide, "
         f"{config.vocab_size:,} pieces ({training.model.tokenizer.kind}), at most {config.max_tokens} "
         f"tokens, {n_parameters:,} parameters in float32.",
         "",

@@ -1,0 +1,222 @@
+"""Turning token ids into batches: windows of running text, repeated random words, padded examples.
+
+Every random draw comes from the generator that is passed in; nothing here keeps a random state. Ids are
+held once, in flat arrays; a batch is gathered from them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attnscope.training.objectives import Batch
+
+Ids = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+_JUMP_SHARE = 0.3
+_ZIPF_OFFSET = 5
+_EVALUATION_SEED = 20_170_612
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The ids a batch maker needs; `ordinary` are the ids of tokens that are no specials."""
+
+    pad_id: int
+    begin_id: int
+    end_id: int
+    mask_id: int
+    ordinary: Ids
+    words: Ids
+
+
+class BatchMaker(Protocol):
+    """Something that batches can be drawn from."""
+
+    def draw(self, rng: np.random.Generator) -> Batch:
+        """One random training batch."""
+        ...
+
+    def evaluation(self) -> Sequence[Batch]:
+        """The same held-out batches every time; none when nothing is held out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextBatches:
+    """Windows of running text for causal (`mask_share` None) or masked models.
+
+    Causal: `<s>` and n_tokens − 1 tokens, each to tell the next. Masked: `<s>` … `</s>`. In a share of
+    the sequences the text is random words repeated, of which what cannot be known is not scored.
+    """
+
+    training: Ids
+    held_out: Ids
+    vocabulary: Vocabulary
+    n_tokens: int
+    batch_size: int
+    mask_share: float | None
+    repeated_share: float
+    n_evaluation: int
+
+    def draw(self, rng: np.random.Generator) -> Batch:
+        """One random training batch."""
+        length = self._body_length
+        starts = rng.integers(0, max(1, len(self.training) - length + 1), size=self.batch_size)
+        bodies = self._windows(self.training, starts, length)  # [B, length]
+        is_scored = np.ones(bodies.shape, dtype=np.bool_)
+        n_repeated = int(rng.binomial(self.batch_size, self.repeated_share)) if self.repeated_share else 0
+        for row in range(n_repeated):
+            bodies[row], is_scored[row] = repeated_words(self.vocabulary, bodies.shape[1], rng)
+        return self._batch(bodies, is_scored, rng)
+
+    def evaluation(self) -> Sequence[Batch]:
+        """Windows spread evenly over the held-out text, masked the same way every time."""
+        length = self._body_length
+        if len(self.held_out) < 2:
+            return ()
+        length = min(length, len(self.held_out))
+        n_windows = min(self.n_evaluation * self.batch_size, len(self.held_out) // length)
+        starts = np.linspace(0, len(self.held_out) - length, n_windows).astype(np.int64)
+        rng = np.random.default_rng(_EVALUATION_SEED)
+        return tuple(
+            self._batch(self._windows(self.held_out, some, length), True, rng)
+            for some in np.array_split(starts, -(-n_windows // self.batch_size))
+        )
+
+    @property
+    def _body_length(self) -> int:
+        return self.n_tokens if self.mask_share is None else self.n_tokens - 2
+
+    def _windows(self, ids: Ids, starts: Ids, length: int) -> Ids:
+        windows: Ids = ids[starts[:, None] + np.arange(min(length, len(ids)))]  # [B, length]
+        return windows
+
+    def _batch(self, bodies: Ids, is_scored: Mask | bool, rng: np.random.Generator) -> Batch:
+        begin = np.full((len(bodies), 1), self.vocabulary.begin_id)
+        if self.mask_share is not None:
+            end = np.full((len(bodies), 1), self.vocabulary.end_id)
+            whole = np.concatenate([begin, bodies, end], axis=1)  # [B, T]
+            return masked_batch(whole, self.vocabulary, self.mask_share, rng)
+        ids = np.concatenate([begin, bodies[:, :-1]], axis=1)  # [B, T]
+        return _scored_batch(ids, bodies, np.broadcast_to(is_scored, ids.shape))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleBatches:
+    """Whole examples, each read from `<s>` on and ended by `</s>`, padded to the longest of the batch."""
+
+    training: "Examples"
+    held_out: "Examples"
+    batch_size: int
+    n_evaluation: int
+
+    def draw(self, rng: np.random.Generator) -> Batch:
+        """One random training batch."""
+        return self._batch(self.training, rng.integers(0, len(self.training.lengths), size=self.batch_size))
+
+    def evaluation(self) -> Sequence[Batch]:
+        """The first held-out examples."""
+        n_rows = min(len(self.held_out.lengths), self.n_evaluation * self.batch_size)
+        rows = np.arange(n_rows)
+        return tuple(
+            self._batch(self.held_out, rows[i : i + self.batch_size])
+            for i in range(0, n_rows, self.batch_size)
+        )
+
+    def _batch(self, examples: "Examples", rows: Ids) -> Batch:
+        longest = int(examples.lengths[rows].max())
+        whole = examples.ids[rows, :longest]  # [B, T + 1]
+        is_scored = np.arange(1, longest) < examples.lengths[rows, None]
+        if examples.n_given is not None:
+            is_scored &= np.arange(1, longest) > examples.n_given[rows, None]
+        batch = _scored_batch(whole[:, :-1], whole[:, 1:], is_scored)
+        if examples.sources is None or examples.source_lengths is None:
+            return batch
+        longest = int(examples.source_lengths[rows].max())
+        valid = np.arange(longest) < examples.source_lengths[rows, None]
+        return Batch(
+            ids=torch.from_numpy(np.ascontiguousarray(examples.sources[rows, :longest])),
+            valid=None if valid.all() else torch.from_numpy(valid),
+            target_ids=batch.ids,
+            scored=batch.scored,
+            labels=batch.labels,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examples:
+    """Padded examples: `ids` is what is told token by token, the first `n_given`
+    after `<s>` unscored because nobody can know them; `sources`, in pairs, what is translated.
+    """
+
+    ids: Ids
+    lengths: Ids
+    n_given: Ids | None = None
+    sources: Ids | None = None
+    source_lengths: Ids | None = None
+
+
+def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Ids, Ids]:
+    """The rows as one matrix filled up with `pad_id`, and their lengths."""
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    matrix = np.full((len(rows), int(lengths.max(initial=0))), pad_id, dtype=np.int64)
+    for i, row in enumerate(rows):
+        matrix[i, : len(row)] = row
+    return matrix, lengths
+
+
+def repeated_words(vocabulary: Vocabulary, length: int, rng: np.random.Generator) -> tuple[Ids, Mask]:
+    """Random different words in a circle, walked along with jumps; and which of them can be known.
+
+    A word can be known when it follows its neighbour in the circle not for the first time. In a quarter of
+    the rows there are no jumps: they are plain random words repeated. Elsewhere jumps see to it that looking
+    a fixed number of tokens back does not help; what followed the same word before always does. Words are
+    drawn by Zipf's law, from which such looking back is learned sooner (Chan et al. 2022).
+    """
+    pool = vocabulary.words if rng.random() < 0.5 else vocabulary.ordinary
+    longest = max(1, min(length // 2, len(pool)))
+    period = int(np.exp(rng.uniform(np.log(min(4, longest)), np.log(longest + 1))))
+    circle = _draw_by_zipf(pool, period, rng)
+    is_jump = rng.random(length) < (0.0 if rng.random() < 0.25 else _JUMP_SHARE)
+    is_jump[0] = True
+    steps = np.arange(length)
+    last_jump = np.maximum.accumulate(np.where(is_jump, steps, 0))
+    places = (rng.integers(0, period, size=length)[last_jump] + steps - last_jump) % period
+    can_know = ~is_jump
+    followers = np.flatnonzero(can_know)
+    can_know[followers[np.unique(places[followers], return_index=True)[1]]] = False
+    return circle[places], can_know
+
+
+def _draw_by_zipf(pool: Ids, n: int, rng: np.random.Generator) -> Ids:
+    """`n` different ids, those early in the pool more often; the Gumbel trick (Vieira 2014)."""
+    keys = rng.gumbel(size=len(pool)) - np.log(np.arange(len(pool)) + _ZIPF_OFFSET)
+    return rng.permutation(pool[np.argpartition(-keys, n - 1)[:n]])
+
+
+def masked_batch(whole: Ids, vocabulary: Vocabulary, share: float, rng: np.random.Generator) -> Batch:
+    """Hide a share of the tokens: 80 % become `<mask>`, 10 % another token, 10 % stay (Devlin et al. 2019).
+
+    Specials are never hidden; every sequence has at least one token hidden where it has an ordinary one.
+    """
+    is_ordinary = np.isin(whole, vocabulary.ordinary)
+    draw = np.where(is_ordinary, rng.random(whole.shape), 2.0)
+    is_hidden = (draw < share) | ((draw == draw.min(axis=1, keepdims=True)) & is_ordinary)
+    fate = rng.random(whole.shape)
+    others = rng.choice(vocabulary.ordinary, size=whole.shape)
+    shown = np.where(is_hidden & (fate < 0.8), vocabulary.mask_id, whole)
+    shown = np.where(is_hidden & (fate >= 0.9), others, shown)
+    return _scored_batch(shown, whole, is_hidden)
+
+
+def _scored_batch(ids: Ids, labels: Ids, is_scored: NDArray[np.bool_]) -> Batch:
+    scored = np.flatnonzero(is_scored)
+    return Batch(
+        ids=torch.from_numpy(np.ascontiguousarray(ids, dtype=np.int64)),
+        scored=torch.from_numpy(scored),
+        labels=torch.from_numpy(np.ascontiguousarray(labels.reshape(-1)[scored], dtype=np.int64)),
+    )

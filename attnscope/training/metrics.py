@@ -1,0 +1,164 @@
+"""metrics.jsonl: one event a line, numbered by attempt, readable however the writing ended."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from attnscope.errors import LoadError
+from attnscope.files import replace_file
+from attnscope.records.training import (
+    Evaluated,
+    Finished,
+    Saved,
+    SaveFailed,
+    Started,
+    Step,
+    TrainingEvent,
+)
+
+_EVENTS: dict[str, type[Any]] = {
+    "started": Started,
+    "step": Step,
+    "evaluated": Evaluated,
+    "saved": Saved,
+    "save-failed": SaveFailed,
+    "finished": Finished,
+}
+_NAMES = {kind: name for name, kind in _EVENTS.items()}
+
+
+def in_order(lines: Iterable[tuple[int, TrainingEvent]]) -> tuple[TrainingEvent, ...]:
+    """Events of all attempts as one story, by attempt and step, whatever order they were written in.
+
+    Where an attempt went on beyond the step that the next one resumed from, the next one counts.
+    """
+    attempts: dict[int, list[TrainingEvent]] = {}
+    for attempt, event in lines:
+        attempts.setdefault(attempt, []).append(event)
+    story: list[TrainingEvent] = []
+    for _, events in sorted(attempts.items()):
+        begun = min((e.step for e in events if isinstance(e, Started)), default=0)
+        story = [event for event in story if event.step <= begun]
+        story += sorted(events, key=_place)
+    return tuple(story)
+
+
+def _place(event: TrainingEvent) -> tuple[int, int]:
+    return event.step, list(_NAMES).index(type(event))
+
+
+class Metrics:
+    """Appends events to metrics.jsonl; what cannot be written now is kept and tried again.
+
+    A tail that an earlier crash cut short is moved to metrics.jsonl.corrupt first.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.attempt = 1
+        self._waiting: list[str] = []
+
+    def open(self) -> None:
+        """Repair the file and begin a new attempt; raises SaveError when the folder cannot be written."""
+        attempt = mend_metrics(self.path)
+        self.attempt = attempt + 1
+
+    def add(self, event: TrainingEvent) -> None:
+        """Note one event; it reaches the disk with the next `flush`."""
+        self._waiting.append(line_from_event(self.attempt, event))
+
+    def flush(self) -> bool:
+        """Write what waits; False when the disk refuses (nothing is lost, the next flush tries again)."""
+        if not self._waiting:
+            return True
+        block = "".join(f"{line}\n" for line in self._waiting).encode()
+        try:
+            n_bytes = self.path.stat().st_size if self.path.exists() else 0
+            try:
+                with self.path.open("ab") as stream:
+                    stream.write(block)
+            except OSError:
+                _cut(self.path, n_bytes)
+                raise
+        except OSError:
+            return False
+        self._waiting.clear()
+        return True
+
+
+def _cut(path: Path, n_bytes: int) -> None:
+    try:
+        with path.open("r+b") as stream:
+            stream.truncate(n_bytes)
+    except OSError:
+        pass
+
+
+def mend_metrics(path: Path) -> int:
+    """Keep the whole lines, move the rest to a file ending in .corrupt; gives the last attempt's number."""
+    if not path.exists():
+        return 0
+    good, bad, attempt = [], [], 0
+    content = path.read_bytes()
+    for line in content.splitlines(keepends=True):
+        parsed = _event_from_line(line) if line.endswith(b"\n") else None
+        if parsed is None:
+            bad.append(line)
+        else:
+            good.append(line)
+            attempt = max(attempt, parsed[0])
+    if bad:
+        corrupt = path.with_name(path.name + ".corrupt")
+        earlier = corrupt.read_bytes() if corrupt.exists() else b""
+        replace_file(corrupt, earlier + b"".join(bad))
+        replace_file(path, b"".join(good))
+    return attempt
+
+
+def read_lines(path: Path) -> tuple[list[tuple[int, TrainingEvent]], int]:
+    """Attempt and event of every whole line, and how many lines are none; raises LoadError."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return [], 0
+    except OSError as error:
+        raise LoadError(f"{path} cannot be read: {error.strerror}.", kind="unreadable") from error
+    parsed = [_event_from_line(line) for line in content.splitlines()]
+    good = [line for line in parsed if line is not None]
+    return good, len(parsed) - len(good)
+
+
+def line_from_event(attempt: int, event: TrainingEvent) -> str:
+    """One line of metrics.jsonl: strict JSON, with null for what is not a number."""
+    values = {name: None if _is_odd(v) else v for name, v in dataclasses.asdict(event).items()}
+    return json.dumps({"attempt": attempt, "event": _NAMES[type(event)], **values}, allow_nan=False)
+
+
+def _is_odd(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _event_from_line(line: bytes) -> tuple[int, TrainingEvent] | None:
+    try:
+        values = json.loads(line)
+        kind = _EVENTS[values.pop("event")]
+        attempt = int(values.pop("attempt"))
+        known = {f.name: f.type for f in dataclasses.fields(kind)}
+        values = {n: math.nan if v is None else v for n, v in values.items() if n in known}
+        event = cast("TrainingEvent", kind(**values))
+        return (attempt, event) if _is_sound(event, known) else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _is_sound(event: TrainingEvent, types: Mapping[str, object]) -> bool:
+    """Whether numbers are numbers and words are words: readers count on it."""
+    for name, kind in types.items():
+        expected = (int, float) if kind is float else int if kind is int else str
+        value = getattr(event, name)
+        if isinstance(value, bool) or not isinstance(value, expected):
+            return False
+    return True

@@ -1,0 +1,75 @@
+"""The optimisers, and their state as named tensors (never pickles)."""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.errors import LoadError
+from attnscope.training.recipe import OptimizerPart
+
+
+def build_optimizer(module: nn.Module, part: OptimizerPart) -> torch.optim.Optimizer:
+    """AdamW (Loshchilov and Hutter 2019) or RAdam (Liu et al. 2020) with decoupled weight decay.
+
+    Only matrices decay: biases, gains of norms and embedding tables of one axis stay. AdamW runs as one
+    fused kernel where the device has it.
+    """
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": part.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    betas = (part.beta1, part.beta2)
+    if part.kind == "radam":
+        return torch.optim.RAdam(groups, lr=part.learning_rate, betas=betas, decoupled_weight_decay=True)
+    is_fused = all(p.device.type in ("cpu", "cuda", "mps") for p in parameters)
+    return torch.optim.AdamW(groups, lr=part.learning_rate, betas=betas, fused=is_fused)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Use `rate` from the next step on."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def tensors_of(optimizer: torch.optim.Optimizer, module: nn.Module) -> dict[str, Tensor]:
+    """The optimiser's memory on the CPU, named `parameter name/what`, for instance `norm.bias/exp_avg`."""
+    return {
+        f"{name}/{what}": torch.as_tensor(value).detach().to("cpu").clone().contiguous()
+        for name, parameter in module.named_parameters()
+        for what, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def restore_tensors(
+    optimizer: torch.optim.Optimizer, module: nn.Module, tensors: Mapping[str, Tensor]
+) -> None:
+    """Put back what `tensors_of` gave; raises LoadError when it belongs to another model."""
+    parameters = dict(module.named_parameters())
+    _check_names(parameters, (name.rpartition("/")[0] for name in tensors))
+    for name, tensor in tensors.items():
+        parameter_name, _, what = name.rpartition("/")
+        parameter = parameters[parameter_name]
+        if tensor.ndim and tensor.shape != parameter.shape:
+            raise _foreign(f"{name} has the shape {tuple(tensor.shape)}", f"{tuple(parameter.shape)}")
+        # step counters stay where the optimiser keeps them: beside the parameter when fused, else on the CPU
+        is_counter = what == "step"
+        is_beside = not is_counter or bool(optimizer.defaults.get("fused"))
+        optimizer.state[parameter][what] = tensor.to(parameter.device if is_beside else "cpu").clone()
+
+
+def _check_names(parameters: Mapping[str, Tensor], names: Iterable[str]) -> None:
+    for name in names:
+        if name not in parameters:
+            raise _foreign(f"it knows a parameter {name}", "the parameters of this model")
+
+
+def _foreign(found: str, expected: str) -> LoadError:
+    return LoadError(
+        f"The saved state of the optimiser does not fit the model: {found}.",
+        kind="state",
+        expected=expected,
+        action="Start a new run in another folder.",
+    )

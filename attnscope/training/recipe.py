@@ -1,0 +1,345 @@
+"""Recipes: everything that decides what a training run does, read from TOML and checked at once.
+
+A recipe is complete in itself: the same recipe, data and seed give the same weights on the CPU. This
+file knows the keys and their ranges; it reads no data and builds no model.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from attnscope.errors import RecipeError
+from attnscope.nn.config import ModelConfig
+from attnscope.records.models import Form
+from attnscope.text.tasks import TASKS, Task, make_task, task_options
+from attnscope.text.tokenizer import SPECIALS
+from attnscope.training.fields import Choice, Real, Value, Whole, Words, key, read_section
+
+Objective = Literal["causal", "masked", "translation"]
+FORM_OF_OBJECTIVE: dict[str, Form] = {
+    "causal": "decoder",
+    "masked": "encoder",
+    "translation": "encoder-decoder",
+}
+_DERIVED_MODEL_KEYS = ("form", "vocab_size")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerPart:
+    """How text becomes tokens; tasks bring their own tokenizer."""
+
+    kind: str = key(Choice(("byte-bpe", "bpe", "wordpiece", "unigram", "words", "characters")), "byte-bpe")
+    vocab_size: int = key(Whole(8, 100_000), 1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataPart:
+    """What is learned from: a text file, a file of tab-separated pairs, or a built-in task.
+
+    `repeated_share` is the share of sequences that are random words repeated, which teaches induction.
+    `n_examples` is how many different examples of a task are made.
+    """
+
+    kind: str = key(Choice(("text", "pairs", "task")))
+    path: str = key(Words(), "")
+    task: str = key(Words(64), "")
+    validation_share: float = key(Real(0.0001, 0.9), 0.1)
+    repeated_share: float = key(Real(0.0, 1.0), 0.0)
+    n_examples: int = key(Whole(2, 10_000_000), 20_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectivePart:
+    """What is learned; `mask_share` is the share of tokens a masked model has to guess."""
+
+    kind: Objective = key(Choice(("causal", "masked", "translation")))  # noqa: RUF009
+    mask_share: float = key(Real(0.01, 0.9), 0.15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerPart:
+    """The optimiser; under the Noam schedule the rate comes from the schedule alone."""
+
+    kind: str = key(Choice(("adamw", "radam")), "adamw")
+    learning_rate: float = key(Real(1e-9, 100.0), 1e-3)
+    weight_decay: float = key(Real(0.0, 10.0), 0.01)
+    beta1: float = key(Real(0.0, 0.9999), 0.9)
+    beta2: float = key(Real(0.0, 0.999999), 0.98)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulePart:
+    """How the rate moves; `factor` scales the Noam rate, `final_share` is where linear and cosine end."""
+
+    kind: str = key(Choice(("noam", "linear", "cosine", "constant")), "cosine")
+    warmup_steps: int = key(Whole(0, 10_000_000), 100)
+    factor: float = key(Real(1e-6, 1000.0), 1.0)
+    final_share: float = key(Real(0.0, 1.0), 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPart:
+    """How long, how much at once, and how often to look and to save; a `clip_norm` of 0 clips nothing."""
+
+    n_steps: int = key(Whole(1, 100_000_000))
+    batch_size: int = key(Whole(1, 65_536), 16)
+    accumulate: int = key(Whole(1, 4096), 1)
+    clip_norm: float = key(Real(0.0, 1e6), 1.0)
+    seed: int = key(Whole(0, 2**31 - 1), 0)
+    precision: str = key(Choice(("auto", "float32", "bfloat16")), "auto")
+    evaluate_every: int = key(Whole(1, 100_000_000), 250)
+    evaluation_batches: int = key(Whole(1, 10_000), 8)
+    save_every: int = key(Whole(1, 100_000_000), 1000)
+    name: str = key(Words(80), "model")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """A sentence whose attention is kept at every checkpoint."""
+
+    text: str = key(Words(100_000))
+    target: str = key(Words(100_000), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A complete recipe; `model.vocab_size` is a wish until the tokenizer exists."""
+
+    model: ModelConfig
+    tokenizer: TokenizerPart = field(default_factory=TokenizerPart)
+    data: DataPart
+    objective: ObjectivePart
+    optimizer: OptimizerPart = field(default_factory=OptimizerPart)
+    schedule: SchedulePart = field(default_factory=SchedulePart)
+    training: TrainingPart
+    task_options: tuple[tuple[str, Value], ...] = ()
+    watch: tuple[Watch, ...] = ()
+
+
+_PARTS: dict[str, type[Any]] = {
+    "tokenizer": TokenizerPart,
+    "data": DataPart,
+    "objective": ObjectivePart,
+    "optimizer": OptimizerPart,
+    "schedule": SchedulePart,
+    "training": TrainingPart,
+}
+
+
+def parse_recipe(
+    text: str, *, overrides: Mapping[str, str] | None = None, base_folder: Path | None = None
+) -> Recipe:
+    """Read and check a recipe.
+
+    `overrides` are like `{"training.n_steps": "10"}` and win. A relative `data.path` is taken from
+    `base_folder`, one given as an override from the current folder. Raises RecipeError.
+    """
+    tables = _parse_toml(text)
+    if base_folder is not None:
+        _anchor_path(tables, base_folder)
+    for name, value in (overrides or {}).items():
+        _override(tables, name, value)
+    for name in tables:
+        if name not in (*_PARTS, "model", "watch"):
+            raise RecipeError(
+                f"The section [{name}] is unknown.",
+                expected="one of " + ", ".join(f"[{part}]" for part in ("model", *_PARTS)) + ", [[watch]]",
+                action="Correct its spelling, or remove it.",
+            )
+    task_options = _take_task_options(tables.get("data"))
+    parts = {name: read_section(kind, name, tables.get(name, {})) for name, kind in _PARTS.items()}
+    recipe = Recipe(
+        model=_model_config(tables.get("model", {}), parts["objective"], parts["tokenizer"]),
+        watch=_read_watch(tables.get("watch", [])),
+        task_options=task_options,
+        **parts,
+    )
+    return _checked(recipe, is_tokenizer_given="tokenizer" in tables)
+
+
+def make_recipe_task(recipe: Recipe) -> Task:
+    """The task a recipe names, with its options."""
+    return make_task(recipe.data.task, **dict(recipe.task_options))
+
+
+def _take_task_options(data: object) -> tuple[tuple[str, Value], ...]:
+    """Take the keys out of [data] that are options of the task it names."""
+    if not isinstance(data, dict) or data.get("kind") != "task" or data.get("task") not in TASKS:
+        return ()
+    options = task_options(data["task"])
+    known = {f.name for f in fields(DataPart)}
+    for name in data:
+        if name not in known and name not in options:
+            make_task(data["task"], **{name: data[name]})  # says which options the task has
+    return tuple((name, data.pop(name)) for name in options if name in data)
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise RecipeError(
+            f"The recipe is not valid TOML: {error}.",
+            expected="lines like n_steps = 500 under headings like [training]",
+            action="Correct that line.",
+        ) from error
+
+
+def _anchor_path(tables: dict[str, Any], folder: Path) -> None:
+    data = tables.get("data")
+    if isinstance(data, dict) and isinstance(data.get("path"), str) and data["path"]:
+        data["path"] = str(folder / data["path"])
+
+
+def _override(tables: dict[str, Any], name: str, value: str) -> None:
+    section, dot, entry = name.partition(".")
+    if not dot or section not in ("model", *_PARTS) or not entry:
+        raise RecipeError(
+            f"The override {name}={value} names no key of a recipe.",
+            expected="section.key=value, for instance training.n_steps=500",
+            action="Correct its spelling.",
+        )
+    table = tables.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise RecipeError(
+            f"[{section}] is not a table.", expected=f"a heading [{section}]", action="Correct it."
+        )
+    table[entry] = str(Path(value).absolute()) if name == "data.path" else _toml_value(value)
+
+
+def _toml_value(text: str) -> Value:
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError):
+        return text
+    return cast("Value", value)
+
+
+def _model_config(table: object, objective: ObjectivePart, tokenizer: TokenizerPart) -> ModelConfig:
+    if not isinstance(table, Mapping):
+        raise RecipeError(
+            "[model] is not a table.", expected="a heading [model]", action="Write it as a table."
+        )
+    for derived in _DERIVED_MODEL_KEYS:
+        if derived in table:
+            raise RecipeError(
+                f"model.{derived} is set.",
+                expected="the form to follow from objective.kind and the vocabulary from the tokenizer",
+                action=f"Remove model.{derived}.",
+            )
+    whole = {**table, "form": FORM_OF_OBJECTIVE[objective.kind], "vocab_size": tokenizer.vocab_size}
+    return ModelConfig.from_dict(whole, where="model")
+
+
+def _read_watch(entries: object) -> tuple[Watch, ...]:
+    if not isinstance(entries, list):
+        raise RecipeError(
+            "[watch] is a single table.",
+            expected="[[watch]] with two brackets",
+            action="Double its brackets.",
+        )
+    return tuple(read_section(Watch, "watch", entry) for entry in entries)
+
+
+def _checked(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
+    data, objective = recipe.data, recipe.objective.kind
+    if data.kind == "task":
+        return _checked_task(recipe, is_tokenizer_given=is_tokenizer_given)
+    if not data.path:
+        raise RecipeError(
+            f'data.kind is "{data.kind}" but data.path is empty.',
+            expected="the path of a UTF-8 text file",
+            action="Add path = … under [data], or --set data.path=… on the command line.",
+        )
+    if (data.kind == "pairs") != (objective == "translation"):
+        raise RecipeError(
+            f'data.kind "{data.kind}" does not go with objective.kind "{objective}".',
+            expected='"text" with "causal" or "masked", "pairs" with "translation"',
+            action="Change one of them.",
+        )
+    return recipe
+
+
+def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
+    name, objective = recipe.data.task, recipe.objective.kind
+    if name not in TASKS:
+        raise RecipeError(
+            f'data.task is "{name}".',
+            expected="one of " + ", ".join(TASKS),
+            action="Choose one of these tasks.",
+        )
+    task = make_recipe_task(recipe)
+    if FORM_OF_OBJECTIVE[objective] != task.form:
+        fitting = next(kind for kind, form in FORM_OF_OBJECTIVE.items() if form == task.form)
+        raise RecipeError(
+            f'The task "{name}" does not go with objective.kind "{objective}".',
+            expected=f'"{fitting}"',
+            action="Change objective.kind or the task.",
+        )
+    if is_tokenizer_given and recipe.tokenizer.kind != task.tokenizer_kind:
+        raise RecipeError(
+            f'tokenizer.kind is "{recipe.tokenizer.kind}".',
+            expected=f'"{task.tokenizer_kind}", which the task "{name}" brings along',
+            action="Remove [tokenizer].",
+        )
+    tokenizer = TokenizerPart(
+        kind=task.tokenizer_kind, vocab_size=max(8, len(task.vocabulary) + len(SPECIALS))
+    )
+    model = replace(recipe.model, vocab_size=tokenizer.vocab_size)
+    return replace(recipe, tokenizer=tokenizer, model=model)
+
+
+def tables_of(recipe: Recipe) -> dict[str, dict[str, Value]]:
+    """Every key of every section with its value, defaults included, watch sentences left out."""
+    model = {
+        k: v for k, v in recipe.model.to_dict().items() if k not in _DERIVED_MODEL_KEYS and v is not None
+    }
+    tables: dict[str, dict[str, Value]] = {"model": cast("dict[str, Value]", model)}
+    for name in _PARTS:
+        part = getattr(recipe, name)
+        tables[name] = {f.name: getattr(part, f.name) for f in fields(part)}
+    tables["data"].update(recipe.task_options)
+    return tables
+
+
+def write_recipe(recipe: Recipe) -> str:
+    """The recipe as TOML, every value written out; reading it back gives the same recipe."""
+    blocks = [(f"[{name}]", table) for name, table in tables_of(recipe).items()]
+    blocks += [("[[watch]]", {"text": w.text, "target": w.target}) for w in recipe.watch]
+    lines = []
+    for heading, table in blocks:
+        lines += [heading, *(f"{name} = {_toml_text(value)}" for name, value in table.items()), ""]
+    return "\n".join(lines)
+
+
+def _toml_text(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda m: f"\\u{ord(m.group()):04x}", escaped) + '"'
+    return repr(value)
+
+
+def differences(old: Recipe, new: Recipe) -> tuple[str, ...]:
+    """What differs, as lines like `optimizer.beta1: was 0.9, now 0.8`; only what can change weights.
+
+    How often to look and to save, the name and the watched sentences may change; so may the number of
+    steps where the schedule does not depend on it.
+    """
+    free = {"training.evaluate_every", "training.evaluation_batches", "training.save_every", "training.name"}
+    if new.schedule.kind in ("noam", "constant"):
+        free.add("training.n_steps")
+    before, after = _flat(old), _flat(new)
+    return tuple(
+        f"{name}: was {before.get(name)!r}, now {after.get(name)!r}"
+        for name in sorted({*before, *after})
+        if name not in free and before.get(name) != after.get(name)
+    )
+
+
+def _flat(recipe: Recipe) -> dict[str, Value]:
+    return {f"{section}.{k}": v for section, table in tables_of(recipe).items() for k, v in table.items()}

@@ -1,0 +1,107 @@
+"""Saving a run while it trains: checkpoints, traces of the watched sentences, state; and trying again.
+
+The order is checkpoint, state, traces: whatever moment the machine stops at, the state on disk names a
+checkpoint that is on disk.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+
+from attnscope import __version__
+from attnscope.errors import SaveError, UserError
+from attnscope.models.card import ModelCard
+from attnscope.models.checkpoint import write_model_folder
+from attnscope.models.model import Model
+from attnscope.records.training import Saved, SaveFailed
+from attnscope.trace.store import save_traces
+from attnscope.training.optimizers import tensors_of
+from attnscope.training.recipe import Recipe
+from attnscope.training.run import RunFolder
+from attnscope.training.state import TrainingState, save_state
+
+_FIRST_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 300.0
+
+
+class Saver:
+    """Writes the model in training to its run folder; after a failure waits longer each time."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        recipe: Recipe,
+        model: Model,
+        optimizer: torch.optim.Optimizer,
+        *,
+        data_sha256: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.folder = folder
+        self._recipe = recipe
+        self._model = model
+        self._optimizer = optimizer
+        self._data_sha256 = data_sha256
+        self._clock = clock
+        self._retry_at: float | None = None
+        self._pause_s = _FIRST_PAUSE_S
+        self.last_saved: int | None = None
+
+    def is_due(self, step: int) -> bool:
+        """Whether to save after this step: by the recipe, or because a failed save may be tried again."""
+        if self._retry_at is not None:
+            return self._clock() >= self._retry_at
+        return step % self._recipe.training.save_every == 0 or step == self._recipe.training.n_steps
+
+    def save(self, step: int) -> Iterator[Saved | SaveFailed]:
+        """Write everything about `step` and say how it went; never raises for a full or missing disk."""
+        try:
+            self._write(step)
+        except SaveError as error:
+            self._retry_at = self._clock() + self._pause_s
+            yield SaveFailed(
+                step=step, reason=f"{error} Training goes on; the next try is in {self._pause_s:.0f} s."
+            )
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+            return
+        self._retry_at, self._pause_s, self.last_saved = None, _FIRST_PAUSE_S, step
+        yield Saved(step=step, folder=str(self.folder.checkpoint(step)))
+
+    def _write(self, step: int) -> None:
+        model = self._model
+        card = card_of(self._recipe, step)
+        sha256 = write_model_folder(
+            self.folder.checkpoint(step), model.module, model.config, model.tokenizer, card
+        )
+        state = TrainingState(
+            step=step, data_sha256=self._data_sha256, weights_sha256=sha256, version=__version__
+        )
+        save_state(self.folder.state, state, tensors_of(self._optimizer, model.module))
+        self._write_traces(step)
+
+    def _write_traces(self, step: int) -> None:
+        traces = []
+        for sentence in self._recipe.watch:
+            try:
+                traces.append(self._model.trace(sentence.text, sentence.target or None))
+            except SaveError:
+                raise
+            except UserError:  # a sentence without a single token, say; the run does not depend on it
+                continue
+        if traces:
+            save_traces(self.folder.probe(step), traces, has_logits=False)
+
+
+def card_of(recipe: Recipe, step: int) -> ModelCard:
+    """What a checkpoint says about itself."""
+    name = recipe.training.name
+    training: dict[str, object] = {
+        "step": step,
+        "n_steps": recipe.training.n_steps,
+        "seed": recipe.training.seed,
+    }
+    if recipe.data.kind == "task":
+        training["task"] = recipe.data.task
+    text = f"# {name}\n\nTrained with AttnScope for {step:,} of {recipe.training.n_steps:,} steps.\n"
+    return ModelCard(name=name, objective=recipe.objective.kind, training=training, text=text)

@@ -1,0 +1,48 @@
+"""Learning rates as functions of the step.
+
+| symbol | meaning                                   |
+|--------|-------------------------------------------|
+| t      | step about to be made, counted from 1     |
+| w      | warm-up steps                             |
+| n      | steps of the whole run                    |
+"""
+
+import math
+
+from attnscope.training.recipe import Recipe, SchedulePart
+
+
+def learning_rate_at(step: int, recipe: Recipe) -> float:
+    """The rate of step `step` (the first is 1) under the recipe's schedule."""
+    schedule = recipe.schedule
+    if schedule.kind == "noam":
+        return schedule.factor * noam(step, d_model=recipe.model.d_model, warmup_steps=schedule.warmup_steps)
+    return recipe.optimizer.learning_rate * share_at(step, schedule, n_steps=recipe.training.n_steps)
+
+
+def noam(step: int, *, d_model: int, warmup_steps: int) -> float:
+    """d_model^−0.5 · min(t^−0.5, t·w^−1.5): Vaswani et al. 2017, equation 3.
+
+    Without warm-up only the falling branch is left.
+    """
+    falling = step**-0.5
+    rising = step * warmup_steps**-1.5 if warmup_steps > 0 else math.inf
+    return float(d_model**-0.5 * min(falling, rising))
+
+
+def share_at(step: int, schedule: SchedulePart, *, n_steps: int) -> float:
+    """The share of the full rate at `step`: a straight rise to 1 over the warm-up, then the fall."""
+    if step <= schedule.warmup_steps:
+        return step / schedule.warmup_steps
+    done = (step - schedule.warmup_steps) / max(1, n_steps - schedule.warmup_steps)
+    done = min(1.0, done)
+    match schedule.kind:
+        case "constant":
+            return 1.0
+        case "linear":
+            left = 1.0 - done
+        case "cosine":
+            left = 0.5 * (1.0 + math.cos(math.pi * done))
+        case kind:
+            raise ValueError(f"no schedule {kind!r}")
+    return schedule.final_share + (1.0 - schedule.final_share) * left

@@ -1,0 +1,155 @@
+"""Batches: what is read, what has to be told, and what is never scored."""
+
+import numpy as np
+import pytest
+
+from attnscope.training.batches import (
+    ExampleBatches,
+    Examples,
+    TextBatches,
+    Vocabulary,
+    masked_batch,
+    padded,
+    repeated_words,
+)
+
+VOCABULARY = Vocabulary(
+    pad_id=0, begin_id=2, end_id=3, mask_id=4, ordinary=np.arange(5, 200), words=np.arange(100, 200)
+)
+
+
+def _text(mask_share: float | None = None, repeated_share: float = 0.0) -> TextBatches:
+    return TextBatches(
+        training=np.arange(5, 105),
+        held_out=np.arange(105, 165),
+        vocabulary=VOCABULARY,
+        n_tokens=10,
+        batch_size=6,
+        mask_share=mask_share,
+        repeated_share=repeated_share,
+        n_evaluation=3,
+    )
+
+
+def test_that_a_causal_window_begins_with_the_begin_token_and_tells_each_next_token() -> None:
+    batch = _text().draw(np.random.default_rng(0))
+    assert batch.ids.shape == (6, 10)
+    assert (batch.ids[:, 0] == 2).all()
+    labels = batch.labels.view(6, 10)
+    assert (labels[:, :-1] == batch.ids[:, 1:]).all()
+    assert (labels[:, 1:] == labels[:, :-1] + 1).all()
+    assert batch.labels.max() < 105
+
+
+def test_that_evaluation_windows_are_the_same_every_time_and_held_out() -> None:
+    for share in (None, 0.3):
+        first, second = _text(share).evaluation(), _text(share).evaluation()
+        assert sum(len(batch.ids) for batch in first) == 60 // (10 if share is None else 8)
+        for a, b in zip(first, second, strict=True):
+            assert (a.ids == b.ids).all()
+            assert (a.labels >= 105).all()
+
+
+def test_that_a_masked_window_lies_between_begin_and_end() -> None:
+    batch = _text(mask_share=0.5).draw(np.random.default_rng(0))
+    assert (batch.ids[:, 0] == 2).all()
+    assert (batch.ids[:, -1] == 3).all()
+
+
+def test_that_text_shorter_than_a_window_still_gives_batches() -> None:
+    short = TextBatches(
+        training=np.arange(5, 9),
+        held_out=np.arange(5, 8),
+        vocabulary=VOCABULARY,
+        n_tokens=10,
+        batch_size=2,
+        mask_share=None,
+        repeated_share=1.0,
+        n_evaluation=3,
+    )
+    assert short.draw(np.random.default_rng(0)).ids.shape == (2, 4)
+    assert [batch.ids.shape for batch in short.evaluation()] == [(1, 3)]
+
+
+def test_that_masking_hides_the_share_and_splits_it_80_10_10() -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.integers(5, 200, size=(400, 100))
+    whole[:, 0], whole[:, -1], whole[:, 50:60] = 2, 3, 0
+    batch = masked_batch(whole, VOCABULARY, 0.15, rng)
+    ids, scored = batch.ids.numpy(), batch.scored.numpy()
+    assert len(scored) / (400 * 88) == pytest.approx(0.15, abs=0.006)  # three standard deviations
+    shown, true = ids.reshape(-1)[scored], batch.labels.numpy()
+    assert (shown == 4).mean() == pytest.approx(0.8, abs=0.02)
+    assert (shown == true).mean() == pytest.approx(0.1, abs=0.015)
+    assert (true == whole.reshape(-1)[scored]).all()
+
+
+def test_that_specials_are_never_hidden_and_every_row_has_something_to_guess() -> None:
+    whole = np.full((50, 6), 0)
+    whole[:, 0], whole[:, 1], whole[:, 2] = 2, 77, 3
+    batch = masked_batch(whole, VOCABULARY, 0.01, np.random.default_rng(0))
+    assert (batch.labels == 77).all()
+    assert len(batch.labels) == 50
+
+
+def test_that_masking_leaves_everything_else_as_it_was() -> None:
+    rng = np.random.default_rng(1)
+    whole = rng.integers(5, 200, size=(20, 30))
+    batch = masked_batch(whole, VOCABULARY, 0.2, rng)
+    is_scored = np.zeros(whole.size, dtype=bool)
+    is_scored[batch.scored.numpy()] = True
+    assert (batch.ids.numpy().reshape(-1)[~is_scored] == whole.reshape(-1)[~is_scored]).all()
+
+
+def test_that_what_is_scored_in_repeated_words_followed_the_same_word_before() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        ids, can_know = repeated_words(VOCABULARY, 40, rng)
+        followed: dict[int, set[int]] = {}
+        for i in range(1, 40):
+            if can_know[i]:
+                assert int(ids[i]) in followed[int(ids[i - 1])]
+            followed.setdefault(int(ids[i - 1]), set()).add(int(ids[i]))
+        assert not can_know[0]
+
+
+def test_that_repeated_words_come_with_and_without_jumps_in_many_periods() -> None:
+    rng = np.random.default_rng(3)
+    rows = [repeated_words(VOCABULARY, 40, rng) for _ in range(300)]
+    plain = sum(any((ids[p:] == ids[:-p]).all() for p in range(1, 21)) for ids, _ in rows)
+    assert 30 < plain < 150
+    assert len({len(set(ids.tolist())) for ids, _ in rows}) > 10
+
+
+def test_that_a_vocabulary_of_one_word_still_repeats() -> None:
+    one = Vocabulary(pad_id=0, begin_id=2, end_id=3, mask_id=4, ordinary=np.array([7]), words=np.array([7]))
+    ids, can_know = repeated_words(one, 6, np.random.default_rng(0))
+    assert (ids == 7).all()
+    assert can_know.any() or not can_know.any()
+
+
+def _examples() -> Examples:
+    ids, lengths = padded([[2, 10, 11, 3], [2, 12, 13, 14, 15, 3]], 0)
+    sources, source_lengths = padded([[20, 3], [21, 22, 23, 3]], 0)
+    return Examples(ids=ids, lengths=lengths, sources=sources, source_lengths=source_lengths)
+
+
+def test_that_padding_is_neither_seen_nor_scored() -> None:
+    batches = ExampleBatches(training=_examples(), held_out=_examples(), batch_size=2, n_evaluation=1)
+    (batch,) = batches.evaluation()
+    assert batch.target_ids is not None
+    assert batch.valid is not None
+    assert batch.ids.tolist() == [[20, 3, 0, 0], [21, 22, 23, 3]]
+    assert batch.valid.tolist() == [[True, True, False, False], [True] * 4]
+    assert batch.target_ids.tolist() == [[2, 10, 11, 3, 0], [2, 12, 13, 14, 15]]
+    assert batch.labels.tolist() == [10, 11, 3, 12, 13, 14, 15, 3]
+
+
+def test_that_what_is_given_of_a_text_is_not_scored() -> None:
+    ids, lengths = padded([[2, 10, 11, 10, 11, 3]], 0)
+    rows = Examples(ids=ids, lengths=lengths, n_given=np.array([3]))
+    batches = ExampleBatches(training=rows, held_out=rows, batch_size=1, n_evaluation=1)
+    (batch,) = batches.evaluation()
+    assert batch.target_ids is None
+    assert batch.labels.tolist() == [11, 3]
+    assert batch.scored.tolist() == [3, 4]

@@ -1,0 +1,122 @@
+"""Recipes: every key has its place and its range, and errors name both."""
+
+from pathlib import Path
+
+import pytest
+
+from attnscope.errors import RecipeError
+from attnscope.training.recipe import Recipe, differences, parse_recipe, tables_of, write_recipe
+
+SMALL = '[data]\nkind = "task"\ntask = "copy"\n[objective]\nkind = "translation"\n[training]\nn_steps = 5\n'
+
+
+def test_that_the_form_and_the_vocabulary_follow_from_objective_and_task() -> None:
+    recipe = parse_recipe(SMALL)
+    assert recipe.model.form == "encoder-decoder"
+    assert recipe.model.vocab_size == 5 + 27
+    assert recipe.tokenizer.kind == "words"
+
+
+def test_that_a_written_recipe_reads_back_as_the_same_recipe() -> None:
+    text = SMALL + '[[watch]]\ntext = "a \\"b\\" \\\\ c\\n\\u0007é"\ntarget = "d"\n'
+    recipe = parse_recipe(text, overrides={"data.max_words": "7", "model.dropout": "0.25"})
+    assert parse_recipe(write_recipe(recipe)) == recipe
+
+
+def test_that_overrides_win_and_keep_the_type_of_toml() -> None:
+    recipe = parse_recipe(SMALL, overrides={"training.n_steps": "9", "training.name": "my model"})
+    assert recipe.training.n_steps == 9
+    assert recipe.training.name == "my model"
+
+
+def test_that_a_relative_path_is_taken_from_the_folder_of_the_recipe(tmp_path: Path) -> None:
+    text = '[data]\nkind = "text"\npath = "a.txt"\n[objective]\nkind = "causal"\n[training]\nn_steps = 1\n'
+    assert parse_recipe(text, base_folder=tmp_path).data.path == str(tmp_path / "a.txt")
+    overridden = parse_recipe(text, base_folder=tmp_path, overrides={"data.path": "b.txt"})
+    assert overridden.data.path == str(Path("b.txt").absolute())
+
+
+@pytest.mark.parametrize(
+    ("change", "found", "expected"),
+    [
+        ({"training.n_stepz": "3"}, "training.n_stepz", "n_steps"),
+        ({"training.n_steps": "0"}, "training.n_steps is 0", "a whole number from 1"),
+        ({"training.n_steps": "true"}, "training.n_steps is True", "a whole number"),
+        ({"training.n_steps": "2.5"}, "training.n_steps is 2.5", "a whole number"),
+        ({"optimizer.learning_rate": "nan"}, "optimizer.learning_rate is nan", "a number from"),
+        ({"optimizer.learning_rate": "inf"}, "optimizer.learning_rate is inf", "a number from"),
+        ({"optimizer.kind": "sgd"}, 'optimizer.kind is "sgd"', '"adamw"'),
+        ({"schedule.kind": "steps"}, 'schedule.kind is "steps"', '"noam"'),
+        ({"data.task": "chess"}, 'data.task is "chess"', "copy"),
+        ({"data.kind": "web"}, 'data.kind is "web"', '"pairs"'),
+        ({"data.max_words": "0"}, "data.max_words is 0", "a whole number from 1"),
+        ({"data.n_digits": "3"}, "data.n_digits", "max_words"),
+        ({"objective.kind": "causal"}, "does not go with", '"translation"'),
+        ({"tokenizer.kind": "bpe"}, 'tokenizer.kind is "bpe"', '"words"'),
+        ({"model.n_heads": "3"}, "model.n_heads is 3", "divisor"),
+        ({"model.d_model": "1000000000"}, "model.d_model", "65,536"),
+        ({"model.form": "decoder"}, "model.form is set", "objective.kind"),
+        ({"model.layers": "2"}, "layers", "n_layers"),
+        ({"nonsense": "2"}, "nonsense=2", "section.key=value"),
+        ({"watch.text": "2"}, "watch.text=2", "section.key=value"),
+    ],
+)
+def test_that_an_impossible_value_is_named_with_what_was_expected(
+    change: dict[str, str], found: str, expected: str
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse_recipe(SMALL, overrides=change)
+    assert found in str(caught.value)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[data\n", "not valid TOML"),
+        ("data = 3\n" + SMALL.partition("[objective]")[2].replace('kind = "translation"', ""), "[data] is 3"),
+        (SMALL + "[surprise]\nx = 1\n", "[surprise]"),
+        (SMALL + '[watch]\ntext = "a"\n', "[watch] is a single table"),
+        (SMALL.replace("n_steps = 5", ""), "training.n_steps is missing"),
+        ("", "data.kind is missing"),
+        (
+            '[data]\nkind = "text"\n[objective]\nkind = "causal"\n[training]\nn_steps = 1\n',
+            "data.path is empty",
+        ),
+        (
+            '[data]\nkind = "text"\npath = "x"\n[objective]\nkind = "translation"\n[training]\nn_steps = 1\n',
+            "does not go with",
+        ),
+        ("model = 3\n" + SMALL, "[model] is not a table"),
+    ],
+)
+def test_that_a_wrong_structure_is_a_recipe_error(text: str, found: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse_recipe(text)
+    assert found in str(caught.value)
+
+
+def _changed(recipe: str, **overrides: str) -> Recipe:
+    return parse_recipe(recipe, overrides={k.replace("__", "."): v for k, v in overrides.items()})
+
+
+def test_that_differences_name_key_old_and_new() -> None:
+    lines = differences(_changed(SMALL), _changed(SMALL, optimizer__beta1="0.8", data__max_words="5"))
+    assert lines == ("data.max_words: was None, now 5", "optimizer.beta1: was 0.9, now 0.8")
+
+
+def test_that_what_cannot_change_weights_is_no_difference() -> None:
+    other = _changed(SMALL, training__save_every="3", training__name="x", training__evaluate_every="2")
+    assert differences(_changed(SMALL), other) == ()
+
+
+def test_that_more_steps_are_a_difference_only_where_the_schedule_depends_on_them() -> None:
+    assert differences(_changed(SMALL), _changed(SMALL, training__n_steps="9"))
+    constant = {"schedule__kind": '"constant"'}
+    assert not differences(_changed(SMALL, **constant), _changed(SMALL, training__n_steps="9", **constant))
+
+
+def test_that_every_value_of_a_recipe_is_in_its_tables() -> None:
+    tables = tables_of(parse_recipe(SMALL))
+    assert set(tables) == {"model", "tokenizer", "data", "objective", "optimizer", "schedule", "training"}
+    assert tables["training"]["n_steps"] == 5

@@ -1,0 +1,56 @@
+"""Learning rates against the papers' formulas."""
+
+import math
+
+import pytest
+
+from attnscope.training.recipe import SchedulePart, parse_recipe
+from attnscope.training.schedules import learning_rate_at, noam, share_at
+
+SMALL = '[data]\nkind = "task"\ntask = "copy"\n[objective]\nkind = "translation"\n[training]\nn_steps = 100\n'
+
+
+def test_that_noam_peaks_at_the_end_of_the_warm_up() -> None:
+    rates = [noam(t, d_model=512, warmup_steps=4000) for t in range(1, 12_001)]
+    assert rates.index(max(rates)) == 3999
+    assert max(rates) == pytest.approx(1 / math.sqrt(512 * 4000))
+    assert rates[0] == pytest.approx(512**-0.5 * 4000**-1.5)
+
+
+def test_that_noam_without_warm_up_only_falls() -> None:
+    assert noam(1, d_model=4, warmup_steps=0) == 0.5
+    assert noam(4, d_model=4, warmup_steps=0) == 0.25
+
+
+def test_that_the_noam_rate_is_scaled_by_its_factor_alone() -> None:
+    overrides = {"schedule.kind": "noam", "schedule.factor": "2.0", "schedule.warmup_steps": "10"}
+    recipe = parse_recipe(SMALL, overrides=overrides)
+    assert learning_rate_at(10, recipe) == pytest.approx(2.0 * noam(10, d_model=128, warmup_steps=10))
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine", "constant"])
+def test_that_the_warm_up_rises_in_a_straight_line_to_the_full_rate(kind: str) -> None:
+    schedule = SchedulePart(kind=kind, warmup_steps=10)
+    assert [share_at(t, schedule, n_steps=100) for t in (1, 5, 10)] == [0.1, 0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "middle", "end"), [("linear", 0.5, 0.0), ("cosine", 0.5, 0.0), ("constant", 1.0, 1.0)]
+)
+def test_that_the_fall_is_half_way_in_the_middle_and_done_at_the_end(
+    kind: str, middle: float, end: float
+) -> None:
+    schedule = SchedulePart(kind=kind, warmup_steps=0)
+    assert share_at(50, schedule, n_steps=100) == pytest.approx(middle)
+    assert share_at(100, schedule, n_steps=100) == pytest.approx(end)
+    assert share_at(1000, schedule, n_steps=100) == pytest.approx(end)
+
+
+def test_that_the_rate_ends_at_its_final_share() -> None:
+    schedule = SchedulePart(kind="cosine", warmup_steps=3, final_share=0.1)
+    assert share_at(40, schedule, n_steps=40) == pytest.approx(0.1)
+
+
+def test_that_a_run_of_warm_up_alone_has_a_rate_at_every_step() -> None:
+    schedule = SchedulePart(kind="linear", warmup_steps=10)
+    assert share_at(5, schedule, n_steps=5) == 0.5
