@@ -66,3 +66,17 @@ def _is_active(timer: object) -> bool:
         return bool(timer.isActive())  # type: ignore[attr-defined]
     except RuntimeError:
         return False
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-pictures", action="store_true", help="write the README's pictures anew")
+
+
+@pytest.fixture
+def is_updating_pictures(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-pictures"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Pure tests first, then those with a window, then the slow ones."""
+    items.sort(key=lambda item: ("slow" in item.keywords) * 2 + ("qt" in item.keywords))

@@ -341,7 +341,7 @@ def test_that_labels_never_overlap_and_stay_inside() -> None:
         (-0.5, "−0.5"),
         (12345.6, "12,346"),
         (0.0006, "0.0006"),
-        (1.2345e-7, "1.234e−07"),
+        (1.25e-7, "1.25e−07"),
         (float("nan"), "not a number"),
         (float("inf"), "infinite"),
     ],

@@ -1,0 +1,68 @@
+"""The pictures of the README are made here, by the program itself (`--update-pictures` writes them)."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pictures import check_picture
+from pytestqt.qtbot import QtBot
+
+from attnscope import paths
+from attnscope.app import Program
+
+pytestmark = [pytest.mark.qt, pytest.mark.slow]
+
+THRESHOLD = 5.0
+"""Other fonts move labels a little; a missing panel or an empty map differs by far more than this."""
+
+
+def test_that_the_explore_page_looks_as_in_the_readme(
+    start: Callable[..., Program], qtbot: QtBot, is_updating_pictures: bool
+) -> None:
+    program = start("english-french")
+    settle(program, qtbot)
+    shown = program.window.grab()
+    check_picture(shown, "explore.png", threshold=THRESHOLD, is_updating=is_updating_pictures)
+
+
+def test_that_the_positions_page_looks_as_in_the_readme(
+    start: Callable[..., Program], qtbot: QtBot, is_updating_pictures: bool
+) -> None:
+    program = start("english-french")
+    program.window.actions_by_name["page-positions"].trigger()
+    qtbot.waitUntil(lambda: len(program.positions.tables) >= 2, timeout=30_000)
+    settle(program, qtbot)
+    shown = program.window.grab()
+    check_picture(shown, "positions.png", threshold=THRESHOLD, is_updating=is_updating_pictures)
+
+
+def test_that_the_train_page_looks_as_in_the_readme(
+    start: Callable[..., Program], qtbot: QtBot, tmp_path: Path, is_updating_pictures: bool
+) -> None:
+    program = start("english-french")
+    program.window.actions_by_name["page-train"].trigger()
+    training = program.training
+    training.open_recipe(str(paths.resources_folder() / "recipes" / "reverse.toml"))
+    training.recipe.edit(training.recipe.text.replace("n_steps = 1500", "n_steps = 600"))
+    training.set_out(str(tmp_path / "reverse"))
+    training.start()
+    qtbot.waitUntil(lambda: training.phase == "finished", timeout=150_000)
+    qtbot.waitUntil(lambda: training.watch.traced is not None, timeout=10_000)
+    settle(program, qtbot)
+    shown = program.window.grab()
+    check_picture(shown, "train.png", threshold=THRESHOLD, is_updating=is_updating_pictures)
+
+
+def settle(program: Program, qtbot: QtBot) -> None:
+    """Wait until the pictures are no longer stale and the timers of the curves have run once."""
+    qtbot.waitUntil(lambda: not program.session.is_stale and not program.session.busy, timeout=30_000)
+    with qtbot.waitSignal(_once(program, 600), timeout=5_000):
+        pass
+
+
+def _once(program: Program, after_ms: int) -> object:
+    from PySide6.QtCore import QTimer
+
+    timer = QTimer(program, interval=after_ms, singleShot=True)
+    timer.start()
+    return timer.timeout
