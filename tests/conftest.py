@@ -48,9 +48,11 @@ def _check_qt_leaks() -> None:
     names = [f"{type(w).__name__} '{w.objectName() or w.windowTitle()}'" for w in visible]
     assert not names, f"top-level widgets left open: {names}"
     gc.collect()
-    running = [o for o in gc.get_objects() if isinstance(o, QThread) and _is_running(o)]
+    # type(), not isinstance(): torch keeps objects whose __class__ warns when it is asked for.
+    objects = gc.get_objects()
+    running = [o for o in objects if issubclass(type(o), QThread) and o != app.thread() and _is_running(o)]
     assert not running, f"QThreads left running: {running}"
-    timers = [o for o in gc.get_objects() if isinstance(o, QTimer) and _is_active(o) and o.parent() is None]
+    timers = [o for o in objects if issubclass(type(o), QTimer) and _is_active(o) and o.parent() is None]
     assert not timers, f"timers without a parent left active: {timers}"
 
 
@@ -80,3 +82,13 @@ def is_updating_pictures(request: pytest.FixtureRequest) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Pure tests first, then those with a window, then the slow ones."""
     items.sort(key=lambda item: ("slow" in item.keywords) * 2 + ("qt" in item.keywords))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_application(request: pytest.FixtureRequest) -> object:
+    """A whole QApplication from the start: a test of figures must not make a lesser one first."""
+    if not any("qt" in item.keywords for item in request.session.items):
+        return None
+    from PySide6.QtWidgets import QApplication
+
+    return QApplication.instance() or QApplication(["attnscope"])

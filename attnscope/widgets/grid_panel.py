@@ -30,7 +30,7 @@ class GridPanel(QWidget):
         super().__init__(parent)
         self._session, self._view = session, view
         self._head_actions = tuple(head_actions)
-        self.grid = GridView()
+        self.grid = GridView(has_switches=True)
         self.grid.set_theme(palette)
         self.grid.set_style(map_style(view))
         self.grid.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)

@@ -21,6 +21,7 @@ from attnscope.figures.raster import ImageCache
 from attnscope.figures.style import MapStyle
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.widgets.gate_switch import paint_switch, switch_rect
 from attnscope.widgets.panning import Drag, zoom_factor
 from attnscope.widgets.placeholder import paint_placeholder, paint_veil
 
@@ -37,7 +38,8 @@ class GridView(QWidget):
     """Shows the grids of one stack; reports which head is wanted, never changes anything itself.
 
     Click selects, Ctrl+click adds, double click opens, wheel zooms, drag pans, `0` fits, arrows walk,
-    Space asks to toggle the gate, Enter opens.
+    Space asks to toggle the gate, Enter opens. With `has_switches` the thumbnail under the pointer has a
+    switch: a click on it asks to toggle that head's gate.
     """
 
     head_selected = Signal(object, bool)
@@ -49,8 +51,10 @@ class GridView(QWidget):
     head_hovered = Signal(object)
     """HeadRef under the cursor, or None."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, *, has_switches: bool = False) -> None:
         super().__init__(parent)
+        self._has_switches = has_switches
+        self._is_on_switch = False
         self._grids: tuple[SiteGrid, ...] = ()
         self._gates: Gates = NO_GATES
         self._selection: tuple[HeadRef, ...] = ()
@@ -178,6 +182,7 @@ class GridView(QWidget):
                 cache=self._cache,
                 is_rough=self._settling.isActive(),
             )
+            self._paint_switch(painter, layout)
             if self._is_stale:
                 paint_veil(painter, layout.area, self._palette)
             if self.hasFocus():
@@ -195,20 +200,29 @@ class GridView(QWidget):
                 self.setCursor(Qt.CursorShape.ClosedHandCursor)
                 self.pan_by(step)
             return
-        self._hover(self.layout_now().hit(event.position()))
+        layout = self.layout_now()
+        self._hover(layout.hit(event.position()), is_on_switch=self._is_switch(layout, event.position()))
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         drag, self._drag = self._drag, None
         self.unsetCursor()
         if drag is None or drag.is_moving or event.button() != Qt.MouseButton.LeftButton:
             return
-        head = self.layout_now().hit(event.position())
-        if head is not None:
+        layout = self.layout_now()
+        head = layout.hit(event.position())
+        if head is not None and self._is_switch(layout, event.position()):
+            self.head_toggled.emit(head)
+        elif head is not None:
             self.head_selected.emit(head, _is_additive(event.modifiers()))
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        head = self.layout_now().hit(event.position())
-        if head is not None and event.button() == Qt.MouseButton.LeftButton:
+        layout = self.layout_now()
+        head = layout.hit(event.position())
+        if head is None or event.button() != Qt.MouseButton.LeftButton:
+            return
+        if self._is_switch(layout, event.position()):
+            self._drag = Drag(event.position())  # the second click of a quick pair is a click too
+        else:
             self.head_activated.emit(head)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
@@ -248,11 +262,29 @@ class GridView(QWidget):
     def _marks(self) -> GridMarks:
         return GridMarks(gates=self._gates, selection=self._selection, hovered=self._hovered)
 
-    def _hover(self, head: HeadRef | None) -> None:
+    def _hover(self, head: HeadRef | None, *, is_on_switch: bool = False) -> None:
+        if is_on_switch != self._is_on_switch:
+            self._is_on_switch = is_on_switch
+            self.setToolTip("Turn this head off or on (Space)" if is_on_switch else "")
+            self.update()
         if head != self._hovered:
             self._hovered = head
             self.head_hovered.emit(head)
             self.update()
+
+    def _is_switch(self, layout: GridLayout, position: QPointF) -> bool:
+        """Whether the switch of a thumbnail is under a position."""
+        head = layout.hit(position) if self._has_switches else None
+        place = layout.place(head) if head is not None else None
+        rect = switch_rect(layout.box(*place)) if place is not None else None
+        return rect is not None and rect.contains(position)
+
+    def _paint_switch(self, painter: QPainter, layout: GridLayout) -> None:
+        place = layout.place(self._hovered) if self._has_switches and self._hovered else None
+        rect = switch_rect(layout.box(*place)) if place is not None else None
+        if rect is not None and self._hovered is not None and layout.area.contains(rect):
+            is_off = self._gates.value(self._hovered) == 0.0
+            paint_switch(painter, rect, is_off=is_off, is_hot=self._is_on_switch, palette=self._palette)
 
     def _walk(self, current: HeadRef | None, step: tuple[int, int], *, is_additive: bool) -> None:
         layout = self.layout_now()

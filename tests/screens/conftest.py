@@ -19,7 +19,9 @@ def start(qtbot: QtBot, tmp_path: Path) -> Iterator[Start]:
     """Start programs as a person would; each is closed, and its worker stopped, after the test."""
     programs: list[Program] = []
 
-    def start_one(source: str, *, width_px: int = 1280, height_px: int = 800, theme: str = "light") -> Program:
+    def start_one(
+        source: str, *, width_px: int = 1280, height_px: int = 800, theme: str = "light"
+    ) -> Program:
         program = Program(
             settings=Settings(theme=theme),
             crash_log=CrashLog(tmp_path / "logs"),

@@ -2,12 +2,13 @@ from collections.abc import Iterator
 
 import pytest
 from figure_samples import site_grid
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QImage, QWheelEvent
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.sites import Gates, HeadRef
+from attnscope.widgets.gate_switch import switch_rect
 from attnscope.widgets.grid_timing import measure_grid
 from attnscope.widgets.grid_view import GridView
 
@@ -190,3 +191,53 @@ def test_that_the_timings_of_the_grid_are_told(qapp: object) -> None:
     timings = measure_grid(n_layers=2, n_heads=2, n_tokens=8, size_px=(200, 200))
     assert set(timings) == {"new_data", "repaint", "pan", "zoom"}
     assert all(0 < timing.wall_ms < 1000 for timing in timings.values())
+
+
+@pytest.fixture
+def switched(qtbot: QtBot) -> Iterator[GridView]:
+    made = GridView(has_switches=True)
+    qtbot.addWidget(made)
+    made.resize(480, 400)
+    made.set_grids(tuple(site_grid(layer, n_heads=4) for layer in range(3)))
+    made.show()
+    yield made
+    made.close()
+
+
+def switch_of(view: GridView, layer: int, head: int) -> QPoint:
+    rect = switch_rect(view.layout_now().box(layer, head))
+    assert rect is not None
+    return rect.center().toPoint()
+
+
+def test_that_a_click_on_the_switch_toggles_and_does_not_select(switched: GridView, qtbot: QtBot) -> None:
+    with (
+        qtbot.assertNotEmitted(switched.head_selected),
+        qtbot.assertNotEmitted(switched.head_activated),
+        qtbot.waitSignal(switched.head_toggled) as signal,
+    ):
+        qtbot.mouseClick(switched, LEFT, pos=switch_of(switched, 1, 2))
+    assert signal.args == [ref(1, 2)]
+    with qtbot.assertNotEmitted(switched.head_activated):
+        qtbot.mouseDClick(switched, LEFT, pos=switch_of(switched, 1, 2))
+
+
+def test_that_only_the_head_under_the_pointer_shows_its_switch(switched: GridView, qtbot: QtBot) -> None:
+    before = switched.grab().toImage()
+    qtbot.mouseMove(switched, at(switched, 1, 2))
+    hovered = switched.grab().toImage()
+    place = switch_of(switched, 1, 2)
+    assert hovered.pixel(place + QPoint(6, -6)) != before.pixel(place + QPoint(6, -6))
+    assert hovered.pixel(switch_of(switched, 0, 0)) == before.pixel(switch_of(switched, 0, 0))
+    qtbot.mouseMove(switched, place)
+    assert switched.grab().toImage() != hovered
+    assert "off or on" in switched.toolTip()
+
+
+def test_that_a_view_without_switches_selects_there(view: GridView, qtbot: QtBot) -> None:
+    with qtbot.assertNotEmitted(view.head_toggled), qtbot.waitSignal(view.head_selected):
+        qtbot.mouseClick(view, LEFT, pos=switch_of(view, 1, 2))
+
+
+def test_that_small_thumbnails_have_no_switch() -> None:
+    assert switch_rect(QRectF(0, 0, 20, 20)) is None
