@@ -172,7 +172,8 @@ class MainWindow(QMainWindow):
 
     def _splitters(self) -> dict[str, QSplitter]:
         training = {f"train.{k}": s for k, s in enumerate(self.training_page.splitters())}
-        return {**self.explore.splitters(), **training}
+        positions = {f"positions.{k}": s for k, s in enumerate(self.positions.splitters())}
+        return {**self.explore.splitters(), **training, **positions}
 
     # Showing
 

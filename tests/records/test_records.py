@@ -75,6 +75,7 @@ def test_that_a_grid_says_whether_it_was_pooled() -> None:
 
 
 def test_that_the_badge_is_bad_when_any_number_is_bad() -> None:
+    """F47: rows that do not sum to 1 are said, not drawn as if they did."""
     good = SelfCheck(row_sum_error=1e-7, forbidden_weight=0.0, output_error=2e-7, is_evaluation_mode=True)
     assert good.is_good
     assert good.sentence == "rows sum to 1 · exact to 2e-07"
