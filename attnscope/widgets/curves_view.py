@@ -30,7 +30,8 @@ class CurvesView(QWidget):
         super().__init__(parent)
         self._curves = curves
         self._palette = palette
-        self._drawn: tuple[object, ...] = ()
+        self._drawn_settings: tuple[object, ...] = ()
+        self._last_drawn = -1
         self.last_redraw_ms = 0.0
         self._parts = (
             _Part("Loss", "nats per token", palette, label_px=64),
@@ -38,6 +39,7 @@ class CurvesView(QWidget):
             _Part("Gradient norm", "before clipping", palette, has_x_numbers=False),
             _Part("Speed", "tokens/s", palette),
         )
+        self._drawn = [-1] * len(self._parts)
         layout = column(self, spacing=4)
         layout.addLayout(self._build_bar())
         layout.addLayout(self._build_plots(), 1)
@@ -52,41 +54,56 @@ class CurvesView(QWidget):
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
         self._palette = palette
-        self._drawn = ()
+        self._drawn_settings = ()
         for part in self._parts:
             part.plot.set_theme(palette)
         self.redraw()
 
     def set_n_steps(self, n_steps: int) -> None:
-        """How long the run will be: the x axis ends there once a tenth of it is done."""
-        end = float(max(self._curves.last_step, 1))
-        if n_steps and end > n_steps / 10:
-            end = max(end, float(n_steps))
+        """How long the run will be: the x axis ends there, or at a half, a quarter, … of it until then.
+
+        It grows in jumps, not with each step: an axis that stands still costs nothing to paint.
+        """
+        last = float(max(self._curves.last_step, 1))
+        end = float(max(n_steps, last))
+        while n_steps and end / 2 >= last:
+            end /= 2
         for part in self._parts:
             part.plot.set_x_range((0.0, end))
 
     @Slot()
     def redraw(self) -> None:
-        """Draw again if the curves, the view or the settings changed."""
+        """Draw again what changed: every curve when a setting did, the next one in turn for new steps.
+
+        Four plots painted in one turn of the event loop would hold up everything else for too long.
+        """
         loss = self._parts[0].plot
-        state = (
-            self._curves.version,
+        settings = (
             self.smoothing,
             self._log.isChecked(),
             loss.visible_x(),
             loss.n_buckets(),
             loss.is_fitted,
         )
-        if state == self._drawn:
+        is_whole = settings != self._drawn_settings
+        stale = [i for i, version in enumerate(self._drawn) if is_whole or version != self._curves.version]
+        if not stale:
             return
         start = perf_counter()
-        for part, lines in zip(self._parts, self._lines(), strict=True):
-            part.plot.set_log(self._log.isChecked() and part.title != "Speed")
-            part.plot.set_lines(lines)
-            part.plot.set_marks(tuple(float(step) for step in self._curves.resumed_at))
+        following = [i for i in stale if i > self._last_drawn] or stale
+        sources = self._sources()
+        for i in stale if is_whole else following[:1]:
+            self._draw(self._parts[i], sources[i])
+            self._drawn[i] = self._curves.version
+            self._last_drawn = i
         self._show_values(None)
-        self._drawn = (*state[:3], loss.visible_x(), *state[4:])
+        self._drawn_settings = (*settings[:2], loss.visible_x(), *settings[3:])
         self.last_redraw_ms = 1000 * (perf_counter() - start)
+
+    def _draw(self, part: "_Part", sources: tuple[tuple[str, CurveData, int], ...]) -> None:
+        part.plot.set_log(self._log.isChecked() and part.title != "Speed")
+        part.plot.set_lines(tuple(line for source in sources for line in self._lines_of(part.plot, *source)))
+        part.plot.set_marks(tuple(float(step) for step in self._curves.resumed_at))
 
     def charts(self) -> tuple[Chart, ...]:
         """The curves as an export shows them."""
@@ -155,12 +172,6 @@ class CurvesView(QWidget):
             (("rate", curves.learning_rate, 2),),
             (("norm", curves.gradient_norm, 3),),
             (("speed", curves.tokens_per_s, 4),),
-        )
-
-    def _lines(self) -> tuple[tuple[Line, ...], ...]:
-        return tuple(
-            tuple(line for source in sources for line in self._lines_of(part.plot, *source))
-            for part, sources in zip(self._parts, self._sources(), strict=True)
         )
 
     def _lines_of(self, plot: LinePlot, name: str, curve: CurveData, colour: int) -> tuple[Line, ...]:

@@ -20,6 +20,7 @@ from attnscope.widgets.number_text import number_text
 _AXIS_PX = 48
 _LABEL_GAP_PX = 13.0
 _PALE_SHARE = 0.4
+_LEAST_FILL = 0.6
 _LONG = 600
 """Jagged lines with more points than this are drawn one pixel wide: wider ones take 50 times as long."""
 Points = NDArray[np.float64]
@@ -65,6 +66,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._labels: list[QGraphicsSimpleTextItem] = []
         self._marks: list[pg.InfiniteLine] = []
         self._x_range: tuple[float, float] | None = None
+        self._held: tuple[float, float] | None = None
         self.is_fitted = True
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
@@ -107,6 +109,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         """Draw the logarithm of the values; what is not above 0 breaks its line."""
         if is_log != self._is_log:
             self._is_log = is_log
+            self._held = None
             self.getPlotItem().getAxis("left").setLogMode(y=is_log)
             self.set_lines(self._lines)
 
@@ -168,9 +171,18 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             left, right = left - 0.5, right + 0.5
         if high - low < 1e-12 * max(1.0, abs(high)):
             low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
-        pad = 0.06 * (high - low)
         view = self.getPlotItem().getViewBox()
-        view.setRange(xRange=(left, right), yRange=(low - pad, high + pad), padding=0)
+        view.setRange(xRange=(left, right), yRange=self._held_y(low, high), padding=0)
+
+    def _held_y(self, low: float, high: float) -> tuple[float, float]:
+        """The y axis for data from `low` to `high`: the one before while the data fill it well enough."""
+        if self._held is not None:
+            bottom, top = self._held
+            if bottom <= low and high <= top and high - low >= _LEAST_FILL * (top - bottom):
+                return self._held
+        pad = 0.06 * (high - low)
+        self._held = (low - pad, high + pad)
+        return self._held
 
     def visible_x(self) -> tuple[float, float]:
         """The x axis as it is shown."""

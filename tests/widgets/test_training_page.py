@@ -268,18 +268,35 @@ def test_that_the_value_under_the_cursor_is_read_out(desk: Desk, qtbot: QtBot) -
     view._on_cursor_left()
 
 
-def test_that_nothing_is_redrawn_when_nothing_changed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_new_steps_redraw_one_curve_at_a_time_and_nothing_twice(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.state.start()
     desk.news(started(), *steps(1, 50))
-    desk.page._on_tick()
-    desk.page._on_tick()
+    for _ in range(5):
+        desk.page._on_tick()
     drawn: list[object] = []
-    monkeypatch.setattr(LinePlot, "set_lines", lambda _self, lines: drawn.append(lines))
+    monkeypatch.setattr(LinePlot, "set_lines", lambda self, _lines: drawn.append(self))
     desk.page._on_tick()
     assert not drawn
     desk.news(*steps(51, 51))
-    desk.page._on_tick()
-    assert len(drawn) == 4
+    for n_drawn in (1, 2, 3, 4, 4):
+        desk.page._on_tick()
+        assert len(drawn) == n_drawn
+    assert len(set(drawn)) == 4
+
+
+def test_that_axes_stand_still_while_the_data_fill_them(desk: Desk) -> None:
+    desk.state.start()
+    desk.news(started(), *steps(1, 40))
+    plot = desk.page.findChild(CurvesView).findChild(LinePlot)
+    for _ in range(5):
+        desk.page._on_tick()
+    before = plot.getPlotItem().getViewBox().viewRange()
+    desk.news(*steps(41, 60))
+    for _ in range(5):
+        desk.page._on_tick()
+    assert plot.getPlotItem().getViewBox().viewRange() == before
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0])
