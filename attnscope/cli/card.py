@@ -29,7 +29,9 @@ def export_model(
     card = dataclasses.replace(
         model.card,
         training={**model.card.training, "step": training.step},
-        text=card_text(training, command, seconds, sentences_about(model, last)),
+        text=card_text(
+            training, command, seconds, sentences_about(model, last, training.characters_per_token)
+        ),
     )
     write_model_folder(folder, model.module, model.config, model.tokenizer, card)
 
@@ -41,10 +43,12 @@ def card_text(
     recipe, config = training.recipe, training.model.config
     wall_s, processor_s = seconds
     n_parameters = count_parameters(config).total
+    article = "A" if config.form == "decoder" else "An"
     lines = [
         f"# {recipe.training.name}",
         "",
-        f"{'A decoder' if config.form == 'decoder' else 'An ' + config.form} with {config.n_layers} layers of {config.n_heads} heads, {config.d_model} wide, "
+        f"{article} {config.form} with {config.n_layers} layers of {config.n_heads} heads, "
+        f"{config.d_model} wide, "
         f"{config.vocab_size:,} pieces ({training.model.tokenizer.kind}), at most {config.max_tokens} "
         f"tokens, {n_parameters:,} parameters in float32.",
         "",
@@ -86,4 +90,5 @@ def _about_data(recipe: Recipe) -> str:
             )
         case _:
             name = Path(recipe.data.path).name
-            return f"Trained on the file {name}; its licence is that of the text."
+            about = recipe.data.about or "its licence is that of the text."
+            return f"Trained on the file {name}: {about}"

@@ -61,13 +61,18 @@ def repeated_rows(model: Model) -> NDArray[np.int64]:
     )
 
 
-def sentences_about(model: Model, last: Evaluated | None) -> tuple[str, ...]:
+def sentences_about(model: Model, last: Evaluated | None, characters_per_token: float) -> tuple[str, ...]:
     """The measured results in sentences for the model card."""
     sentences = []
     if last is not None:
         sentences.append(
             f"Validation loss {last.loss:.4f} nats per token (perplexity "
             f"{math.exp(min(last.loss, 700.0)):.2f}), {last.accuracy:.1%} of the scored tokens right."
+        )
+    if last is not None and model.objective == "causal" and characters_per_token > 0:
+        sentences.append(
+            f"A held-out token has {characters_per_token:.2f} characters, so this is "
+            f"{last.loss / characters_per_token:.4f} nats per character."
         )
     match model.objective:
         case "causal":

@@ -5,6 +5,7 @@ data is too little for the recipe.
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -34,11 +35,15 @@ _HELD_OUT_SEED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Data ready to train on; `sha256` is of the tokens, so it notices any change that matters."""
+    """Data ready to train on; `sha256` is of the tokens, so it notices any change that matters.
+
+    `characters_per_token` is that of held-out running text, NaN for pairs and tasks.
+    """
 
     tokenizer: Tokenizer
     batches: BatchMaker
     sha256: str
+    characters_per_token: float = math.nan
 
 
 def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
@@ -78,7 +83,12 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
         repeated_share=recipe.data.repeated_share,
         n_evaluation=recipe.training.evaluation_batches,
     )
-    return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(ids, held_out_ids))
+    return Prepared(
+        tokenizer=tokenizer,
+        batches=batches,
+        sha256=_hash(ids, held_out_ids),
+        characters_per_token=sum(len(line) + 1 for line in held_out) / max(1, len(held_out_ids)),
+    )
 
 
 def _blocks(lines: Sequence[str]) -> Iterable[str]:

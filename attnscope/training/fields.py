@@ -42,8 +42,9 @@ class Whole:
 
     def accept(self, value: object) -> int | None:
         """The number, when it is one and in range (True and False are not numbers)."""
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        return value if is_whole and self.low <= cast("int", value) <= self.high else None  # type: ignore[return-value]
+        if isinstance(value, bool) or not isinstance(value, int):
+            return None
+        return value if self.low <= value <= self.high else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,11 @@ class TrainingRun:
         """The model in training; it may be traced between two events."""
         return self._begun.model
 
+    @property
+    def characters_per_token(self) -> float:
+        """Of held-out running text: a loss in nats per token over this is one per character."""
+        return self._begun.data.characters_per_token
+
     def request_stop(self) -> None:
         """End after the step in progress: save, then `Finished`."""
         self._is_stop_wanted = True
@@ -134,7 +139,8 @@ class TrainingRun:
         rng = np.random.default_rng((recipe.training.seed, self.step + 1))
         if recipe.model.dropout:
             torch.manual_seed(int(rng.integers(2**63)))
-        batches = [self._begun.data.batches.draw(rng) for _ in range(recipe.training.accumulate)]
+        progress = self.step / recipe.training.n_steps
+        batches = [self._begun.data.batches.draw(rng, progress) for _ in range(recipe.training.accumulate)]
         n_scored = max(1, sum(len(batch.labels) for batch in batches))
         module.train()
         optimizer.zero_grad(set_to_none=True)

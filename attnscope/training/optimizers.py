@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import LoadError
-from attnscope.training.recipe import OptimizerPart
+from attnscope.training.parts import OptimizerPart
 
 
 def build_optimizer(module: nn.Module, part: OptimizerPart) -> torch.optim.Optimizer:

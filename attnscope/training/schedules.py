@@ -9,7 +9,7 @@
 
 import math
 
-from attnscope.training.recipe import Recipe, SchedulePart
+from attnscope.training.parts import Recipe, SchedulePart
 
 
 def learning_rate_at(step: int, recipe: Recipe) -> float:

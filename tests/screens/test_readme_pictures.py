@@ -46,7 +46,7 @@ def test_that_the_train_page_looks_as_in_the_readme(
     training.recipe.edit(training.recipe.text.replace("n_steps = 1500", "n_steps = 600"))
     training.set_out(str(tmp_path / "reverse"))
     training.start()
-    qtbot.waitUntil(lambda: training.phase == "finished", timeout=150_000)
+    qtbot.waitUntil(lambda: training.status.phase == "finished", timeout=150_000)
     qtbot.waitUntil(lambda: training.watch.traced is not None, timeout=10_000)
     settle(program, qtbot)
     shown = program.window.grab()

@@ -32,7 +32,7 @@ def _text(mask_share: float | None = None, repeated_share: float = 0.0) -> TextB
 
 
 def test_that_a_causal_window_begins_with_the_begin_token_and_tells_each_next_token() -> None:
-    batch = _text().draw(np.random.default_rng(0))
+    batch = _text().draw(np.random.default_rng(0), 0.0)
     assert batch.ids.shape == (6, 10)
     assert (batch.ids[:, 0] == 2).all()
     labels = batch.labels.view(6, 10)
@@ -51,7 +51,7 @@ def test_that_evaluation_windows_are_the_same_every_time_and_held_out() -> None:
 
 
 def test_that_a_masked_window_lies_between_begin_and_end() -> None:
-    batch = _text(mask_share=0.5).draw(np.random.default_rng(0))
+    batch = _text(mask_share=0.5).draw(np.random.default_rng(0), 0.0)
     assert (batch.ids[:, 0] == 2).all()
     assert (batch.ids[:, -1] == 3).all()
 
@@ -67,7 +67,7 @@ def test_that_text_shorter_than_a_window_still_gives_batches() -> None:
         repeated_share=1.0,
         n_evaluation=3,
     )
-    assert short.draw(np.random.default_rng(0)).ids.shape == (2, 4)
+    assert short.draw(np.random.default_rng(0), 0.0).ids.shape == (2, 4)
     assert [batch.ids.shape for batch in short.evaluation()] == [(1, 3)]
 
 
@@ -101,31 +101,41 @@ def test_that_masking_leaves_everything_else_as_it_was() -> None:
     assert (batch.ids.numpy().reshape(-1)[~is_scored] == whole.reshape(-1)[~is_scored]).all()
 
 
-def test_that_what_is_scored_in_repeated_words_followed_the_same_word_before() -> None:
+@pytest.mark.parametrize("progress", [0.0, 0.3, 1.0])
+def test_that_what_is_scored_in_repeated_words_followed_the_same_word_before(progress: float) -> None:
     rng = np.random.default_rng(2)
-    for _ in range(200):
-        ids, can_know = repeated_words(VOCABULARY, 40, rng)
+    for _ in range(100):
+        ids, can_know = repeated_words(VOCABULARY, 60, rng, progress)
+        assert can_know.any()
         followed: dict[int, set[int]] = {}
-        for i in range(1, 40):
+        for i in range(1, 60):
             if can_know[i]:
                 assert int(ids[i]) in followed[int(ids[i - 1])]
             followed.setdefault(int(ids[i - 1]), set()).add(int(ids[i]))
         assert not can_know[0]
 
 
-def test_that_repeated_words_come_with_and_without_jumps_in_many_periods() -> None:
+def test_that_stretches_stand_at_changing_places_in_changing_lengths() -> None:
     rng = np.random.default_rng(3)
-    rows = [repeated_words(VOCABULARY, 40, rng) for _ in range(300)]
-    plain = sum(any((ids[p:] == ids[:-p]).all() for p in range(1, 21)) for ids, _ in rows)
-    assert 30 < plain < 150
-    assert len({len(set(ids.tolist())) for ids, _ in rows}) > 10
+    firsts = {int(np.flatnonzero(repeated_words(VOCABULARY, 60, rng)[1])[0]) for _ in range(200)}
+    assert len(firsts) > 15
+
+
+def test_that_the_pool_of_words_grows_from_a_few_words_to_every_token() -> None:
+    rng = np.random.default_rng(4)
+
+    def seen(progress: float) -> set[int]:
+        return {int(i) for _ in range(200) for i in repeated_words(VOCABULARY, 60, rng, progress)[0]}
+
+    assert seen(0.0) == set(range(100, 140))
+    assert 40 < len(seen(0.35)) < 195
+    assert seen(1.0) == set(range(5, 200))
 
 
 def test_that_a_vocabulary_of_one_word_still_repeats() -> None:
     one = Vocabulary(pad_id=0, begin_id=2, end_id=3, mask_id=4, ordinary=np.array([7]), words=np.array([7]))
-    ids, can_know = repeated_words(one, 6, np.random.default_rng(0))
+    ids, _ = repeated_words(one, 6, np.random.default_rng(0))
     assert (ids == 7).all()
-    assert can_know.any() or not can_know.any()
 
 
 def _examples() -> Examples:

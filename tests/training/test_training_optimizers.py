@@ -6,7 +6,7 @@ from torch import nn
 
 from attnscope.errors import LoadError
 from attnscope.training.optimizers import build_optimizer, restore_tensors, set_learning_rate, tensors_of
-from attnscope.training.recipe import OptimizerPart
+from attnscope.training.parts import OptimizerPart
 
 
 def _module() -> nn.Linear:

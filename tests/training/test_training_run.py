@@ -103,7 +103,7 @@ def test_that_accumulating_equals_one_large_batch_of_the_same_examples(
     )
     step = next(event for event in run.events() if isinstance(event, Step))
     rng = np.random.default_rng((3, 1))
-    batches = [run._begun.data.batches.draw(rng) for _ in range(3)]
+    batches = [run._begun.data.batches.draw(rng, 0.0) for _ in range(3)]
     fresh = TrainingRun(parse_recipe(tiny_recipe), tmp_path / "b", "cpu").model.module
     ids, labels = (torch.cat([getattr(b, name) for b in batches]) for name in ("ids", "labels"))
     logits = fresh(ids).flatten(0, 1)

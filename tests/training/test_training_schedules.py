@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from attnscope.training.recipe import SchedulePart, parse_recipe
+from attnscope.training.parts import SchedulePart
+from attnscope.training.recipe import parse_recipe
 from attnscope.training.schedules import learning_rate_at, noam, share_at
 
 SMALL = '[data]\nkind = "task"\ntask = "copy"\n[objective]\nkind = "translation"\n[training]\nn_steps = 100\n'

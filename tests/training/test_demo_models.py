@@ -1,0 +1,88 @@
+"""The demo models do what their cards say, measured again from the stored files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnscope.analysis.scores import cross_alignment, induction_scores, previous_scores
+from attnscope.cli.claims import measure_exactness, repeated_rows
+from attnscope.files import check_manifest
+from attnscope.models import Model, demo_models, load
+from attnscope.models.sources import demo_folder
+from attnscope.text.tasks import make_task
+
+NAMES = ("english-french", "shakespeare", "shakespeare-masked")
+_MOST_BYTES = 5_000_000
+
+
+@pytest.fixture(scope="module")
+def causal() -> Model:
+    return load("shakespeare", "cpu")
+
+
+@pytest.fixture(scope="module")
+def translator() -> Model:
+    return load("english-french", "cpu")
+
+
+def test_that_three_demo_models_come_with_the_program() -> None:
+    assert set(demo_models()) >= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_that_a_demo_model_is_small_whole_and_tells_how_it_was_made(name: str) -> None:
+    folder = demo_folder() / name
+    check_manifest(folder)
+    assert sum(file.stat().st_size for file in folder.iterdir()) < _MOST_BYTES
+    card = (folder / "card.md").read_text(encoding="utf-8")
+    for part in (f"attnscope train {name} ", "Seed ", "processor minutes", "Validation loss", "licence"):
+        assert part in card
+    for private in ("/work", "/tmp", "/home", "/root"):
+        assert private not in card + (folder / "config.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_that_the_attention_of_a_demo_model_can_be_believed(name: str) -> None:
+    model = load(name, "cpu")
+    sample = model.info.samples[0]
+    assert model.trace(sample.text, sample.target).check().is_good
+
+
+def test_that_the_causal_model_has_an_induction_head_and_a_previous_token_head(causal: Model) -> None:
+    rows = repeated_rows(causal)[:8]
+    assert np.nanmax(induction_scores(causal, rows, n_first=1)) >= 0.6
+    assert np.nanmax(previous_scores(causal, rows)) >= 0.6
+
+
+def test_that_the_causal_model_continues_random_words_it_saw_once(causal: Model) -> None:
+    rows = repeated_rows(causal)[:8]
+    n_words = (rows.shape[1] - 1) // 2
+    texts = [causal.tokenizer.decode(row[1 : n_words + 4]) for row in rows.tolist()]
+    expected = [causal.tokenizer.decode(row[n_words + 4 : n_words + 8]) for row in rows.tolist()]
+    right = [causal.generate(t, max_tokens=4) == e for t, e in zip(texts, expected, strict=True)]
+    assert sum(right) >= 6
+
+
+def test_that_the_masked_model_guesses_hidden_words_better_than_chance() -> None:
+    model = load("shakespeare-masked", "cpu")
+    output = model.predict("My <mask>, the king is dead.", top=5)
+    (prediction,) = output.predictions
+    assert prediction.candidates[0].probability > 20 / model.info.vocab_size
+
+
+def test_that_98_of_100_held_out_sentences_are_translated_word_for_word(translator: Model) -> None:
+    examples = make_task("english-french").examples(200, seed=99, held_out=True)
+    exactness = measure_exactness(translator, examples)
+    assert exactness.share >= 0.98, exactness.wrong
+
+
+def test_that_cross_attention_aligns_words_with_an_error_rate_of_at_most_5_percent(translator: Model) -> None:
+    examples = make_task("english-french").examples(100, seed=99, held_out=True)
+    assert cross_alignment(translator, examples).best <= 0.05
+
+
+def test_that_demo_models_are_model_folders_and_nothing_else() -> None:
+    for name in NAMES:
+        files = {path.name for path in Path(demo_folder() / name).iterdir()}
+        assert files == {"card.md", "config.json", "manifest.json", "model.safetensors", "tokenizer.json"}

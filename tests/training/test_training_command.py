@@ -1,0 +1,97 @@
+"""`attnscope train`: what it prints, what it leaves, and how it ends."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from attnscope.cli import train as command
+from attnscope.errors import LoadError, RecipeError
+from attnscope.models import load
+from attnscope.records.training import Step
+
+
+def _arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers())
+    return parser.parse_args(["train", *words])
+
+
+@pytest.fixture
+def recipe_file(tmp_path: Path, task_recipe: str) -> Path:
+    path = tmp_path / "recipe.toml"
+    path.write_text(task_recipe, encoding="utf-8")
+    return path
+
+
+def test_that_training_ends_with_0_and_a_run_folder(recipe_file: Path, tmp_path: Path) -> None:
+    arguments = _arguments(str(recipe_file), "--out", str(tmp_path / "run"), "--device", "cpu")
+    assert arguments.run(arguments) == 0
+    assert load(tmp_path / "run").card.training["step"] == 6
+
+
+def test_that_json_gives_one_event_a_line(
+    recipe_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = _arguments(
+        str(recipe_file), "--out", str(tmp_path / "run"), "--json", "--set", "training.n_steps=2"
+    )
+    assert arguments.run(arguments) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [e["event"] for e in events] == [
+        "Started",
+        "Saved",
+        "Step",
+        "Step",
+        "Evaluated",
+        "Saved",
+        "Finished",
+    ]
+    assert events[-1]["reason"] == "done"
+
+
+def test_that_an_export_is_a_model_folder_with_a_card(recipe_file: Path, tmp_path: Path) -> None:
+    words = (str(recipe_file), "--out", str(tmp_path / "run"), "--export", str(tmp_path / "model"))
+    arguments = _arguments(*words, "--set", "training.name=backwards")
+    assert arguments.run(arguments) == 0
+    model = load(tmp_path / "model")
+    assert model.info.name == "backwards"
+    for part in ("# backwards", "attnscope train", "training.name=backwards", "Seed 3", "Validation loss"):
+        assert part in model.card.text
+
+
+def test_that_a_built_in_recipe_is_found_by_its_name(tmp_path: Path) -> None:
+    assert command.find_recipe("copy").name == "copy.toml"
+    assert command.find_recipe("copy").is_file()
+    assert command.find_recipe("no such recipe") == Path("no such recipe")
+
+
+def test_that_an_override_without_a_value_is_a_recipe_error() -> None:
+    assert command.read_overrides(["a.b = 1", "c.d=x=y"]) == {"a.b": "1", "c.d": "x=y"}
+    with pytest.raises(RecipeError) as caught:
+        command.read_overrides(["training.n_steps"])
+    assert "section.key=value" in str(caught.value)
+
+
+def test_that_a_missing_recipe_is_a_load_error(tmp_path: Path) -> None:
+    arguments = _arguments(str(tmp_path / "none.toml"), "--out", str(tmp_path / "run"))
+    with pytest.raises(LoadError):
+        arguments.run(arguments)
+
+
+def test_that_a_diverged_run_ends_with_2(
+    recipe_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnscope.training.loop.learning_rate_at", lambda step, recipe: 1e30)
+    arguments = _arguments(str(recipe_file), "--out", str(tmp_path / "run"))
+    assert arguments.run(arguments) == 2
+
+
+def test_that_the_bar_says_how_far_and_how_long() -> None:
+    teller = command._BarTeller()
+    teller._n_steps = 200
+    step = Step(step=50, loss=1.25, learning_rate=1e-3, gradient_norm=1.0, tokens_per_s=12_345.6)
+    line = teller.bar(step, elapsed_s=30.0)
+    for part in ("50/200", "loss 1.2500", "12,346 tokens/s", "1:30 left", "██████····"):
+        assert part in line

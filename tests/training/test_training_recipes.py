@@ -1,0 +1,56 @@
+"""Every recipe that comes with the program makes two tiny steps, and explains itself."""
+
+from pathlib import Path
+
+import pytest
+
+from attnscope.models import load
+from attnscope.paths import resources_folder
+from attnscope.records.training import Evaluated, Finished, Step
+from attnscope.training import train
+
+RECIPES = sorted((resources_folder() / "recipes").glob("*.toml"), key=lambda path: path.stem)
+NAMES = {
+    "addition",
+    "brackets",
+    "copy",
+    "english-french",
+    "induction",
+    "reverse",
+    "shakespeare",
+    "shakespeare-masked",
+    "sort",
+}
+
+
+def test_that_every_promised_recipe_is_there() -> None:
+    assert {path.stem for path in RECIPES} >= NAMES
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_that_a_recipe_makes_two_tiny_steps(path: Path, text_file: Path, tmp_path: Path) -> None:
+    changes = {
+        "training.n_steps": "2",
+        "training.batch_size": "2",
+        "training.evaluate_every": "2",
+        "training.evaluation_batches": "1",
+        "training.save_every": "2",
+        "schedule.warmup_steps": "1",
+    }
+    if 'kind = "text"' in path.read_text(encoding="utf-8"):
+        changes |= {"data.path": str(text_file), "tokenizer.vocab_size": "300"}
+    else:
+        changes |= {"data.n_examples": "20"}
+    events = list(train(path, tmp_path / "run", "cpu", changes))
+    assert sum(isinstance(event, Step) for event in events) == 2
+    assert sum(isinstance(event, Evaluated) for event in events) == 1
+    assert isinstance(events[-1], Finished)
+    assert load(tmp_path / "run").info.name == path.stem
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_that_a_recipe_says_what_it_is_and_what_to_watch(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("# ")
+    assert any(line.startswith("# Watch: ") for line in lines)
+    assert "[[watch]]" in lines
