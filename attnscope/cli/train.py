@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     from attnscope.training.loop import TrainingRun
 
     overrides = read_overrides(arguments.overrides)
-    recipe = read_recipe(find_recipe(arguments.recipe), overrides)
+    recipe = read_recipe(arguments.recipe, overrides)
     started_at, cpu_at = time.monotonic(), time.process_time()
     training = TrainingRun(recipe, Path(arguments.out), arguments.device)
     teller = _JsonTeller() if arguments.json else _BarTeller()
@@ -81,15 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             say(f"Exported to {arguments.export}.")
     return 0
-
-
-def find_recipe(name: str) -> Path:
-    """The file a person means: a path, or the name of a recipe that comes with the program."""
-    from attnscope.paths import resources_folder
-
-    path = Path(name)
-    built_in = resources_folder() / "recipes" / f"{name}.toml"
-    return built_in if path.suffix == "" and not path.exists() and built_in.is_file() else path
 
 
 def read_overrides(pairs: Sequence[str]) -> Mapping[str, str]:

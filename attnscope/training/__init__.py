@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from attnscope.errors import LoadError
+from attnscope.paths import resources_folder
 from attnscope.records.training import TrainingEvent
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
@@ -16,6 +17,8 @@ __all__ = [
     "Recipe",
     "RunRecord",
     "TrainingRun",
+    "built_in_recipes",
+    "find_recipe",
     "parse_recipe",
     "read_recipe",
     "read_run",
@@ -25,10 +28,12 @@ __all__ = [
 
 
 def read_recipe(recipe: str | Path, overrides: Mapping[str, str] | None = None) -> Recipe:
-    """The recipe in a file, or in a text (anything with a line break or a heading)."""
+    """The recipe in a file, of a name that comes with the program, or in a text (anything with a line
+    break or a heading).
+    """
     if isinstance(recipe, str) and ("\n" in recipe or recipe.lstrip().startswith("[")):
         return parse_recipe(recipe, overrides=overrides)
-    path = Path(recipe)
+    path = find_recipe(recipe)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
@@ -36,9 +41,22 @@ def read_recipe(recipe: str | Path, overrides: Mapping[str, str] | None = None) 
             f"The recipe {path} cannot be read: {getattr(error, 'strerror', None) or error}.",
             kind="recipe",
             expected="a TOML file in UTF-8",
-            action="Check its name, or choose a recipe of resources/recipes.",
+            action=f"Check its name, or use a built-in one: {', '.join(built_in_recipes())}.",
         ) from error
     return parse_recipe(text, overrides=overrides, base_folder=path.parent)
+
+
+def built_in_recipes() -> tuple[str, ...]:
+    """The names of the recipes that come with the program."""
+    return tuple(sorted(path.stem for path in (resources_folder() / "recipes").glob("*.toml")))
+
+
+def find_recipe(recipe: str | Path) -> Path:
+    """The file a person means: a path, or the name of a recipe that comes with the program."""
+    path = Path(recipe)
+    built_in = resources_folder() / "recipes" / f"{path.name}.toml"
+    is_name = path.suffix == "" and path.name == str(recipe) and not path.exists()
+    return built_in if is_name and built_in.is_file() else path
 
 
 def train(
@@ -47,5 +65,5 @@ def train(
     device: str = "auto",
     overrides: Mapping[str, str] | None = None,
 ) -> Iterator[TrainingEvent]:
-    """Train a recipe (a file, or its text) into the run folder `out`; resumes the run that it holds."""
+    """Train a recipe (a file, a built-in name, or a text) into the run folder `out`; resumes a run there."""
     yield from TrainingRun(read_recipe(recipe, overrides), Path(out), device).events()

@@ -10,6 +10,7 @@ from attnscope.cli import train as command
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load
 from attnscope.records.training import Step
+from attnscope.training import find_recipe
 
 
 def _arguments(*words: str) -> argparse.Namespace:
@@ -62,9 +63,9 @@ def test_that_an_export_is_a_model_folder_with_a_card(recipe_file: Path, tmp_pat
 
 
 def test_that_a_built_in_recipe_is_found_by_its_name(tmp_path: Path) -> None:
-    assert command.find_recipe("copy").name == "copy.toml"
-    assert command.find_recipe("copy").is_file()
-    assert command.find_recipe("no such recipe") == Path("no such recipe")
+    assert find_recipe("copy").name == "copy.toml"
+    assert find_recipe("copy").is_file()
+    assert find_recipe("no such recipe") == Path("no such recipe")
 
 
 def test_that_an_override_without_a_value_is_a_recipe_error() -> None:
