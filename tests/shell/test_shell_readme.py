@@ -1,0 +1,44 @@
+"""What the README says can be done is done here, word for word but for the length of the training."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from attnscope.cli.main import main
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+pytestmark = [pytest.mark.qt, pytest.mark.slow]
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_that_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = _blocks("python")
+    short = code.replace('out="runs/reverse"', 'out="runs/reverse", overrides={"training.n_steps": "2"}')
+    assert short != code
+    exec(compile(short, "README.md", "exec"), {})
+    assert (tmp_path / "figure.svg").stat().st_size > 2_000
+    assert (tmp_path / "runs" / "reverse" / "metrics.jsonl").is_file()
+
+
+def _commands() -> list[str]:
+    """Every command of the console block but `bench`, which measures for minutes and is run by hand."""
+    lines = [line.removeprefix("$ ") for block in _blocks("console") for line in block.splitlines() if line]
+    return [line for line in lines if not line.startswith("attnscope bench")]
+
+
+@pytest.mark.parametrize("command", _commands())
+def test_that_a_command_of_the_readme_runs(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, *words = shlex.split(command)
+    assert program == "attnscope"
+    if words[0] == "train":
+        words += ["--set", "training.n_steps=2"]
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 0, capsys.readouterr().err
