@@ -75,8 +75,9 @@ def card_text(
 def _time(wall_s: float, processor_s: float, training: TrainingRun) -> str:
     machine = platform.machine() or "unknown"
     where = f"{machine} processor" if training.device.type == "cpu" else str(training.device)
+    resumed = f"Resumed at step {training.first_step:,}; from there " if training.first_step else ""
     return (
-        f"{processor_s / 60:.1f} processor minutes ({wall_s / 60:.1f} minutes on a shared clock), "
+        f"{resumed}{processor_s / 60:.1f} processor minutes ({wall_s / 60:.1f} minutes on a shared clock), "
         f"on one core of a machine with {os.cpu_count()} ({where})."
     )
 

@@ -74,7 +74,7 @@ def build_figure(arguments: argparse.Namespace, model: "Model", trace: "Trace") 
         scale=arguments.scale,
         show_values=arguments.values,
         title=arguments.title,
-        caption=build_caption(arguments, model) if arguments.caption else None,
+        caption=build_caption(arguments, model, trace) if arguments.caption else None,
         width_mm=arguments.width_mm,
         height_mm=arguments.height_mm,
         dpi=arguments.dpi,
@@ -107,9 +107,12 @@ def chosen_heads(
     return stack, heads
 
 
-def build_caption(arguments: argparse.Namespace, model: "Model") -> "Caption":
-    """Which model and text the figure shows."""
+def build_caption(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Caption":
+    """Which model and texts the figure shows; the target is the one that was read, given or not."""
     from attnscope.figures.spec import Caption
 
     info = model.info
-    return Caption(model=info.name, sha256=info.sha256, text=arguments.text, target=arguments.target)
+    target = arguments.target
+    if target is None and trace.target is not None:
+        target = trace.target.text
+    return Caption(model=info.name, sha256=info.sha256, text=arguments.text, target=target)

@@ -30,7 +30,7 @@ def paint_colour_bar(
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     painter.drawText(QPointF(rect.left(), rect.top() + 9), title)
-    top = rect.top() + 17
+    top = rect.top() + 22
     swatches = [(palette.not_allowed, "masked")] * has_not_allowed + [
         (palette.no_data, "no data")
     ] * has_no_data

@@ -82,7 +82,10 @@ def suggested_name(spec: FigureSpec, format: Format = "svg") -> str:
     """A safe file name for the figure: short, in plain letters, the same for the same figure."""
     parts = [spec.caption.model if spec.caption else "", spec.view]
     if spec.view in ("head", "lines"):
-        parts += [m.head.label for m in spec.maps[:3]]
+        stacks = dict.fromkeys(m.head.stack for m in spec.maps)
+        parts += [*stacks, *(m.head.label for m in spec.maps[:3])]
+    elif spec.view == "grid":
+        parts += dict.fromkeys(grid.site.stack for grid in spec.grids)
     words = "-".join(part for part in parts if part)
     letters = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^A-Za-z0-9]+", "-", letters).strip("-")[:80].lower() or "figure"

@@ -1,4 +1,7 @@
-"""Where the thumbnails of a grid lie: layers are rows, heads are columns; zoomed and panned or fitted."""
+"""Where the thumbnails of a grid lie: layers are rows, heads are columns; zoomed and panned or fitted.
+
+Where a few wide layers would leave most of the room empty, each layer is broken into lines of heads.
+"""
 
 from dataclasses import dataclass
 
@@ -11,11 +14,20 @@ ROW_HEADER_PX = 34.0
 COLUMN_HEADER_PX = 24.0
 _MARGIN_PX = 8.0
 MAX_ZOOM = 40.0
+LABEL_PX = 15.0
+_LEAST_LABELLED_PX = 72.0
+_LINES = (1, 2, 4)
+_WRAP_GAIN = 1.15
+_LEAST_WRAPPED_PX = 44.0
+_LAYER_GAPS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridLayout:
-    """The rectangles of a grid. `area` is what thumbnails may cover; headers lie left of and above it."""
+    """The rectangles of a grid. `area` is what thumbnails may cover; headers lie left of and above it.
+
+    `rows` are what the eye sees: `n_lines` of them make one layer.
+    """
 
     area: QRectF
     origin: QPointF
@@ -24,16 +36,18 @@ class GridLayout:
     gap: float
     label_px: float
     rows: tuple[tuple[HeadRef, ...], ...]
+    n_lines: int = 1
 
     @property
     def n_columns(self) -> int:
-        """The largest number of heads in a layer."""
+        """The largest number of heads in a row."""
         return max((len(row) for row in self.rows), default=0)
 
     def box(self, row: int, column: int) -> QRectF:
         """The rectangle of one thumbnail, on whole pixels."""
         left = round(self.origin.x() + column * self.pitch_x)
-        top = round(self.origin.y() + row * self.pitch_y + self.label_px)
+        down = row // self.n_lines * self.layer_pitch + row % self.n_lines * self.pitch_y
+        top = round(self.origin.y() + down + self.label_px)
         return QRectF(left, top, max(1, round(self.box_width)), max(1, round(self.box_height)))
 
     @property
@@ -43,14 +57,45 @@ class GridLayout:
 
     @property
     def pitch_y(self) -> float:
-        """From one layer to the next, in pixels."""
+        """From one row to the next within a layer, in pixels."""
         return self.box_height + self.gap + self.label_px
+
+    @property
+    def layer_pitch(self) -> float:
+        """From one layer to the next, in pixels."""
+        return self.n_lines * self.pitch_y + (_LAYER_GAPS * self.gap if self.n_lines > 1 else 0.0)
+
+    @property
+    def n_layers(self) -> int:
+        """How many layers the grid shows."""
+        return len(self.rows) // self.n_lines
+
+    @property
+    def height(self) -> float:
+        """The height of all rows, in sight or not."""
+        return self.n_layers * self.layer_pitch
+
+    def layer_rect(self, layer: int) -> QRectF:
+        """The rectangle around the first heads of all rows of one layer, counted from the top."""
+        first = layer * self.n_lines
+        return self.box(first, 0).united(self.box(first + self.n_lines - 1, 0))
+
+    def step(self, place: tuple[int, int], step: tuple[int, int]) -> tuple[int, int]:
+        """The place one step away: sideways on through the lines of a layer, never past an edge."""
+        row, column = place[0] + step[0], place[1] + step[1]
+        if column < 0 and row % self.n_lines:
+            row, column = row - 1, len(self.rows[row - 1]) - 1
+        elif step[1] > 0 and column >= len(self.rows[row]) and (row + 1) % self.n_lines:
+            row, column = row + 1, 0
+        row = min(max(row, 0), len(self.rows) - 1)
+        return row, min(max(column, 0), len(self.rows[row]) - 1)
 
     def visible(self) -> list[tuple[int, int]]:
         """The (row, column) of every thumbnail that touches the area."""
-        rows = self._range(
-            self.area.top() - self.origin.y(), self.area.height(), self.pitch_y, len(self.rows)
+        layers = self._range(
+            self.area.top() - self.origin.y(), self.area.height(), self.layer_pitch, self.n_layers
         )
+        rows = range(layers.start * self.n_lines, layers.stop * self.n_lines)
         columns = self._range(
             self.area.left() - self.origin.x(), self.area.width(), self.pitch_x, self.n_columns
         )
@@ -61,7 +106,8 @@ class GridLayout:
         if not self.area.contains(position) or not self.rows:
             return None
         column = int((position.x() - self.origin.x()) // self.pitch_x)
-        row = int((position.y() - self.origin.y()) // self.pitch_y)
+        layer, rest = divmod(position.y() - self.origin.y(), self.layer_pitch)
+        row = int(layer) * self.n_lines + min(int(rest // self.pitch_y), self.n_lines - 1)
         if not (0 <= row < len(self.rows) and 0 <= column < len(self.rows[row])):
             return None
         return self.rows[row][column] if self.box(row, column).contains(position) else None
@@ -83,30 +129,61 @@ def grid_layout(
     rect: QRectF, grids: tuple[SiteGrid, ...], *, zoom: float = 1.0, offset: QPointF | None = None
 ) -> GridLayout:
     """Lay a grid out in `rect`: at `zoom` 1 all of it fits; `offset` moves it, in pixels."""
-    rows = tuple(grid.site.heads for grid in grids)
-    left, top = rect.left() + _MARGIN_PX + ROW_HEADER_PX, rect.top() + _MARGIN_PX + COLUMN_HEADER_PX
+    layers = tuple(grid.site.heads for grid in grids)
+    aspect = _aspect(grids)
+    fits = [_fit(rect, layers, aspect, n_lines) for n_lines in _LINES if _divides(layers, n_lines)]
+    fit = fits[0]
+    for other in fits[1:]:
+        if other.width > max(_WRAP_GAIN * fit.width, _LEAST_WRAPPED_PX):
+            fit = other
+    moved = offset or QPointF(0, 0)
+    return GridLayout(
+        area=fit.area,
+        origin=QPointF(fit.area.left() + fit.gap / 2 + moved.x(), fit.area.top() + fit.gap / 2 + moved.y()),
+        box_width=fit.width * zoom,
+        box_height=fit.width * aspect * zoom,
+        gap=fit.gap * min(zoom, 3.0),
+        label_px=LABEL_PX if fit.n_lines > 1 or fit.width * zoom >= _LEAST_LABELLED_PX else 0.0,
+        rows=tuple(line for heads in layers for line in _lines(heads, fit.n_lines)),
+        n_lines=fit.n_lines,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """How large thumbnails are when every layer takes `n_lines` lines and all of them are seen."""
+
+    n_lines: int
+    area: QRectF
+    gap: float
+    width: float
+
+
+def _fit(rect: QRectF, layers: tuple[tuple[HeadRef, ...], ...], aspect: float, n_lines: int) -> _Fit:
+    header = COLUMN_HEADER_PX if n_lines == 1 else 0.0
+    left, top = rect.left() + _MARGIN_PX + ROW_HEADER_PX, rect.top() + _MARGIN_PX + header
     area = QRectF(
         left, top, max(8.0, rect.right() - _MARGIN_PX - left), max(8.0, rect.bottom() - _MARGIN_PX - top)
     )
-    n_rows, n_columns = max(1, len(rows)), max((len(row) for row in rows), default=1)
+    n_rows = max(1, len(layers)) * n_lines
+    n_columns = -(-max((len(heads) for heads in layers), default=1) // n_lines)
     gap = 6.0 if max(n_rows, n_columns) <= 16 else 3.0
-    aspect = _aspect(grids)
-    cell_x, cell_y = area.width() / n_columns, area.height() / n_rows
+    between = (len(layers) - 1) * _LAYER_GAPS * gap if n_lines > 1 else 0.0
+    cell_x, cell_y = area.width() / n_columns, (area.height() - between) / n_rows
     width = max(1.0, min(cell_x - gap, (cell_y - gap) / aspect))
-    label = 15.0 if (width * zoom >= 72 and cell_y - gap - width * aspect >= -0.01) else 0.0
-    if label and zoom == 1.0:
-        width = max(1.0, min(cell_x - gap, (cell_y - gap - label) / aspect))
-    gap_zoomed = gap * min(zoom, 3.0)
-    moved = offset or QPointF(0, 0)
-    return GridLayout(
-        area=area,
-        origin=QPointF(area.left() + gap / 2 + moved.x(), area.top() + gap / 2 + moved.y()),
-        box_width=width * zoom,
-        box_height=width * aspect * zoom,
-        gap=gap_zoomed,
-        label_px=label,
-        rows=rows,
-    )
+    if n_lines > 1 or width >= _LEAST_LABELLED_PX:
+        width = max(1.0, min(cell_x - gap, (cell_y - gap - LABEL_PX) / aspect))
+    return _Fit(n_lines, area, gap, width)
+
+
+def _divides(layers: tuple[tuple[HeadRef, ...], ...], n_lines: int) -> bool:
+    """Whether each layer falls into `n_lines` equal lines of two heads or more."""
+    return n_lines == 1 or all(len(heads) % n_lines == 0 and len(heads) >= 2 * n_lines for heads in layers)
+
+
+def _lines(heads: tuple[HeadRef, ...], n_lines: int) -> list[tuple[HeadRef, ...]]:
+    n = len(heads) // n_lines
+    return [heads] if n_lines == 1 else [heads[i * n : (i + 1) * n] for i in range(n_lines)]
 
 
 def _aspect(grids: tuple[SiteGrid, ...]) -> float:

@@ -24,6 +24,7 @@ TITLE_PX = 28.0
 _CORNER_PX = 54.0
 _MAX_CELL_PX = 120.0
 _GAP_PX = 18.0
+_SLANT_PX = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ def map_layout(
     turn = column_turn(keys, min(room_x / whole.width(), _MAX_CELL_PX) * whole.width() / shown.width())
     for _ in range(2):
         labels = max(column_height(column_width, turn), 2 * LINE_PX + PAD_PX) + 4
-        slant = labels if turn == 45 and not has_bar else 0.0
+        slant = 0.0 if turn != 45 else _SLANT_PX if has_bar else labels
         room = QRectF(left, top + labels, room_x - slant, max(24.0, inner.bottom() - top - labels))
         width, height = _fit(room, whole)
         settled = column_turn(keys, width / shown.width())

@@ -61,7 +61,8 @@ def paint_grid(
     visible = layout.visible()
     images = _grid_images(painter, layout, grids, style, palette, cache or ImageCache(), is_rough)
     for row, column in visible:
-        painter.drawImage(layout.box(row, column), images[row][column])
+        head = layout.rows[row][column].head
+        painter.drawImage(layout.box(row, column), images[row // layout.n_lines][head])
     _paint_frames(painter, layout, visible, palette)
     _paint_gates(painter, layout, visible, marks.gates, palette)
     _paint_labels(painter, layout, visible, marks, palette)
@@ -182,7 +183,7 @@ def _paint_labels(
         painter.drawText(QPointF(box.left(), box.top() - 4), head.label)
         value = values.get(head, 1.0)
         note = "" if value == 1 else "off" if value == 0 else f"× {value:.2f}"
-        if note:
+        if note and text_width(head.label) + text_width(note) + 4 <= box.width():
             painter.drawText(QPointF(box.right() - text_width(note), box.top() - 4), note)
 
 
@@ -217,9 +218,29 @@ def _paint_headers(
     marks: GridMarks,
 ) -> None:
     painter.setFont(font(SMALL_PX))
-    area = layout.area
     near = marks.hovered or marks.current
     place = layout.place(near) if near is not None else None
+    if layout.n_lines == 1:
+        _paint_column_headers(painter, layout, palette, place)
+    area = layout.area
+    stacks = {grid.site.stack for grid in grids}
+    stride = max(1, int(np.ceil(13.0 / layout.layer_pitch)))
+    for row in range(0, layout.n_layers, stride):
+        middle = layout.layer_rect(row).center().y()
+        if not area.top() - 4 <= middle <= area.bottom() + 4:
+            continue
+        site = grids[row].site
+        is_near = place is not None and place[0] // layout.n_lines == row
+        painter.setPen(QColor(palette.text if is_near else palette.muted))
+        label = QRectF(area.left() - 44, middle - 8, 38, 14)
+        words = f"L{site.layer}" if len(stacks) == 1 else f"{site.stack[0].upper()} L{site.layer}"
+        painter.drawText(label, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, words)
+
+
+def _paint_column_headers(
+    painter: QPainter, layout: GridLayout, palette: Palette, place: tuple[int, int] | None
+) -> None:
+    area = layout.area
     stride = max(1, int(np.ceil(26.0 / (layout.box_width + layout.gap))))
     for column in range(0, layout.n_columns, stride):
         box = layout.box(0, column)
@@ -228,15 +249,3 @@ def _paint_headers(
             painter.setPen(QColor(palette.text if is_near else palette.muted))
             label = QRectF(box.center().x() - 30, area.top() - 18, 60, 14)
             painter.drawText(label, Qt.AlignmentFlag.AlignCenter, f"H{column}")
-    stacks = {grid.site.stack for grid in grids}
-    stride = max(1, int(np.ceil(13.0 / (layout.box_height + layout.gap + layout.label_px))))
-    for row in range(0, len(layout.rows), stride):
-        box = layout.box(row, 0)
-        if not area.top() - 4 <= box.center().y() <= area.bottom() + 4:
-            continue
-        site = grids[row].site
-        is_near = place is not None and place[0] == row
-        painter.setPen(QColor(palette.text if is_near else palette.muted))
-        label = QRectF(area.left() - 44, box.center().y() - 8, 38, 14)
-        words = f"L{site.layer}" if len(stacks) == 1 else f"{site.stack[0].upper()} L{site.layer}"
-        painter.drawText(label, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, words)

@@ -47,8 +47,8 @@ class StrongLines:
         n_shown = len(self.weights)
         if n_shown == self.n_all:
             return f"all {n_shown:,} lines"
-        share = f"{self.hidden:.1%}" if self.hidden >= 0.001 else "under 0.1%"
-        return f"{n_shown:,} strongest of {self.n_all:,} lines · {share} of the weight hidden"
+        share = f"{self.hidden * 100:.1f} %" if self.hidden >= 0.001 else "under 0.1 %"
+        return f"{n_shown:,} of {self.n_all:,} lines · {share} of the weight hidden"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def strong_lines(maps: tuple[HeadMap, ...], *, limit: int = MAX_LINES) -> Strong
     flat = np.where(np.isfinite(weights), weights, 0.0).ravel()
     total = float(flat.sum())
     n_all = int((flat > 0).sum())
-    seen = np.flatnonzero(flat >= _FAINTEST) if n_all > 500 else np.flatnonzero(flat > 0)
+    seen = np.flatnonzero(flat >= _FAINTEST)
     if len(seen) > limit:
         seen = seen[np.argpartition(flat[seen], -limit)[-limit:]]
     seen = seen[np.argsort(flat[seen], kind="stable")]
@@ -143,7 +143,7 @@ def paint_lines(
     painter.setClipRect(field)  # without it translucent lines take a path ten times slower
     is_smooth = len(lines.weights) <= _MAX_SMOOTH or painter.deviceTransform().m11() != 1.0
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, is_smooth)
-    _paint_all(painter, layout, lines, palette, highlight)
+    _paint_all(painter, layout, lines, palette, highlight, n_heads=len(shown))
     painter.restore()
     paint_rows(
         painter, shown[0].queries, layout.queries, layout.left - 8, layout.label_width, palette, highlight[0]
@@ -156,8 +156,23 @@ def paint_lines(
     return layout
 
 
+def head_shifts(n_heads: int, thickness: float, row: float) -> NDArray[np.float64]:
+    """How far down each head's lines are moved, so that heads that agree lie side by side.
+
+    All of a token's lines stay in the middle four fifths of its row, however many heads there are.
+    """
+    apart = min(thickness + 1.0, 0.8 * row / max(1, n_heads))
+    return (np.arange(n_heads, dtype=np.float64) - (n_heads - 1) / 2) * np.float64(apart)
+
+
 def _paint_all(
-    painter: QPainter, layout: LinesLayout, lines: StrongLines, palette: Palette, highlight: Highlight
+    painter: QPainter,
+    layout: LinesLayout,
+    lines: StrongLines,
+    palette: Palette,
+    highlight: Highlight,
+    *,
+    n_heads: int,
 ) -> None:
     query, key = highlight
     is_shown = np.ones(len(lines.weights), dtype=bool)
@@ -168,8 +183,9 @@ def _paint_all(
     buckets = np.minimum((np.sqrt(lines.weights) * _N_BUCKETS).astype(int), _N_BUCKETS - 1)
     y_queries = layout.queries.origin + (lines.queries + 0.5) * layout.queries.step
     y_keys = layout.keys.origin + (lines.keys + 0.5) * layout.keys.step
-    n_heads = int(lines.heads.max()) + 1 if len(lines.heads) else 0
-    thickest = max(0.6, min(2.6, 0.16 * min(layout.queries.step, layout.keys.step)))
+    row = min(layout.queries.step, layout.keys.step)
+    thickest = max(0.6, min(2.6, 0.16 * row))
+    shifts = head_shifts(n_heads, thickest, row)
     for bucket in range(_N_BUCKETS):
         strength = ((bucket + 0.6) / _N_BUCKETS) ** 1.3
         for head in range(n_heads):
@@ -178,7 +194,7 @@ def _paint_all(
                 continue
             colour = QColor(palette.series[head % len(palette.series)])
             colour.setAlphaF(float(0.08 + 0.87 * strength))
-            ends = np.stack([y_queries[chosen], y_keys[chosen]], axis=1)
+            ends = np.stack([y_queries[chosen], y_keys[chosen]], axis=1) + shifts[head]
             _draw_lines(painter, layout, ends, colour, 0.5 + thickest * strength)
 
 

@@ -178,8 +178,8 @@ def repeated_words(
 
     Between the stretches stand random words too, so that neither looking a fixed number of tokens back nor
     knowing which words have occurred tells the next one: only what followed the same word before does.
-    The pool of words is small at first and grows with `progress` (0…1), which brings the induction heads
-    about ten times sooner than the whole vocabulary at once (measured on 40 and 190 words).
+    The pool of words is small at first and grows with `progress` (0…1): with 40 words induction heads formed
+    within 500 steps, with 190 at once there were none after 600 (3 layers, rotary positions of base 100).
     """
     pool = _pool(vocabulary, progress, rng)
     ids = rng.choice(pool, size=length)

@@ -60,7 +60,7 @@ class TrainingRun:
         self.device = choose_device(device)
         torch.set_flush_denormal(True)
         self._begun: Begun = begin(recipe, RunFolder(out), self.device)
-        self.step = self._begun.step
+        self.first_step = self.step = self._begun.step
         self._autocast = _autocast(recipe.training.precision, self.device)
         self._clock = clock
         self._is_stop_wanted = False

@@ -30,8 +30,20 @@ class Segment:
     is_changed: bool
 
 
+_LEAST_SHOWN = 0.0005
+_N_ROWS_KEPT = 3
+
+
+def probability_text(probability: float) -> str:
+    """Three decimals, or `<0.001` for what would round to nothing."""
+    return "<0.001" if probability < _LEAST_SHOWN else f"{probability:.3f}"
+
+
 def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tuple[CandidateRow, ...]:
-    """The candidates of both sides, the one with the largest probability on either side first."""
+    """The candidates of both sides, the one with the largest probability on either side first.
+
+    After the first three rows, those that would round to nothing on both sides are left out.
+    """
     probabilities: dict[int, tuple[Token, float | None, float | None]] = {}
     for candidate in before.candidates:
         probabilities[candidate.token.id] = (candidate.token, candidate.probability, None)
@@ -39,8 +51,9 @@ def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tu
         token, old, _ = probabilities.get(candidate.token.id, (candidate.token, None, None))
         probabilities[candidate.token.id] = (token, old, candidate.probability)
     rows = [CandidateRow(token=token, before=b, after=a) for token, b, a in probabilities.values()]
-    rows.sort(key=lambda row: max(row.before or 0.0, row.after or 0.0), reverse=True)
-    return tuple(rows[:n_rows])
+    rows.sort(key=_largest, reverse=True)
+    n_shown = max(sum(_largest(row) >= _LEAST_SHOWN for row in rows), _N_ROWS_KEPT)
+    return tuple(rows[: min(n_shown, n_rows)])
 
 
 def prediction_labels(comparison: Comparison) -> tuple[str, ...]:
@@ -71,9 +84,13 @@ def text_difference(before: str, after: str) -> tuple[tuple[Segment, ...], tuple
     return tuple(left), tuple(right)
 
 
+def _largest(row: CandidateRow) -> float:
+    return max(row.before or 0.0, row.after or 0.0)
+
+
 def _words(text: str) -> list[str]:
     return re.findall(r"\s*\S+|\s+$", text)
 
 
 def _percent(probability: float | None) -> str:
-    return "not among the best" if probability is None else f"{probability:.3f}"
+    return "not among the best" if probability is None else probability_text(probability)

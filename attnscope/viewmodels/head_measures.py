@@ -8,7 +8,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from attnscope.records.maps import HeadMeasures
+import numpy as np
+
+from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.sites import HeadRef
 
 
@@ -75,6 +77,7 @@ class MeasureShown:
     value: float
     place: float
     others: tuple[float, ...]
+    is_between_texts: bool = False
 
     @property
     def text(self) -> str:
@@ -86,7 +89,10 @@ class MeasureShown:
     @property
     def tooltip(self) -> str:
         """Definition and unit."""
-        return f"{self.kind.name}, {self.kind.unit}\n{self.kind.definition}\nTicks: all heads of this model."
+        about = f"{self.kind.name}, {self.kind.unit}\n{self.kind.definition}"
+        if self.is_between_texts and not math.isfinite(self.value):
+            return f"not defined between two texts\n{about}"
+        return f"{about}\nTicks: all heads of this model."
 
 
 def find_measures(all_measures: Iterable[HeadMeasures], head: HeadRef) -> HeadMeasures | None:
@@ -105,7 +111,15 @@ def measures_shown(all_measures: tuple[HeadMeasures, ...], head: HeadRef) -> tup
         top = max([1.0, *(v for v in values if math.isfinite(v))])
         value = float(getattr(own, kind.field))
         others = tuple(v / top for v in values if math.isfinite(v))
-        shown.append(MeasureShown(kind=kind, value=value, place=value / top, others=others))
+        shown.append(
+            MeasureShown(
+                kind=kind,
+                value=value,
+                place=value / top,
+                others=others,
+                is_between_texts=head.stack == "cross",
+            )
+        )
     return tuple(shown)
 
 
@@ -120,7 +134,7 @@ def describe(measures: HeadMeasures) -> str:
     if weight >= 0.5:
         return f"{sentence}: {weight:.2f} of its weight"
     if measures.confidence >= 0.6:
-        return f"picks one token a row: {measures.confidence:.2f} of its weight"
+        return f"looks mostly at one token per row ({measures.confidence:.2f} on average)"
     if measures.entropy >= 0.85:
         return f"spreads evenly: entropy {measures.entropy:.2f} of 1"
     if math.isfinite(weight) and weight >= 0.25:
@@ -128,12 +142,39 @@ def describe(measures: HeadMeasures) -> str:
     return f"mixes: largest weight {measures.confidence:.2f} on average"
 
 
-def striking_head(all_measures: Iterable[HeadMeasures]) -> HeadRef | None:
-    """The head with the clearest pattern that is not just attending to the first token."""
+def striking_head(all_measures: Iterable[HeadMeasures], grids: Iterable[SiteGrid] = ()) -> HeadRef | None:
+    """The head with the clearest pattern that is neither a stripe on one key nor the plain diagonal.
+
+    The score is confidence − stripe − diagonal, where stripe is the largest mean weight any key gets;
+    without the head's grid only the first key is looked at.
+    """
+    stripes = {
+        head: stripe for grid in grids for head, stripe in zip(grid.site.heads, _stripes(grid), strict=True)
+    }
 
     def clearness(m: HeadMeasures) -> float:
-        resting = m.first if math.isfinite(m.first) else 0.0
-        return m.confidence - resting if math.isfinite(m.confidence) else -1.0
+        if not math.isfinite(m.confidence):
+            return -math.inf
+        stripe = max(stripes.get(m.head, 0.0), _finite(m.first))
+        return m.confidence - stripe - _finite(m.diagonal)
 
     best = max(all_measures, key=clearness, default=None)
     return best.head if best else None
+
+
+def _stripes(grid: SiteGrid) -> list[float]:
+    """The largest mean weight a key gets, of each head; over the rows that may see the key.
+
+    On causal maps the last keys are seen by few rows, so that means run over half the rows at least.
+    """
+    if not grid.levels.size:
+        return [0.0] * len(grid.levels)
+    is_seen = grid.levels > 0  # [n_heads, rows, cols]
+    weights = np.where(is_seen, (grid.levels - 1.0) / 254.0, 0.0) * grid.peaks[:, None, None]
+    n_rows = np.maximum(is_seen.sum(axis=1), (grid.levels.shape[1] + 1) // 2)
+    stripes: list[float] = (weights.sum(axis=1) / n_rows).max(axis=1).tolist()
+    return stripes
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 0.0

@@ -84,6 +84,8 @@ class Session:
         self._trace_number = 0
         self._heads_number = 0
         self._is_trace_wanted = False
+        self._is_sample_text = self._is_sample_target = False
+        self._sample_to_come: Sample | None = None
         self._last_in_stack: dict[Stack, HeadRef] = {}
 
     # What can be read
@@ -128,9 +130,9 @@ class Session:
 
     # Intents: models and text
 
-    def load_model(self, source: str, device: str = "auto") -> None:
-        """Open a model; the present one stays until the new one is complete."""
-        self._load_number = self._numbers.next()
+    def load_model(self, source: str, device: str = "auto", *, sample: Sample | None = None) -> None:
+        """Open a model, on `sample` when given; the present one stays until the new one is complete."""
+        self._load_number, self._sample_to_come = self._numbers.next(), sample
         self.busy = Busy(source=source, what=f"Loading {_short_name(source)}…")
         self._post(LoadModel(number=self._load_number, source=source, device=device))
         self._drop_notice("LoadModel")
@@ -145,16 +147,20 @@ class Session:
     def set_text(self, raw: str) -> None:
         """Look at another text; traced at once."""
         typed = clean_text(raw)
+        self._is_sample_text, self._sample_to_come = False, None
         if typed != self.typed:
             self.typed, self.text = typed, typed.text
+            self._drop_sample_target()
             self._listeners.tell("text")
             self._trace()
 
     def set_target(self, raw: str | None) -> None:
         """The text for the decoder; empty or None lets the model write its own."""
         target = clean_text(raw).text if raw and raw.strip() else None
+        self._sample_to_come = None
         if target != self.target:
-            self.target = target
+            self.target, self._is_sample_target = target, False
+            self._is_sample_text = self._is_sample_text and target is None
             self._listeners.tell("text")
             self._trace()
 
@@ -163,6 +169,8 @@ class Session:
         self.typed = clean_text(sample.text)
         self.text = self.typed.text
         self.target = sample.target if self.model and self.model.takes_target else None
+        self._is_sample_text = self._is_sample_target = True
+        self._sample_to_come = None
         self._listeners.tell("text")
         self._trace()
 
@@ -225,11 +233,11 @@ class Session:
 
     def undo(self) -> None:
         """Take back the last change of gates or selection."""
-        self._bring_back(self._history.undo())
+        self._apply(self._history.undo())
 
     def redo(self) -> None:
         """Do again what was taken back."""
-        self._bring_back(self._history.redo())
+        self._apply(self._history.redo())
 
     def tell_person(self, message: str, *, is_error: bool = False) -> None:
         """Show a message until it is dismissed or out of date."""
@@ -275,16 +283,18 @@ class Session:
                 raise TypeError(f"unknown reply {type(reply).__name__}")
 
     def _take_model(self, info: ModelInfo) -> None:
-        old = self.model
         self.model, self.busy = info, None
         self.gates, self.selection, self.maps, self.traced = NO_GATES, (), (), None
         self._last_in_stack.clear()
         self._history.clear()
-        was_sample = old is not None and any(sample.text == self.text for sample in old.samples)
         self._listeners.tell("model", "busy", "gates", "selection", "history", "traced")
-        if info.samples and (was_sample or not self.text.strip()):
-            self.choose_sample(info.samples[0])
+        sample = self._sample_to_come
+        if info.samples and (self._is_sample_text or not self.text.strip()):
+            sample = sample or info.samples[0]
+        if sample:
+            self.choose_sample(sample)
         else:
+            self._drop_sample_target()
             self.target = self.target if info.takes_target else None
             self._listeners.tell("text")
             self._trace()
@@ -324,15 +334,8 @@ class Session:
         if self._is_trace_wanted:
             return
         self._trace_number, self.is_stale = self._numbers.next(), True
-        self._post(
-            TraceText(
-                number=self._trace_number,
-                text=self.text,
-                target=self.target,
-                gates=self.gates,
-                heads=self.selection,
-            )
-        )
+        n, text, target = self._trace_number, self.text, self.target
+        self._post(TraceText(number=n, text=text, target=target, gates=self.gates, heads=self.selection))
         self._listeners.tell("stale")
 
     def _show_missing_heads(self) -> None:
@@ -359,11 +362,9 @@ class Session:
             self._history.record(Change(label=label, before=before, after=after, group=group))
             self._apply(after, is_drag=is_drag)
 
-    def _bring_back(self, setting: Setting | None) -> None:
-        if setting is not None:
-            self._apply(setting)
-
-    def _apply(self, setting: Setting, *, is_drag: bool = False) -> None:
+    def _apply(self, setting: Setting | None, *, is_drag: bool = False) -> None:
+        if setting is None:
+            return
         is_gated, is_selected = setting.gates != self.gates, setting.selection != self.selection
         self.gates, self.selection = setting.gates, setting.selection
         if self.primary:
@@ -379,10 +380,15 @@ class Session:
     def _first_choice(self, stack: Stack | None) -> HeadRef | None:
         """The most striking head of a stack; of the last stack when none is named."""
         wanted = stack or next(reversed(self.stacks), None)
-        found = striking_head(m for m in self.measures if m.head.stack == wanted)
+        grids = self.traced.grids if self.traced else ()
+        found = striking_head((m for m in self.measures if m.head.stack == wanted), grids)
         if found is None and self.model:
             found = next((s.heads[0] for s in self.model.sites if s.stack == wanted and s.heads), None)
         return found
+
+    def _drop_sample_target(self) -> None:
+        if self._is_sample_target:
+            self.target, self._is_sample_target = None, False
 
     def _drop_notice(self, request: str) -> None:
         if self.notice and self.notice.request == request:

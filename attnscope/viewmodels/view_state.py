@@ -74,7 +74,11 @@ class ViewState:
         return self._listeners.add(callback)
 
     def show_page(self, page: Page) -> None:
-        """Turn to another page."""
+        """Turn to another page; what was under the cursor on the old one is forgotten."""
+        if page != self.page:
+            self.set_cell(None)
+            self.set_hovered_head(None)
+            self.set_pointer_text("")
         self._set("page", page, "page")
 
     def show_view(self, view: HeadViewKind) -> None:

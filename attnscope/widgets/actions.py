@@ -79,6 +79,7 @@ HANDS: tuple[tuple[str, str], ...] = (
     ("Select a head", "click, arrow keys"),
     ("Add a head to the selection", "Ctrl+click"),
     ("Switch the selected head off or on", "Space"),
+    ("Turn a head off or on", "click the switch at a thumbnail's corner"),
     ("Enlarge a head", "double click, Enter"),
     ("Zoom at the cursor", "wheel, + and −"),
     ("Pan", "drag"),

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font
-from attnscope.viewmodels.comparison_rows import CandidateRow
+from attnscope.viewmodels.comparison_rows import CandidateRow, probability_text
 
 _ROW_PX, _HEAD_PX = 24, 20
 
@@ -74,7 +74,7 @@ class CandidateTable(QWidget):
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, isolated(text))
 
     def _paint_side(self, painter: QPainter, place: QRectF, value: float | None, colour: str) -> None:
-        text = "–" if value is None else f"{value:.3f}"
+        text = "–" if value is None else probability_text(value)
         painter.setFont(font(SMALL_PX))
         painter.setPen(QColor(self._palette.text if value is not None else self._palette.muted))
         number = QRectF(place.right() - 36, place.y(), 36, _ROW_PX)

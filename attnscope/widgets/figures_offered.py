@@ -53,7 +53,6 @@ def _session_figures(session: Session, view: ViewState) -> dict[View, FigureSpec
             view="grid",
             grids=grids,
             gates=traced.gates,
-            selection=session.selection,
             style=style,
             caption=caption,
         )

@@ -6,15 +6,21 @@ from PySide6.QtGui import QColor, QPainter, QPen
 from attnscope.figures.colours import Palette
 
 _SIDE_PX = 18.0
-_LEAST_BOX_PX = 30.0
-_INSET_PX = 3.0
+_MOST_OF_BOX = 0.34
+_LEAST_BOX_PX = 40.0
+_INSET_PX = 2.0
 
 
 def switch_rect(box: QRectF) -> QRectF | None:
-    """Where the switch lies in a thumbnail's rectangle; None when the thumbnail is too small for one."""
-    if min(box.width(), box.height()) < _LEAST_BOX_PX:
+    """Where the switch lies in a thumbnail's rectangle; None when the thumbnail is too small for one.
+
+    It stays in its corner: a click in the middle of a thumbnail of any size is a click on the head.
+    """
+    shorter = min(box.width(), box.height())
+    if shorter < _LEAST_BOX_PX:
         return None
-    return QRectF(box.right() - _SIDE_PX - _INSET_PX, box.top() + _INSET_PX, _SIDE_PX, _SIDE_PX)
+    side = min(_SIDE_PX, _MOST_OF_BOX * shorter)
+    return QRectF(box.right() - side - _INSET_PX, box.top() + _INSET_PX, side, side)
 
 
 def paint_switch(painter: QPainter, rect: QRectF, *, is_off: bool, is_hot: bool, palette: Palette) -> None:
@@ -29,8 +35,8 @@ def paint_switch(painter: QPainter, rect: QRectF, *, is_off: bool, is_hot: bool,
     pen.setCapStyle(Qt.PenCapStyle.RoundCap)
     painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)
-    centre = rect.center()
-    ring = QRectF(centre.x() - 4.5, centre.y() - 3.5, 9, 9)
-    painter.drawArc(ring, 125 * 16, 290 * 16)
-    painter.drawLine(QPointF(centre.x(), centre.y() - 5.5), QPointF(centre.x(), centre.y() - 0.5))
+    painter.translate(rect.center())
+    painter.scale(rect.width() / _SIDE_PX, rect.height() / _SIDE_PX)
+    painter.drawArc(QRectF(-4.5, -3.5, 9, 9), 125 * 16, 290 * 16)
+    painter.drawLine(QPointF(0, -5.5), QPointF(0, -0.5))
     painter.restore()

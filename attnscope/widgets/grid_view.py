@@ -79,7 +79,7 @@ class GridView(QWidget):
         self.setMinimumSize(160, 120)
 
     def set_grids(self, grids: tuple[SiteGrid, ...]) -> None:
-        """Show these sites, one row each. The zoom stays when the grid keeps its shape."""
+        """Show these sites, one below the other. The zoom stays when the grid keeps its shape."""
         if _shape(grids) != _shape(self._grids):
             self.fit()
         self._grids = grids
@@ -145,7 +145,13 @@ class GridView(QWidget):
                 _keep(p, o, pitch, new_o, new_pitch)
                 for p, o, pitch, new_o, new_pitch in (
                     (position.x(), before.origin.x(), before.pitch_x, after.origin.x(), after.pitch_x),
-                    (position.y(), before.origin.y(), before.pitch_y, after.origin.y(), after.pitch_y),
+                    (
+                        position.y(),
+                        before.origin.y(),
+                        before.layer_pitch,
+                        after.origin.y(),
+                        after.layer_pitch,
+                    ),
                 )
             )
         )
@@ -289,9 +295,7 @@ class GridView(QWidget):
     def _walk(self, current: HeadRef | None, step: tuple[int, int], *, is_additive: bool) -> None:
         layout = self.layout_now()
         place = layout.place(current) if current is not None else None
-        row, column = (0, 0) if place is None else (place[0] + step[0], place[1] + step[1])
-        row = min(max(row, 0), len(layout.rows) - 1)
-        column = min(max(column, 0), len(layout.rows[row]) - 1)
+        row, column = (0, 0) if place is None else layout.step(place, step)
         if (row, column) != place:
             self._bring_into_view(layout.box(row, column), layout.area)
             self.head_selected.emit(layout.rows[row][column], is_additive)
@@ -309,7 +313,7 @@ class GridView(QWidget):
             return
         layout = grid_layout(QRectF(self.rect()), self._grids, zoom=self._zoom, offset=QPointF(0, 0))
         spare_x = min(0.0, layout.area.width() - layout.n_columns * layout.pitch_x)
-        spare_y = min(0.0, layout.area.height() - len(layout.rows) * layout.pitch_y)
+        spare_y = min(0.0, layout.area.height() - layout.height)
         self._offset = QPointF(
             min(0.0, max(self._offset.x(), spare_x)), min(0.0, max(self._offset.y(), spare_y))
         )

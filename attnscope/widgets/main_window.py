@@ -11,6 +11,7 @@ from attnscope.figures.clipboard import release_clipboard
 from attnscope.figures.colours import COLOUR_MAPS, Palette
 from attnscope.figures.export import save
 from attnscope.figures.spec import FigureSpec, View
+from attnscope.records.models import Sample
 from attnscope.settings import Settings
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session import Session
@@ -196,6 +197,7 @@ class MainWindow(QMainWindow):
 
     def _show_page(self) -> None:
         self._stack.setCurrentIndex(_PAGES.index(self.view.page))
+        self.status_bar.duration.setVisible(self.view.page == "explore")
 
     def _show_actions(self) -> None:
         session, actions = self._session, self.actions_by_name
@@ -224,7 +226,9 @@ class MainWindow(QMainWindow):
         self.view.show_page("train")
 
     def _open_checkpoint(self, folder: str) -> None:
-        self._session.load_model(folder)
+        watch = self._training.watch
+        sample = Sample(text=watch.text, target=watch.target) if watch.text.strip() else None
+        self._session.load_model(folder, sample=sample)
         self.view.show_page("explore")
 
     def _edit_text(self) -> None:

@@ -111,6 +111,9 @@ class OutputPanel(QWidget):
         self.positions.setVisible(len(labels) > 1)
         before = comparison.before.generated if comparison else ""
         after = comparison.after.generated if comparison else ""
+        for title, side in zip(self._text_titles, ("before", "after"), strict=True):
+            is_translation = comparison is not None and comparison.before.kind == "translation"
+            title.setText(f"{'translation' if is_translation else 'text'} {side}")
         for widget, segments in zip(self.texts, text_difference(before, after), strict=True):
             widget.show_segments(segments)
         for part in (*self._text_titles, *self.texts):

@@ -57,7 +57,8 @@ class PositionColumn(QWidget):
         self.cosine.left.connect(self.left)
 
     def show_table(self, table: PositionTable, title: str, colour: str) -> None:
-        """Show another table."""
+        """Show another table; what was read out of the last one is gone."""
+        self.clear_cursors()
         self.table = table
         self._title.setText(title)
         self._swatch.set_colour(colour)

@@ -1,7 +1,9 @@
 """Where the text is typed: the text, the decoder's text where there is one, samples, and their tokens."""
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLineEdit, QMenu, QWidget
 
 from attnscope.figures.colours import Palette
@@ -24,8 +26,9 @@ class TextBar(QWidget):
     ) -> None:
         super().__init__(parent)
         self._session, self._view = session, view
-        self.text_edit = _line_edit("Text", "Type a sentence…")
-        self.target_edit = _line_edit("Target text", "the model writes its own")
+        self._is_history_newer = False
+        self.text_edit = _LineEdit("Text", "Type a sentence…", self._leaves_undo)
+        self.target_edit = _LineEdit("Target text", "the model writes its own", self._leaves_undo)
         self._text_label = PlainLabel("text", "muted")
         self._target_label = PlainLabel("target", "muted")
         self.samples_button = tool_button("Samples ▾", "Sample sentences")
@@ -93,6 +96,8 @@ class TextBar(QWidget):
         elif name == "traced":
             self._show_tokens()
             self._show_notes()
+        elif name == "history":
+            self._is_history_newer = True
         if name in ("selection", "traced"):
             self._show_lit()
 
@@ -117,7 +122,7 @@ class TextBar(QWidget):
 
     def _sample_action(self, sample: Sample, menu: QMenu) -> QAction:
         label = shorten(plain_text(sample.text), 56).replace("&", "&&")
-        hint = shorten(plain_text(sample.hint), 60).replace("&", "&&")
+        hint = _cut(plain_text(sample.hint), 110).replace("&", "&&")
         action = QAction(f"{label}\t{hint}" if hint else label, menu)
         action.setToolTip(plain_tooltip("\n".join(t for t in (sample.text, sample.target, sample.hint) if t)))
         session = self._session
@@ -154,10 +159,19 @@ class TextBar(QWidget):
         return sides_of(self._session.stack, has_target=bool(model and model.takes_target))
 
     def _on_text_edited(self, text: str) -> None:
+        self._is_history_newer = False
         self._session.set_text(text)
 
     def _on_target_edited(self, text: str) -> None:
+        self._is_history_newer = False
         self._session.set_target(text)
+
+    def _leaves_undo(self, edit: QLineEdit, is_redo: bool) -> bool:
+        """Whether undo (or redo) is about heads: they changed last, or `edit` has nothing to take back."""
+        session = self._session
+        if not (edit.isRedoAvailable() if is_redo else edit.isUndoAvailable()):
+            return True
+        return self._is_history_newer and bool(session.redo_label if is_redo else session.undo_label)
 
     def _on_source_hovered(self, index: int) -> None:
         self._view.hover_token("source", index, self._sides())
@@ -176,11 +190,28 @@ _NOTES_TOOLTIP = (
 )
 
 
-def _line_edit(name: str, placeholder: str) -> QLineEdit:
-    edit = QLineEdit()
-    edit.setAccessibleName(name)
-    edit.setPlaceholderText(placeholder)
-    return edit
+class _LineEdit(QLineEdit):
+    """A field that leaves the keys of undo and redo to the window where `leaves_undo` says so."""
+
+    def __init__(self, name: str, placeholder: str, leaves_undo: Callable[[QLineEdit, bool], bool]) -> None:
+        super().__init__()
+        self._leaves_undo = leaves_undo
+        self.setAccessibleName(name)
+        self.setPlaceholderText(placeholder)
+
+    def event(self, event: QEvent) -> bool:
+        """Take every key but those of an undo that is not the field's own."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            is_redo = event.matches(QKeySequence.StandardKey.Redo)
+            is_undo = event.matches(QKeySequence.StandardKey.Undo)
+            if (is_undo or is_redo) and self._leaves_undo(self, is_redo):
+                event.ignore()
+                return False
+        return super().event(event)
+
+
+def _cut(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[: max_characters - 1].rstrip()}…"
 
 
 def _show_text(edit: QLineEdit, text: str, *, is_quiet_when_blank: bool = False) -> None:

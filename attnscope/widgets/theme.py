@@ -115,7 +115,8 @@ QPlainTextEdit { padding: 4px 8px; }
 QLineEdit:focus, QPlainTextEdit:focus { border: 1px solid @accent@; }
 QComboBox QAbstractItemView { background: @raised@; border: 1px solid @line@; padding: 4px;
     selection-background-color: @accent@; selection-color: @accent_text@; }
-QLineEdit:disabled { color: @no_data@; }
+QLineEdit:disabled, QPlainTextEdit:disabled, QComboBox:disabled, QAbstractSpinBox:disabled,
+QCheckBox:disabled { color: @no_data@; }
 QPushButton, QToolButton { background: @raised@; border: 1px solid @line@; border-radius: 4px;
     padding: 0 8px; min-height: 26px; }
 QPushButton:hover, QToolButton:hover { background: @grid@; }

@@ -190,3 +190,13 @@ def test_that_a_wide_map_shows_values_when_asked() -> None:
 def test_that_a_series_of_unequal_lengths_is_refused() -> None:
     with pytest.raises(ValueError, match="2 x values for 3 y values"):
         Series(name="", xs=np.zeros(2), ys=np.zeros(3))
+
+
+def test_that_names_of_files_tell_stacks_and_heads_apart() -> None:
+    shown = [spec("head", maps=(head_map(head=h),)) for h in (0, 1)]
+    assert [export.suggested_name(s) for s in shown] == [
+        "tiny-head-decoder-l1h0.svg",
+        "tiny-head-decoder-l1h1.svg",
+    ]
+    assert export.suggested_name(spec("grid"), "pdf") == "tiny-grid-decoder.pdf"
+    assert export.suggested_name(spec("lines")) == "tiny-lines-decoder-l1h0-l1h1.svg"

@@ -2,7 +2,7 @@ import pytest
 from figure_samples import head_map, site_grid, tokens
 from PySide6.QtCore import QPointF, QRectF
 
-from attnscope.figures.grid_layout import grid_layout
+from attnscope.figures.grid_layout import GridLayout, grid_layout
 from attnscope.figures.map_layout import map_layout
 from attnscope.figures.token_axis import Span, column_turn, stride_for
 from attnscope.records.sites import HeadRef
@@ -87,9 +87,73 @@ def test_that_every_head_is_hit_at_its_centre(zoom: float, offset: tuple[int, in
 def test_that_a_fitted_grid_needs_no_scrolling(n_layers: int, n_heads: int) -> None:
     grids = tuple(site_grid(layer, n_heads=n_heads) for layer in range(n_layers))
     layout = grid_layout(RECT, grids)
-    last = layout.box(n_layers - 1, n_heads - 1)
+    last = layout.box(len(layout.rows) - 1, len(layout.rows[-1]) - 1)
     assert layout.area.adjusted(0, 0, 2, 2).contains(last)
     assert layout.area.contains(layout.box(0, 0))
+
+
+WRAPPED = QRectF(0, 0, 420, 560)
+
+
+def wrapped() -> GridLayout:
+    return grid_layout(WRAPPED, tuple(site_grid(layer, n_heads=8) for layer in range(2)))
+
+
+def test_that_few_wide_layers_are_broken_into_lines_of_larger_thumbnails() -> None:
+    layout = wrapped()
+    assert layout.n_lines > 1
+    assert layout.n_layers == 2
+    assert layout.box_width > 1.5 * (layout.area.width() / 8)
+    assert layout.label_px > 0  # no column header says which head it is
+    assert [head.head for row in layout.rows[: layout.n_lines] for head in row] == list(range(8))
+    assert layout.layer_pitch > layout.n_lines * layout.pitch_y
+
+
+@pytest.mark.parametrize(("n_layers", "n_heads"), [(12, 12), (2, 7), (3, 1), (1, 2)])
+def test_that_other_grids_keep_one_line_for_each_layer(n_layers: int, n_heads: int) -> None:
+    grids = tuple(site_grid(layer, n_heads=n_heads) for layer in range(n_layers))
+    assert grid_layout(RECT, grids).n_lines == 1
+
+
+@pytest.mark.parametrize(("zoom", "offset"), [(1.0, (0, 0)), (3.0, (-120, -400))])
+def test_that_broken_layers_are_hit_and_found(zoom: float, offset: tuple[int, int]) -> None:
+    grids = tuple(site_grid(layer, n_heads=8) for layer in range(2))
+    layout = grid_layout(WRAPPED, grids, zoom=zoom, offset=QPointF(*offset))
+    places = [(r, c) for r in range(len(layout.rows)) for c in range(len(layout.rows[r]))]
+    n_hit = 0
+    for place in places:
+        head = layout.rows[place[0]][place[1]]
+        assert layout.place(head) == place
+        centre = layout.box(*place).center()
+        if layout.area.contains(centre):
+            assert place in layout.visible()
+            assert layout.hit(centre) == head
+            n_hit += 1
+    assert n_hit == 16 if zoom == 1.0 else 0 < n_hit < 16
+
+
+def test_that_walking_sideways_goes_through_the_lines_of_a_layer_only() -> None:
+    layout = wrapped()
+    place, walked = (0, 0), [0]
+    for _ in range(10):
+        place = layout.step(place, (0, 1))
+        walked.append(layout.rows[place[0]][place[1]].head)
+    assert walked == [0, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7]
+    assert layout.rows[place[0]][place[1]].layer == 0
+    for _ in range(10):
+        place = layout.step(place, (0, -1))
+    assert place == (0, 0)
+    assert layout.step(place, (-1, 0)) == (0, 0)
+    assert layout.rows[layout.step((layout.n_lines - 1, 0), (1, 0))[0]][0].layer == 1
+
+
+def test_that_slanted_labels_have_room_at_the_right_of_the_bar() -> None:
+    queries, keys = tokens("a", "b"), tokens(*["word"] * 17, "</s>")
+    for width in range(420, 760, 20):
+        rect = QRectF(0, 0, width, 700)
+        layout = map_layout(rect, queries * 9, keys)
+        if layout.turn == 45:
+            assert layout.bar.right() <= rect.right() - 12.0 - 9.0
 
 
 def test_that_layers_with_fewer_heads_end_sooner() -> None:

@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from attnscope.figures.colours import DARK, LIGHT, Palette, lut_argb
 from attnscope.figures.paint_chart import thin
 from attnscope.figures.paint_grid import GridMarks, paint_grid
-from attnscope.figures.paint_lines import paint_lines, strong_lines
+from attnscope.figures.paint_lines import head_shifts, paint_lines, strong_lines
 from attnscope.figures.paint_map import paint_head_map, weight_text
 from attnscope.figures.paint_positions import paint_positions
 from attnscope.figures.raster import FIRST_COLOUR, ImageCache, codes_from_grid, codes_from_weights
@@ -105,8 +105,26 @@ def test_that_the_strongest_lines_are_kept_and_the_rest_is_told() -> None:
     assert lines.weights.min() >= np.sort(big.weights.ravel())[-500]
     expected = 1 - np.sort(big.weights.ravel())[-500:].sum() / big.weights.sum()
     assert lines.hidden == pytest.approx(expected, abs=1e-4)
-    assert "500 strongest of 14,400 lines" in lines.sentence
-    assert f"{expected:.1%} of the weight hidden" in lines.sentence
+    assert "500 of 14,400 lines" in lines.sentence
+    assert f"{expected * 100:.1f} % of the weight hidden" in lines.sentence
+
+
+def test_that_lines_too_faint_to_see_are_told_in_small_figures_too() -> None:
+    first = head_map(5, 5)
+    weights = np.full((5, 5), 1e-5, dtype=np.float32)
+    np.fill_diagonal(weights, 1.0)
+    sharp = HeadMap(head=first.head, queries=first.queries, keys=first.keys, weights=weights)
+    assert strong_lines((sharp,)).sentence == "5 of 25 lines · under 0.1 % of the weight hidden"
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 3, 16])
+def test_that_heads_that_agree_lie_side_by_side_within_their_row(n_heads: int) -> None:
+    shifts = head_shifts(n_heads, 2.6, 20.0)
+    assert len(set(shifts)) == n_heads
+    assert shifts.sum() == pytest.approx(0.0)
+    assert np.abs(shifts).max() < 10.0
+    if n_heads in (2, 3):
+        assert np.diff(shifts) == pytest.approx(3.6)
 
 
 def test_that_masked_cells_have_no_lines() -> None:

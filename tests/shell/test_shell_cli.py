@@ -11,6 +11,7 @@ import pytest
 
 from attnscope import __version__
 from attnscope.cli import main as cli
+from attnscope.cli.figure import build_caption
 from attnscope.trace import load_trace
 
 CHECKOUT = Path(__file__).parents[2]
@@ -221,3 +222,20 @@ def test_that_the_smoke_test_of_a_missing_model_fails_with_the_reason(tmp_path: 
     assert result.returncode == 1
     assert "nothing" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_that_a_caption_names_the_target_that_was_made(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captions = []
+
+    def build(*arguments: object) -> object:
+        captions.append(build_caption(*arguments))  # type: ignore[arg-type]
+        return captions[-1]
+
+    monkeypatch.setattr("attnscope.cli.figure.build_caption", build)
+    for target in ((), ("--target", "le chat")):
+        path = str(tmp_path / "figure.svg")
+        assert run(capsys, "figure", tiny_model, *TEXT[:2], *target, "--caption", "-o", path)[0] == 0
+    assert captions[0].target is not None
+    assert captions[1].target == "le chat"

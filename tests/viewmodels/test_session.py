@@ -17,6 +17,7 @@ from attnscope.records.messages import (
     ShowHeads,
     TrainingNews,
 )
+from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES
 
 
@@ -97,6 +98,50 @@ def test_that_a_blank_target_lets_the_model_write_its_own():
     desk.session.set_target("le chat")
     desk.session.set_target("  ")
     assert [r.target for r in desk.traces()] == ["le chat", None]
+
+
+def test_that_the_target_of_a_sample_goes_with_the_sample():
+    desk = Desk().open()
+    desk.session.choose_sample(Sample(text="the cat", target="le chat"))
+    desk.session.set_text("the dog")
+    assert [(r.text, r.target) for r in desk.traces()] == [("the cat", "le chat"), ("the dog", None)]
+
+
+def test_that_a_target_the_person_typed_stays_with_other_texts_and_models():
+    desk = Desk().open()
+    desk.session.choose_sample(Sample(text="the cat", target="le chat"))
+    desk.session.set_target("le chien")
+    desk.session.set_text("the dog")
+    assert desk.session.target == "le chien"
+    desk.open(info(name="other"))
+    assert (desk.session.text, desk.session.target) == ("the dog", "le chien")
+
+
+def test_that_a_target_typed_for_a_sample_stays_with_another_model():
+    desk = Desk().open()
+    desk.session.choose_sample(SAMPLES[1])
+    desk.session.set_target("le chien")
+    desk.open(info(name="other"))
+    assert (desk.session.text, desk.session.target) == (SAMPLES[1].text, "le chien")
+
+
+def test_that_a_new_model_does_not_get_the_target_of_an_old_sample():
+    desk = Desk().open()
+    desk.session.choose_sample(Sample(text="the cat", target="le chat"))
+    desk.open(info(name="other"))
+    assert (desk.session.text, desk.session.target) == (SAMPLES[0].text, None)
+
+
+def test_that_a_model_can_be_opened_on_a_given_sentence_unless_the_person_types_meanwhile():
+    desk = Desk().open()
+    desk.session.load_model("tiny", sample=Sample(text="three two one", target="un deux"))
+    assert desk.session.text == SAMPLES[0].text
+    desk.answer()
+    assert (desk.session.text, desk.session.target) == ("three two one", "un deux")
+    desk.session.load_model("tiny", sample=Sample(text="three two one"))
+    desk.session.set_text("mine")
+    desk.answer()
+    assert desk.session.text == "mine"
 
 
 def test_that_traces_of_a_model_in_training_are_not_taken():

@@ -2,14 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 from session_samples import Desk, info, measures, prediction, ref
 
-from attnscope.records.maps import HeadMeasures
+from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.messages import Failed, Ready
 from attnscope.records.outputs import Comparison, Output
+from attnscope.records.sites import Site
 from attnscope.records.tokens import Tokens
-from attnscope.viewmodels.comparison_rows import candidate_rows, kl_text, text_difference
+from attnscope.viewmodels.comparison_rows import candidate_rows, kl_text, probability_text, text_difference
 from attnscope.viewmodels.head_measures import describe, measures_shown, striking_head
 from attnscope.viewmodels.stage import stage_of
 from attnscope.viewmodels.text_notes import text_notes
@@ -78,7 +80,7 @@ def one(**values: float) -> HeadMeasures:
         ({"previous": 0.93}, "attends to the previous token: 0.93 of its weight"),
         ({"first": 0.7}, "attends to the first token: 0.70 of its weight"),
         ({"diagonal": 0.6}, "attends to the same position: 0.60 of its weight"),
-        ({"confidence": 0.8}, "picks one token a row: 0.80 of its weight"),
+        ({"confidence": 0.8}, "looks mostly at one token per row (0.80 on average)"),
         ({"entropy": 0.95}, "spreads evenly: entropy 0.95 of 1"),
         ({"previous": 0.3}, "partly attends to the previous token: 0.30 of its weight"),
         ({}, "mixes: largest weight 0.10 on average"),
@@ -97,6 +99,8 @@ def test_that_a_measure_that_does_not_apply_is_a_dash():
     assert shown["diagonal"].text == "–"
     assert shown["distance"].text == "1.5"
     assert shown["distance"].place == 1.0
+    assert shown["diagonal"].tooltip.startswith("not defined between two texts")
+    assert "not defined" not in shown["distance"].tooltip
     assert "Vig" in shown["distance"].tooltip
 
 
@@ -106,6 +110,45 @@ def test_that_the_striking_head_does_not_rest_on_the_first_token():
     )
     assert striking_head((resting, one(confidence=0.5))) == ref(0, 0)
     assert striking_head(()) is None
+
+
+def test_that_a_striped_head_loses_to_one_that_runs_against_the_diagonal():
+    site = Site(stack="cross", layer=0, n_heads=2, n_kv_heads=2)
+    levels = np.ones((2, 5, 5), dtype=np.uint8)
+    levels[0, :, 3] = 255
+    levels[1] = np.where(np.eye(5)[::-1] > 0, 255, 1)
+    grid = SiteGrid(site=site, n_queries=5, n_keys=5, levels=levels, peaks=np.array([0.95, 0.8]))
+    values = {"entropy": 0.1, "distance": math.nan, "previous": math.nan, "diagonal": math.nan}
+    striped = HeadMeasures(head=site.heads[0], confidence=0.95, first=0.0, **values)
+    reversed_ = HeadMeasures(head=site.heads[1], confidence=0.8, first=0.2, **values)
+    assert striking_head((striped, reversed_), (grid,)) == site.heads[1]
+
+
+def test_that_the_striking_head_does_not_just_look_at_itself():
+    itself = HeadMeasures(
+        head=ref(0, 1), entropy=0.1, distance=0, confidence=0.99, previous=0, first=0.1, diagonal=0.98
+    )
+    assert striking_head((itself, one(confidence=0.5))) == ref(0, 0)
+
+
+def test_that_rows_that_round_to_nothing_are_left_out_but_three_stay():
+    assert probability_text(0.00049) == "<0.001"
+    assert probability_text(0.0005) == "0.001"
+    many = prediction((1, 0.9), (2, 0.05), (3, 0.04), (4, 0.001), (5, 0.0004), (6, 0.0001))
+    assert [row.token.id for row in candidate_rows(many, many)] == [1, 2, 3, 4]
+    sure = prediction((1, 1.0), (2, 0.0001), (3, 0.00005), (4, 0.00001))
+    rows = candidate_rows(sure, sure)
+    assert len(rows) == 3
+    assert rows[1].sentence == "w2: <0.001 before, <0.001 after"
+
+
+def test_that_turning_the_page_forgets_what_was_under_the_cursor():
+    view = ViewState()
+    view.set_pointer_text("loss 1.2")
+    view.set_cell(Cell(query="la", key="the", weight=0.1))
+    view.show_page("train")
+    assert view.pointer_text == ""
+    assert view.cell is None
 
 
 def test_that_candidates_of_both_sides_stand_in_one_list():

@@ -1,5 +1,6 @@
 """The parts of the Explore page: what the person does becomes an intent, what the session holds is shown."""
 
+import dataclasses
 from unittest.mock import MagicMock
 
 import pytest
@@ -7,6 +8,7 @@ from PySide6.QtCore import Qt
 from session_samples import SAMPLES, Desk, info, ref, tokens, traced
 
 from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.comparison_rows import Segment
@@ -108,6 +110,19 @@ def test_that_samples_can_be_chosen_and_are_plain_text(qtbot):
     assert page.text_bar.text_edit.text() == SAMPLES[1].text
 
 
+def test_that_a_long_hint_ends_in_dots(qtbot):
+    long = (
+        "The adjectives change places, so that the alignment runs backwards for three words; then it goes on."
+    )
+    samples = (Sample(text="a", hint=long), Sample(text="b", hint=f"{long} And more after that."))
+    desk = Desk().open(dataclasses.replace(info(), samples=samples))
+    page, _ = make(qtbot, desk)
+    whole, cut = (action.text() for action in page.text_bar.samples_button.menu().actions())
+    assert whole.endswith(long)
+    assert cut.endswith("…")
+    assert cut.count("…") == 1
+
+
 def test_that_lost_characters_and_tokens_are_counted_on_screen(qtbot):
     """F28, F32."""
     desk = Desk().open()
@@ -171,6 +186,7 @@ def test_that_outputs_stand_side_by_side_with_what_changed(qtbot):
     desk = Desk().open()
     page, view = make(qtbot, desk)
     output = page.output
+    assert [title.text() for title in output._text_titles] == ["translation before", "translation after"]
     assert output.kl.text() == "KL 0.25 nats"
     assert "w1: 0.900 before, not among the best after" in output.table.accessibleDescription()
     assert output.positions.count() == 2

@@ -241,3 +241,16 @@ def test_that_a_view_without_switches_selects_there(view: GridView, qtbot: QtBot
 
 def test_that_small_thumbnails_have_no_switch() -> None:
     assert switch_rect(QRectF(0, 0, 20, 20)) is None
+    assert switch_rect(QRectF(0, 0, 36, 36)) is None
+    assert switch_rect(QRectF(0, 0, 39, 200)) is None
+
+
+@pytest.mark.parametrize("width", [8, 36, 40, 44, 53, 80, 400])
+@pytest.mark.parametrize("height", [8, 36, 40, 44, 53, 80, 400])
+def test_that_the_switch_leaves_the_middle_of_a_thumbnail_to_the_head(width: int, height: int) -> None:
+    box = QRectF(10, 20, width, height)
+    rect = switch_rect(box)
+    if rect is not None:
+        assert box.contains(rect)
+        assert not rect.contains(box.center())
+        assert rect.width() * rect.height() <= 0.15 * width * height

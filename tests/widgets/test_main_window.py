@@ -22,6 +22,7 @@ from attnscope.widgets.shortcuts_sheet import ShortcutsSheet
 from attnscope.widgets.theme import stylesheet
 
 pytestmark = pytest.mark.qt
+_CONTROL_SHIFT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
 
 
 def make(qtbot, desk: Desk, settings: Settings | None = None) -> MainWindow:
@@ -257,6 +258,50 @@ def test_that_the_shown_figure_is_exported(qtbot, tmp_path):
     assert b"<svg" in path.read_bytes()
     window.view.show_view("lines")
     assert {"grid", "head", "lines"} <= set(window.offered_figures())
+
+
+def test_that_the_exported_grid_shows_no_selection(qtbot):
+    window = make(qtbot, Desk().open())
+    assert window.offered_figures()["grid"].selection == ()
+
+
+def test_that_undo_in_the_text_takes_back_a_gate_that_changed_last(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    window.activateWindow()
+    edit = window.explore.text_bar.text_edit
+    edit.setFocus()
+    qtbot.waitUntil(edit.hasFocus)
+    qtbot.keyClicks(edit, "x")
+    typed = edit.text()
+    desk.session.toggle_gate(ref(0, 1))
+    qtbot.keyClick(edit, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert not desk.session.gates
+    assert edit.text() == typed
+    qtbot.keyClick(edit, Qt.Key.Key_Z, _CONTROL_SHIFT)
+    assert desk.session.gates.off() == (ref(0, 1),)
+    qtbot.keyClicks(edit, "y")
+    longer = edit.text()
+    qtbot.keyClick(edit, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert edit.text() != longer
+    assert desk.session.gates.off() == (ref(0, 1),)
+
+
+def test_that_a_checkpoint_opens_on_the_watched_sentence(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    window._training.watch.set_text("three two one")
+    window._open_checkpoint("runs/x/checkpoints/7")
+    desk.answer()
+    assert desk.session.text == "three two one"
+    assert window.view.page == "explore"
+
+
+def test_that_the_time_of_a_trace_is_shown_only_where_it_was_traced(qtbot):
+    window = make(qtbot, Desk().open())
+    assert window.status_bar.duration.isVisible()
+    press(window, "page-train")
+    assert not window.status_bar.duration.isVisible()
 
 
 def test_that_closing_is_told(qtbot):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from figure_samples import position_table
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox
@@ -252,3 +253,16 @@ def test_that_ticks_are_round_and_inside() -> None:
     inside = ticks(1000, 0.5, 0.6, 4)
     assert all(0.0 <= share <= 1.0 and i % 50 == 0 for i, share in inside)
     assert inside
+
+
+def test_that_new_tables_take_the_last_read_out_away(qtbot: QtBot) -> None:
+    column = PositionColumn(palette(is_dark=False))
+    qtbot.addWidget(column)
+    names = {label.text() for label in column.findChildren(QLabel)}
+    column.show_table(position_table("one"), "one", "#336699")
+    fresh = {label.text() for label in column.findChildren(QLabel)}
+    column.show_matrix_cursor(1, 2)
+    column.show_cosine_cursor(1, 2)
+    assert {label.text() for label in column.findChildren(QLabel)} != fresh != names
+    column.show_table(position_table("one"), "one", "#336699")
+    assert {label.text() for label in column.findChildren(QLabel)} == fresh
