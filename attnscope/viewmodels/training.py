@@ -138,7 +138,13 @@ class TrainingState:
     @property
     def can_start(self) -> bool:
         """Whether Start would do something."""
-        return not self.is_active and self.recipe.is_ready
+        return not self.is_active and self.recipe.is_ready and not self.is_complete
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run folder holds the run that is shown, and that run has made all of its steps."""
+        is_shown = bool(self.out) and self.out == self.run_folder
+        return is_shown and self.fraction == 1.0 and self.status.phase in ("finished", "opened")
 
     @property
     def can_pause(self) -> bool:
@@ -281,7 +287,7 @@ class TrainingState:
         self._take_history(reply.events, reply.checkpoints)
         self.watch.set_live(False)
         of = f" of {self.n_steps:,}" if self.n_steps else ""
-        onwards = "It is complete." if self.fraction == 1.0 else "Start goes on with it in its folder."
+        onwards = "It is complete." if self.fraction == 1.0 else "Continue goes on with it in its folder."
         self._set_status(
             "opened",
             f"Run opened: {self.step:,}{of} steps",
@@ -341,7 +347,7 @@ class TrainingState:
                 detail = "Replay its checkpoints below, or open one in Explore."
             case "stopped":
                 phase, title = "finished", f"Stopped at step {event.step:,}"
-                detail = "Everything is saved. Start goes on from here."
+                detail = "Everything is saved. Continue goes on from here."
             case "diverged":
                 phase, title = "diverged", f"Diverged at step {event.step:,}"
                 detail = (

@@ -193,9 +193,6 @@ class RunPanel(QWidget):
         self._data.setCursorPosition(0)
         self._out.setText(self._state.out)
         self._out.setToolTip(plain_tooltip(self._state.out))
-        holds_run = self._state.out_holds_run and not self._state.is_active
-        self._out_row.setVisible(holds_run)
-        self._out_note.setText("Holds a run: Start goes on with it.")
         self.revert_action.setEnabled(recipe.is_changed and bool(recipe.path))
         self.show_status()
 
@@ -216,6 +213,7 @@ class RunPanel(QWidget):
         self._warning.setVisible(bool(state.save_warning))
         self.start_action.setEnabled(state.can_start)
         self._start.setEnabled(state.can_start)
+        self._show_out_note()
         self._start.setText("Continue" if state.out_holds_run and not state.is_active else "Start")
         self.hold_action.setText("Resume" if phase == "paused" else "Pause")
         self._hold.setText(self.hold_action.text())
@@ -233,6 +231,13 @@ class RunPanel(QWidget):
         self._editor.setReadOnly(state.is_active)
         self._data.setReadOnly(state.is_active)
         self.show_progress()
+
+    def _show_out_note(self) -> None:
+        holds_run = self._state.out_holds_run and not self._state.is_active
+        self._out_row.setVisible(holds_run)
+        self._out_note.setText(
+            "Holds a complete run." if self._state.is_complete else "Holds a run to go on with."
+        )
 
     def show_progress(self) -> None:
         """Show how far the run is; cheap enough for a timer."""

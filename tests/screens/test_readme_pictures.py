@@ -1,7 +1,6 @@
 """The pictures of the README are made here, by the program itself (`--update-pictures` writes them)."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from pictures import check_picture
@@ -37,14 +36,13 @@ def test_that_the_positions_page_looks_as_in_the_readme(
 
 
 def test_that_the_train_page_looks_as_in_the_readme(
-    start: Callable[..., Program], qtbot: QtBot, tmp_path: Path, is_updating_pictures: bool
+    start: Callable[..., Program], qtbot: QtBot, is_updating_pictures: bool
 ) -> None:
     program = start("english-french")
     program.window.actions_by_name["page-train"].trigger()
     training = program.training
     training.open_recipe(str(paths.resources_folder() / "recipes" / "reverse.toml"))
     training.recipe.edit(training.recipe.text.replace("n_steps = 1500", "n_steps = 600"))
-    training.set_out(str(tmp_path / "reverse"))
     training.start()
     qtbot.waitUntil(lambda: training.status.phase == "finished", timeout=150_000)
     qtbot.waitUntil(lambda: training.watch.traced is not None, timeout=10_000)

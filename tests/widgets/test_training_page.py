@@ -1,5 +1,6 @@
 """The training page: what it shows in each state, and what a person's hands ask for."""
 
+import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -175,6 +176,19 @@ def test_that_files_are_chosen_into_the_recipe_and_the_run(
             qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert desk.state.recipe.data_path == str(tmp_path / "words.txt")
     assert desk.state.out == str(tmp_path / "elsewhere")
+
+
+def test_that_a_complete_run_offers_a_new_folder_instead_of_going_on(desk: Desk, qtbot: QtBot) -> None:
+    desk.state.start()
+    Path(desk.state.out).mkdir(parents=True)
+    (Path(desk.state.out) / "recipe.toml").write_text(RECIPE, encoding="utf-8")
+    n_steps = started().n_steps
+    begun = dataclasses.replace(started(), folder=desk.state.out)
+    desk.news(begun, *steps(1, n_steps), Finished(step=n_steps, reason="done"))
+    assert desk.state.is_complete
+    assert not desk.button("Continue").isEnabled()
+    qtbot.mouseClick(desk.button("New folder"), Qt.MouseButton.LeftButton)
+    assert desk.button("Start").isEnabled()
 
 
 def test_that_a_folder_with_a_run_says_that_start_continues_it(
