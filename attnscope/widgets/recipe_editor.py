@@ -72,6 +72,12 @@ class RecipeEditor(QPlainTextEdit):
             self.setExtraSelections([mark])
         self._numbers.update()
 
+    def reveal_line(self, line: int) -> None:
+        """Bring a line, from 1, into view; the cursor goes there."""
+        if self.textCursor().blockNumber() != line - 1:
+            self.setTextCursor(QTextCursor(self.document().findBlockByNumber(line - 1)))
+            self.centerCursor()
+
     def numbers_width(self) -> int:
         """Width of the line numbers in pixels."""
         n_digits = max(2, len(str(self.blockCount())))

@@ -259,6 +259,8 @@ class RunPanel(QWidget):
     def _show_problem(self) -> None:
         recipe = self._state.recipe
         self._editor.set_marked_line(recipe.problem.line if recipe.problem else recipe.marked_line)
+        if recipe.marked_line is not None and not recipe.problem:
+            self._editor.reveal_line(recipe.marked_line)
         if recipe.problem:
             self._problem.set_full_text(recipe.problem.sentence)
         elif not recipe.text.strip():
@@ -271,6 +273,7 @@ class RunPanel(QWidget):
 
     @Slot()
     def _on_start(self) -> None:
+        self._editor.setFocus()  # read-only in a run; the disabled button would hand the focus to a sentence
         self._state.start()
 
     @Slot()
