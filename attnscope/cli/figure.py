@@ -1,4 +1,4 @@
-"""`attnscope figure`: any picture of attention that the window can make, without a display."""
+"""`attnscope figure`: any picture that the window can make, without a display."""
 
 import argparse
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.inputs import add_input_arguments, load_and_trace, parse_heads, parse_stack
+from attnscope.cli.other_figures import curves_figure, positions_figure
 from attnscope.cli.terminal import say
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef, Site, Stack
@@ -16,19 +17,26 @@ if TYPE_CHECKING:
     from attnscope.models import Model
     from attnscope.trace import Trace
 
-VIEWS = ("grid", "head", "lines")
+VIEWS = ("grid", "head", "lines", "positions", "curves")
 SCALES = ("fixed", "head", "row")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("figure", help="draw a figure of the attention of a text")
-    add_input_arguments(parser)
+    parser = commands.add_parser("figure", help="draw a figure: attention, positions, training curves")
+    add_input_arguments(parser, needs_text=False)
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help=".svg, .pdf, .png, .csv or .npz")
-    parser.add_argument("--view", default="grid", choices=VIEWS, help="default: grid")
+    parser.add_argument(
+        "--view", default="grid", choices=VIEWS, help="default: grid; curves takes a run folder"
+    )
     parser.add_argument("--stack", help="encoder, decoder or cross; may be left out where there is one only")
     parser.add_argument("--layer", type=int, help="counts from 0")
     parser.add_argument("--head", help="counts from 0; for lines also several, such as 0,2,5")
+    parser.add_argument(
+        "--encodings",
+        default="sinusoidal,rotary,model",
+        help="for positions: some of sinusoidal, learned, rotary, binary, model (default: %(default)s)",
+    )
     parser.add_argument("--width-mm", type=float, default=160.0, metavar="MM", help="default: 160")
     parser.add_argument("--height-mm", type=float, default=130.0, metavar="MM", help="default: 130")
     parser.add_argument("--dpi", type=int, default=300, help="dots per inch of a .png (default: 300)")
@@ -53,9 +61,14 @@ def run(arguments: argparse.Namespace) -> int:
             expected=", ".join(COLOUR_MAPS),
             action="Choose one of these.",
         )
-    model, trace = load_and_trace(arguments)
-    path = build_figure(arguments, model, trace).save(Path(arguments.out))
-    say(f"{path}: {path.stat().st_size:,} bytes, {trace.check().sentence}")
+    if arguments.view in ("positions", "curves"):
+        draw = positions_figure if arguments.view == "positions" else curves_figure
+        path, about = draw(arguments).save(Path(arguments.out)), arguments.view
+    else:
+        model, trace = load_and_trace(arguments)
+        path = build_figure(arguments, model, trace).save(Path(arguments.out))
+        about = trace.check().sentence
+    say(f"{path}: {path.stat().st_size:,} bytes, {about}")
     del application
     return 0
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 _GATE = re.compile(r"(?:(?P<stack>[a-z]+):)?L(?P<layer>\d{1,6})H(?P<head>\d{1,6})=(?P<value>[0-9.eE+-]+)")
 
 
-def add_input_arguments(parser: argparse.ArgumentParser) -> None:
+def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = True) -> None:
     """Add MODEL, --text, --target, --gate and --device."""
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
-    parser.add_argument("--text", required=True, help="the text to look at")
+    parser.add_argument("--text", required=needs_text, help="the text to look at")
     parser.add_argument(
         "--target", help="the second text, where the model reads one (default: what it writes)"
     )
@@ -40,8 +40,10 @@ def load_and_trace(arguments: argparse.Namespace) -> "tuple[Model, Trace]":
     """Load the model and trace the text that the arguments name; raises UserError."""
     from attnscope.models import load
 
-    if not arguments.text.strip():
-        raise UserError("The text is empty.", expected="at least one word", action="Give one with --text.")
+    if not (arguments.text or "").strip():
+        raise UserError(
+            "There is no text to look at.", expected="at least one word", action="Give one with --text."
+        )
     model = load(arguments.model, device=arguments.device)
     if arguments.target is not None and not model.info.takes_target:
         raise UserError(

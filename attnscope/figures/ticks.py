@@ -6,10 +6,20 @@ MAX_TICKS = 12
 
 
 def nice_ticks(low: float, high: float, n_wanted: int) -> tuple[float, ...]:
-    """Round numbers within low…high, about `n_wanted` of them: steps of 1, 2 or 5 times a power of ten."""
+    """Round numbers within low…high, about `n_wanted` of them and two at least where that can be: steps
+    of 1, 2 or 5 times a power of ten.
+    """
     if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
         return (low,) if math.isfinite(low) else ()
-    rough = (high - low) / max(1, n_wanted)
+    ticks: tuple[float, ...] = ()
+    for n in range(max(1, n_wanted), max(1, n_wanted) + 4):
+        ticks = _ticks_of_step(low, high, (high - low) / n)
+        if len(ticks) >= 2:
+            break
+    return ticks
+
+
+def _ticks_of_step(low: float, high: float, rough: float) -> tuple[float, ...]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)

@@ -7,7 +7,8 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QSlider, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.spec import Chart, Series
+from attnscope.figures.run_charts import NEVER_SMOOTHED, PARTS, Source, run_charts, sources_of
+from attnscope.figures.spec import Chart
 from attnscope.viewmodels.curve_data import CurveData, decimated, sampled
 from attnscope.viewmodels.run_curves import RunCurves
 from attnscope.widgets.form_parts import column, row
@@ -17,8 +18,6 @@ from attnscope.widgets.number_text import number_text
 
 SMOOTHING_STEPS = 99
 DEFAULT_SMOOTHING = 33
-_EXPORT_BUCKETS = 500
-_NEVER_SMOOTHED = ("validation", "rate")
 
 
 class CurvesView(QWidget):
@@ -34,10 +33,10 @@ class CurvesView(QWidget):
         self._last_drawn = -1
         self.last_redraw_ms = 0.0
         self._parts = (
-            _Part("Loss", "nats per token", palette, label_px=64),
-            _Part("Learning rate", "", palette, has_x_numbers=False),
-            _Part("Gradient norm", "before clipping", palette, has_x_numbers=False),
-            _Part("Speed", "tokens/s", palette),
+            _Part(*PARTS[0], palette, label_px=64),
+            _Part(*PARTS[1], palette, has_x_numbers=False),
+            _Part(*PARTS[2], palette, has_x_numbers=False),
+            _Part(*PARTS[3], palette),
         )
         self._drawn = [-1] * len(self._parts)
         layout = column(self, spacing=4)
@@ -91,7 +90,7 @@ class CurvesView(QWidget):
             return
         start = perf_counter()
         following = [i for i in stale if i > self._last_drawn] or stale
-        sources = self._sources()
+        sources = sources_of(self._curves)
         for i in stale if is_whole else following[:1]:
             self._draw(self._parts[i], sources[i])
             self._drawn[i] = self._curves.version
@@ -100,24 +99,14 @@ class CurvesView(QWidget):
         self._drawn_settings = (*settings[:2], loss.visible_x(), *settings[3:])
         self.last_redraw_ms = 1000 * (perf_counter() - start)
 
-    def _draw(self, part: "_Part", sources: tuple[tuple[str, CurveData, int], ...]) -> None:
+    def _draw(self, part: "_Part", sources: tuple[Source, ...]) -> None:
         part.plot.set_log(self._log.isChecked() and part.title != "Speed")
         part.plot.set_lines(tuple(line for source in sources for line in self._lines_of(part.plot, *source)))
         part.plot.set_marks(tuple(float(step) for step in self._curves.resumed_at))
 
     def charts(self) -> tuple[Chart, ...]:
         """The curves as an export shows them."""
-        return tuple(
-            Chart(
-                title=part.title,
-                x_label="step",
-                y_label=part.unit,
-                series=tuple(series for source in sources for series in self._series(*source)),
-                is_log_y=self._log.isChecked() and part.title != "Speed",
-            )
-            for part, sources in zip(self._parts, self._sources(), strict=True)
-            if any(len(curve) for _, curve, _ in sources)
-        )
+        return run_charts(self._curves, smoothing=self.smoothing, is_log=self._log.isChecked())
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -165,15 +154,6 @@ class CurvesView(QWidget):
 
     # --- drawing ----------------------------------------------------------------------------------
 
-    def _sources(self) -> tuple[tuple[tuple[str, CurveData, int], ...], ...]:
-        curves = self._curves
-        return (
-            (("train", curves.train_loss, 0), ("validation", curves.validation_loss, 1)),
-            (("rate", curves.learning_rate, 2),),
-            (("norm", curves.gradient_norm, 3),),
-            (("speed", curves.tokens_per_s, 4),),
-        )
-
     def _lines_of(self, plot: LinePlot, name: str, curve: CurveData, colour: int) -> tuple[Line, ...]:
         ink = self._palette.series[colour]
         label = name if name in ("train", "validation") else ""
@@ -182,7 +162,7 @@ class CurvesView(QWidget):
             first, last = 0.0, float(max(self._curves.last_step, 1))
         window = (first, last, plot.n_buckets())
         raw_xs, raw = decimated(curve.steps, curve.values, *window)
-        if name in _NEVER_SMOOTHED or not self.smoothing:
+        if name in NEVER_SMOOTHED or not self.smoothing:
             return (Line(xs=raw_xs, ys=raw, colour=ink, label=label, has_points=name == "validation"),)
         smooth_xs, smooth = sampled(curve.steps, curve.smoothed(self.smoothing), *window)
         return (
@@ -190,20 +170,9 @@ class CurvesView(QWidget):
             Line(xs=smooth_xs, ys=smooth, colour=ink, label=label),
         )
 
-    def _series(self, name: str, curve: CurveData, colour: int) -> tuple[Series, ...]:
-        window = (-np.inf, np.inf, _EXPORT_BUCKETS)
-        xs, ys = decimated(curve.steps, curve.values, *window)
-        if name in _NEVER_SMOOTHED or not self.smoothing:
-            return (Series(name=name, xs=xs, ys=ys, colour=colour, has_points=name == "validation"),)
-        smooth_xs, smooth = sampled(curve.steps, curve.smoothed(self.smoothing), *window)
-        return (
-            Series(name="", xs=xs, ys=ys, colour=colour, is_quiet=True),
-            Series(name=name, xs=smooth_xs, ys=smooth, colour=colour),
-        )
-
     def _show_values(self, step: float | None) -> None:
         """Write the values at `step`, or the newest, beside the titles."""
-        for part, sources in zip(self._parts, self._sources(), strict=True):
+        for part, sources in zip(self._parts, sources_of(self._curves), strict=True):
             words = []
             for name, curve, _ in sources:
                 index = curve.nearest(np.inf if step is None else step)

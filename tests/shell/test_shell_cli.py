@@ -158,7 +158,7 @@ def test_that_f57_a_figure_that_cannot_be_written_says_why(
 def test_that_an_empty_text_is_refused(capsys: pytest.CaptureFixture[str], tiny_model: str) -> None:
     code, _, err = run(capsys, "measure", tiny_model, "--text", "  ")
     assert code == 2
-    assert "The text is empty" in err
+    assert "There is no text" in err
 
 
 def test_that_a_fault_of_the_program_is_exit_code_1_and_a_named_log(
@@ -239,3 +239,55 @@ def test_that_a_caption_names_the_target_that_was_made(
         assert run(capsys, "figure", tiny_model, *TEXT[:2], *target, "--caption", "-o", path)[0] == 0
     assert captions[0].target is not None
     assert captions[1].target == "le chat"
+
+
+@pytest.mark.parametrize("encodings", ["sinusoidal,rotary,model", "binary,learned"])
+def test_that_positions_are_drawn_without_a_text(tiny_model: str, tmp_path: Path, encodings: str) -> None:
+    path = tmp_path / "positions.svg"
+    words = [
+        "figure",
+        tiny_model,
+        "--view",
+        "positions",
+        "--encodings",
+        encodings,
+        "--caption",
+        "-o",
+        str(path),
+    ]
+    assert cli.main(words) == 0
+    texts = [e.text or "" for e in ElementTree.parse(path).iter() if e.tag.endswith("}text")]
+    assert all(any(name in text for text in texts) for name in encodings.split(","))
+
+
+def test_that_an_encoding_nobody_knows_is_refused(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path
+) -> None:
+    words = [
+        "figure",
+        tiny_model,
+        "--view",
+        "positions",
+        "--encodings",
+        "spiral",
+        "-o",
+        str(tmp_path / "a.svg"),
+    ]
+    assert cli.main(words) == 2
+    assert "spiral" in capsys.readouterr().err
+
+
+def test_that_the_curves_of_a_run_are_drawn(tmp_path: Path) -> None:
+    run, path = tmp_path / "copy", tmp_path / "curves.svg"
+    short = ["--set", "training.n_steps=6", "--set", "training.evaluate_every=3", "--device", "cpu"]
+    assert cli.main(["train", "copy", "--out", str(run), *short]) == 0
+    assert cli.main(["figure", str(run), "--view", "curves", "--caption", "-o", str(path)]) == 0
+    texts = [e.text or "" for e in ElementTree.parse(path).iter() if e.tag.endswith("}text")]
+    assert {"Loss", "Learning rate", "Gradient norm", "Speed"} <= set(texts)
+
+
+def test_that_curves_of_what_is_no_run_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert cli.main(["figure", str(tmp_path), "--view", "curves", "-o", str(tmp_path / "c.svg")]) == 2
+    assert str(tmp_path) in capsys.readouterr().err
