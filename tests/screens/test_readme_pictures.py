@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from pictures import check_picture
+from pictures import PICTURES, block_means, check_picture, lost_tiles
+from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
 from attnscope import paths
@@ -12,7 +13,7 @@ from attnscope.app import Program
 pytestmark = [pytest.mark.qt, pytest.mark.slow]
 
 THRESHOLD = 5.0
-"""Other fonts move labels a little; a missing panel or an empty map differs by far more than this."""
+"""Other fonts move labels a little; an empty map differs by far more than this."""
 
 
 def test_that_the_explore_page_looks_as_in_the_readme(
@@ -49,6 +50,26 @@ def test_that_the_train_page_looks_as_in_the_readme(
     settle(program, qtbot)
     shown = program.window.grab()
     check_picture(shown, "train.png", threshold=THRESHOLD, is_updating=is_updating_pictures)
+
+
+@pytest.mark.parametrize(
+    ("panel", "rect"),
+    [
+        ("head", (528, 280, 370, 370)),
+        ("grid", (100, 220, 350, 420)),
+        ("inspector", (1004, 40, 276, 285)),
+        ("output", (1004, 330, 276, 440)),
+        ("token strip", (120, 80, 880, 95)),
+    ],
+)
+def test_that_a_picture_without_a_panel_would_be_noticed(panel: str, rect: tuple[int, int, int, int]) -> None:
+    expected = QImage(str(PICTURES / "explore.png"))
+    found = expected.copy()
+    with QPainter(found) as painter:
+        painter.fillRect(*rect, QColor("#f5f6f8"))
+    is_far = abs(block_means(found) - block_means(expected)).mean() > THRESHOLD
+    assert is_far or lost_tiles(found, expected), panel
+    assert not lost_tiles(expected, expected)
 
 
 def settle(program: Program, qtbot: QtBot) -> None:
