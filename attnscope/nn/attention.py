@@ -1,8 +1,8 @@
 """The one function through which all attention goes.
 
-A *probe* on the call can record what a head's weights are made of and multiply each head's output
-by a gate. Without a probe the call is the library's fused attention and nothing else. Must not
-import anything of the program but masks and records.
+A *probe* on the call can record what a head's weights are made of, change single heads, and multiply
+each head's output by a gate. Without a probe the call is the library's fused attention and nothing
+else. Must not import anything of the program but masks, scores, edits and records.
 
     symbol   meaning                                        shape
     q        queries                                        [batch, n_heads, n_queries, d_head]
@@ -11,23 +11,29 @@ import anything of the program but masks and records.
     out      sum over keys of weight times v                [batch, n_heads, n_queries, d_head]
 
 Letters: B batch, H heads, K key-value heads, G = H / K, Q queries, T keys, D d_head.
-score = scale · q·k, weight = exp(score − lse) (Vaswani et al. 2017, equation 1; with grouped heads
-Ainslie et al. 2023). Query head h reads key-value head h // G. A query that sees no key has the output 0
-and the lse −inf, so that its weights are NaN and never look like numbers.
+weight = exp(score − lse) (Vaswani et al. 2017, equation 1; with grouped heads Ainslie et al. 2023; the
+score is made by `scores.py`). Query head h reads key-value head h // G. A query that sees no key has the
+output 0 and the lse −inf, so that its weights are NaN and never look like numbers.
 """
 
 import math
+from dataclasses import replace
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnscope.nn.edits import Call, Edits, apply_edits
+from attnscope.nn.kernel_attention import attend_by_sums
 from attnscope.nn.masks import MaskRule
+from attnscope.nn.scores import ScoreRule, add_sinks, scores
+from attnscope.nn.sparse import Sparse
 from attnscope.records.sites import SiteKey
 
-LSE_BLOCK_BYTES = 32 * 2**20
-"""Most memory that the scores of one row block may take when the lse is computed apart."""
+BLOCK_BYTES = 32 * 2**20
+"""Most memory that the scores or the mask of one row block may take."""
+_GATHERED_ROWS, _LEAST_GATHERED = 64, 1024
 
 
 class Probe(Protocol):
@@ -37,23 +43,15 @@ class Probe(Protocol):
         """Multipliers of the head outputs, [n_heads] or [batch, n_heads]; None leaves them alone."""
         ...
 
+    def edits(self, site: SiteKey) -> Edits | None:
+        """Changes of single heads for the last text of the batch; None leaves them alone."""
+        ...
+
     def wants(self, site: SiteKey) -> bool:
         """Whether `record` is to be called for this site."""
         ...
 
-    def record(
-        self,
-        site: SiteKey,
-        *,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        rule: MaskRule,
-        scale: float,
-        lse: Tensor,
-        out: Tensor,
-        is_training: bool,
-    ) -> None:
+    def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
         """Take the facts of one call, `out` before the gate; the tensors are views: copy what is kept."""
         ...
 
@@ -64,65 +62,95 @@ def attend(
     v: Tensor,
     *,
     rule: MaskRule,
-    scale: float,
+    score: ScoreRule | float,
     dropout: float = 0.0,
     site: SiteKey | None = None,
     probe: Probe | None = None,
     is_training: bool = False,
 ) -> Tensor:
-    """Attention of every head, gated by the probe: [batch, n_heads, n_queries, d_head].
+    """Attention of every head, edited and gated by the probe: [batch, n_heads, n_queries, d_head].
 
-    `dropout` acts on the weights and only when `is_training`; a record is of the call without it, except
-    for `out`, which is what the model used.
+    `score` may be the scale alone. `dropout` acts on the weights and only when `is_training`; a record
+    is of the call without it, except for `out`, which is what the model used.
     """
-    dropout = dropout if is_training else 0.0
+    if _is_better_wide(q, k, v):
+        with torch.autocast("cpu", enabled=False):
+            wide = attend(
+                q.float(),
+                k.float(),
+                v.float(),
+                rule=rule,
+                score=score,
+                dropout=dropout,
+                site=site,
+                probe=probe,
+                is_training=is_training,
+            )
+        return wide.to(q.dtype)
+    call = Call(q=q, k=k, v=v, rule=rule, score=ScoreRule(scale=score) if isinstance(score, float) else score)
+    dropout = dropout if is_training and not call.score.is_kernel else 0.0  # sums have no single weights
     if probe is None or site is None:
-        return _attend_unseen(q, k, v, rule, scale, dropout)
-    if probe.wants(site):
-        out, lse = _attend_with_lse(q, k, v, rule, scale, dropout)
-        probe.record(site, q=q, k=k, v=v, rule=rule, scale=scale, lse=lse, out=out, is_training=is_training)
+        return _attend_unseen(call, dropout)
+    edits = probe.edits(site)
+    if edits is None and not probe.wants(site):
+        out = _attend_unseen(call, dropout)
     else:
-        out = _attend_unseen(q, k, v, rule, scale, dropout)
+        out, lse = _attend_with_lse(call, dropout)
+        if edits is not None:
+            call, out, lse = apply_edits(call, out, lse, edits)
+        if probe.wants(site):
+            probe.record(site, call, lse=lse, out=out, is_training=is_training)
+        if edits is not None:
+            out = edits.replace_by_mean(out)
     gate = probe.gate(site)
     if gate is None:
         return out
     return out * gate.to(out).reshape(-1, q.shape[1], 1, 1)
 
 
-def row_lse(q: Tensor, k: Tensor, *, rule: MaskRule, scale: float, rows: slice = slice(None)) -> Tensor:
+def _is_better_wide(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether a step of training is quicker with float32 attention between its bfloat16 products.
+
+    The fused CPU operator's backward takes 4.4 ms in bfloat16 and 1.0 ms in float32 for 12 × 4 heads of
+    64 tokens, 32 wide (torch 2.13, EPYC with avx512_bf16); drop this when that is mended.
+    """
+    is_learning = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    return is_learning and q.device.type == "cpu" and q.dtype == torch.bfloat16
+
+
+def row_lse(
+    q: Tensor, k: Tensor, *, rule: MaskRule, score: ScoreRule | float, rows: slice = slice(None)
+) -> Tensor:
     """The log-sum-exp of the scores of some queries, [B, H, rows], in float32 or better, in row blocks.
 
-    Queries that see no key get −inf. No gradient passes through it.
+    Queries that see no key get −inf, or their head's sink. No gradient passes through it.
     """
+    score = ScoreRule(scale=score) if isinstance(score, float) else score
     n_queries, n_keys = q.shape[2], k.shape[2]
     wanted = range(n_queries)[rows]
     row_bytes = 4 * q.shape[0] * q.shape[1] * n_keys
-    n_rows = max(1, LSE_BLOCK_BYTES // max(1, row_bytes))
-    blocks = [
-        _block_lse(q, k, rule, scale, slice(start, min(start + n_rows, wanted.stop)))
-        for start in range(wanted.start, wanted.stop, n_rows)
-    ]
-    return torch.cat(blocks, dim=2)
+    n_rows = max(1, BLOCK_BYTES // max(1, row_bytes))
+    with torch.no_grad():
+        blocks = [
+            scores(
+                q, k, rule=rule, score=score, rows=slice(start, min(start + n_rows, wanted.stop))
+            ).logsumexp(dim=-1)
+            for start in range(wanted.start, wanted.stop, n_rows)
+        ]
+        lse = torch.cat(blocks, dim=2) if blocks else q.new_zeros(q.shape[0], q.shape[1], 0)
+        return add_sinks(lse, score.sinks)
 
 
-@torch.no_grad()
-def _block_lse(q: Tensor, k: Tensor, rule: MaskRule, scale: float, rows: slice) -> Tensor:
-    n_groups = q.shape[1] // k.shape[1]
-    wide = torch.promote_types(q.dtype, torch.float32)
-    queries = q[:, :, rows].to(wide)
-    grouped = queries.view(q.shape[0], k.shape[1], n_groups, *queries.shape[2:])  # [B, K, G, rows, D]
-    scores = grouped @ k.to(wide).transpose(-1, -2)[:, :, None] * scale  # [B, K, G, rows, T]
-    scores = scores.flatten(1, 2)  # [B, H, rows, T]
-    if not rule.is_empty:
-        allowed = rule.allowed(q.shape[2], k.shape[2], rows, device=q.device)
-        scores = scores.masked_fill(~allowed, -math.inf)
-    lse: Tensor = scores.logsumexp(dim=-1)
-    return lse
-
-
-def _attend_unseen(q: Tensor, k: Tensor, v: Tensor, rule: MaskRule, scale: float, dropout: float) -> Tensor:
-    if rule.key_valid is not None and _fits_cpu_operator(q, k, v, rule, dropout):
-        return _attend_on_cpu(q, k, v, rule, scale)[0]
+def _attend_unseen(call: Call, dropout: float) -> Tensor:
+    if call.score.sinks is not None or not call.score.is_product:
+        return _attend_with_lse(call, dropout)[0]
+    if call.q.shape[3] > call.v.shape[3]:
+        return _attend_unseen(_with_equal_widths(call), dropout)[..., : call.v.shape[3]]
+    if call.score.bias is not None or not call.rule.is_simple:
+        return _attend_masked(call, dropout, has_lse=False)[0]
+    q, k, v, rule, scale = call.q, call.k, call.v, call.rule, call.score.scale
+    if rule.key_valid is not None and _fits_cpu_operator(call, dropout) and _is_aligned(call):
+        return _attend_on_cpu(call, rule.key_bias(q.dtype), is_causal=rule.is_causal)[0]
     has_groups = q.shape[1] != k.shape[1]
     n_queries, n_keys = q.shape[2], k.shape[2]
     if rule.key_valid is None and (not rule.is_causal or n_queries in (1, n_keys)):
@@ -130,43 +158,197 @@ def _attend_unseen(q: Tensor, k: Tensor, v: Tensor, rule: MaskRule, scale: float
         return F.scaled_dot_product_attention(
             q, k, v, dropout_p=dropout, is_causal=is_causal, scale=scale, enable_gqa=has_groups
         )
-    # Rows that see nothing get every key here and zero afterwards: backends differ on such rows.
-    allowed = rule.allowed(n_queries, n_keys, device=q.device)
-    blind = rule.rows_without_keys(n_queries, n_keys)
-    if blind is not None:
-        blind = blind.to(q.device)[..., None]  # [B or 1, 1, Q or 1, 1]
-        allowed = allowed | blind
-    out = F.scaled_dot_product_attention(
-        q, k, v, attn_mask=allowed, dropout_p=dropout, scale=scale, enable_gqa=has_groups
-    )
-    return out if blind is None else out.masked_fill(blind, 0.0)
+    return _attend_masked(call, dropout, has_lse=False)[0]
 
 
-def _attend_with_lse(
-    q: Tensor, k: Tensor, v: Tensor, rule: MaskRule, scale: float, dropout: float
-) -> tuple[Tensor, Tensor]:
-    if _fits_cpu_operator(q, k, v, rule, dropout):
-        out, lse = _attend_on_cpu(q, k, v, rule, scale)
-        blind = rule.rows_without_keys(q.shape[2], k.shape[2])
-        return out, lse if blind is None else lse.masked_fill(blind, -math.inf)
-    out = _attend_unseen(q, k, v, rule, scale, dropout)
-    return out, row_lse(q, k, rule=rule, scale=scale)
+def _attend_with_lse(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
+    """Output and lse of every row, sinks counted in."""
+    score, rule = call.score, call.rule
+    if score.sinks is not None:
+        return _attend_with_sinks(call, dropout)
+    if not score.is_product:
+        is_sum = score.is_kernel and score.softcap is None and score.bias is None
+        if is_sum and rule.is_simple and _is_aligned(call):
+            return attend_by_sums(call.q, call.k, call.v, is_causal=rule.is_causal, key_valid=rule.key_valid)
+        return _attend_by_weights(call, dropout)
+    if call.q.shape[3] > call.v.shape[3]:
+        out, lse = _attend_with_lse(_with_equal_widths(call), dropout)
+        return out[..., : call.v.shape[3]], lse
+    if score.bias is None and rule.is_simple and _is_aligned(call):
+        if _fits_cpu_operator(call, dropout):
+            out, lse = _attend_on_cpu(call, rule.key_bias(call.q.dtype), is_causal=rule.is_causal)
+            blind = rule.rows_without_keys(call.q.shape[2], call.k.shape[2])
+            return out, lse if blind is None else lse.masked_fill(blind.to(lse.device), -math.inf)
+        return _attend_unseen(call, dropout), row_lse(call.q, call.k, rule=rule, score=score)
+    return _attend_masked(call, dropout, has_lse=True)
 
 
-def _fits_cpu_operator(q: Tensor, k: Tensor, v: Tensor, rule: MaskRule, dropout: float) -> bool:
+def _attend_with_sinks(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
+    """A sink takes exp(sink − lse) of each row and gives nothing: the output shrinks by the rest."""
+    out, plain = _attend_with_lse(call.without_sinks(), dropout)
+    lse = add_sinks(plain, call.score.sinks)
+    return out * (plain - lse).exp().nan_to_num(nan=0.0)[..., None].to(out), lse
+
+
+def _attend_masked(call: Call, dropout: float, *, has_lse: bool) -> tuple[Tensor, Tensor]:
+    """Fused attention with the mask and bias laid out in row blocks; what a window hides is left out.
+
+    Without `has_lse` the second tensor is empty.
+    """
+    blocks = [_attend_block(call, rows, dropout, has_lse=has_lse) for rows in _row_blocks(call)]
+    if len(blocks) == 1:
+        return blocks[0]
+    if not blocks:
+        return call.q.new_zeros(*call.q.shape[:3], call.v.shape[3]), call.q.new_zeros(call.q.shape[:3])
+    return torch.cat([out for out, _ in blocks], dim=2), torch.cat([lse for _, lse in blocks], dim=-1)
+
+
+def _attend_block(call: Call, rows: slice, dropout: float, *, has_lse: bool) -> tuple[Tensor, Tensor]:
+    cols = _seen_columns(call, rows)
+    mask, seeing = _lay_out(call, rows, cols)
+    k, v = call.k[:, :, cols], call.v[:, :, cols]
+    block = Call(q=call.q[:, :, rows], k=k, v=v, rule=_NO_RULE, score=call.score)
+    is_learning = mask.requires_grad
+    if has_lse and _fits_cpu_operator(block, dropout) and not is_learning:
+        additive = mask if mask.is_floating_point() else _as_bias(mask, call.q.dtype)
+        out, lse = _attend_on_cpu(block, additive, is_causal=False)
+    else:
+        has_groups = call.q.shape[1] != call.k.shape[1]
+        out = F.scaled_dot_product_attention(
+            block.q,
+            block.k,
+            block.v,
+            attn_mask=mask,
+            dropout_p=dropout,
+            scale=call.score.scale,
+            enable_gqa=has_groups,
+        )
+        lse = out.new_zeros(0)
+        if has_lse:
+            lse = row_lse(call.q, call.k, rule=call.rule, score=call.score, rows=rows)
+    if has_lse:
+        lse = lse if seeing is None else lse.masked_fill(~seeing[..., 0], -math.inf)
+    return (out if seeing is None else out.masked_fill(~seeing, 0.0)), lse
+
+
+def _lay_out(call: Call, rows: slice, cols: slice | Tensor) -> tuple[Tensor, Tensor | None]:
+    """Mask or bias of a block, [B or 1, H or 1, rows, cols], and which rows see a key (None: all do).
+
+    Rows that see nothing get every key here and zero afterwards: backends differ on such rows.
+    """
+    n_queries, n_keys = call.q.shape[2], call.k.shape[2]
+    bias = call.score.bias
+    if bias is not None and call.rule.is_empty and isinstance(cols, slice):
+        return bias.part(n_queries, n_keys, rows, cols).to(call.q), None
+    allowed = call.rule.allowed(n_queries, n_keys, rows, cols, device=call.q.device)
+    seeing = _seeing_rows(call.rule, allowed, n_queries, n_keys)
+    if seeing is not None:
+        allowed = allowed | ~seeing
+    if bias is None or not isinstance(cols, slice):
+        return allowed, seeing
+    return bias.part(n_queries, n_keys, rows, cols).to(call.q).masked_fill(~allowed, -math.inf), seeing
+
+
+def _seeing_rows(rule: MaskRule, allowed: Tensor, n_queries: int, n_keys: int) -> Tensor | None:
+    """Which rows of a block see a key, [B or 1, H or 1, rows, 1]; None where all do."""
+    if rule.is_simple:
+        is_blind = rule.rows_without_keys(n_queries, n_keys) is not None
+        return allowed.any(dim=-1, keepdim=True) if is_blind else None
+    seeing = allowed.any(dim=-1, keepdim=True)
+    return None if seeing.device.type == "cpu" and bool(seeing.all()) else seeing
+
+
+def _attend_by_weights(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
+    """Scores, weights and output laid out in row blocks, for scores that no fused operator knows."""
+    outs, sums = [], []
+    n_groups = call.q.shape[1] // call.k.shape[1]
+    v = call.v if n_groups == 1 else call.v.repeat_interleave(n_groups, dim=1)
+    for rows in _row_blocks(call):
+        s = scores(call.q, call.k, rule=call.rule, score=call.score, rows=rows)
+        lse = s.logsumexp(dim=-1)
+        weights = (s - lse[..., None].clamp(min=torch.finfo(lse.dtype).min)).exp()
+        outs.append(F.dropout(weights.to(v.dtype), dropout, training=dropout > 0.0) @ v)
+        sums.append(lse)
+    return torch.cat(outs, dim=2), torch.cat(sums, dim=2)
+
+
+def _row_blocks(call: Call) -> list[slice]:
+    """The queries in blocks whose scores or mask fit into BLOCK_BYTES."""
+    batch, n_heads, n_queries = call.q.shape[:3]
+    n_keys = call.k.shape[2]
+    is_shared = call.score.bias is None and call.score.is_product and call.rule.removed is None
+    row_bytes = 4 * (1 if is_shared else n_heads) * batch * n_keys
+    n_rows = max(1, BLOCK_BYTES // max(1, row_bytes))
+    window = call.rule.window
+    if _is_gathered(call):
+        n_rows = min(n_rows, _GATHERED_ROWS)
+    if window is not None and window[0] is not None and (call.rule.is_causal or window[1] is not None):
+        n_rows = min(n_rows, max(64, window[0] + (0 if call.rule.is_causal else window[1] or 0)))
+    return [slice(start, min(start + n_rows, n_queries)) for start in range(0, n_queries, n_rows)]
+
+
+def _seen_columns(call: Call, rows: slice) -> slice | Tensor:
+    """The keys that the causal rule, the window or a sparse pattern leave to some rows; at least one."""
+    rule, n_queries, n_keys = call.rule, call.q.shape[2], call.k.shape[2]
+    offset = n_keys - n_queries
+    back, ahead = rule.window or (None, None)
+    ahead = 0 if rule.is_causal else ahead
+    start = 0 if back is None else max(0, rows.start + offset - back)
+    stop = n_keys if ahead is None else min(n_keys, rows.stop + offset + ahead)
+    start = max(0, min(start, n_keys - 1))
+    stop = max(stop, start + 1)
+    if _is_gathered(call) and isinstance(rule.pattern, Sparse):
+        found = rule.pattern.columns(range(rows.start, rows.stop), stop)
+        if found is not None and 2 * len(found) < stop:
+            return found.to(call.k.device)
+    return slice(start, stop)
+
+
+def _is_gathered(call: Call) -> bool:
+    """Whether the keys of a block of rows are picked out one by one: those of long texts, where it pays."""
+    rule = call.rule
+    is_plain = call.score.bias is None and rule.removed is None and not rule.is_banded
+    return is_plain and isinstance(rule.pattern, Sparse) and call.k.shape[2] >= _LEAST_GATHERED
+
+
+def _with_equal_widths(call: Call) -> Call:
+    """The same call with values as wide as queries: what fused operators want. Zeros change nothing.
+
+    Those of GPUs want a multiple of 8 as well.
+    """
+    width = call.q.shape[3]
+    width += 0 if call.q.device.type == "cpu" else -width % 8
+    q, k, v = (F.pad(x, (0, width - x.shape[3])) for x in (call.q, call.k, call.v))
+    return replace(call, q=q, k=k, v=v)
+
+
+def _is_aligned(call: Call) -> bool:
+    """Whether the causal rule, if any, is the plain lower triangle."""
+    return not call.rule.is_causal or call.q.shape[2] == call.k.shape[2]
+
+
+def _fits_cpu_operator(call: Call, dropout: float) -> bool:
     """Whether the fused CPU operator computes this call exactly, lse included."""
+    q, k, v = call.q, call.k, call.v
     return (
         q.device.type == "cpu"
         and dropout == 0.0
         and q.shape[3] == v.shape[3]
-        and (not rule.is_causal or q.shape[2] == k.shape[2])
+        and min(q.shape[2], k.shape[2]) > 0
         and q.stride(3) == k.stride(3) == v.stride(3) == 1
     )
 
 
-def _attend_on_cpu(q: Tensor, k: Tensor, v: Tensor, rule: MaskRule, scale: float) -> tuple[Tensor, Tensor]:
+def _attend_on_cpu(call: Call, bias: Tensor | None, *, is_causal: bool) -> tuple[Tensor, Tensor]:
     """Output and lse from one operator; queries that see no key get the output 0 and the lse 0."""
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        q, k, v, 0.0, rule.is_causal, attn_mask=rule.key_bias(q.dtype), scale=scale
+        call.q, call.k, call.v, 0.0, is_causal, attn_mask=bias, scale=call.score.scale
     )
     return out, lse
+
+
+def _as_bias(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, -math.inf)
+
+
+_NO_RULE = MaskRule()

@@ -4,26 +4,24 @@ Nothing here allocates: a configuration from a stranger's file is judged before 
 Must not import torch.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, get_type_hints
 
 from attnscope.errors import RecipeError
+from attnscope.nn.config_checks import check_together, check_types, expected_of, shown
+from attnscope.nn.kept_heads import HeadLayout, KeptHeads, build_layout, kept_from_mapping, site_name
 from attnscope.records.models import Form
+from attnscope.records.sites import SiteKey, Stack
 
-_LARGEST: dict[str, int] = {
-    "vocab_size": 4_000_000,
-    "d_model": 65_536,
-    "n_layers": 1_024,
-    "n_decoder_layers": 1_024,
-    "n_heads": 1_024,
-    "n_kv_heads": 1_024,
-    "d_ff": 1_048_576,
-    "max_tokens": 1_048_576,
-    "n_segments": 1_024,
-}
-"""No model known in 2026 is larger in any of these; anything beyond is a slip of the keyboard."""
+Mask = Literal["full", "window", "dilated", "global", "bigbird", "prefix"]
+Position = Literal["sinusoidal", "learned", "rotary", "binary", "t5", "alibi", "shaw", "none"]
+Score = Literal["scaled-dot", "dot", "general", "cosine", "gaussian", "additive", "kernel"]
+Norm = Literal["layer", "rms", "none"]
+NormPlace = Literal["pre", "post", "sandwich"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "swish", "glu", "reglu", "geglu", "swiglu"]
+GATED: tuple[Activation, ...] = ("glu", "reglu", "geglu", "swiglu")
+"""Activations of which one half of the columns gates the other (Shazeer 2020)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +30,15 @@ class ModelConfig:
 
     `n_kv_heads` None means as many as heads, `n_decoder_layers` None as many as `n_layers`.
     `bias` covers every linear layer and LayerNorm. `transform_head`, `output_bias`, `embedding_norm`,
-    `n_segments` and `has_pooler` are what BERT (Devlin et al. 2018) adds.
+    `n_segments` and `has_pooler` are what BERT (Devlin et al. 2018) adds. `kept_heads` names the heads
+    that are left at the sites that lost some; `n_heads` stays the number before, since it gives d_head.
+
+    `mask` limits self-attention (`nn/self_masks.py`): `window` is the most tokens that a query looks back
+    and ahead, in steps of `dilation` for dilated; `global_tokens`, `random_blocks` of `mask_block` tokens
+    drawn from `mask_seed`, and `prefix_tokens` belong to the masks of these names. `score` is how a query
+    scores a key (`nn/scoring.py`): `temperature` is that of cosine, `sigma` the width of gaussian, None for
+    the fourth root of d_head, as wide as the scaled product. `n_buckets` and `max_distance` are those of the
+    positions t5; shaw clips distances to `max_distance`. What a choice does not use is not looked at.
     """
 
     form: Form
@@ -44,12 +50,27 @@ class ModelConfig:
     n_kv_heads: int | None = None
     d_ff: int = 512
     max_tokens: int = 128
-    position: Literal["sinusoidal", "learned", "rotary", "none"] = "learned"
+    position: Position = "learned"
     rope_base: float = 10000.0
-    norm: Literal["layer", "rms"] = "layer"
-    norm_place: Literal["pre", "post"] = "pre"
+    n_buckets: int = 32
+    max_distance: int = 128
+    mask: Mask = "full"
+    window: int = 16
+    dilation: int = 2
+    global_tokens: int = 1
+    random_blocks: int = 2
+    mask_block: int = 8
+    mask_seed: int = 0
+    prefix_tokens: int = 16
+    score: Score = "scaled-dot"
+    temperature: float = 0.1
+    sigma: float | None = None
+    norm: Norm = "layer"
+    norm_place: NormPlace = "pre"
     norm_epsilon: float = 1e-5
-    activation: Literal["relu", "gelu", "gelu-tanh", "swiglu"] = "gelu"
+    has_residual: bool = True
+    has_feed_forward: bool = True
+    activation: Activation = "gelu"
     dropout: float = 0.0
     bias: bool = True
     tie_embeddings: bool = True
@@ -59,11 +80,22 @@ class ModelConfig:
     transform_head: bool = False
     output_bias: bool = False
     has_pooler: bool = False
+    kept_heads: KeptHeads | None = None
 
     @property
     def d_head(self) -> int:
         """Width of one head."""
         return self.d_model // self.n_heads
+
+    @property
+    def up_rows(self) -> int:
+        """Rows of the first feed-forward matrix: gates and values, where there are both."""
+        return self.d_ff * (2 if self.activation in GATED else 1)
+
+    @property
+    def has_final_norm(self) -> bool:
+        """Whether a norm follows the last layer of each stack."""
+        return self.norm != "none" and self.norm_place != "post"
 
     @property
     def kv_heads(self) -> int:
@@ -84,6 +116,25 @@ class ModelConfig:
         """The number of encoder layers, 0 for a decoder."""
         return 0 if self.form == "decoder" else self.n_layers
 
+    def layout(self, stack: str, layer: int) -> HeadLayout:
+        """The heads of one site."""
+        kept = dict(self.kept_heads or ()).get(site_name(stack, layer), tuple(range(self.n_heads)))
+        return build_layout(kept, n_heads=self.n_heads, n_kv_heads=self.kv_heads)
+
+    def sites_without_heads(self) -> tuple[SiteKey, ...]:
+        """Attention modules that lost all their heads: nothing of them can be seen."""
+        return tuple(key for key in self.site_keys() if not self.layout(*key).heads)
+
+    def site_keys(self) -> tuple[SiteKey, ...]:
+        """Stack and layer of every attention module, with heads or without, in the model's order."""
+        n_cross = self.decoder_layers if self.form == "encoder-decoder" else 0
+        stacks: tuple[tuple[Stack, int], ...] = (
+            ("encoder", self.encoder_layers),
+            ("decoder", self.decoder_layers),
+            ("cross", n_cross),
+        )
+        return tuple((stack, layer) for stack, n_layers in stacks for layer in range(n_layers))
+
     @classmethod
     def from_dict(cls, values: Mapping[str, object], *, where: str = "model") -> Self:
         """Read and check a configuration; `where` is put before each key in messages.
@@ -94,7 +145,7 @@ class ModelConfig:
         for key in values:
             if key not in known:
                 raise RecipeError(
-                    f"{where} has the unknown key {_shown(key)}.",
+                    f"{where} has the unknown key {shown(key)}.",
                     expected=f"only {', '.join(known)}",
                     action="Remove the key or correct its spelling.",
                 )
@@ -102,68 +153,27 @@ class ModelConfig:
             if key not in values:
                 raise RecipeError(
                     f"{where}.{key} is missing.",
-                    expected=_expected(cls, key),
+                    expected=expected_of(get_type_hints(cls)[key]),
                     action=f"Add the key {key}.",
                 )
-        config = cls(**dict(values))  # type: ignore[arg-type]  # the types are what check() looks at
+        read = {k: kept_from_mapping(v) if k == "kept_heads" else v for k, v in values.items()}
+        config = cls(**read)  # type: ignore[arg-type]  # the types are what check() looks at
         config.check(where=where)
         return config
 
     def to_dict(self) -> dict[str, Any]:
         """The configuration as JSON can hold it; keys without a value are left out."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        values = {key: value for key, value in asdict(self).items() if value is not None}
+        if self.kept_heads is not None:
+            values["kept_heads"] = {name: list(heads) for name, heads in self.kept_heads}
+        return values
 
     def check(self, *, where: str = "model") -> None:
         """Raise RecipeError for a value of the wrong type, out of range, or against another value."""
         hints = get_type_hints(type(self))
-        for field in fields(self):
-            _check_type(where, field.name, getattr(self, field.name), hints[field.name])
-        for key, most in _LARGEST.items():
-            self._check_size(where, key, most)
-        self._check_numbers(where)
-        self._check_heads(where)
-        self._check_form(where)
-
-    def _check_size(self, where: str, key: str, most: int) -> None:
-        value = getattr(self, key)
-        least = 0 if key == "n_segments" else 1
-        if value is not None and not least <= value <= most:
-            raise _impossible(where, key, value, f"a whole number from {least} to {most:,}")
-
-    def _check_numbers(self, where: str) -> None:
-        for key, value, is_right, expected in (
-            ("rope_base", self.rope_base, 1.0 <= self.rope_base <= 1e12, "a number from 1 to 1e12"),
-            ("norm_epsilon", self.norm_epsilon, 0.0 < self.norm_epsilon <= 0.1, "above 0, at most 0.1"),
-            ("dropout", self.dropout, 0.0 <= self.dropout < 1.0, "from 0 to below 1"),
-        ):
-            if not is_right:
-                raise _impossible(where, key, value, expected)
-
-    def _check_heads(self, where: str) -> None:
-        if self.d_model % self.n_heads:
-            raise _impossible(
-                where, "n_heads", self.n_heads, f"a divisor of d_model, which is {self.d_model}"
-            )
-        if self.n_heads % self.kv_heads:
-            raise _impossible(
-                where, "n_kv_heads", self.kv_heads, f"a divisor of n_heads, which is {self.n_heads}"
-            )
-        if self.position == "rotary" and self.d_head % 2:
-            raise _impossible(
-                where, "position", self.position, f"an even d_model / n_heads, which is {self.d_head}"
-            )
-
-    def _check_form(self, where: str) -> None:
-        only = (
-            ("n_decoder_layers", self.n_decoder_layers is not None, ("encoder-decoder",)),
-            ("n_segments", self.n_segments > 0, ("encoder", "encoder-decoder")),
-            ("has_pooler", self.has_pooler, ("encoder",)),
-        )
-        for key, is_used, forms in only:
-            if is_used and self.form not in forms:
-                raise _impossible(
-                    where, key, getattr(self, key), f"nothing here, since only the form {forms[0]} has it"
-                )
+        hints.pop("kept_heads")  # a table, which `check_together` looks through
+        check_types(self, hints, where)
+        check_together(self, where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,20 +196,18 @@ def count_parameters(config: ModelConfig) -> ParameterCount:
     """The exact number of parameters, computed on paper."""
     d = config.d_model
     n_stacks = bool(config.encoder_layers) + bool(config.decoder_layers)
-    norm = d * (2 if config.norm == "layer" and config.bias else 1)
+    norm = 0 if config.norm == "none" else d * (2 if config.norm == "layer" and config.bias else 1)
     is_learned = config.position == "learned"
-    has_final = config.norm_place == "pre"
+    n_relative = config.n_buckets * config.n_heads if config.position == "t5" else 0
     parts = (
         ("token embedding", config.vocab_size * d),
         ("position embeddings", n_stacks * config.max_tokens * d if is_learned else 0),
+        ("relative positions", n_stacks * n_relative),
         ("segment embedding", config.n_segments * d),
         ("embedding norms", n_stacks * norm if config.embedding_norm else 0),
-        ("encoder", config.encoder_layers * _count_block(config, norm, has_cross=False)),
-        (
-            "decoder",
-            config.decoder_layers * _count_block(config, norm, has_cross=config.form == "encoder-decoder"),
-        ),
-        ("final norms", n_stacks * norm if has_final else 0),
+        ("encoder", sum(_count_block(config, norm, "encoder", i) for i in range(config.encoder_layers))),
+        ("decoder", sum(_count_block(config, norm, "decoder", i) for i in range(config.decoder_layers))),
+        ("final norms", n_stacks * norm if config.has_final_norm else 0),
         ("head", _count_head(config, norm)),
         ("pooler", _count_linear(d, d, config.bias) if config.has_pooler else 0),
     )
@@ -227,14 +235,28 @@ def check_fits(config: ModelConfig, available_bytes: int, *, is_training: bool =
     )
 
 
-def _count_block(config: ModelConfig, norm: int, *, has_cross: bool) -> int:
+def _count_block(config: ModelConfig, norm: int, stack: str, layer: int) -> int:
     d, bias = config.d_model, config.bias
-    kv_rows = 2 * config.kv_heads * config.d_head
-    attention = _count_linear(d, d + kv_rows, bias) + _count_linear(d, d, bias)
-    up_rows = config.d_ff * (2 if config.activation == "swiglu" else 1)
-    feed_forward = _count_linear(d, up_rows, bias) + _count_linear(config.d_ff, d, bias)
-    n_attentions = 2 if has_cross else 1
-    return n_attentions * (attention + norm) + feed_forward + norm
+    n_branches = 1
+    total = _count_attention(config, stack, layer)
+    if stack == "decoder" and config.form == "encoder-decoder":
+        n_branches += 1
+        total += _count_attention(config, "cross", layer)
+    if config.has_feed_forward:
+        n_branches += 1
+        total += _count_linear(d, config.up_rows, bias) + _count_linear(config.d_ff, d, bias)
+    return total + n_branches * norm * (2 if config.norm_place == "sandwich" else 1)
+
+
+def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
+    d, d_head, bias = config.d_model, config.d_head, config.bias
+    layout = config.layout(stack, layer)
+    n_rows = (layout.n_heads + 2 * layout.n_kv_heads) * d_head
+    total = _count_linear(d, n_rows, bias) + _count_linear(layout.n_heads * d_head, d, bias)
+    total += layout.n_heads * {"general": d_head**2, "additive": d_head}.get(config.score, 0)
+    if config.position == "shaw" and stack != "cross" and layout.heads:
+        total += (2 * config.max_distance + 1) * d_head
+    return total
 
 
 def _count_head(config: ModelConfig, norm: int) -> int:
@@ -246,53 +268,6 @@ def _count_head(config: ModelConfig, norm: int) -> int:
 
 def _count_linear(n_in: int, n_out: int, bias: bool) -> int:
     return n_in * n_out + (n_out if bias else 0)
-
-
-def _check_type(where: str, key: str, value: object, hint: Any) -> None:
-    if get_origin(hint) is Literal:
-        is_right = isinstance(value, str) and value in get_args(hint)
-    elif hint is bool:
-        is_right = isinstance(value, bool)
-    elif hint is float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        is_right = is_number and _is_finite(value)
-    else:
-        may_be_none = type(None) in get_args(hint)
-        is_right = (value is None and may_be_none) or (isinstance(value, int) and not isinstance(value, bool))
-    if not is_right:
-        raise _impossible(where, key, value, _expected(ModelConfig, key))
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
-def _expected(cls: type, key: str) -> str:
-    hint = get_type_hints(cls)[key]
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(get_args(hint))
-    if hint is bool:
-        return "true or false"
-    return "a finite number" if hint is float else "a whole number without quotes"
-
-
-def _impossible(where: str, key: str, value: object, expected: str) -> RecipeError:
-    return RecipeError(
-        f"{where}.{key} is {_shown(value)}.", expected=expected, action=f"Change {key} and try again."
-    )
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    try:
-        text = repr(value)
-    except ValueError:  # Python refuses to write whole numbers of more than 4,300 digits
-        return "a number of thousands of digits"
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _gigabytes(n_bytes: int) -> str:

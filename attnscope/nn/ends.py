@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.layers import Activation, BlockShape, activate
+from attnscope.nn.config import GATED, Activation, ModelConfig
+from attnscope.nn.layers import BlockShape, activate
 
 
 def unfilled_embedding(n_rows: int, d_model: int) -> nn.Embedding:
@@ -28,14 +28,14 @@ class Embedding(nn.Module):
         is_learned = config.position == "learned"
         self.positions = unfilled_embedding(config.max_tokens, config.d_model) if is_learned else None
         self.segments = unfilled_embedding(n_segments, config.d_model) if n_segments else None
-        self.norm = shape.make_norm() if config.embedding_norm else None
+        self.norm = shape.make_norm() if config.embedding_norm and config.norm != "none" else None
 
-    def forward(self, x: Tensor, *, table: Tensor | None, segments: Tensor | None) -> Tensor:
-        """Add positions and segments to token embeddings `x` [B, T, d_model]."""
+    def forward(self, x: Tensor, *, table: Tensor | None, segments: Tensor | None, first: int = 0) -> Tensor:
+        """Add positions from `first` on, and segments, to token embeddings `x` [B, T, d_model]."""
         if self.positions is not None:
-            x = x + self.positions.weight[: x.shape[1]]
+            x = x + self.positions.weight[first : first + x.shape[1]]
         elif table is not None:
-            x = x + table[: x.shape[1]]
+            x = x + table[first : first + x.shape[1]]
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         elif segments is not None:
@@ -49,8 +49,8 @@ class Head(nn.Module):
     def __init__(self, config: ModelConfig, shape: BlockShape) -> None:
         super().__init__()
         d, n_pieces = config.d_model, config.vocab_size
-        # One value per column: `swiglu` needs two, so such a head uses its smooth relative, GELU.
-        self.activation: Activation = "gelu" if config.activation == "swiglu" else config.activation
+        # One value per column: gated ones need two, so such a head uses their smooth relative, GELU.
+        self.activation: Activation = "gelu" if config.activation in GATED else config.activation
         self.transform = nn.Linear(d, d, bias=config.bias) if config.transform_head else None
         self.norm = shape.make_norm() if config.transform_head else None
         self.weight = None if config.tie_embeddings else nn.Parameter(torch.zeros(n_pieces, d))

@@ -9,42 +9,54 @@ Letters: B batch, T tokens, S source tokens, H heads, K key-value heads, D d_hea
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TypeVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnscope.nn.attention import Probe, attend
+from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.config import GATED, Activation, Norm, NormPlace, Score
+from attnscope.nn.kept_heads import HeadLayout, build_layout
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.positions import apply_rotary
+from attnscope.nn.relative import bias_of_heads
+from attnscope.nn.scores import Bias, ScoreRule
+from attnscope.nn.scoring import Scoring, is_needed
 from attnscope.records.sites import SiteKey, Stack
 
-Activation = Literal["relu", "gelu", "gelu-tanh", "swiglu"]
-NormKind = Literal["layer", "rms"]
-NormPlace = Literal["pre", "post"]
 Rotary = tuple[Tensor, Tensor]
+_OF_GATES: dict[Activation, Activation] = {"reglu": "relu", "geglu": "gelu", "swiglu": "swish"}
 
 
-def make_norm(kind: NormKind, d_model: int, *, epsilon: float, bias: bool) -> nn.Module:
-    """LayerNorm (Ba et al. 2016) or RMSNorm (Zhang and Sennrich 2019), which never has a bias."""
+def make_norm(kind: Norm, d_model: int, *, epsilon: float, bias: bool) -> nn.Module:
+    """LayerNorm (Ba et al. 2016), RMSNorm (Zhang and Sennrich 2019), which never has a bias, or nothing."""
     if kind == "layer":
         return nn.LayerNorm(d_model, eps=epsilon, bias=bias)
-    return nn.RMSNorm(d_model, eps=epsilon)
+    return nn.RMSNorm(d_model, eps=epsilon) if kind == "rms" else nn.Identity()
 
 
 def activate(x: Tensor, activation: Activation) -> Tensor:
-    """The activation; for `swiglu` the first half of the columns gates the second (Shazeer 2020)."""
+    """The activation; of the gated ones the first half of the columns gates the second (Shazeer 2020)."""
+    if activation in GATED:
+        gate, value = x.chunk(2, dim=-1)
+        gate = gate.sigmoid() if activation == "glu" else activate(gate, _OF_GATES[activation])
+        return gate * value
     if activation == "relu":
         return F.relu(x)
-    if activation == "swiglu":
-        gate, value = x.chunk(2, dim=-1)
-        return F.silu(gate) * value
+    if activation == "swish":
+        return F.silu(x)
     return F.gelu(x, approximate="tanh" if activation == "gelu-tanh" else "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockShape:
-    """The sizes and choices that every block of a stack shares."""
+    """The sizes and choices that every block of a stack shares; see `ModelConfig`.
+
+    `n_heads` and `n_kv_heads` are those of a site that has lost none; d_head follows from them. `reach` is
+    that of Shaw's positions, 0 for others.
+    """
 
     d_model: int
     n_heads: int
@@ -53,13 +65,37 @@ class BlockShape:
     bias: bool
     dropout: float
     activation: Activation
-    norm: NormKind
+    norm: Norm
     norm_place: NormPlace
     norm_epsilon: float
+    has_residual: bool = True
+    has_feed_forward: bool = True
+    score: Score = "scaled-dot"
+    temperature: float = 0.1
+    sigma: float | None = None
+    reach: int = 0
 
     def make_norm(self) -> nn.Module:
         """A norm of this shape."""
         return make_norm(self.norm, self.d_model, epsilon=self.norm_epsilon, bias=self.bias)
+
+    def make_scoring(self, n_heads: int, stack: Stack) -> Scoring | None:
+        """What a site needs for its score; None for the plain scaled product."""
+        reach = 0 if stack == "cross" else self.reach
+        if not is_needed(self.score, reach):
+            return None
+        return Scoring(
+            self.score,
+            n_heads=n_heads,
+            d_head=self.d_model // self.n_heads,
+            temperature=self.temperature,
+            sigma=self.sigma,
+            reach=reach,
+        )
+
+    def full_layout(self) -> HeadLayout:
+        """The heads of a site that has lost none."""
+        return build_layout(tuple(range(self.n_heads)), n_heads=self.n_heads, n_kv_heads=self.n_kv_heads)
 
 
 class SelfAttention(nn.Module):
@@ -68,33 +104,46 @@ class SelfAttention(nn.Module):
     The rows of `qkv` are all query heads, then all key heads, then all value heads.
     """
 
-    def __init__(self, shape: BlockShape, site: SiteKey) -> None:
+    def __init__(self, shape: BlockShape, site: SiteKey, layout: HeadLayout) -> None:
         super().__init__()
-        self.site = site
-        self.n_heads, self.n_kv_heads = shape.n_heads, shape.n_kv_heads
+        self.site, self.layout = site, layout
+        self.n_heads, self.n_kv_heads = layout.n_heads, layout.n_kv_heads
         self.d_head = shape.d_model // shape.n_heads
         self.dropout = shape.dropout
-        n_rows = (shape.n_heads + 2 * shape.n_kv_heads) * self.d_head
+        n_rows = (self.n_heads + 2 * self.n_kv_heads) * self.d_head
         self.qkv = nn.Linear(shape.d_model, n_rows, bias=shape.bias)
-        self.output = nn.Linear(shape.d_model, shape.d_model, bias=shape.bias)
+        self.scoring = shape.make_scoring(self.n_heads, site[0])
+        self.output = nn.Linear(self.n_heads * self.d_head, shape.d_model, bias=shape.bias)
 
     def forward(
-        self, x: Tensor, *, rule: MaskRule, rotary: Rotary | None = None, probe: Probe | None = None
+        self,
+        x: Tensor,
+        *,
+        rule: MaskRule,
+        rotary: Rotary | None = None,
+        bias: Bias | None = None,
+        probe: Probe | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """Attend and project: [B, T, d_model]."""
+        """Attend, to what the cache holds as well, and project: [B, T, d_model]. `bias` is of all heads."""
         heads = self.qkv(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H + 2K, T, D]
-        n_turned = self.n_heads + self.n_kv_heads
-        if rotary is None:
-            q, k, v = heads.split((self.n_heads, self.n_kv_heads, self.n_kv_heads), dim=1)
-        else:
-            turned = apply_rotary(heads[:, :n_turned], *rotary)
-            q, k, v = turned[:, : self.n_heads], turned[:, self.n_heads :], heads[:, n_turned:]
+        q, k, v = self._turned(heads, rotary)
+        score: ScoreRule | float = 1.0 / math.sqrt(self.d_head)
+        bias = None if bias is None else bias_of_heads(bias, self.layout.heads)
+        if self.scoring is not None:
+            q, k = self.scoring.queries(q), self.scoring.keys(k)
+            score = self.scoring.rule(q, bias)
+        elif bias is not None:
+            score = ScoreRule(scale=1.0 / math.sqrt(self.d_head), bias=bias)
+        k, v = for_each_head(k, self.layout), for_each_head(v, self.layout)
+        if cache is not None:
+            k, v = cache.extend(self.site, k, v)
         out = attend(
             q,
             k,
             v,
             rule=rule,
-            scale=1.0 / math.sqrt(self.d_head),
+            score=score,
             dropout=self.dropout,
             site=self.site,
             probe=probe,
@@ -102,31 +151,57 @@ class SelfAttention(nn.Module):
         )
         projected: Tensor = self.output(out.transpose(1, 2).flatten(2))  # [B, T, d_model]
         return projected
+
+    def _turned(self, heads: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of all heads, by the site's own matrix and turned to their places."""
+        n_turned = self.n_heads + self.n_kv_heads
+        q, k, v = torch.split(heads, [self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=1)
+        if self.scoring is not None:
+            q = self.scoring.turn(q)
+        if rotary is None:
+            return q, k, v
+        if self.scoring is not None:
+            return apply_rotary(q, *rotary), apply_rotary(k, *rotary), v
+        turned = apply_rotary(heads[:, :n_turned], *rotary)  # both in one go
+        return turned[:, : self.n_heads], turned[:, self.n_heads :], v
 
 
 class CrossAttention(nn.Module):
     """Attention of the decoder to the encoder's output; rows of `kv` are all keys, then all values."""
 
-    def __init__(self, shape: BlockShape, site: SiteKey) -> None:
+    def __init__(self, shape: BlockShape, site: SiteKey, layout: HeadLayout) -> None:
         super().__init__()
-        self.site = site
-        self.n_heads, self.n_kv_heads = shape.n_heads, shape.n_kv_heads
+        self.site, self.layout = site, layout
+        self.n_heads, self.n_kv_heads = layout.n_heads, layout.n_kv_heads
         self.d_head = shape.d_model // shape.n_heads
         self.dropout = shape.dropout
-        self.query = nn.Linear(shape.d_model, shape.d_model, bias=shape.bias)
-        self.kv = nn.Linear(shape.d_model, 2 * shape.n_kv_heads * self.d_head, bias=shape.bias)
-        self.output = nn.Linear(shape.d_model, shape.d_model, bias=shape.bias)
+        self.query = nn.Linear(shape.d_model, self.n_heads * self.d_head, bias=shape.bias)
+        self.kv = nn.Linear(shape.d_model, 2 * self.n_kv_heads * self.d_head, bias=shape.bias)
+        self.scoring = shape.make_scoring(self.n_heads, site[0])
+        self.output = nn.Linear(self.n_heads * self.d_head, shape.d_model, bias=shape.bias)
 
-    def forward(self, x: Tensor, memory: Tensor, *, rule: MaskRule, probe: Probe | None = None) -> Tensor:
-        """Attend from `x` to `memory` and project: [B, T, d_model]."""
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        *,
+        rule: MaskRule,
+        probe: Probe | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """Attend from `x` to `memory` and project: [B, T, d_model]. A cache reads the memory once."""
         q = self.query(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H, T, D]
-        kv = self.kv(memory).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, 2K, S, D]
+        k, v = self._keys_and_values(memory, len(x), cache)
+        score: ScoreRule | float = 1.0 / math.sqrt(self.d_head)
+        if self.scoring is not None:
+            q = self.scoring.queries(self.scoring.turn(q))
+            score = self.scoring.rule(q)
         out = attend(
             q,
-            kv[:, : self.n_kv_heads],
-            kv[:, self.n_kv_heads :],
+            k,
+            v,
             rule=rule,
-            scale=1.0 / math.sqrt(self.d_head),
+            score=score,
             dropout=self.dropout,
             site=self.site,
             probe=probe,
@@ -135,14 +210,63 @@ class CrossAttention(nn.Module):
         projected: Tensor = self.output(out.transpose(1, 2).flatten(2))  # [B, T, d_model]
         return projected
 
+    def _keys_and_values(
+        self, memory: Tensor, n_sequences: int, cache: KeyValueCache | None
+    ) -> tuple[Tensor, Tensor]:
+        found = None if cache is None else cache.find(self.site, n_sequences)
+        if found is not None:
+            return found
+        kv = self.kv(memory).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, 2K, S, D]
+        k, v = kv.split(self.n_kv_heads, dim=1)
+        if self.scoring is not None:
+            k = self.scoring.keys(k)
+        k, v = for_each_head(k, self.layout), for_each_head(v, self.layout)
+        if cache is not None:
+            cache.keep(self.site, k, v)
+        return k, v
+
+
+AttentionKind = TypeVar("AttentionKind", SelfAttention, CrossAttention)
+
+
+class NoHeads(nn.Module):
+    """What is left of an attention that lost all its heads: the bias of its output.
+
+    Takes whatever the attention took, and looks at nothing of it but the shape of the stream. A cache is
+    told how many tokens went by, since no other site may be there to tell it.
+    """
+
+    def __init__(self, shape: BlockShape, site: SiteKey) -> None:
+        super().__init__()
+        self.site = site
+        self.bias = nn.Parameter(torch.zeros(shape.d_model)) if shape.bias else None
+
+    def forward(
+        self, x: Tensor, *_inputs: object, cache: KeyValueCache | None = None, **_choices: object
+    ) -> Tensor:
+        """The bias for every token: [B, T, d_model]."""
+        if cache is not None and self.site[0] != "cross":
+            nothing = x.new_empty(x.shape[0], 0, x.shape[1], 0)
+            cache.extend(self.site, nothing, nothing)
+        return torch.zeros_like(x) if self.bias is None else self.bias.expand_as(x)
+
+
+def for_each_head(kv: Tensor, layout: HeadLayout) -> Tensor:
+    """Keys or values as `attend` reads them, [B, K, T, D].
+
+    Where key-value heads serve unequal numbers of query heads, since some of those were removed, each
+    query head gets its own view of them and K becomes H; otherwise nothing is done.
+    """
+    return kv if layout.is_even else kv[:, list(layout.groups)]
+
 
 class FeedForward(nn.Module):
-    """Two linear layers; for `swiglu` the rows of `up` are all gates, then all values."""
+    """Two linear layers; for gated activations the rows of `up` are all gates, then all values."""
 
     def __init__(self, shape: BlockShape) -> None:
         super().__init__()
         self.activation: Activation = shape.activation
-        n_rows = shape.d_ff * (2 if shape.activation == "swiglu" else 1)
+        n_rows = shape.d_ff * (2 if shape.activation in GATED else 1)
         self.up = nn.Linear(shape.d_model, n_rows, bias=shape.bias)
         self.down = nn.Linear(shape.d_ff, shape.d_model, bias=shape.bias)
 
@@ -152,49 +276,9 @@ class FeedForward(nn.Module):
         return projected
 
 
-class Block(nn.Module):
-    """One layer of a stack: self-attention, cross-attention where there is a memory, feed-forward.
-
-    Pre-norm adds f(norm(x)) to x, post-norm takes norm(x + f(x)) (Xiong et al. 2020, figure 1).
-    """
-
-    def __init__(self, shape: BlockShape, *, stack: Stack, layer: int, has_cross: bool) -> None:
-        super().__init__()
-        self.is_pre = shape.norm_place == "pre"
-        self.dropout = shape.dropout
-        self.attention_norm = shape.make_norm()
-        self.attention = SelfAttention(shape, (stack, layer))
-        self.cross_norm = shape.make_norm() if has_cross else None
-        self.cross = CrossAttention(shape, ("cross", layer)) if has_cross else None
-        self.feed_forward_norm = shape.make_norm()
-        self.feed_forward = FeedForward(shape)
-
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        rule: MaskRule,
-        rotary: Rotary | None = None,
-        memory: Tensor | None = None,
-        memory_rule: MaskRule | None = None,
-        probe: Probe | None = None,
-    ) -> Tensor:
-        """The residual stream after this layer: [B, T, d_model]."""
-        read = self.attention_norm(x) if self.is_pre else x
-        x = self._add(x, self.attention(read, rule=rule, rotary=rotary, probe=probe), self.attention_norm)
-        if self.cross is not None and self.cross_norm is not None:
-            if memory is None or memory_rule is None:
-                raise ValueError("a decoder block with cross-attention needs a memory")
-            read = self.cross_norm(x) if self.is_pre else x
-            x = self._add(x, self.cross(read, memory, rule=memory_rule, probe=probe), self.cross_norm)
-        read = self.feed_forward_norm(x) if self.is_pre else x
-        return self._add(x, self.feed_forward(read), self.feed_forward_norm)
-
-    def _add(self, x: Tensor, change: Tensor, norm: nn.Module) -> Tensor:
-        if self.dropout and self.training:
-            change = F.dropout(change, self.dropout)
-        total: Tensor = x + change
-        if self.is_pre:
-            return total
-        normed: Tensor = norm(total)
-        return normed
+def make_attention(
+    kind: type[AttentionKind], shape: BlockShape, site: SiteKey, layout: HeadLayout | None
+) -> AttentionKind | NoHeads:
+    """The attention of a site, or what is left of it when it lost all its heads."""
+    layout = layout or shape.full_layout()
+    return kind(shape, site, layout) if layout.heads else NoHeads(shape, site)

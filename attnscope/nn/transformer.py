@@ -16,11 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnscope.nn.attention import Probe
+from attnscope.nn.block import Block
+from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.ends import Embedding, Head, unfilled_embedding
-from attnscope.nn.layers import Block, BlockShape, Rotary
+from attnscope.nn.layers import BlockShape, Rotary
 from attnscope.nn.masks import build_rule
-from attnscope.nn.positions import rotary_tables, sinusoidal_table
+from attnscope.nn.patterns import Pattern
+from attnscope.nn.positions import binary_table, rotary_tables, sinusoidal_table
+from attnscope.nn.relative import RelativeTable, alibi_slopes
+from attnscope.nn.scores import Bias, SlopeBias
+from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights
 from attnscope.records.sites import Site
 
@@ -34,7 +40,9 @@ class Transformer(nn.Module):
 
     rotary_cosines: Tensor | None
     rotary_sines: Tensor | None
-    sinusoids: Tensor | None
+    position_table: Tensor | None
+    slopes: Tensor | None
+    self_mask: SelfMask
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -48,42 +56,84 @@ class Transformer(nn.Module):
             Embedding(config, shape, n_segments=config.n_segments) if has_encoder else None
         )
         self.encoder = nn.ModuleList(
-            Block(shape, stack="encoder", layer=i, has_cross=False) for i in range(config.encoder_layers)
+            Block(shape, stack="encoder", layer=i, has_cross=False, layout=config.layout("encoder", i))
+            for i in range(config.encoder_layers)
         )
         self.decoder_embedding = Embedding(config, shape, n_segments=0) if has_decoder else None
         self.decoder = nn.ModuleList(
-            Block(shape, stack="decoder", layer=i, has_cross=has_cross) for i in range(config.decoder_layers)
+            Block(
+                shape,
+                stack="decoder",
+                layer=i,
+                has_cross=has_cross,
+                layout=config.layout("decoder", i),
+                cross_layout=config.layout("cross", i) if has_cross else None,
+            )
+            for i in range(config.decoder_layers)
         )
-        has_final = config.norm_place == "pre"
-        self.encoder_norm = shape.make_norm() if has_final and has_encoder else None
-        self.decoder_norm = shape.make_norm() if has_final and has_decoder else None
+        self.encoder_relative = _relative_table(config, is_causal=False) if has_encoder else None
+        self.decoder_relative = _relative_table(config, is_causal=True) if has_decoder else None
+        self.encoder_norm = shape.make_norm() if config.has_final_norm and has_encoder else None
+        self.decoder_norm = shape.make_norm() if config.has_final_norm and has_decoder else None
         self.head = Head(config, shape)
         self.pooler = (
             nn.Linear(config.d_model, config.d_model, bias=config.bias) if config.has_pooler else None
         )
         self._scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
-        for name in ("rotary_cosines", "rotary_sines", "sinusoids"):
+        for name in ("rotary_cosines", "rotary_sines", "position_table", "slopes"):
             self.register_buffer(name, None, persistent=False)
+        self.n_positions = config.max_tokens
         self.fill_tables()
 
     def fill_tables(self) -> None:
         """Compute the position tables; call again after `to_empty`, which forgets them."""
         config, device = self.config, self.tokens.weight.device
+        self.self_mask = build_self_mask(config, self.n_positions)
         if config.position == "rotary":
-            cosines, sines = rotary_tables(config.max_tokens, config.d_head, config.rope_base)
+            cosines, sines = rotary_tables(self.n_positions, config.d_head, config.rope_base)
             self.rotary_cosines, self.rotary_sines = cosines.to(device), sines.to(device)
         elif config.position == "sinusoidal":
-            self.sinusoids = sinusoidal_table(config.max_tokens, config.d_model).to(device)
+            self.position_table = sinusoidal_table(self.n_positions, config.d_model).to(device)
+        elif config.position == "binary":
+            self.position_table = binary_table(self.n_positions, config.d_model).to(device)
+        elif config.position == "alibi":
+            self.slopes = alibi_slopes(config.n_heads).to(device)
+
+    @property
+    def can_cache(self) -> bool:
+        """Whether a text may be read part by part: not where its first tokens look ahead."""
+        return self.config.mask != "prefix"
+
+    def reach_past(self, n_tokens: int) -> None:
+        """Let texts of `n_tokens` be read though the model was never trained on such positions.
+
+        Raises ValueError for learned positions: there are none past the last one.
+        """
+        if n_tokens <= self.n_positions:
+            return
+        if self.config.position == "learned":
+            raise ValueError(f"learned positions end at {self.config.max_tokens}")
+        self.n_positions = n_tokens
+        self.fill_tables()
 
     def sites(self) -> tuple[Site, ...]:
-        """Every attention module: encoder layers, decoder layers, then cross layers."""
-        config = self.config
-        n_cross = config.decoder_layers if config.form == "encoder-decoder" else 0
-        stacks = (("encoder", config.encoder_layers), ("decoder", config.decoder_layers), ("cross", n_cross))
+        """Every attention module: encoder layers, decoder layers, then cross layers.
+
+        One that lost all its heads is left out; layers keep their numbers.
+        """
+        layouts = (
+            (stack, layer, self.config.layout(stack, layer)) for stack, layer in self.config.site_keys()
+        )
         return tuple(
-            Site(stack=stack, layer=layer, n_heads=config.n_heads, n_kv_heads=config.kv_heads)  # type: ignore[arg-type]
-            for stack, n_layers in stacks
-            for layer in range(n_layers)
+            Site(
+                stack=stack,
+                layer=layer,
+                n_heads=layout.n_heads,
+                # What `attend` is given: uneven groups are handed out one to each query head.
+                n_kv_heads=layout.n_kv_heads if layout.is_even else layout.n_heads,
+            )
+            for stack, layer, layout in layouts
+            if layout.heads
         )
 
     def encode(
@@ -92,16 +142,21 @@ class Transformer(nn.Module):
         *,
         valid: Tensor | None = None,
         segments: Tensor | None = None,
+        pattern: Pattern | None = None,
         probe: Probe | None = None,
     ) -> Tensor:
-        """The encoder's hidden stream; `segments` are ids of the shape of `ids`."""
+        """The encoder's hidden stream; `segments` are ids of the shape of `ids`.
+
+        `pattern` is a mask that stands in the place of the configuration's, for instance of edges.
+        """
         if self.encoder_embedding is None:
             raise ValueError("a model of the form decoder has no encoder")
         x = self._embed(self.encoder_embedding, ids, segments)
-        rule = build_rule(is_causal=False, key_valid=valid)
-        rotary = self._rotary(ids.shape[1])
+        n = ids.shape[1]
+        rule = self.self_mask.rule(n, n, is_causal=False, key_valid=valid, pattern=pattern, device=x.device)
+        rotary, bias = self._rotary(n), self._bias(self.encoder_relative, n, n)
         for block in self.encoder:
-            x = block(x, rule=rule, rotary=rotary, probe=probe)
+            x = block(x, rule=rule, rotary=rotary, bias=bias, probe=probe)
         return x if self.encoder_norm is None else self.encoder_norm(x)
 
     def decode(
@@ -111,19 +166,46 @@ class Transformer(nn.Module):
         memory: Tensor | None = None,
         memory_valid: Tensor | None = None,
         valid: Tensor | None = None,
+        pattern: Pattern | None = None,
+        prefix: Tensor | None = None,
         probe: Probe | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """The decoder's hidden stream; `memory` is the encoder's, in the form encoder–decoder."""
+        """The decoder's hidden stream; `memory` is the encoder's, in the form encoder–decoder.
+
+        With a cache, `ids` follow the tokens it holds, and only their rows are computed and returned;
+        the memory must be the same each time. There is no padding then, and no prefix or pattern. `pattern`
+        is as in `encode`, and causal besides; `prefix` is how many tokens of each text all may see, int64
+        [batch], whatever the configuration's mask.
+        """
         if self.decoder_embedding is None:
             raise ValueError("a model of the form encoder has no decoder")
         if (memory is None) == (self.config.form == "encoder-decoder"):
             raise ValueError(f"memory does not go with the form {self.config.form}")
-        x = self._embed(self.decoder_embedding, ids, None)
-        rule = build_rule(is_causal=True, key_valid=valid)
+        if cache is not None and not (self.can_cache and prefix is None and pattern is None):
+            raise ValueError(
+                "a text with a prefix, or a mask of the caller's, is read at once and not in parts"
+            )
+        first, n = 0 if cache is None else cache.n_tokens, ids.shape[-1]
+        x = self._embed(self.decoder_embedding, ids, None, first)
+        rule = self.self_mask.rule(
+            n,
+            first + n,
+            # One token after others sees them all: attention is quickest without a rule.
+            is_causal=first == 0 or n > 1,
+            key_valid=valid,
+            pattern=pattern,
+            prefix=prefix,
+            device=x.device,
+        )
         memory_rule = build_rule(is_causal=False, key_valid=memory_valid)
-        rotary = self._rotary(ids.shape[1])
+        choices = {"rotary": self._rotary(n, first), "bias": self._bias(self.decoder_relative, n, first + n)}
         for block in self.decoder:
-            x = block(x, rule=rule, rotary=rotary, memory=memory, memory_rule=memory_rule, probe=probe)
+            x = block(
+                x, rule=rule, **choices, memory=memory, memory_rule=memory_rule, probe=probe, cache=cache
+            )
+        if cache is not None:
+            cache.note(*ids.shape)
         return x if self.decoder_norm is None else self.decoder_norm(x)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -162,21 +244,29 @@ class Transformer(nn.Module):
         hidden = self.decode(target_ids, memory=hidden, memory_valid=valid, valid=target_valid, probe=probe)
         return self.logits(hidden)
 
-    def _embed(self, embedding: Embedding, ids: Tensor, segments: Tensor | None) -> Tensor:
-        if ids.ndim != 2 or not 1 <= ids.shape[1] <= self.config.max_tokens:
-            raise ValueError(f"ids are {list(ids.shape)}, expected [batch, 1 to {self.config.max_tokens}]")
+    def _embed(self, embedding: Embedding, ids: Tensor, segments: Tensor | None, first: int = 0) -> Tensor:
+        n_most = self.n_positions - first
+        if ids.ndim != 2 or not 1 <= ids.shape[1] <= n_most:
+            raise ValueError(f"ids are {list(ids.shape)}, expected [batch, 1 to {n_most}]")
         x: Tensor = self.tokens(ids)
         if self._scale != 1.0:
             x = x * self._scale
-        x = embedding(x, table=self.sinusoids, segments=segments)
+        x = embedding(x, table=self.position_table, segments=segments, first=first)
         if self.config.dropout and self.training:
             return F.dropout(x, self.config.dropout)
         return x
 
-    def _rotary(self, n_tokens: int) -> Rotary | None:
+    def _bias(self, table: RelativeTable | None, n_queries: int, n_keys: int) -> Bias | None:
+        """What a stack adds to its scores for positions."""
+        if self.slopes is not None:
+            return SlopeBias(slopes=self.slopes)
+        return None if table is None else table.bias(n_queries, n_keys)
+
+    def _rotary(self, n_tokens: int, first: int = 0) -> Rotary | None:
         if self.rotary_cosines is None or self.rotary_sines is None:
             return None
-        return self.rotary_cosines[:n_tokens], self.rotary_sines[:n_tokens]
+        part = slice(first, first + n_tokens)
+        return self.rotary_cosines[part], self.rotary_sines[part]
 
 
 def build_transformer(config: ModelConfig, seed: int) -> Transformer:
@@ -198,6 +288,14 @@ def empty_transformer(config: ModelConfig, device: str | torch.device = "cpu") -
     return model
 
 
+def _relative_table(config: ModelConfig, *, is_causal: bool) -> RelativeTable | None:
+    if config.position != "t5":
+        return None
+    return RelativeTable(
+        config.n_heads, n_buckets=config.n_buckets, max_distance=config.max_distance, is_causal=is_causal
+    )
+
+
 def _block_shape(config: ModelConfig) -> BlockShape:
     return BlockShape(
         d_model=config.d_model,
@@ -210,4 +308,10 @@ def _block_shape(config: ModelConfig) -> BlockShape:
         norm=config.norm,
         norm_place=config.norm_place,
         norm_epsilon=config.norm_epsilon,
+        has_residual=config.has_residual,
+        has_feed_forward=config.has_feed_forward,
+        score=config.score,
+        temperature=config.temperature,
+        sigma=config.sigma,
+        reach=config.max_distance if config.position == "shaw" else 0,
     )

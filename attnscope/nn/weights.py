@@ -6,7 +6,8 @@ starts with the same variance; the projections back into the stream are divided 
 the number of such projections in their stack. Post-norm models start with Xavier's uniform weights
 (Glorot and Bengio 2010), queries, keys and values each as a matrix of its own. Embeddings are normal
 with 0.02, or with 1 / sqrt(d_model) where the model multiplies them by sqrt(d_model)
-(Vaswani et al. 2017, section 3.4). Biases are 0 and norms 1.
+(Vaswani et al. 2017, section 3.4). Biases are 0 and norms 1. A sandwich starts as pre-norm does, but for the
+division, which its last norms would undo; so does a model without residuals, which would fade.
 """
 
 import math
@@ -14,9 +15,12 @@ import math
 import torch
 from torch import Generator, Tensor, nn
 
-from attnscope.nn.config import ModelConfig
+from attnscope.nn.block import Block
+from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.ends import Head
-from attnscope.nn.layers import Block
+from attnscope.nn.layers import CrossAttention, NoHeads, SelfAttention
+from attnscope.nn.relative import RelativeTable
+from attnscope.nn.scoring import Scoring
 
 
 @torch.no_grad()
@@ -34,6 +38,12 @@ def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) ->
             case nn.Linear():
                 _fill_weight(module.weight, config, generator)
                 _zero(module.bias)
+            case NoHeads():
+                _zero(module.bias)
+            case Scoring():
+                module.fill(generator)
+            case RelativeTable():
+                module.fill(config.d_model, generator)
             case Head():
                 if module.weight is not None:
                     module.weight.normal_(std=_normal_std(config), generator=generator)
@@ -52,16 +62,22 @@ def _zero(bias: Tensor | None) -> None:
 def _fill_block(block: Block, config: ModelConfig, generator: Generator) -> None:
     is_encoder = block.attention.site[0] == "encoder"
     n_layers = config.encoder_layers if is_encoder else config.decoder_layers
-    n_branches = n_layers * (2 if block.cross is None else 3)
-    shrink = 1.0 / math.sqrt(n_branches) if block.is_pre else 1.0
-    qkv_rows = _head_rows(config, (config.n_heads, config.kv_heads, config.kv_heads))
-    _fill_parts(block.attention.qkv.weight, qkv_rows, config, generator)
-    block.attention.output.weight.mul_(shrink)
-    if block.cross is not None:
-        kv_rows = _head_rows(config, (config.kv_heads, config.kv_heads))
-        _fill_parts(block.cross.kv.weight, kv_rows, config, generator)
+    n_branches = n_layers * sum(
+        part is not None for part in (block.attention, block.cross, block.feed_forward)
+    )
+    is_adding_up = block.is_pre and block.has_residual and not block.is_sandwich
+    shrink = 1.0 / math.sqrt(n_branches) if is_adding_up else 1.0
+    if isinstance(block.attention, SelfAttention):
+        n, k = block.attention.n_heads, block.attention.n_kv_heads
+        _fill_parts(block.attention.qkv.weight, _head_rows(config, (n, k, k)), config, generator)
+        block.attention.output.weight.mul_(shrink)
+    if isinstance(block.cross, CrossAttention):
+        k = block.cross.n_kv_heads
+        _fill_parts(block.cross.kv.weight, _head_rows(config, (k, k)), config, generator)
         block.cross.output.weight.mul_(shrink)
-    if config.activation == "swiglu":
+    if block.feed_forward is None:
+        return
+    if config.activation in GATED:
         _fill_parts(block.feed_forward.up.weight, [config.d_ff, config.d_ff], config, generator)
     block.feed_forward.down.weight.mul_(shrink)
 
@@ -76,7 +92,7 @@ def _fill_parts(weight: Tensor, sizes: list[int], config: ModelConfig, generator
 
 
 def _fill_weight(weight: Tensor, config: ModelConfig, generator: Generator) -> None:
-    if config.norm_place == "pre":
+    if config.norm_place != "post":
         weight.normal_(std=_normal_std(config), generator=generator)
     else:
         bound = math.sqrt(6.0 / (weight.shape[0] + weight.shape[1]))

@@ -31,11 +31,15 @@ class Looker:
     def gate(self, site):
         return self.multipliers
 
+    def edits(self, site):
+        return None
+
     def wants(self, site):
         return self.wanted
 
-    def record(self, site, **facts):
-        self.records.append({"site": site, **facts})
+    def record(self, site, call, **facts):
+        rules = {"rule": call.rule, "scale": call.score.scale}
+        self.records.append({"site": site, "q": call.q, "k": call.k, "v": call.v, **rules, **facts})
 
 
 def attend_by_loop(q: Tensor, k: Tensor, v: Tensor, rule: MaskRule, scale: float) -> tuple[Tensor, Tensor]:
@@ -96,8 +100,8 @@ def test_that_attend_equals_a_loop(is_causal, kind, n_kv_heads, n_queries, n_key
     rule = MaskRule(is_causal=is_causal, key_valid=padding(kind, 2, n_keys))
     expected, expected_lse = attend_by_loop(q, k, v, rule, 0.9)
     looker = Looker()
-    seen = attend(q, k, v, rule=rule, scale=0.9, site=SITE, probe=looker, **options)
-    unseen = attend(q, k, v, rule=rule, scale=0.9, **options)
+    seen = attend(q, k, v, rule=rule, score=0.9, site=SITE, probe=looker, **options)
+    unseen = attend(q, k, v, rule=rule, score=0.9, **options)
     assert_close(unseen, expected, atol=ATOL)
     assert_close(seen, expected, atol=ATOL)
     assert_close(looker.records[0]["lse"], expected_lse, atol=ATOL)
@@ -111,7 +115,7 @@ def test_that_long_sequences_equal_the_plain_formula(n_tokens, is_causal, kind, 
     q, k, v = (ramp(2, 2, n_tokens, 64, start=s) for s in (0.0, 1.0, 2.0))
     rule = MaskRule(is_causal=is_causal, key_valid=padding(kind, 2, n_tokens))
     looker = Looker()
-    out = attend(q, k, v, rule=rule, scale=0.5, site=SITE, probe=looker)
+    out = attend(q, k, v, rule=rule, score=0.5, site=SITE, probe=looker)
     scores = (q.double() @ k.double().transpose(-1, -2)) * 0.5
     scores = scores.masked_fill(~rule.allowed(n_tokens, n_tokens), -math.inf)
     lse = scores.logsumexp(-1)
@@ -124,7 +128,7 @@ def test_that_long_sequences_equal_the_plain_formula(n_tokens, is_causal, kind, 
 def test_that_extreme_scores_stay_exact(scale, ramp, assert_close):
     q, k, v = (ramp(1, 2, 9, 8, start=s) for s in (0.0, 1.0, 2.0))
     looker = Looker()
-    out = attend(q, k, v, rule=MaskRule(), scale=scale, site=SITE, probe=looker)
+    out = attend(q, k, v, rule=MaskRule(), score=scale, site=SITE, probe=looker)
     expected, lse = attend_by_loop(q, k, v, MaskRule(), scale)
     # A float32 score of 160 is off by 1e-5, and so is the logarithm of a weight.
     assert_close(out, expected, atol=5e-5)
@@ -137,7 +141,7 @@ def test_that_every_float_type_is_taken(dtype, kind, ramp, assert_close):
     q, k, v = (ramp(2, 2, 6, 8, start=s, dtype=dtype) for s in (0.0, 1.0, 2.0))
     rule = MaskRule(is_causal=True, key_valid=padding(kind, 2, 6))
     looker = Looker()
-    out = attend(q, k, v, rule=rule, scale=0.5, site=SITE, probe=looker)
+    out = attend(q, k, v, rule=rule, score=0.5, site=SITE, probe=looker)
     expected, lse = attend_by_loop(q, k, v, rule, 0.5)
     assert out.dtype == dtype
     assert looker.records[0]["lse"].dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
@@ -152,7 +156,7 @@ def test_that_a_query_without_keys_gives_zero_and_passes_no_gradient(options, is
     q, k, v = (ramp(2, 2, 4, 8, start=s).requires_grad_() for s in (0.0, 1.0, 2.0))
     rule = MaskRule(key_valid=torch.tensor([[False] * 4, [True] * 4]))
     looker = Looker(wanted=is_seen)
-    out = attend(q, k, v, rule=rule, scale=1.0, site=SITE, probe=looker, **options)
+    out = attend(q, k, v, rule=rule, score=1.0, site=SITE, probe=looker, **options)
     assert torch.equal(out[0], torch.zeros_like(out[0]))
     if is_seen:
         assert bool(torch.isneginf(looker.records[0]["lse"][0]).all())
@@ -173,7 +177,7 @@ def test_that_gradients_equal_those_of_the_plain_formula(is_causal, kind, is_see
     for dtype in (torch.float32, torch.float64):
         q, k, v = (ramp(2, 2, 5, 8, start=s, dtype=dtype).requires_grad_() for s in (0.0, 1.0, 2.0))
         if dtype == torch.float32:
-            out = attend(q, k, v, rule=rule, scale=0.7, site=SITE, probe=Looker(wanted=is_seen))
+            out = attend(q, k, v, rule=rule, score=0.7, site=SITE, probe=Looker(wanted=is_seen))
         else:
             hidden = ~rule.allowed(5, 5)
             scores = (q @ k.transpose(-1, -2) * 0.7).masked_fill(hidden, -1e30)
@@ -186,15 +190,15 @@ def test_that_gradients_equal_those_of_the_plain_formula(is_causal, kind, is_see
 
 def test_that_gates_multiply_head_outputs_after_the_record(ramp, assert_close):
     q, k, v = (ramp(2, 3, 4, 8, start=s) for s in (0.0, 1.0, 2.0))
-    plain = attend(q, k, v, rule=MaskRule(), scale=1.0)
+    plain = attend(q, k, v, rule=MaskRule(), score=1.0)
     gate = torch.tensor([0.0, 0.25, 1.0])
     looker = Looker(multipliers=gate)
-    gated = attend(q, k, v, rule=MaskRule(), scale=1.0, site=SITE, probe=looker)
+    gated = attend(q, k, v, rule=MaskRule(), score=1.0, site=SITE, probe=looker)
     assert_close(gated, plain * gate[None, :, None, None], atol=1e-7)
     assert_close(looker.records[0]["out"], plain, atol=1e-7)
     of_batch = torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.5, 1.0]])
     blind = Looker(multipliers=of_batch, wanted=False)
-    gated = attend(q, k, v, rule=MaskRule(), scale=1.0, site=SITE, probe=blind)
+    gated = attend(q, k, v, rule=MaskRule(), score=1.0, site=SITE, probe=blind)
     assert_close(gated, plain * of_batch[:, :, None, None], atol=1e-7)
     assert blind.records == []
 
@@ -202,7 +206,7 @@ def test_that_gates_multiply_head_outputs_after_the_record(ramp, assert_close):
 def test_that_a_call_without_a_site_is_never_recorded(ramp):
     q = ramp(1, 1, 2, 4)
     looker = Looker(multipliers=torch.zeros(1))
-    out = attend(q, q, q, rule=MaskRule(), scale=1.0, probe=looker)
+    out = attend(q, q, q, rule=MaskRule(), score=1.0, probe=looker)
     assert looker.records == []
     assert bool((out != 0).any())
 
@@ -211,7 +215,7 @@ def test_that_a_record_names_its_call_and_holds_no_square(ramp):
     q, k = ramp(1, 4, 5, 8), ramp(1, 2, 7, 8)
     looker = Looker()
     rule = MaskRule()
-    attend(q, k, k, rule=rule, scale=0.3, site=SITE, probe=looker, is_training=True)
+    attend(q, k, k, rule=rule, score=0.3, site=SITE, probe=looker, is_training=True)
     record = looker.records[0]
     assert (record["site"], record["scale"], record["is_training"]) == (SITE, 0.3, True)
     assert record["rule"] is rule
@@ -229,8 +233,8 @@ def test_that_a_record_names_its_call_and_holds_no_square(ramp):
 def test_that_dropout_acts_only_in_training(is_training, ramp):
     q, k, v = (ramp(1, 2, 16, 8, start=s) for s in (0.0, 1.0, 2.0))
     torch.manual_seed(3)
-    dropped = attend(q, k, v, rule=MaskRule(), scale=1.0, dropout=0.5, is_training=is_training)
-    plain = attend(q, k, v, rule=MaskRule(), scale=1.0)
+    dropped = attend(q, k, v, rule=MaskRule(), score=1.0, dropout=0.5, is_training=is_training)
+    plain = attend(q, k, v, rule=MaskRule(), score=1.0)
     assert torch.equal(dropped, plain) != is_training
 
 
@@ -238,9 +242,9 @@ def test_that_the_lse_of_blocks_and_slices_is_the_lse_of_the_whole(ramp, monkeyp
     q, k = ramp(2, 4, 9, 8), ramp(2, 2, 9, 8, start=1.0)
     rule = MaskRule(is_causal=True, key_valid=padding("left", 2, 9))
     _, expected = attend_by_loop(q, k, k, rule, 0.6)
-    monkeypatch.setattr(attention, "LSE_BLOCK_BYTES", 2 * 4 * 9 * 4 * 2)  # two rows at a time
-    assert_close(row_lse(q, k, rule=rule, scale=0.6), expected, atol=ATOL)
-    part = row_lse(q, k, rule=rule, scale=0.6, rows=slice(2, 7))
+    monkeypatch.setattr(attention, "BLOCK_BYTES", 2 * 4 * 9 * 4 * 2)  # two rows at a time
+    assert_close(row_lse(q, k, rule=rule, score=0.6), expected, atol=ATOL)
+    part = row_lse(q, k, rule=rule, score=0.6, rows=slice(2, 7))
     assert_close(part, expected[:, :, 2:7], atol=ATOL)
 
 
@@ -250,5 +254,5 @@ def test_that_heads_cut_from_one_product_need_no_copy(ramp, assert_close):
     rule = MaskRule(is_causal=True)
     expected, _ = attend_by_loop(q, k, v, rule, 0.35)
     looker = Looker()
-    assert_close(attend(q, k, v, rule=rule, scale=0.35, site=SITE, probe=looker), expected, atol=ATOL)
+    assert_close(attend(q, k, v, rule=rule, score=0.35, site=SITE, probe=looker), expected, atol=ATOL)
     assert looker.records[0]["q"].data_ptr() == heads.data_ptr()

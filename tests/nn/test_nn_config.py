@@ -34,8 +34,8 @@ PLAIN = {"form": "decoder", "vocab_size": 100}
         ("n_kv_heads", 8, "a divisor of n_heads"),
         ("form", "decoder-only", "one of encoder, decoder, encoder-decoder"),
         ("form", None, "one of encoder"),
-        ("position", "alibi", "one of sinusoidal, learned, rotary, none"),
-        ("norm", 1, "one of layer, rms"),
+        ("position", "alibis", "one of sinusoidal, learned, rotary, binary, t5"),
+        ("norm", 1, "one of layer, rms, none"),
         ("dropout", 1.0, "from 0 to below 1"),
         ("dropout", -0.1, "from 0 to below 1"),
         ("dropout", math.nan, "a finite number"),
@@ -44,6 +44,20 @@ PLAIN = {"form": "decoder", "vocab_size": 100}
         ("norm_epsilon", math.inf, "a finite number"),
         ("rope_base", 0, "from 1 to"),
         pytest.param("rope_base", 10**400, "a finite number", id="400 digits"),
+        ("mask", "sliding", "one of full, window, dilated, global, bigbird, prefix"),
+        ("window", -1, "from 0 to"),
+        ("dilation", 1, "from 2 to"),
+        ("random_blocks", 65, "from 0 to 64"),
+        ("mask_seed", 2**31, "from 0 to"),
+        ("score", "luong", "one of scaled-dot, dot, general, cosine, gaussian, additive, kernel"),
+        ("temperature", 0.0, "from 0.001 to"),
+        ("sigma", -1.0, "from 0.001 to"),
+        ("sigma", "wide", "a finite number"),
+        ("n_buckets", 2, "from 4 to"),
+        ("activation", "tanh", "one of relu, gelu, gelu-tanh, swish, glu"),
+        ("norm_place", "both", "one of pre, post, sandwich"),
+        ("has_residual", 0, "true or false"),
+        ("has_feed_forward", None, "true or false"),
         ("bias", 1, "true or false"),
         ("bias", "yes", "true or false"),
         ("has_pooler", True, "only the form encoder has it"),
@@ -63,6 +77,33 @@ def test_that_an_impossible_value_is_refused_by_name(key, value, expected):
 def test_that_an_odd_head_cannot_be_rotated():
     with pytest.raises(RecipeError, match="even d_model / n_heads, which is 5"):
         ModelConfig.from_dict({**PLAIN, "d_model": 20, "position": "rotary"})
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"mask": "prefix", "form": "encoder"}, "mask is 'prefix'.*form encoder reads no prefix"),
+        (
+            {"mask": "prefix", "prefix_tokens": 128},
+            "prefix_tokens is 128.*less than max_tokens",
+        ),
+        (
+            {"mask": "bigbird", "max_tokens": 10**6, "mask_block": 1, "random_blocks": 8},
+            "mask_block is 1.*larger",
+        ),
+        ({"position": "rotary", "score": "additive"}, "position is 'rotary'.*no product"),
+        ({"position": "shaw", "score": "cosine"}, "position is 'shaw'.*not cosine"),
+        ({"position": "t5", "n_buckets": 7}, "n_buckets is 7.*even"),
+        ({"position": "t5", "n_buckets": 64, "max_distance": 32}, "max_distance is 32.*half of n_buckets"),
+    ],
+    ids=str,
+)
+def test_that_choices_that_do_not_go_together_are_refused(values, words):
+    with pytest.raises(RecipeError, match=words) as caught:
+        ModelConfig.from_dict({**PLAIN, **values})
+    assert "Change " in caught.value.action
+    unused = {"prefix_tokens": 128, "n_buckets": 7, "max_distance": 1, "mask_block": 1}
+    ModelConfig.from_dict({**PLAIN, **unused})  # what a choice does not use is not looked at
 
 
 @pytest.mark.parametrize("key", ["d_modle", "n_head", "", "x" * 1000, 7])
@@ -104,6 +145,14 @@ OPTIONS = {
     "bias": [True, False],
     "n_kv_heads": [None, 2],
 }
+VARIANTS = {
+    "position": ["t5", "shaw", "alibi"],
+    "score": ["dot", "general"],
+    "norm": ["layer", "none"],
+    "norm_place": ["pre", "post", "sandwich"],
+    "has_feed_forward": [True, False],
+    "kept_heads": [None, {"encoder.1": [0, 3], "decoder.0": []}],
+}
 HEADS = {
     "tie_embeddings": [True, False],
     "transform_head": [True, False],
@@ -115,7 +164,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize("form", ["encoder", "decoder", "encoder-decoder"])
-@pytest.mark.parametrize("options", [OPTIONS, HEADS], ids=["blocks", "ends"])
+@pytest.mark.parametrize("options", [OPTIONS, HEADS, VARIANTS], ids=["blocks", "ends", "variants"])
 def test_that_the_count_on_paper_is_the_count_of_the_built_model(form, options):
     small = {"form": form, "vocab_size": 11, "d_model": 8, "d_ff": 12, "n_layers": 2, "max_tokens": 5}
     if form == "encoder-decoder":
@@ -123,7 +172,11 @@ def test_that_the_count_on_paper_is_the_count_of_the_built_model(form, options):
     if form == "encoder":
         small |= {"n_segments": 2, "has_pooler": True}
     for values in itertools.product(*options.values()):
-        config = ModelConfig.from_dict({**small, **dict(zip(options, values, strict=True))})
+        chosen = dict(zip(options, values, strict=True))
+        if chosen.get("kept_heads"):
+            kept = {name: heads for name, heads in chosen["kept_heads"].items() if name.split(".")[0] in form}
+            chosen["kept_heads"] = kept
+        config = ModelConfig.from_dict({**small, **chosen})
         count = count_parameters(config)
         assert count.total == count_built(config), config
         assert count.total == sum(n for _, n in count.parts)

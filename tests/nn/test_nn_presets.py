@@ -10,10 +10,15 @@ PUBLISHED = {
     "transformer-big": 214_245_376,
     "bert-base": 109_482_240,
     "bert-base-masked": 109_514_298,
+    "bert-large": 335_141_888,
+    "gpt": 116_534_784,
     "gpt-2": 124_439_808,
     "gpt-2-medium": 354_823_168,
     "gpt-2-large": 774_030_080,
     "gpt-2-xl": 1_557_611_200,
+    "t5-small": 60_506_624,
+    "t5-base": 222_903_552,
+    "t5-large": 737_668_096,
 }
 
 

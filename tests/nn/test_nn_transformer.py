@@ -20,11 +20,14 @@ class Looker:
     def gate(self, site):
         return self.gates.get(site)
 
+    def edits(self, site):
+        return None
+
     def wants(self, site):
         return self.wanted
 
-    def record(self, site, **facts):
-        self.records[site] = facts
+    def record(self, site, call, **facts):
+        self.records[site] = {"q": call.q, "k": call.k, "v": call.v, **facts}
 
 
 def run(model: Transformer, ids: Tensor, **options) -> Tensor:

@@ -145,11 +145,14 @@ class Looker:
     def gate(self, site):
         return None
 
+    def edits(self, site):
+        return None
+
     def wants(self, site):
         return True
 
-    def record(self, site, **facts):
-        self.facts = facts
+    def record(self, site, call, **facts):
+        self.facts = {"q": call.q, "k": call.k, "rule": call.rule, "scale": call.score.scale, **facts}
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

@@ -1,0 +1,122 @@
+"""One layer of a stack: attention, cross-attention where there is a memory, feed-forward.
+
+    symbol   meaning                        shape
+    x        the residual stream            [batch, n_tokens, d_model]
+    memory   the encoder's last stream      [batch, n_source, d_model]
+
+Norms, residuals and feed-forward may each be switched off, as the theorems on rank collapse ask.
+"""
+
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnscope.nn.attention import Probe
+from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.kept_heads import HeadLayout
+from attnscope.nn.layers import (
+    BlockShape,
+    CrossAttention,
+    FeedForward,
+    Rotary,
+    SelfAttention,
+    make_attention,
+)
+from attnscope.nn.masks import MaskRule
+from attnscope.nn.scores import Bias
+from attnscope.records.sites import Stack
+
+Branch = Literal["attention", "cross", "feed_forward"]
+
+
+class Block(nn.Module):
+    """One layer; each of its branches reads the stream and is added to it.
+
+    Pre-norm adds f(norm(x)) to x, post-norm takes norm(x + f(x)) (Xiong et al. 2020, figure 1), a sandwich
+    adds norm(f(norm(x))) (Ding et al. 2021, section 2.4). Without residuals x itself is left out (Dong et
+    al. 2021). A branch that is switched off, and its norms, are None.
+    """
+
+    def __init__(
+        self,
+        shape: BlockShape,
+        *,
+        stack: Stack,
+        layer: int,
+        has_cross: bool,
+        layout: HeadLayout | None = None,
+        cross_layout: HeadLayout | None = None,
+    ) -> None:
+        super().__init__()
+        # Without norms before and after are the same.
+        self.is_pre = shape.norm_place != "post" or shape.norm == "none"
+        self.is_sandwich = shape.norm_place == "sandwich" and shape.norm != "none"
+        self.has_residual, self.dropout = shape.has_residual, shape.dropout
+        self.attention_norm = shape.make_norm()
+        self.attention = make_attention(SelfAttention, shape, (stack, layer), layout)
+        self.cross_norm = shape.make_norm() if has_cross else None
+        self.cross = (
+            make_attention(CrossAttention, shape, ("cross", layer), cross_layout) if has_cross else None
+        )
+        self.feed_forward_norm = shape.make_norm() if shape.has_feed_forward else None
+        self.feed_forward = FeedForward(shape) if shape.has_feed_forward else None
+        self.attention_end = shape.make_norm() if self.is_sandwich else None
+        self.cross_end = shape.make_norm() if self.is_sandwich and has_cross else None
+        self.feed_forward_end = shape.make_norm() if self.is_sandwich and shape.has_feed_forward else None
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        rule: MaskRule,
+        rotary: Rotary | None = None,
+        bias: Bias | None = None,
+        memory: Tensor | None = None,
+        memory_rule: MaskRule | None = None,
+        probe: Probe | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """The residual stream after this layer: [B, T, d_model]."""
+        norm, end = self.attention_norm, self.attention_end
+        read = norm(x) if self.is_pre else x
+        change = self.attention(read, rule=rule, rotary=rotary, bias=bias, probe=probe, cache=cache)
+        x = self._join(x, change, norm, end)
+        if self.cross is not None:
+            if memory is None or memory_rule is None:
+                raise ValueError("a decoder block with cross-attention needs a memory")
+            read = self.read(x, "cross")
+            change = self.cross(read, memory, rule=memory_rule, probe=probe, cache=cache)
+            x = self._join(x, change, self.cross_norm, self.cross_end)
+        if self.feed_forward is None:
+            return x
+        last, end = self.feed_forward_norm, self.feed_forward_end
+        read = last(x) if self.is_pre and last is not None else x
+        return self._join(x, self.feed_forward(read), last, end)
+
+    def read(self, x: Tensor, branch: Branch) -> Tensor:
+        """What a branch reads of the stream."""
+        norm = getattr(self, f"{branch}_norm")
+        read: Tensor = norm(x) if self.is_pre and norm is not None else x
+        return read
+
+    def join(self, x: Tensor, change: Tensor, branch: Branch, *, has_skip: bool = True) -> Tensor:
+        """The stream after a branch said `change`; without the stream before it where there is no skip."""
+        norm, end = getattr(self, f"{branch}_norm"), getattr(self, f"{branch}_end")
+        return self._join(x, change, norm, end, has_skip=has_skip)
+
+    def _join(
+        self,
+        x: Tensor,
+        change: Tensor,
+        norm: nn.Module | None,
+        end: nn.Module | None,
+        *,
+        has_skip: bool = True,
+    ) -> Tensor:
+        if end is not None:
+            change = end(change)
+        if self.dropout and self.training:
+            change = F.dropout(change, self.dropout)
+        total = x + change if has_skip and self.has_residual else change
+        return total if self.is_pre or norm is None else norm(total)

@@ -1,0 +1,98 @@
+"""Keys and values of the tokens that a decoder has read, so that each is computed once.
+
+    symbol   meaning                                              shape
+    k, v     keys and values of one call                          [n_sequences, n_kv_heads, n_new, d_head]
+    kept     all keys or values of a site so far                  [n_sequences, n_kv_heads, n_tokens, d_head]
+
+Self-attention appends (`extend`), attention to a memory is computed once (`keep`, `find`). Keys are kept
+as attention reads them, already turned by their position. Must not import attention or layers.
+"""
+
+from torch import Tensor
+
+from attnscope.records.sites import SiteKey
+
+_FIRST_ROOM = 64
+
+
+class KeyValueCache:
+    """What one pass after another may read again; for one text, written on in any number of sequences.
+
+    `n_tokens` and `n_sequences` are what the decoder has read; it counts them itself (`note`).
+    """
+
+    def __init__(self) -> None:
+        self.n_tokens = 0
+        self.n_sequences = 0
+        self._rooms: dict[SiteKey, _Room] = {}
+        self._fixed: dict[SiteKey, tuple[Tensor, Tensor]] = {}
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that is held, room for more tokens counted in."""
+        kept = [*self._fixed.values(), *(room.tensors for room in self._rooms.values())]
+        return sum(tensor.numel() * tensor.element_size() for pair in kept for tensor in pair)
+
+    def note(self, n_sequences: int, n_new: int) -> None:
+        """A pass has read `n_new` more tokens of each of `n_sequences` sequences."""
+        self.n_sequences, self.n_tokens = n_sequences, self.n_tokens + n_new
+
+    def extend(self, site: SiteKey, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """All keys and values of a self-attention, those of the new tokens appended; both are views."""
+        if site not in self._rooms:
+            self._rooms[site] = _Room(k, v)
+        return self._rooms[site].append(k, v)
+
+    def find(self, site: SiteKey, n_sequences: int) -> tuple[Tensor, Tensor] | None:
+        """Keys and values of a memory for so many sequences, None when they are not known yet."""
+        found = self._fixed.get(site)
+        if found is None:
+            return None
+        k, v = found
+        return k.expand(n_sequences, -1, -1, -1), v.expand(n_sequences, -1, -1, -1)
+
+    def keep(self, site: SiteKey, k: Tensor, v: Tensor) -> None:
+        """Keys and values of a memory, the same for every sequence: [1, n_kv_heads, n_source, d_head]."""
+        if k.shape[0] != 1:
+            raise ValueError(f"the memory is of {k.shape[0]} texts, expected 1")
+        self._fixed[site] = (k, v)
+
+    def select(self, parents: Tensor) -> None:
+        """Sequence i goes on from sequence `parents[i]`; int64 [n_sequences from now on]."""
+        self.n_sequences = len(parents)
+        for room in self._rooms.values():
+            room.select(parents)
+
+
+class _Room:
+    """Keys and values of one site with room for more tokens, so that appending copies only the new ones."""
+
+    def __init__(self, k: Tensor, v: Tensor) -> None:
+        self.n_tokens = 0
+        self._k, self._v = k[:, :, :0], v[:, :, :0]
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        return self._k, self._v
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        if k.shape[0] != self._k.shape[0]:
+            raise ValueError(f"{k.shape[0]} sequences, expected {self._k.shape[0]}")
+        end = self.n_tokens + k.shape[2]
+        if end > self._k.shape[2]:
+            n_room = max(_FIRST_ROOM, 2 * end)
+            self._k, self._v = self._grown(self._k, n_room), self._grown(self._v, n_room)
+        self._k[:, :, self.n_tokens : end] = k
+        self._v[:, :, self.n_tokens : end] = v
+        self.n_tokens = end
+        return self._k[:, :, :end], self._v[:, :, :end]
+
+    def select(self, parents: Tensor) -> None:
+        # Room goes with the copy: the next append is then cheap again.
+        self._k = self._k.index_select(0, parents)
+        self._v = self._v.index_select(0, parents)
+
+    def _grown(self, kept: Tensor, n_room: int) -> Tensor:
+        larger = kept.new_empty(kept.shape[0], kept.shape[1], n_room, kept.shape[3])
+        larger[:, :, : self.n_tokens] = kept[:, :, : self.n_tokens]
+        return larger

@@ -1,0 +1,169 @@
+"""Judging a configuration: every value by itself, then against the others.
+
+A table of what each mask, score and position needs, in one place. Must not import torch, and of
+`config` only what the type checker needs.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+from attnscope.errors import RecipeError
+from attnscope.nn.kept_heads import fault_in_kept, site_name
+
+if TYPE_CHECKING:
+    from attnscope.nn.config import ModelConfig
+
+SIZES: dict[str, tuple[int, int]] = {
+    "vocab_size": (1, 4_000_000),
+    "d_model": (1, 65_536),
+    "n_layers": (1, 1_024),
+    "n_decoder_layers": (1, 1_024),
+    "n_heads": (1, 1_024),
+    "n_kv_heads": (1, 1_024),
+    "d_ff": (1, 1_048_576),
+    "max_tokens": (1, 1_048_576),
+    "n_segments": (0, 1_024),
+    "window": (0, 1_048_576),
+    "dilation": (2, 65_536),
+    "global_tokens": (0, 1_048_576),
+    "random_blocks": (0, 64),
+    "mask_block": (1, 65_536),
+    "mask_seed": (0, 2**31 - 1),
+    "prefix_tokens": (1, 1_048_576),
+    "n_buckets": (4, 4_096),
+    "max_distance": (1, 65_536),
+}
+"""Least and most; no model known in 2026 is larger in any of these, so it is a slip of the keyboard."""
+_MOST_LINKS = 4_000_000
+Fault = tuple[str, str]
+"""The key that is wrong, and what was expected of it."""
+
+
+def check_types(config: "ModelConfig", hints: Mapping[str, Any], where: str) -> None:
+    """Raise RecipeError for a value of the wrong type or out of range, whatever the others are."""
+    for key, hint in hints.items():
+        if not _is_of_type(getattr(config, key), hint):
+            raise impossible(where, key, getattr(config, key), expected_of(hint))
+    for key, (least, most) in SIZES.items():
+        value = getattr(config, key)
+        if value is not None and not least <= value <= most:
+            raise impossible(where, key, value, f"a whole number from {least} to {most:,}")
+    for key, is_right, expected in _number_ranges(config):
+        if not is_right:
+            raise impossible(where, key, getattr(config, key), expected)
+
+
+def check_together(config: "ModelConfig", where: str) -> None:
+    """Raise RecipeError for a value that does not go with another one."""
+    for faults in (_head_faults, _form_faults, _mask_faults, _position_faults):
+        for key, expected in faults(config):
+            raise impossible(where, key, getattr(config, key), expected)
+    if config.kept_heads is not None:
+        names = tuple(site_name(stack, layer) for stack, layer in config.site_keys())
+        fault = fault_in_kept(config.kept_heads, site_names=names, n_heads=config.n_heads)
+        if fault:
+            raise impossible(where, "kept_heads", config.kept_heads, fault)
+
+
+def expected_of(hint: Any) -> str:
+    """What a field of this type may hold, in words."""
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(get_args(hint))
+    if hint is bool:
+        return "true or false"
+    return "a finite number" if float in (hint, *get_args(hint)) else "a whole number without quotes"
+
+
+def impossible(where: str, key: str, value: object, expected: str) -> RecipeError:
+    """The error for one value."""
+    return RecipeError(
+        f"{where}.{key} is {shown(value)}.", expected=expected, action=f"Change {key} and try again."
+    )
+
+
+def shown(value: object) -> str:
+    """A value as messages show it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write whole numbers of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _number_ranges(config: "ModelConfig") -> Iterator[tuple[str, bool, str]]:
+    sigma = config.sigma
+    yield "rope_base", 1.0 <= config.rope_base <= 1e12, "a number from 1 to 1e12"
+    yield "norm_epsilon", 0.0 < config.norm_epsilon <= 0.1, "above 0, at most 0.1"
+    yield "dropout", 0.0 <= config.dropout < 1.0, "from 0 to below 1"
+    yield "temperature", 1e-3 <= config.temperature <= 1e3, "a number from 0.001 to 1,000"
+    yield "sigma", sigma is None or 1e-3 <= sigma <= 1e3, "a number from 0.001 to 1,000, or nothing"
+
+
+def _head_faults(config: "ModelConfig") -> Iterator[Fault]:
+    if config.d_model % config.n_heads:
+        yield "n_heads", f"a divisor of d_model, which is {config.d_model}"
+    if config.n_heads % config.kv_heads:
+        yield "n_kv_heads", f"a divisor of n_heads, which is {config.n_heads}"
+
+
+def _form_faults(config: "ModelConfig") -> Iterator[Fault]:
+    only = (
+        ("n_decoder_layers", config.n_decoder_layers is not None, ("encoder-decoder",)),
+        ("n_segments", config.n_segments > 0, ("encoder", "encoder-decoder")),
+        ("has_pooler", config.has_pooler, ("encoder",)),
+    )
+    for key, is_used, forms in only:
+        if is_used and config.form not in forms:
+            yield key, f"nothing here, since only the form {forms[0]} has it"
+
+
+def _mask_faults(config: "ModelConfig") -> Iterator[Fault]:
+    if config.mask == "prefix":
+        if config.form != "decoder":
+            yield "mask", f"another mask, since the form {config.form} reads no prefix"
+        if config.prefix_tokens >= config.max_tokens:
+            yield "prefix_tokens", f"less than max_tokens, which is {config.max_tokens}"
+    if config.mask == "bigbird":
+        n_links = -(-config.max_tokens // config.mask_block) * config.random_blocks
+        if n_links > _MOST_LINKS:
+            yield "mask_block", f"larger blocks: {n_links:,} random links, at most {_MOST_LINKS:,}"
+
+
+def _position_faults(config: "ModelConfig") -> Iterator[Fault]:
+    if config.position == "rotary":
+        if config.d_head % 2:
+            yield "position", f"an even d_model / n_heads, which is {config.d_head}"
+        if config.score == "additive":
+            yield "position", "another position: the score additive has no product that a rotation turns"
+    if config.position == "t5":
+        if config.n_buckets % 2:
+            yield "n_buckets", "an even number: half of them count ahead"
+        if config.max_distance <= config.n_buckets // 2:
+            yield "max_distance", f"more than half of n_buckets, which is {config.n_buckets}"
+    if config.position == "shaw" and config.score not in ("dot", "scaled-dot", "general"):
+        yield "position", f"another position: shaw needs a score that is a product, not {config.score}"
+
+
+def _is_of_type(value: object, hint: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return isinstance(value, str) and value in get_args(hint)
+    if hint is bool:
+        return isinstance(value, bool)
+    kinds = get_args(hint) or (hint,)
+    if value is None:
+        return type(None) in kinds
+    if isinstance(value, bool):
+        return False
+    if float in kinds:
+        return isinstance(value, int | float) and _is_finite(value)
+    return isinstance(value, int)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

@@ -1,0 +1,203 @@
+"""Changes of single heads in the middle of a pass: edges taken out, patterns replaced.
+
+Every change is expressed in the same facts that a record holds (queries, keys, rules), so that a trace
+of an edited pass is exact like any other. Edits act on the last text of a batch only: in a pair the
+first copy stays as it was. Must not import attention.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from attnscope.errors import UserError
+from attnscope.nn.masks import MaskRule, RemovedCells
+from attnscope.nn.scores import BIASES, Bias, ScoreRule, add_sinks, scores
+
+_BLOCK_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Call:
+    """One call of `attend`: q [B, H, Q, D], k and v [B, K, T, D], and the rules."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    rule: MaskRule
+    score: ScoreRule
+
+    def without_sinks(self) -> "Call":
+        """The same call as if no head had a sink."""
+        return replace(self, score=replace(self.score, sinks=None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CopiedPattern:
+    """The pattern of one head of another run: q [Q, D], k [T, D], and its rules, as head `head`."""
+
+    q: Tensor
+    k: Tensor
+    rule: MaskRule
+    score: ScoreRule
+    head: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Edits:
+    """What is changed at one site.
+
+    `copied` and `uniform` replace a head's pattern, `removed` are (head, query, key) whose weight goes to
+    the other keys of the row, `mean` replaces a head's output at every query by its mean over queries.
+    """
+
+    removed: tuple[tuple[int, int, int], ...] = ()
+    uniform: tuple[int, ...] = ()
+    mean: tuple[int, ...] = ()
+    copied: Mapping[int, CopiedPattern] = field(default_factory=dict)
+
+    def replace_by_mean(self, out: Tensor) -> Tensor:
+        """`out` [B, H, Q, D] with the output of some heads replaced by their mean over the queries."""
+        if not self.mean:
+            return out
+        out = out.clone()
+        heads = list(self.mean)
+        out[-1, heads] = out[-1, heads].mean(dim=1, keepdim=True)
+        return out
+
+
+def apply_edits(call: Call, out: Tensor, lse: Tensor, edits: Edits) -> tuple[Call, Tensor, Tensor]:
+    """The call, output and lse after the edits of patterns; what they do not touch is as it was.
+
+    Raises UserError for a change that does not fit the site.
+    """
+    whole = sorted({*edits.copied, *edits.uniform})
+    if not whole and not edits.removed:
+        return call, out, lse
+    _check_cells(call, edits)
+    edited = _replace_patterns(call, edits) if whole else call
+    if edits.removed:
+        cells = torch.tensor(edits.removed, dtype=torch.int64, device=call.q.device)
+        removed = RemovedCells(cells=cells, n_heads=call.q.shape[1])
+        edited = replace(edited, rule=replace(edited.rule, removed=removed))
+    out, lse = out.clone(), lse.clone()
+    n_queries = call.q.shape[2]
+    for head in whole:
+        for start in range(0, n_queries, _BLOCK_ROWS):
+            _recompute(edited, head, slice(start, min(start + _BLOCK_ROWS, n_queries)), out, lse)
+    for head, query in sorted({(head, query) for head, query, _ in edits.removed if head not in whole}):
+        _recompute(edited, head, slice(query, query + 1), out, lse)
+    return edited, out, lse
+
+
+def _recompute(call: Call, head: int, rows: slice, out: Tensor, lse: Tensor) -> None:
+    """Output and lse of some rows of one head of the last text, written into `out` and `lse`."""
+    heads = slice(head, head + 1)
+    s = scores(call.q, call.k, rule=call.rule, score=call.score, heads=heads, rows=rows)[-1:]
+    sinks = None if call.score.sinks is None else call.score.sinks[heads]
+    total = add_sinks(s.logsumexp(dim=-1), sinks)  # [1, 1, rows]
+    weights = (s - total[..., None]).exp().nan_to_num(nan=0.0)
+    v = call.v[-1:, head // (call.q.shape[1] // call.v.shape[1])]
+    out[-1, head, rows] = (weights[0, 0] @ v[0].to(weights)).to(out)
+    lse[-1, head, rows] = total[0, 0].to(lse)
+
+
+def _check_cells(call: Call, edits: Edits) -> None:
+    n_heads, n_queries, n_keys = call.q.shape[1], call.q.shape[2], call.k.shape[2]
+    for head, query, key in edits.removed:
+        if not (0 <= head < n_heads and 0 <= query < n_queries and 0 <= key < n_keys):
+            raise UserError(
+                f"There is no edge from query {query} to key {key} of head {head} here.",
+                expected=f"a head below {n_heads}, a query below {n_queries}, a key below {n_keys}",
+                action="Choose an edge of this map.",
+            )
+
+
+def _replace_patterns(call: Call, edits: Edits) -> Call:
+    """The call with queries, keys and scores of some heads replaced; every head gets keys of its own."""
+    n_heads = call.q.shape[1]
+    q = call.q.clone()
+    k = call.k.repeat_interleave(n_heads // call.k.shape[1], dim=1)
+    score = _with_own_numbers(call.score, call)
+    for head, pattern in edits.copied.items():
+        _check_pattern(call, pattern)
+        q[-1, head], k[-1, head] = pattern.q.to(q), pattern.k.to(k)
+        _copy_head(score, head, pattern)
+    for head in edits.uniform:
+        q[-1, head] = 0.0
+        if score.is_kernel:  # there equal weights are equal products above 0
+            q[-1, head], k[-1, head] = 1.0, 1.0
+        _clear_head(score, head)
+    return replace(call, q=q, k=k, score=score)
+
+
+def _with_own_numbers(score: ScoreRule, call: Call) -> ScoreRule:
+    """A score rule whose bias, sinks and vector may be written to, one row a head."""
+    bias = score.bias
+    if bias is not None:
+        tensors = {name: tensor.clone() for name, tensor in bias.tensors().items()}
+        if "cells" in tensors:
+            tensors["cells"] = tensors["cells"].expand(call.q.shape[0], call.q.shape[1], -1, -1).clone()
+        bias = _rebuild(bias, tensors)
+    return replace(
+        score,
+        bias=bias,
+        sinks=None if score.sinks is None else score.sinks.clone(),
+        vector=None if score.vector is None else score.vector.detach().clone(),
+    )
+
+
+def _rebuild(bias: Bias, tensors: dict[str, Tensor]) -> Bias:
+    kind = next(kind for kind in BIASES.values() if isinstance(bias, kind))
+    return kind(**tensors)
+
+
+def _clear_head(score: ScoreRule, head: int) -> None:
+    for tensor in () if score.bias is None else score.bias.tensors().values():
+        (tensor[-1, head] if tensor.ndim == 4 else tensor[head]).zero_()
+    if score.vector is not None:
+        score.vector[head] = 0.0
+    if score.sinks is not None:
+        score.sinks[head] = -torch.inf
+
+
+def _copy_head(score: ScoreRule, head: int, pattern: CopiedPattern) -> None:
+    if score.bias is not None and pattern.score.bias is not None:
+        for name, tensor in score.bias.tensors().items():
+            source = pattern.score.bias.tensors()[name]
+            if tensor.ndim == 4:
+                tensor[-1, head] = source[-1, pattern.head if source.shape[1] > 1 else 0]
+            else:
+                tensor[head] = source[pattern.head]
+    if score.vector is not None and pattern.score.vector is not None:
+        score.vector[head] = pattern.score.vector[pattern.head]
+    if score.sinks is not None and pattern.score.sinks is not None:
+        score.sinks[head] = pattern.score.sinks[pattern.head]
+
+
+def _check_pattern(call: Call, pattern: CopiedPattern) -> None:
+    expected = (*call.q.shape[2:], *call.k.shape[2:])
+    found = (*pattern.q.shape, *pattern.k.shape)
+    if expected != found:
+        raise UserError(
+            f"The pattern to copy is of {found[0]} queries on {found[2]} keys, {found[1]} wide.",
+            expected=f"{expected[0]} queries on {expected[2]} keys, {expected[1]} wide, as this head has",
+            action="Choose a text of as many tokens and a head of the same size.",
+        )
+    is_alike = (
+        (pattern.rule.is_causal, pattern.rule.window) == (call.rule.is_causal, call.rule.window)
+        and type(pattern.score.bias) is type(call.score.bias)
+        and _kind(pattern.score) == _kind(call.score)
+    )
+    if not is_alike:
+        raise UserError(
+            "The pattern to copy was made under another rule (mask, bias, scale) than this head's.",
+            expected="a head of the same kind of site",
+            action="Choose a head of the same stack.",
+        )
+
+
+def _kind(score: ScoreRule) -> tuple[object, ...]:
+    """Equal for scores that differ in learned numbers at most."""
+    return score.scale, score.softcap, score.is_kernel, score.sinks is None, score.vector is None

@@ -1,0 +1,256 @@
+"""How a score is made of a query and a key, kept as a rule so that any part of a map can be recomputed.
+
+    symbol   meaning                                              shape
+    s        scale · q·k, capped, plus bias                       [batch, n_heads, rows, columns]
+    v        instead of q·k: v · tanh(q + k)                      [n_heads, d_head] (Bahdanau et al. 2014)
+    kernel   instead of q·k: ln(q·k), with q and k above 0        (Katharopoulos et al. 2020)
+    c        softcap: s = c · tanh(scale · q·k / c)               number (Gemma 2, Riviere et al. 2024)
+    b        bias added after the cap                             [batch or 1, n_heads or 1, rows, columns]
+    sink     a logit that takes weight and gives no value         [n_heads] (gpt-oss, OpenAI 2025)
+
+weight_ij = exp(s_ij − lse_i), lse_i = ln(exp(sink) + Σ_j exp(s_ij)) over the allowed keys.
+Must not import attention.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from attnscope.nn.additive import additive_scores
+from attnscope.nn.masks import MaskRule
+
+
+class Bias(Protocol):
+    """Numbers added to scores, of which any rectangle can be asked for."""
+
+    def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
+        """The bias of some rows and columns, [batch or 1, n_heads or 1, n_rows, n_columns]."""
+        ...
+
+    def last_text(self) -> "Bias":
+        """The bias of the last text of the batch."""
+        ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What it is made of, by the names of its fields."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RelativeBias:
+    """A learned number for each head and distance (Raffel et al. 2020, section 2.1).
+
+    `values` is [n_heads, n_queries + n_keys − 1]; column j − i + n_queries − 1 is for query i and key j.
+    `laid_out` is the same cell by cell where a model has it anyway, [1, n_heads, n_queries, n_keys]: it
+    saves time during the pass and is never kept.
+    """
+
+    values: Tensor
+    laid_out: Tensor | None = None
+
+    def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
+        """See `Bias`."""
+        if self.laid_out is not None and self.laid_out.shape[2:] == (n_queries, n_keys):
+            return self.laid_out[:, :, rows, cols]
+        if self.values.shape[1] != n_queries + n_keys - 1:
+            raise ValueError(f"{self.values.shape[1]} distances, expected {n_queries + n_keys - 1}")
+        i = torch.arange(n_queries, device=self.values.device)[rows]
+        j = torch.arange(n_keys, device=self.values.device)[cols]
+        return self.values[:, j[None, :] - i[:, None] + n_queries - 1][None]
+
+    def last_text(self) -> "RelativeBias":
+        """See `Bias`."""
+        if self.laid_out is None and not self.values.requires_grad:
+            return self
+        return RelativeBias(values=_without_graph(self.values))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `Bias`."""
+        return {"values": self.values}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SlopeBias:
+    """−slope · distance to the query's own place, for each head (ALiBi, Press et al. 2022); [n_heads]."""
+
+    slopes: Tensor
+
+    def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
+        """See `Bias`."""
+        device = self.slopes.device
+        place = torch.arange(n_queries, device=device)[rows] + (n_keys - n_queries)
+        j = torch.arange(n_keys, device=device)[cols]
+        distance = (place[:, None] - j[None, :]).abs().to(self.slopes.dtype)
+        return -self.slopes[None, :, None, None] * distance
+
+    def last_text(self) -> "SlopeBias":
+        """See `Bias`."""
+        return self
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `Bias`."""
+        return {"slopes": self.slopes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OffsetBias:
+    """A number for each query and clipped distance (Shaw et al. 2018, equation 5: scale · q_i · a_(j − i)).
+
+    `values` is [batch, n_heads, n_queries, 2c + 1], c the distance beyond which all are alike; the column
+    c is that of the query's own place, later keys stand to its right.
+    """
+
+    values: Tensor
+
+    def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
+        """See `Bias`."""
+        if self.values.ndim != 4 or self.values.shape[2] != n_queries or self.values.shape[3] % 2 == 0:
+            raise ValueError(f"the bias is {list(self.values.shape)}, expected [.., .., {n_queries}, odd]")
+        device, reach = self.values.device, self.values.shape[3] // 2
+        place = torch.arange(n_queries, device=device)[rows] + (n_keys - n_queries)
+        offset = torch.arange(n_keys, device=device)[cols][None, :] - place[:, None]
+        column = offset.clamp(-reach, reach) + reach  # [rows, columns]
+        chosen = self.values[:, :, rows]
+        return chosen.gather(3, column.expand(*chosen.shape[:2], -1, -1))
+
+    def last_text(self) -> "OffsetBias":
+        """See `Bias`."""
+        return OffsetBias(values=_without_graph(self.values[-1:]))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `Bias`."""
+        return {"values": self.values}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DenseBias:
+    """A bias given cell by cell, [batch or 1, n_heads or 1, n_queries, n_keys]: for short texts only."""
+
+    cells: Tensor
+
+    def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
+        """See `Bias`."""
+        if self.cells.ndim != 4 or self.cells.shape[2:] != (n_queries, n_keys):
+            raise ValueError(
+                f"the bias is {list(self.cells.shape)}, expected [.., .., {n_queries}, {n_keys}]"
+            )
+        return self.cells[:, :, rows, cols]
+
+    def last_text(self) -> "DenseBias":
+        """See `Bias`."""
+        return DenseBias(cells=self.cells[-1:])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `Bias`."""
+        return {"cells": self.cells}
+
+
+BIASES: dict[str, type[RelativeBias] | type[SlopeBias] | type[OffsetBias] | type[DenseBias]] = {
+    "relative": RelativeBias,
+    "slope": SlopeBias,
+    "offset": OffsetBias,
+    "dense": DenseBias,
+}
+"""Every kind by the name it has in files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoreRule:
+    """The score of one attention call; see the module's legend."""
+
+    scale: float
+    softcap: float | None = None
+    bias: Bias | None = None
+    sinks: Tensor | None = None
+    vector: Tensor | None = None
+    is_kernel: bool = False
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the score is scale · q·k and at most a bias: what fused attention knows."""
+        return self.softcap is None and self.vector is None and not self.is_kernel
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the score is scale · q·k and nothing else."""
+        return self.is_product and self.bias is None and self.sinks is None
+
+    def last_text(self) -> "ScoreRule":
+        """The rule of the last text of the batch, to be kept: no graph hangs on it, and nobody trains it."""
+        if self.bias is None and self.vector is None:
+            return self
+        return replace(
+            self,
+            bias=None if self.bias is None else self.bias.last_text(),
+            vector=None if self.vector is None else self.vector.detach().clone(),
+        )
+
+
+ALL = slice(None)
+
+
+def scores(
+    q: Tensor,
+    k: Tensor,
+    *,
+    rule: MaskRule,
+    score: ScoreRule,
+    heads: slice = ALL,
+    rows: slice = ALL,
+    cols: slice = ALL,
+) -> Tensor:
+    """Scores of some heads, rows and columns, −inf where the mask forbids: float32 or better.
+
+    `q` [B, H, Q, D] and `k` [B, K, T, D] are whole; key-value head h // (H / K) serves head h. Shape:
+    [B, n_heads chosen, n_rows, n_columns].
+    """
+    n_queries, n_keys = q.shape[2], k.shape[2]
+    s = score.scale * _compared(q, k, score.vector, heads, rows, cols)
+    if score.is_kernel:
+        s = s.clamp(min=torch.finfo(s.dtype).tiny).log()
+    if score.softcap is not None:
+        s = score.softcap * torch.tanh(s / score.softcap)
+    if score.bias is not None:
+        s = s + _of_heads(score.bias.part(n_queries, n_keys, rows, cols), heads).to(s)
+    if not rule.is_empty:
+        allowed = rule.allowed(n_queries, n_keys, rows, cols, device=q.device)
+        s = s.masked_fill(~_of_heads(allowed, heads).to(s.device), -math.inf)
+    return s
+
+
+def _compared(q: Tensor, k: Tensor, vector: Tensor | None, heads: slice, rows: slice, cols: slice) -> Tensor:
+    """q·k, or v · tanh(q + k), of some heads, rows and columns."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    queries = q[:, heads, rows].to(wide)
+    keys = k[:, :, cols].to(wide)  # [B, K, cols, D]
+    n_groups = q.shape[1] // k.shape[1]
+    if heads == ALL and n_groups > 1 and vector is None:
+        grouped = queries.reshape(len(q), k.shape[1], n_groups, *queries.shape[2:])  # [B, K, G, rows, D]
+        product: Tensor = (grouped @ keys.transpose(-1, -2)[:, :, None]).flatten(1, 2)  # [B, H, rows, cols]
+        return product
+    if n_groups > 1:
+        keys = keys[:, [head // n_groups for head in range(q.shape[1])[heads]]]
+    elif heads != ALL:
+        keys = keys[:, heads]
+    if vector is not None:
+        return additive_scores(queries, keys, vector[heads].to(wide))
+    compared: Tensor = queries @ keys.transpose(-1, -2)  # [B, h, rows, cols]
+    return compared
+
+
+def _of_heads(cells: Tensor, heads: slice) -> Tensor:
+    return cells if cells.shape[1] == 1 else cells[:, heads]
+
+
+def _without_graph(tensor: Tensor) -> Tensor:
+    return tensor.detach() if tensor.requires_grad else tensor
+
+
+def add_sinks(lse: Tensor, sinks: Tensor | None) -> Tensor:
+    """The log-sum-exp [B, H, rows] with each head's sink counted in."""
+    if sinks is None:
+        return lse
+    return torch.logaddexp(lse, sinks.to(lse)[None, :, None])

@@ -1,0 +1,111 @@
+"""The masks of self-attention that a configuration names, made into rules for calls of any size.
+
+    mask      a query sees
+    full      every key
+    window    the keys at most `window` tokens back and ahead (Beltagy et al. 2020)
+    dilated   every `dilation`-th of the keys at most `window` · `dilation` tokens away
+    global    a window, and the first `global_tokens` tokens, which see everything
+    bigbird   the same, and random blocks (Zaheer et al. 2020; see `sparse.py`)
+    prefix    the first `prefix_tokens` tokens, and what stands before itself (Liu et al. 2018)
+
+A decoder's rule is causal besides, but for the prefix. Nothing here is of the size of a map.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.masks import MaskRule, build_rule
+from attnscope.nn.patterns import Intervals, Pattern
+from attnscope.nn.sparse import Sparse, draw_links
+
+_NO_LINKS = torch.zeros(0, 0, dtype=torch.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelfMask:
+    """What a configuration's mask needs for texts up to some length."""
+
+    config: ModelConfig
+    links: Tensor
+
+    def rule(
+        self,
+        n_queries: int,
+        n_keys: int,
+        *,
+        is_causal: bool,
+        key_valid: Tensor | None = None,
+        pattern: Pattern | None = None,
+        prefix: Tensor | None = None,
+        device: torch.device | None = None,
+    ) -> MaskRule:
+        """The rule of a call whose queries are the last of the keys.
+
+        `pattern` is a mask that the caller gives instead of the configuration's; `prefix` is the length of
+        each text's prefix, int64 [batch], instead of `prefix_tokens`.
+        """
+        config = self.config
+        plain = build_rule(is_causal=is_causal, key_valid=key_valid)
+        if pattern is None and config.mask == "full" and prefix is None:
+            return plain
+        is_prefix = pattern is None and (config.mask == "prefix" or prefix is not None)
+        reach = {"window": config.window, "dilated": config.window * config.dilation}.get(config.mask)
+        is_banded = reach is not None and pattern is None and not is_prefix
+        if is_prefix:
+            pattern = self._prefix(n_queries, n_keys, prefix, device)
+        elif pattern is None:
+            pattern = self._sparse(n_queries, n_keys)
+        return MaskRule(
+            is_causal=is_causal and not is_prefix,
+            key_valid=plain.key_valid,
+            window=(reach, reach) if is_banded else None,
+            pattern=pattern,
+        )
+
+    def count(self, n_tokens: int) -> int:
+        """How many cells the mask leaves open in a square map; causality and prefixes are not counted."""
+        if self.config.mask in ("full", "prefix"):
+            return n_tokens * n_tokens
+        step = self.config.dilation if self.config.mask == "dilated" else 1
+        return self._described(step, 0).count(n_tokens)
+
+    def _sparse(self, n_queries: int, n_keys: int) -> Sparse | None:
+        match self.config.mask:
+            case "dilated":
+                return self._described(self.config.dilation, n_keys - n_queries)
+            case "global" | "bigbird":
+                return self._described(1, n_keys - n_queries)
+            case _:
+                return None
+
+    def _described(self, step: int, offset: int) -> Sparse:
+        config = self.config
+        n_global = config.global_tokens if config.mask in ("global", "bigbird") else 0
+        numbers = torch.tensor([config.window, step, n_global, config.mask_block, offset], dtype=torch.int64)
+        return Sparse(numbers=numbers, links=self.links)
+
+    def _prefix(
+        self, n_queries: int, n_keys: int, prefix: Tensor | None, device: torch.device | None
+    ) -> Intervals:
+        place = torch.arange(n_keys - n_queries, n_keys, device=device)[None]
+        length = torch.full((1,), self.config.prefix_tokens, device=device) if prefix is None else prefix
+        last = torch.maximum(place, length.to(place)[:, None] - 1).clamp(max=n_keys - 1)  # [batch or 1, Q]
+        return Intervals(first=torch.zeros_like(last), last=last)
+
+
+def build_self_mask(config: ModelConfig, n_tokens: int) -> SelfMask:
+    """The mask of a configuration for texts of up to `n_tokens`."""
+    if config.mask != "bigbird":
+        return SelfMask(config=config, links=_NO_LINKS)
+    block = config.mask_block
+    links = draw_links(
+        -(-n_tokens // block),
+        config.random_blocks,
+        first=-(-config.global_tokens // block),
+        near=-(-config.window // block),
+        seed=config.mask_seed,
+    )
+    return SelfMask(config=config, links=links)

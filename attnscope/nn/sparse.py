@@ -1,0 +1,127 @@
+"""A mask of near keys, global tokens and random blocks: what makes long texts cheaper.
+
+    symbol    meaning                                                        shape
+    numbers   window, step, n_global, block, offset                          int64 [5]
+    links     earlier blocks that a block of tokens is linked to, −1: none   int64 [n_blocks, n_random]
+
+A query stands at the key `offset` + its own number. It sees the keys at most `window` steps away, every
+`step`-th of them (Beltagy et al. 2020, section 3.1); the first `n_global` tokens see all keys and are seen
+by all queries; and a link between two blocks opens all cells between them (Zaheer et al. 2020, section 2).
+A causal rule takes its part away from all of this. Links are drawn once for each pair of blocks, so that
+they do not depend on how long a text is. Must not import masks or patterns.
+"""
+
+import random
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sparse:
+    """See the module's legend; both tensors are on the CPU."""
+
+    numbers: Tensor
+    links: Tensor
+
+    def allowed(self, i: Tensor, j: Tensor) -> Tensor:
+        """See `Pattern`."""
+        window, step, n_global, block, offset = self._values
+        place, key = (i + offset)[:, None], j[None, :]
+        distance = (place - key).abs()
+        seen = distance <= window * step
+        if step > 1:
+            seen = seen & (distance % step == 0)
+        if n_global:
+            seen = seen | (key < n_global) | (place < n_global)
+        if self.links.shape[1]:
+            seen = seen | self._linked((i + offset) // block, j // block)
+        return seen[None, None]
+
+    def check(self, n_queries: int, n_keys: int) -> None:
+        """See `Pattern`."""
+        numbers, links = self.numbers, self.links
+        if numbers.shape != (5,) or numbers.dtype != torch.int64 or numbers.device.type != "cpu":
+            raise ValueError(f"a sparse mask is described by {list(numbers.shape)} numbers, expected [5]")
+        window, step, n_global, block, offset = self._values
+        if min(window, n_global) < 0 or min(step, block) < 1 or links.ndim != 2 or links.dtype != torch.int64:
+            raise ValueError("the sparse mask has impossible numbers")
+        if offset != n_keys - n_queries or offset < 0:
+            raise ValueError(f"the sparse mask is for {offset} earlier keys, expected {n_keys - n_queries}")
+        if links.shape[1] and len(links) * block < n_keys:
+            raise ValueError(f"the sparse mask has links for {len(links)} blocks, too few for {n_keys} keys")
+
+    def last_text(self) -> "Sparse":
+        """See `Pattern`."""
+        return self
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `Pattern`."""
+        return {"numbers": self.numbers, "links": self.links}
+
+    def columns(self, rows: range, n_keys: int) -> Tensor | None:
+        """The keys that some of the rows may see, int64 in rising order; None when that may be any key."""
+        window, step, n_global, block, offset = self._values
+        first, last = rows.start + offset, rows.stop - 1 + offset
+        if first < n_global:
+            return None
+        seen = torch.zeros(n_keys, dtype=torch.bool)
+        seen[:n_global] = True
+        seen[max(0, first - window * step) : last + window * step + 1] = True
+        if self.links.shape[1]:
+            low, high = first // block, last // block
+            blocks = torch.zeros(len(self.links), dtype=torch.bool)
+            back = self.links[low : high + 1]
+            blocks[back[back >= 0]] = True
+            blocks |= ((self.links >= low) & (self.links <= high)).any(dim=1)
+            seen |= blocks.repeat_interleave(block)[:n_keys]
+        return seen.nonzero()[:, 0]
+
+    def count(self, n_tokens: int) -> int:
+        """How many cells of a square map are open, causality left aside; links are those of `draw_links`."""
+        window, step, n_global, block, _ = self._values
+        place = torch.arange(min(n_global, n_tokens), n_tokens)
+        back = torch.div(place, step, rounding_mode="floor").clamp(max=window)
+        ahead = torch.div(n_tokens - 1 - place, step, rounding_mode="floor").clamp(max=window)
+        first_global = torch.div(place - n_global, step, rounding_mode="floor") + 1
+        n_near_global = (back - first_global + 1).clamp(min=0)
+        n_seen = back + ahead + 1 + n_global - n_near_global
+        sizes = (n_tokens - torch.arange(len(self.links)) * block).clamp(0, block)
+        linked = torch.where(self.links < 0, 0, sizes[self.links.clamp(min=0)]).sum(dim=1)
+        return n_tokens * min(n_global, n_tokens) + int(n_seen.sum()) + 2 * int((sizes * linked).sum())
+
+    @property
+    def _values(self) -> tuple[int, int, int, int, int]:
+        window, step, n_global, block, offset = self.numbers.tolist()
+        return window, step, n_global, block, offset
+
+    def _linked(self, query_block: Tensor, key_block: Tensor) -> Tensor:
+        """Whether the blocks of a query and of a key are linked, bool [rows, columns]."""
+        links = self.links.to(query_block.device)
+        found = torch.zeros(len(query_block), len(key_block), dtype=torch.bool, device=query_block.device)
+        for column in range(links.shape[1]):
+            back, ahead = links[query_block, column], links[key_block, column]
+            found |= back[:, None] == key_block[None, :]
+            found |= ahead[None, :] == query_block[:, None]
+        return found
+
+
+def draw_links(n_blocks: int, n_random: int, *, first: int, near: int, seed: int) -> Tensor:
+    """Links of each block to `n_random` different earlier ones: int64 [n_blocks, n_random].
+
+    None goes to the `first` blocks, which are global anyway, or to the `near` ones before the block itself.
+    The links of a block depend on its number and the seed alone, today and in later versions.
+    """
+    rows = []
+    for number in range(n_blocks):
+        draws = random.Random(seed * 1_000_003 + number)
+        candidates = max(0, number - near - first)
+        picked: list[int] = []
+        for n_left in range(candidates, max(0, candidates - n_random), -1):
+            pick = int(draws.random() * n_left)
+            for taken in sorted(picked):
+                pick += pick >= taken
+            picked.append(pick)
+        rows.append([first + pick for pick in picked] + [-1] * (n_random - len(picked)))
+    return torch.tensor(rows, dtype=torch.int64).reshape(n_blocks, n_random)

@@ -1,0 +1,140 @@
+"""Masks as data: any part of them is the part of the whole, and they survive a file."""
+
+import pytest
+import torch
+
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.masks import MaskRule
+from attnscope.nn.patterns import PATTERNS, Edges, graph_mask, kind_of
+from attnscope.nn.scores import ScoreRule
+from attnscope.nn.self_masks import build_self_mask
+from attnscope.nn.sparse import Sparse, draw_links
+from attnscope.trace.rules import read_rules, rule_tensors, rules_as_json
+
+CHOICES = [
+    {"mask": "window", "window": 2},
+    {"mask": "dilated", "window": 2, "dilation": 3},
+    {"mask": "global", "window": 1, "global_tokens": 2},
+    {"mask": "bigbird", "window": 2, "global_tokens": 3, "random_blocks": 2, "mask_block": 4},
+    {"mask": "bigbird", "window": 0, "global_tokens": 0, "random_blocks": 3, "mask_block": 1},
+    {"mask": "prefix", "prefix_tokens": 5},
+]
+
+
+def rule_of(choices: dict, n_queries: int, n_keys: int, *, is_causal: bool) -> MaskRule:
+    config = ModelConfig.from_dict({"form": "decoder", "vocab_size": 9, "max_tokens": 64, **choices})
+    return build_self_mask(config, 64).rule(n_queries, n_keys, is_causal=is_causal)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+def test_that_every_part_of_a_mask_is_a_part_of_the_whole(choices, is_causal):
+    whole = rule_of(choices, 30, 30, is_causal=is_causal).allowed(30, 30)[0, 0]
+    assert bool(whole.diagonal().all())
+    rule = rule_of(choices, 30, 30, is_causal=is_causal)
+    for rows, cols in (
+        (slice(3, 9), slice(7, 30)),
+        (slice(0, 30, 4), slice(1, 29, 5)),
+        (slice(5, 5), slice(0, 9)),
+    ):
+        assert torch.equal(rule.allowed(30, 30, rows, cols)[0, 0], whole[rows, cols])
+    listed = torch.tensor([0, 4, 5, 29])
+    assert torch.equal(rule.allowed(30, 30, slice(2, 20), listed)[0, 0], whole[2:20, listed])
+    if choices["mask"] != "prefix":
+        later = rule_of(choices, 4, 30, is_causal=is_causal)
+        assert torch.equal(later.allowed(4, 30)[0, 0], whole[26:])
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+def test_that_a_mask_survives_a_file(choices):
+    rule = rule_of(choices, 30, 30, is_causal=True)
+    score = ScoreRule(scale=0.5)
+    described, tensors = rules_as_json(rule, score), rule_tensors(rule, score)
+    read, _ = read_rules(described, tensors, n_heads=2, n_queries=30, n_keys=30, d_head=4)
+    assert torch.equal(read.allowed(30, 30), rule.allowed(30, 30))
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+@pytest.mark.parametrize("n_tokens", [1, 3, 17, 64])
+def test_that_the_open_cells_are_counted_without_looking_at_them(choices, n_tokens):
+    config = ModelConfig.from_dict({"form": "decoder", "vocab_size": 9, "max_tokens": 64, **choices})
+    rule = build_self_mask(config, n_tokens).rule(n_tokens, n_tokens, is_causal=False)
+    expected = n_tokens**2 if choices["mask"] == "prefix" else int(rule.allowed(n_tokens, n_tokens).sum())
+    assert build_self_mask(config, n_tokens).count(n_tokens) == expected
+
+
+@pytest.mark.parametrize("choices", CHOICES[2:5], ids=str)
+@pytest.mark.parametrize("n_queries", [5, 40])
+def test_that_the_keys_of_some_rows_are_all_they_see(choices, n_queries):
+    rule = rule_of(choices, n_queries, 40, is_causal=False)
+    allowed = rule.allowed(n_queries, 40)[0, 0]
+    for start in range(0, n_queries, 3):
+        rows = range(start, min(start + 3, n_queries))
+        found = rule.pattern.columns(rows, 40)
+        seen = allowed[rows.start : rows.stop].any(dim=0).nonzero()[:, 0]
+        assert found is None or set(seen.tolist()) <= set(found.tolist())
+
+
+def test_that_links_go_to_different_earlier_blocks_and_do_not_depend_on_the_length():
+    long, short = (draw_links(n, 3, first=1, near=2, seed=7) for n in (50, 20))
+    assert torch.equal(long[:20], short)
+    assert not torch.equal(long, draw_links(50, 3, first=1, near=2, seed=8))
+    for number, row in enumerate(long.tolist()):
+        blocks = [block for block in row if block >= 0]
+        assert len(set(blocks)) == len(blocks) == min(3, max(0, number - 3))
+        assert all(1 <= block < number - 2 for block in blocks)
+    # What a saved model was trained with must never change.
+    assert draw_links(8, 2, first=0, near=0, seed=0)[5:].tolist() == [[3, 2], [4, 5], [2, 0]]
+
+
+def test_that_edges_are_a_mask_of_their_own():
+    pattern = graph_mask([(0, 2), (1, 3)], 5)
+    expected = torch.eye(5, dtype=torch.bool)
+    for i, j in ((0, 2), (1, 3)):
+        expected[i, j] = expected[j, i] = True
+    everything = torch.arange(5)
+    assert torch.equal(pattern.allowed(everything, everything)[0, 0], expected)
+    assert torch.equal(pattern.allowed(everything[1::2], everything[2:])[0, 0], expected[1::2, 2:])
+    one_way = graph_mask([(0, 2)], 5, is_directed=True, has_loops=False)
+    assert one_way.cells.tolist() == [[0, 2]]
+    with pytest.raises(ValueError, match="outside 0 to 4"):
+        graph_mask([(0, 5)], 5)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        (
+            Sparse(numbers=torch.zeros(4, dtype=torch.int64), links=torch.zeros(0, 0, dtype=torch.int64)),
+            "numbers",
+        ),
+        (
+            Sparse(numbers=torch.tensor([-1, 1, 0, 1, 0]), links=torch.zeros(0, 0, dtype=torch.int64)),
+            "impossible",
+        ),
+        (
+            Sparse(numbers=torch.tensor([1, 0, 0, 1, 0]), links=torch.zeros(0, 0, dtype=torch.int64)),
+            "impossible",
+        ),
+        (
+            Sparse(numbers=torch.tensor([1, 1, 0, 1, 2]), links=torch.zeros(0, 0, dtype=torch.int64)),
+            "earlier keys",
+        ),
+        (
+            Sparse(numbers=torch.tensor([1, 1, 0, 2, 0]), links=torch.zeros(3, 1, dtype=torch.int64)),
+            "too few",
+        ),
+        (Edges(cells=torch.zeros(2, 3, dtype=torch.int64), sizes=torch.tensor([8, 8])), "n_edges"),
+        (Edges(cells=torch.zeros(2, 2, dtype=torch.int64), sizes=torch.tensor([7, 8])), "expected"),
+        (Edges(cells=torch.tensor([[0, 8]]), sizes=torch.tensor([8, 8])), "outside"),
+    ],
+)
+def test_that_a_pattern_from_a_file_is_judged_before_it_is_used(pattern, words):
+    with pytest.raises(ValueError, match=words):
+        pattern.check(8, 8)
+
+
+def test_that_every_kind_of_pattern_has_a_name_in_files():
+    assert {kind_of(graph_mask([], 3)), kind_of(rule_of(CHOICES[1], 9, 9, is_causal=True).pattern)} <= set(
+        PATTERNS
+    )
