@@ -3,7 +3,8 @@
 Must not import anything of models, analysis, training or the window.
 """
 
-from attnscope.trace.probe import GateProbe, SiteRecord, TraceProbe
+from attnscope.trace.probe import GateProbe, TraceProbe
+from attnscope.trace.record import SiteRecord
 from attnscope.trace.store import load_trace, load_traces, save_trace, save_traces
 from attnscope.trace.trace import SiteName, Trace
 

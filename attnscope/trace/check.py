@@ -2,79 +2,165 @@
 
 Weights are recomputed apart from the model, multiplied by the values, and compared with the head
 outputs that the model itself used. A mask lost on the way, a wrong normaliser or dropout shows here.
+It is done while the pass runs, so that values and outputs need not be kept.
+
+| symbol  | meaning                                        | shape                              |
+|---------|------------------------------------------------|------------------------------------|
+| weights | recomputed; 0 where the mask forbids           | [n_sites, n_heads, n_rows, n_keys] |
+| sink    | weight that a head's sink takes from each row  | [n_heads, n_rows]                  |
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from attnscope.nn.masks import MaskRule
+from attnscope.nn.scores import ScoreRule, scores
 from attnscope.records.maps import SelfCheck
-from attnscope.records.sites import Site, SiteKey
-from attnscope.trace.probe import SiteRecord
-from attnscope.trace.weights import site_weights
 
-MAX_CELLS = 1_000_000
+MAX_CELLS = 16_000
 """Longer maps are checked on rows spread evenly, so many cells a site."""
 
 
-def check_records(sites: tuple[Site, ...], records: Mapping[SiteKey, SiteRecord]) -> SelfCheck:
-    """The worst numbers over all sites; a value that cannot be computed counts as infinite."""
-    row_sum = forbidden = output = 0.0
-    for site in sites:
-        record = records[site.key]
-        for rows in _checked_rows(record):
-            numbers = _check_rows(record, rows, is_causal=site.stack == "decoder")
-            row_sum, forbidden, output = (
-                max(old, new) for old, new in zip((row_sum, forbidden, output), numbers, strict=True)
-            )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteProof:
+    """What one site's check found, on `n_rows` of its `n_queries` rows.
+
+    `row_sum_error` is max |Σ_j a_ij + sink_i − 1|, `forbidden_weight` the largest weight on padding or on
+    a later token of a decoder, `output_error` max |weights · v − the model's own output|.
+    """
+
+    row_sum_error: float
+    forbidden_weight: float
+    output_error: float
+    n_rows: int
+    n_queries: int
+    is_training: bool
+
+
+@torch.no_grad()
+def prove(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    lse: Tensor,
+    out: Tensor,
+    rule: MaskRule,
+    score: ScoreRule,
+    is_causal_site: bool,
+    is_training: bool,
+) -> list[SiteProof]:
+    """Check sites that share their rules; tensors as in a `SiteRecord`, with an axis of sites before them.
+
+    What cannot be computed counts as infinite.
+    """
+    n_heads, n_queries, n_keys = q.shape[1], q.shape[2], k.shape[2]
+    step = max(1, -(-n_heads * n_queries * n_keys // MAX_CELLS))
+    rows = slice((n_queries - 1) % step if n_queries else 0, n_queries, step)  # the last row among them
+    numbers = _prove_rows(q, k, v, lse, out, rule, score, rows, is_causal_site=is_causal_site)
+    return [
+        SiteProof(
+            row_sum_error=_finite(row_sum),
+            forbidden_weight=_finite(forbidden),
+            output_error=_finite(output),
+            n_rows=len(range(n_queries)[rows]),
+            n_queries=n_queries,
+            is_training=is_training,
+        )
+        for row_sum, forbidden, output in numbers.T.tolist()
+    ]
+
+
+def merge_proofs(proofs: Iterable[SiteProof]) -> SelfCheck:
+    """The worst numbers of several sites."""
+    found = tuple(proofs)
     return SelfCheck(
-        row_sum_error=row_sum,
-        forbidden_weight=forbidden,
-        output_error=output,
-        is_evaluation_mode=not any(record.is_training for record in records.values()),
+        row_sum_error=max((proof.row_sum_error for proof in found), default=0.0),
+        forbidden_weight=max((proof.forbidden_weight for proof in found), default=0.0),
+        output_error=max((proof.output_error for proof in found), default=0.0),
+        is_evaluation_mode=not any(proof.is_training for proof in found),
+        n_rows=sum(proof.n_rows for proof in found),
+        n_all_rows=sum(proof.n_queries for proof in found),
     )
 
 
-def _checked_rows(record: SiteRecord) -> list[slice]:
-    n_heads, n_queries = record.q.shape[0], record.n_queries
-    if n_heads * n_queries * record.n_keys <= MAX_CELLS:
-        return [slice(0, n_queries)]
-    n_rows = max(1, MAX_CELLS // (n_heads * record.n_keys))
-    step = max(1, n_queries // n_rows)
-    return [slice(row, row + 1) for row in range(n_queries - 1, -1, -step)]
+def _prove_rows(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    lse: Tensor,
+    out: Tensor,
+    rule: MaskRule,
+    score: ScoreRule,
+    rows: slice,
+    *,
+    is_causal_site: bool,
+) -> Tensor:
+    """The three numbers of each site, [3, n_sites]; NaN where something could not be computed."""
+    n_queries, n_keys = q.shape[2], k.shape[2]
+    own_lse = lse[:, :, rows]
+    blind = own_lse.isneginf() if _may_be_blind(rule, n_queries, n_keys) else None
+    if blind is not None:
+        own_lse = own_lse.masked_fill(blind, 0.0)
+    weights = _weights(q, k, own_lse, rule, score, rows)  # [sites, H, rows, T]
+    sums = weights.sum(dim=-1)
+    if score.sinks is not None:
+        sums = sums + (score.sinks.to(sums)[:, None] - own_lse).exp()
+    if blind is not None:
+        sums = sums.masked_fill(blind, 1.0)
+    n_groups = q.shape[1] // v.shape[1]
+    values = v.to(weights.dtype)
+    if n_groups > 1:
+        values = values.repeat_interleave(n_groups, dim=1)
+    difference = weights @ values - out[:, :, rows]
+    forbidden = sums.new_zeros(len(q))
+    if is_causal_site and not rule.is_causal and rule.pattern is None:
+        forbidden = _weight_on_the_future(weights, rows, n_queries)
+    return torch.stack([_worst(sums - 1.0), forbidden, _worst(difference)])
 
 
-def _check_rows(record: SiteRecord, rows: slice, *, is_causal: bool) -> tuple[float, float, float]:
-    weights = site_weights(record, rows=rows)  # [H, rows, T]
-    blind = _rows_without_keys(record, rows).to(weights.device)
-    forbidden = _weight_on_the_future(weights, rows, record) if is_causal else 0.0
-    allowed = weights if record.rule.is_empty else weights.nan_to_num(nan=0.0)
-    n_groups = record.q.shape[0] // record.v.shape[0]
-    v = record.v.float()
-    v = v if n_groups == 1 else v.repeat_interleave(n_groups, dim=0)
-    difference = (allowed @ v - record.out[:, rows].float()).abs()
-    sums = torch.where(blind, 0.0, allowed.sum(dim=-1) - 1.0).abs()
-    return _worst(sums), forbidden, _worst(difference)
+def _weights(q: Tensor, k: Tensor, lse: Tensor, rule: MaskRule, score: ScoreRule, rows: slice) -> Tensor:
+    """Weights of some rows, 0 where the mask forbids; the plain score in as few operations as can be."""
+    if not score.is_plain or q.dtype != torch.float32 or q.shape[1] != k.shape[1]:
+        s = scores(q, k, rule=rule, score=score, rows=rows)
+        return (s - lse.to(s)[..., None]).exp_()
+    n_queries, n_keys = q.shape[2], k.shape[2]
+    negative = -lse.flatten(0, 1)[:, :, None]
+    queries, keys = q[:, :, rows].flatten(0, 1), k.flatten(0, 1).transpose(1, 2)
+    weights = torch.baddbmm(negative, queries, keys, alpha=score.scale).exp_()
+    weights = weights.view(*q.shape[:2], -1, n_keys)
+    if not rule.is_empty:
+        allowed = rule.allowed(n_queries, n_keys, rows, device=q.device)
+        weights.masked_fill_(~allowed.to(q.device), 0.0)
+    return weights
 
 
-def _rows_without_keys(record: SiteRecord, rows: slice) -> Tensor:
-    blind = record.rule.rows_without_keys(record.n_queries, record.n_keys)
-    if blind is None:
-        return torch.zeros((), dtype=torch.bool)
-    return blind[0] if blind.shape[-1] == 1 else blind[0][:, rows]
+def _may_be_blind(rule: MaskRule, n_queries: int, n_keys: int) -> bool:
+    return not rule.is_simple or rule.key_valid is not None or n_queries > n_keys
 
 
-def _weight_on_the_future(weights: Tensor, rows: slice, record: SiteRecord) -> float:
-    """The largest weight on a later token: a decoder has none, whatever its mask claims."""
-    query = torch.arange(rows.start, rows.stop, device=weights.device) + record.n_keys - record.n_queries
-    key = torch.arange(record.n_keys, device=weights.device)
-    future = weights.masked_fill(key[None, :] <= query[:, None], 0.0)
-    return _worst(future.nan_to_num(nan=0.0))
+def _weight_on_the_future(weights: Tensor, rows: slice, n_queries: int) -> Tensor:
+    """The largest weight on a later token of decoders whose rule does not forbid it.
+
+    A rule with a pattern of its own (a prefix that all may see) may allow later tokens.
+    """
+    n_keys = weights.shape[3]
+    place = torch.arange(n_queries, device=weights.device)[rows] + (n_keys - n_queries)
+    key = torch.arange(n_keys, device=weights.device)
+    return _worst(weights * (key[None, :] > place[:, None]))
 
 
-def _worst(values: Tensor) -> float:
-    if values.numel() == 0:
-        return 0.0
-    worst = float(values.max())
-    return worst if worst == worst else float("inf")
+def _worst(values: Tensor) -> Tensor:
+    """The largest magnitude of each site; NaN when there is one."""
+    flat = values.flatten(1)
+    if flat.shape[1] == 0:
+        return values.new_zeros(len(values))
+    worst: Tensor = torch.linalg.vector_norm(flat, ord=float("inf"), dim=1)
+    return worst
+
+
+def _finite(value: float) -> float:
+    return value if value == value else float("inf")

@@ -6,24 +6,27 @@ everything else as JSON in the file's metadata. Opening one runs no code.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-import torch
 from torch import Tensor
 
 from attnscope.errors import LoadError
-from attnscope.nn.masks import MaskRule
+from attnscope.records.interventions import interventions_as_json, interventions_from_json
 from attnscope.records.sites import STACKS, Gates, HeadRef, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens
 from attnscope.strict_json import as_object, parse_json
-from attnscope.trace.probe import SiteRecord
+from attnscope.trace.check import SiteProof
+from attnscope.trace.record import SiteRecord
+from attnscope.trace.rules import read_rules, rule_tensors, rules_as_json
 from attnscope.trace.tensor_file import read_tensors, write_tensors
 from attnscope.trace.trace import Trace
 
-FORMAT = 1
+FORMAT = 2
 _KEY = "attnscope_traces"
-_TENSORS = ("q", "k", "v", "lse", "out")
+_TENSORS = ("q", "k", "lse")
+_VALUES = ("v", "out")
 
 
 def save_trace(path: Path, trace: Trace, *, has_logits: bool = True) -> None:
@@ -76,8 +79,11 @@ def load_traces(path: Path) -> tuple[Trace, ...]:
 
 def _site_tensors(prefix: str, record: SiteRecord) -> dict[str, Tensor]:
     found = {f"{prefix}.{name}": getattr(record, name) for name in _TENSORS}
-    if record.rule.key_valid is not None:
-        found[f"{prefix}.key_valid"] = record.rule.key_valid
+    for name in _VALUES:
+        if getattr(record, name) is not None:
+            found[f"{prefix}.{name}"] = getattr(record, name)
+    for name, tensor in rule_tensors(record.rule, record.score).items():
+        found[f"{prefix}.rule.{name}"] = tensor
     return found
 
 
@@ -86,6 +92,7 @@ def _describe(trace: Trace) -> dict[str, object]:
         "source": _tokens_as_json(trace.source),
         "target": None if trace.target is None else _tokens_as_json(trace.target),
         "gates": [[head.stack, head.layer, head.head, value] for head, value in trace.gates.values],
+        "interventions": interventions_as_json(trace.interventions),
         "sites": [_site_as_json(site, trace.records[site.key]) for site in trace.sites],
     }
 
@@ -96,9 +103,8 @@ def _site_as_json(site: Site, record: SiteRecord) -> dict[str, object]:
         "layer": site.layer,
         "n_heads": site.n_heads,
         "n_kv_heads": site.n_kv_heads,
-        "is_causal": record.rule.is_causal,
-        "scale": record.scale,
-        "is_training": record.is_training,
+        "proof": asdict(record.proof),
+        **rules_as_json(record.rule, record.score),
     }
 
 
@@ -134,6 +140,7 @@ def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) 
         target=None if target is None else _tokens_from_json(target),
         records=records,
         logits=tensors.get(f"{number}.logits"),
+        interventions=interventions_from_json(entry.get("interventions", [])),
     )
     for site in trace.sites:
         queries, keys = trace.tokens(site)
@@ -154,30 +161,38 @@ def _site(values: dict[str, Any]) -> Site:
 
 
 def _record(prefix: str, values: dict[str, Any], site: Site, tensors: Mapping[str, Tensor]) -> SiteRecord:
-    q, k, v, lse, out = (tensors[f"{prefix}.{name}"] for name in _TENSORS)
-    if not all(tensor.is_floating_point() for tensor in (q, k, v, lse, out)):
+    q, k, lse = (tensors[f"{prefix}.{name}"] for name in _TENSORS)
+    v, out = (tensors.get(f"{prefix}.{name}") for name in _VALUES)
+    given = [tensor for tensor in (q, k, lse, v, out) if tensor is not None]
+    if not all(tensor.is_floating_point() for tensor in given):
         raise ValueError(f"{prefix} is not made of floating-point numbers")
     (n_heads, n_queries, d_head), (n_kv_heads, n_keys, _) = q.shape, k.shape
     if (
-        (n_heads, n_kv_heads) != (site.n_heads, site.n_kv_heads)
+        n_heads != site.n_heads
+        or n_kv_heads not in (site.n_kv_heads, n_heads)
         or n_heads % n_kv_heads
         or k.shape[2] != d_head
-        or v.shape[:2] != k.shape[:2]
         or lse.shape != q.shape[:2]
-        or out.shape != (n_heads, n_queries, v.shape[2])
+        or (v is not None and v.shape[:2] != (site.n_kv_heads, n_keys))
+        or (out is not None and (v is None or out.shape != (n_heads, n_queries, v.shape[2])))
     ):
         raise ValueError(f"{prefix} has sizes that do not go together")
-    key_valid = tensors.get(f"{prefix}.key_valid")
-    if key_valid is not None and (key_valid.dtype != torch.bool or key_valid.shape != (1, n_keys)):
-        raise ValueError(f"{prefix}.key_valid has the wrong size")
-    return SiteRecord(
-        q=q,
-        k=k,
-        v=v,
-        lse=lse,
-        out=out,
-        rule=MaskRule(is_causal=bool(values["is_causal"]), key_valid=key_valid),
-        scale=float(values["scale"]),
+    own = {
+        name.removeprefix(f"{prefix}.rule."): t
+        for name, t in tensors.items()
+        if name.startswith(f"{prefix}.rule.")
+    }
+    rule, score = read_rules(values, own, n_heads=n_heads, n_queries=n_queries, n_keys=n_keys, d_head=d_head)
+    return SiteRecord(q=q, k=k, lse=lse, v=v, out=out, rule=rule, score=score, proof=_proof(values["proof"]))
+
+
+def _proof(values: dict[str, Any]) -> SiteProof:
+    return SiteProof(
+        row_sum_error=float(values["row_sum_error"]),
+        forbidden_weight=float(values["forbidden_weight"]),
+        output_error=float(values["output_error"]),
+        n_rows=int(values["n_rows"]),
+        n_queries=int(values["n_queries"]),
         is_training=bool(values["is_training"]),
     )
 

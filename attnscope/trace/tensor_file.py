@@ -87,7 +87,13 @@ def tensors_from_bytes(data: bytearray, path: Path) -> TensorFile:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write tensors to `path` in one step; raises SaveError and leaves the old file on any fault."""
-    compact = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    compact: dict[str, Tensor] = {}
+    written: set[int] = set()
+    for name, tensor in tensors.items():
+        own = tensor.detach().cpu().contiguous()
+        # The format refuses tensors that share memory, as the rules of several layers do.
+        compact[name] = own.clone() if own.data_ptr() in written else own
+        written.add(own.data_ptr())
     replace_file(path, save(compact, metadata=dict(metadata)))
 
 

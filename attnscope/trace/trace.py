@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.errors import UserError
+from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, Stack, check_heads, find_site
+from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, is_long
 from attnscope.records.tokens import Token, Tokens
-from attnscope.trace.check import check_records
-from attnscope.trace.probe import SiteRecord
+from attnscope.trace.check import merge_proofs
+from attnscope.trace.record import SiteRecord
 from attnscope.trace.weights import Reduction, pooled_levels, pooled_tile, site_weights
 
 SiteName = int | Site | tuple[Stack, int]
@@ -36,9 +38,11 @@ class Trace:
         target: Tokens | None,
         records: Mapping[SiteKey, SiteRecord],
         logits: Tensor | None,
+        interventions: Interventions = (),
     ) -> None:
         self.sites = sites
         self.gates = gates
+        self.interventions = interventions
         self.source = source
         self.target = target
         self.records = dict(records)
@@ -61,8 +65,9 @@ class Trace:
         """The logits where the model computed them, float32; raises UserError when they were not kept."""
         if self._logits is None:
             raise UserError(
-                "This trace was saved without the model's output.",
-                action="Trace the text again with the model.",
+                "This trace does not hold the model's output.",
+                expected="a trace of a text that is not too long, saved with its logits",
+                action="Trace the text again, or ask the model to predict.",
             )
         return self._logits
 
@@ -136,6 +141,10 @@ class Trace:
         """Thumbnails of all heads of a site, at most `max_px` cells a side."""
         found = self.site(site)
         record = self.records[found.key]
+        if is_long(record.n_queries, record.n_keys) and min(record.n_queries, record.n_keys) > max_px:
+            from attnscope.trace.thumbnails import exact_grid  # thumbnails know traces
+
+            return exact_grid(self, self.sites.index(found), max_px)
         levels, peaks = pooled_levels(record, max_px)
         return SiteGrid(
             site=found,
@@ -145,13 +154,32 @@ class Trace:
             peaks=_frozen(peaks),
         )
 
+    def is_long(self, site: SiteName) -> bool:
+        """Whether a site's maps are too large to be held whole; `head_tile` shows those."""
+        record = self.records[self.site(site).key]
+        return is_long(record.n_queries, record.n_keys)
+
+    def head_tile(self, head: HeadRef, max_px: int = 1024) -> MapTile:
+        """The whole map of one head in blocks of cells, at most `max_px` blocks a side; for any length."""
+        from attnscope.trace.tiles import tile_of  # tiles know records, not the other way round
+
+        check_heads((head,), self.sites)
+        return tile_of(self.records[head.site_key], head, max_px=max_px)
+
     def head_map(self, head: HeadRef) -> HeadMap:
-        """One head in full, with its tokens."""
+        """One head in full, with its tokens; raises UserError for a map too large to be held whole."""
         check_heads((head,), self.sites)
         queries, keys = self.tokens(head.site_key)
         record = self.records[head.site_key]
+        if is_long(record.n_queries, record.n_keys):
+            raise UserError(
+                f"The map of {head.label} has {record.n_queries:,} × {record.n_keys:,} cells.",
+                expected=f"at most {MAX_WHOLE_CELLS:,} in one array",
+                action="Ask for a tile of it, or trace a shorter text.",
+            )
         weights = site_weights(record, slice(head.head, head.head + 1))[0]
-        return HeadMap(head=head, queries=queries, keys=keys, weights=_frozen(weights))
+        check = self.check(head.site_key)
+        return HeadMap(head=head, queries=queries, keys=keys, weights=_frozen(weights), check=check)
 
     def save(self, path: str | Path, *, has_logits: bool = True) -> None:
         """Write the trace to a file that `load_trace` reads back; raises SaveError."""
@@ -159,9 +187,18 @@ class Trace:
 
         save_trace(Path(path), self, has_logits=has_logits)
 
-    def check(self) -> SelfCheck:
-        """Whether this trace can be believed: row sums, causality, and the model's own head outputs."""
-        return check_records(self.sites, self.records)
+    def check(self, site: SiteName | None = None) -> SelfCheck:
+        """Whether this trace, or one site of it, can be believed.
+
+        Row sums, what the mask forbids, and the head outputs recomputed against the model's own.
+        """
+        sites = self.sites if site is None else (self.site(site),)
+        return merge_proofs(self.records[found.key].proof for found in sites)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the records keep; it grows with the text, not with its square."""
+        return sum(record.n_bytes for record in self.records.values())
 
     def _record(self, site: SiteName, head: int) -> tuple[SiteRecord, int]:
         found = self.site(site)

@@ -1,9 +1,9 @@
 """Attention weights recomputed from what a probe recorded, for any rectangle of any map.
 
-    weight_ij = exp(scale · q_i·k_j − lse_i)
+    weight_ij = exp(score_ij − lse_i)
 
-(softmax with its normaliser already known; Vaswani et al. 2017, equation 1). NaN stands wherever the
-mask forbids, so that "not allowed" never looks like "weight 0".
+(softmax with its normaliser already known; Vaswani et al. 2017, equation 1; `nn/scores.py`). NaN stands
+wherever the mask forbids, so that "not allowed" never looks like "weight 0".
 
 | symbol  | meaning                             | shape                      |
 |---------|-------------------------------------|----------------------------|
@@ -18,35 +18,54 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.trace.probe import SiteRecord
+from attnscope.nn.scores import ALL, scores
+from attnscope.trace.record import SiteRecord
 
 Reduction = Literal["max", "mean"]
 BLOCK_CELLS = 2_000_000
 """At most so many weights are held at a time while a tile is pooled (8 MB)."""
-_ALL = slice(None)
 
 
-def site_weights(record: SiteRecord, heads: slice = _ALL, rows: slice = _ALL, cols: slice = _ALL) -> Tensor:
+def site_weights(record: SiteRecord, heads: slice = ALL, rows: slice = ALL, cols: slice = ALL) -> Tensor:
     """Weights of some heads, rows and columns of a site: float32 [n_heads, n_rows, n_cols]."""
-    n_heads = record.q.shape[0]
-    chosen = range(n_heads)[heads]
-    weights = _raw_weights(record, heads, rows, cols)
+    if not record.score.is_plain:
+        return _ruled_weights(record, heads, rows, cols)
+    weights = _plain_weights(record, heads, rows, cols)
     if not record.rule.is_empty:
-        allowed = record.rule.allowed(record.n_queries, record.n_keys, rows, cols)[0]
+        allowed = record.rule.allowed(record.n_queries, record.n_keys, rows, cols, device=record.q.device)[0]
+        allowed = allowed if allowed.shape[0] == 1 else allowed[heads]
         weights.masked_fill_(~allowed.to(weights.device), math.nan)
-    return weights.reshape(len(chosen), weights.shape[1], weights.shape[2])
+    return weights
 
 
-def _raw_weights(record: SiteRecord, heads: slice, rows: slice, cols: slice) -> Tensor:
+def _plain_weights(record: SiteRecord, heads: slice, rows: slice, cols: slice) -> Tensor:
     n_groups = record.q.shape[0] // record.k.shape[0]
     q = record.q[heads, rows].float()
     k = record.k[:, cols].float()
     if n_groups > 1:
-        k = k.repeat_interleave(n_groups, dim=0)
-    k = k[heads]
+        chosen = range(record.q.shape[0])[heads]
+        k = k[[head // n_groups for head in chosen]]
+    else:
+        k = k[heads]
     lse = record.lse[heads, rows].float()
     # One fused operation: −lse + scale · q·kᵀ.
-    return torch.baddbmm(-lse[:, :, None], q, k.transpose(1, 2), alpha=record.scale).exp_()
+    return torch.baddbmm(-lse[:, :, None], q, k.transpose(1, 2), alpha=record.score.scale).exp_()
+
+
+def _ruled_weights(record: SiteRecord, heads: slice, rows: slice, cols: slice) -> Tensor:
+    """Weights under a bias, a soft-cap or a sink: exp(score − lse)."""
+    s = scores(
+        record.q[None],
+        record.k[None],
+        rule=record.rule,
+        score=record.score,
+        heads=heads,
+        rows=rows,
+        cols=cols,
+    )[0]
+    forbidden = s.isneginf()
+    weights = (s - record.lse[heads, rows].to(s)[..., None]).exp_()
+    return weights.masked_fill_(forbidden, math.nan).float()
 
 
 def pooled_tile(

@@ -8,8 +8,10 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.errors import LoadError, UserError
 from attnscope.nn.masks import MaskRule
+from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import Gates, HeadRef, Site
-from attnscope.trace import GateProbe, SiteRecord, Trace, TraceProbe, load_trace, load_traces, save_traces
+from attnscope.trace import GateProbe, SiteRecord, TraceProbe, load_trace, load_traces, save_traces
+from attnscope.trace.check import SiteProof, merge_proofs, prove
 from attnscope.trace.weights import pooled_tile, site_weights
 
 
@@ -26,9 +28,19 @@ def record_of(
     scores = q @ k.repeat_interleave(2, 0).transpose(1, 2) * 0.3
     scores = scores.masked_fill(~rule.allowed(n_queries, n_keys)[0], -math.inf)
     out = scores.softmax(-1).nan_to_num(nan=0.0) @ v.repeat_interleave(2, 0)
-    return SiteRecord(
-        q=q, k=k, v=v, lse=scores.logsumexp(-1), out=out, rule=rule, scale=0.3, is_training=False
-    )
+    lse, score = scores.logsumexp(-1), ScoreRule(scale=0.3)
+    proof = prove(
+        q[None],
+        k[None],
+        v[None],
+        lse=lse[None],
+        out=out[None],
+        rule=rule,
+        score=score,
+        is_causal_site=is_causal,
+        is_training=False,
+    )[0]
+    return SiteRecord(q=q, k=k, v=v, lse=lse, out=out, rule=rule, score=score, proof=proof)
 
 
 def slow_weights(record: SiteRecord, head: int) -> np.ndarray:
@@ -41,7 +53,7 @@ def slow_weights(record: SiteRecord, head: int) -> np.ndarray:
     for i in range(record.n_queries):
         seen = [j for j in range(record.n_keys) if allowed[i, j]]
         q, k = record.q[head, i].double(), record.k[head // n_groups].double()
-        powers = [math.exp(float(q @ k[j]) * record.scale) for j in seen]
+        powers = [math.exp(float(q @ k[j]) * record.score.scale) for j in seen]
         for j, power in zip(seen, powers, strict=True):
             weights[i, j] = power / sum(powers)
     return weights
@@ -180,38 +192,53 @@ def test_that_what_is_not_there_is_refused_in_words(look: object) -> None:
         look(trace)  # type: ignore[operator]
 
 
-def broken(trace: Trace, **changes: object) -> Trace:
-    from dataclasses import replace
-
-    records = {key: replace(record, **changes) for key, record in trace.records.items()}
-    return Trace(
-        sites=trace.sites,
-        gates=trace.gates,
-        source=trace.source,
-        target=trace.target,
-        records=records,
-        logits=None,
-    )
+def proof_of(record: SiteRecord, **changes: object) -> SiteProof:
+    facts = {name: getattr(record, name) for name in ("q", "k", "v", "lse", "out", "rule", "score")}
+    facts |= changes
+    facts = {n: v[None] if isinstance(v, torch.Tensor) else v for n, v in facts.items()}
+    return prove(**{"is_causal_site": True, "is_training": False, **facts})[0]
 
 
 def test_that_the_check_sees_a_wrong_normaliser_a_lost_mask_and_training_mode() -> None:
-    trace = tiny_model("decoder").trace(SENTENCE)
-    lse = next(iter(trace.records.values())).lse
-    assert broken(trace, lse=lse + 0.1).check().row_sum_error > 0.05
-    no_mask = broken(trace, rule=MaskRule()).check()
+    record = tiny_model("decoder").trace(SENTENCE, keep_values=True).records["decoder", 0]
+    assert merge_proofs([proof_of(record)]).is_good
+    assert proof_of(record, lse=record.lse + 0.1).row_sum_error > 0.05
+    no_mask = merge_proofs([proof_of(record, rule=MaskRule())])
     assert no_mask.forbidden_weight > 0.01
     assert not no_mask.is_good
-    dropout = broken(trace, is_training=True).check()
+    dropout = merge_proofs([proof_of(record), proof_of(record, is_training=True)])
     assert not dropout.is_good
     assert "training mode" in dropout.sentence
-    out = next(iter(trace.records.values())).out
-    assert not broken(trace, out=out + 0.01).check().is_good
-    assert broken(trace, q=torch.full_like(trace.records["decoder", 0].q, math.nan)).check().is_good is False
+    assert record.out is not None
+    assert not merge_proofs([proof_of(record, out=record.out + 0.01)]).is_good
+    assert merge_proofs([proof_of(record, q=torch.full_like(record.q, math.nan))]).is_good is False
+
+
+def test_that_padding_that_takes_weight_is_seen() -> None:
+    record = record_of(6, 6, key_valid=[True] * 4 + [False] * 2)
+    claims = MaskRule(key_valid=torch.tensor([[True] * 4 + [False] * 2]))
+    assert proof_of(record, rule=claims, is_causal_site=False).forbidden_weight == 0.0
+    leaky = proof_of(record_of(6, 6), rule=MaskRule(), is_causal_site=False)
+    assert leaky.output_error < 1e-5
+
+
+def test_that_a_trace_keeps_queries_and_keys_and_values_only_on_request() -> None:
+    model = tiny_model("decoder")
+    lean, full = model.trace(SENTENCE), model.trace(SENTENCE, keep_values=True)
+    record = lean.records["decoder", 0]
+    assert record.v is None
+    assert record.out is None
+    q, k, lse = record.q, record.k, record.lse
+    own_bytes = 4 * (q.numel() + k.numel() + lse.numel())
+    assert lean.n_bytes == own_bytes * len(lean.sites)
+    assert full.n_bytes > lean.n_bytes
 
 
 def test_that_long_maps_are_checked_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnscope.trace.check.MAX_CELLS", 60)
-    assert tiny_model("decoder").trace(SENTENCE).check().is_good
+    check = tiny_model("decoder").trace(SENTENCE).check()
+    assert check.is_good
+    assert 0 < check.n_rows < check.n_all_rows
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -239,7 +266,7 @@ def test_that_several_traces_share_a_file_and_logits_are_optional(tmp_path: Path
     first, second = load_traces(path)
     assert (first.source.text, second.source.text) == ("the cat", "a dog")
     assert not first.has_logits
-    with pytest.raises(UserError, match="without the model's output"):
+    with pytest.raises(UserError, match="does not hold the model's output"):
         _ = first.logits
 
 

@@ -1,0 +1,211 @@
+"""One head of a long text, block by block: the logarithms of its weights, and their maxima or means.
+
+| symbol   | meaning                                              | shape                   |
+|----------|------------------------------------------------------|-------------------------|
+| exponent | score − lse, the weight's logarithm; −inf: forbidden | [n_rows, n_cols]        |
+| b        | side of a block of cells that become one             | number                  |
+| pooled   | one number for each block                            | [⌈rows/b⌉, ⌈cols/b⌉]    |
+
+exp is monotone, so the largest weight of a block is exp of its largest exponent: one exp for b² cells. With
+−lse as one more column of the queries, and ones as one more of the keys, one product gives exponents.
+Blocks that the mask forbids wholly are never computed.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from attnscope.nn.masks import MaskRule
+from attnscope.nn.patterns import Dense
+from attnscope.nn.scores import DenseBias, OffsetBias, RelativeBias, ScoreRule, SlopeBias, scores
+from attnscope.trace.reach import Reach
+from attnscope.trace.record import SiteRecord
+
+STRIP_ROWS = 256
+CHUNK_COLUMNS = 4096
+"""Rows and columns of one product: its result (4 MB) is reduced before the next one is made."""
+
+
+class OneHead:
+    """What is needed of one head of a record, in float32; reads any rectangle of its map."""
+
+    def __init__(self, record: SiteRecord, head: int) -> None:
+        n_groups = record.q.shape[0] // record.k.shape[0]
+        self.n_queries, self.n_keys = record.n_queries, record.n_keys
+        self.rule = _rule_of(record.rule, head)
+        self.score = _score_of(record.score, head)
+        q, k = record.q[head].float(), record.k[head // n_groups].float()
+        lse = record.lse[head].float()
+        lse = torch.where(lse.isneginf(), 0.0, lse)[:, None]  # rows without keys are forbidden anyway
+        self._is_plain = self.score.is_plain  # without the sinks, which the lse has in it
+        self._lse = lse
+        self._q = torch.cat([q * self.score.scale, -lse], dim=1) if self._is_plain else q  # [Q, D + 1]
+        self._k = torch.cat([k, torch.ones_like(k[:, :1])], dim=1) if self._is_plain else k  # [T, D + 1]
+        self._reach = Reach.of(self.rule, self.n_queries, self.n_keys)
+
+    def exponents(self, rows: slice, cols: slice) -> Tensor:
+        """The exponents of a rectangle, whose slices may have steps: float32 [n_rows, n_cols]."""
+        if self._is_plain:
+            found = self._q[rows] @ self._k[cols].T
+            return self._forbid(found, rows, cols)
+        s = scores(self._q[None, None], self._k[None, None], rule=self.rule, score=self.score,
+                   rows=rows, cols=cols)  # fmt: skip
+        return s[0, 0].float() - self._lse[rows]
+
+    def reach(self, rows: range) -> range:
+        """A range of keys outside which none of the rows may look."""
+        return self._reach.keys_of(rows)
+
+    def is_open(self, rows: range, cols: range) -> bool:
+        """Whether the mask surely allows every cell of a rectangle."""
+        return self._reach.is_open(rows, cols)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the head's queries and keys are."""
+        return self._q.device
+
+    def column_blocks(self, rows: range, cols: range, b: int) -> Tensor:
+        """Exponents of whole blocks of columns, the columns of a block first: [b, n_rows, n_blocks]."""
+        n_blocks = len(cols) // b
+        row_slice, col_slice = as_slice(rows), as_slice(cols)
+        if not self._is_plain:
+            found = self.exponents(row_slice, col_slice)
+            return found.view(len(rows), n_blocks, b).permute(2, 0, 1)
+        keys = self._k[col_slice].view(n_blocks, b, -1).permute(1, 2, 0)  # [b, D + 1, n_blocks]
+        found = torch.bmm(self._q[row_slice].expand(b, -1, -1), keys)  # [b, rows, n_blocks]
+        if self._reach.is_open(rows, cols):
+            return found
+        allowed = self._allowed(row_slice, col_slice).view(len(rows), n_blocks, b).permute(2, 0, 1)
+        return found.masked_fill_(~allowed, -math.inf)
+
+    def without_removed_cells(self) -> "OneHead":
+        """The same head for reading with steps, where single removed cells do not count."""
+        if self.rule.removed is None:
+            return self
+        other = OneHead.__new__(OneHead)
+        other.__dict__.update(self.__dict__)
+        other.rule = replace(self.rule, removed=None)
+        return other
+
+    def _forbid(self, exponents: Tensor, rows: slice, cols: slice) -> Tensor:
+        row_range, col_range = range(self.n_queries)[rows], range(self.n_keys)[cols]
+        if not row_range or not col_range:
+            return exponents
+        around = range(row_range[0], row_range[-1] + 1), range(col_range[0], col_range[-1] + 1)
+        if self._reach.is_open(*around):
+            return exponents
+        return exponents.masked_fill_(~self._allowed(rows, cols), -math.inf)
+
+    def _allowed(self, rows: slice, cols: slice) -> Tensor:
+        allowed = self.rule.allowed(self.n_queries, self.n_keys, rows, cols, device=self._q.device)
+        return allowed[0, 0].to(self._q.device)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooled:
+    """Some rows of a map, pooled: for `max` the largest exponents (−inf: nothing allowed) and no counts,
+    for `mean` the sums of weights and the counts of allowed cells; and each row's largest exponent.
+    """
+
+    values: Tensor
+    counts: Tensor | None
+    row_peaks: Tensor
+
+    def weights(self) -> Tensor:
+        """The pooled weights, NaN where nothing is allowed."""
+        if self.counts is None:
+            return torch.where(self.values.isneginf(), math.nan, self.values.exp())
+        return torch.where(self.counts > 0, self.values / self.counts, math.nan)
+
+
+def strips(rows: range, b: int) -> Iterator[range]:
+    """The rows cut into strips of whole blocks (the last may be shorter)."""
+    n_rows = max(1, STRIP_ROWS // b) * b
+    for start in range(rows.start, rows.stop, n_rows):
+        yield range(start, min(start + n_rows, rows.stop))
+
+
+def pool_strip(head: OneHead, rows: range, cols: range, b: int, *, is_mean: bool = False) -> Pooled:
+    """One strip pooled to blocks of b × b cells, counted from the rectangle's corner."""
+    n_blocks = -(-len(cols) // b)
+    device = head.device
+    values = torch.full((-(-len(rows) // b), n_blocks), 0.0 if is_mean else -math.inf, device=device)
+    counts = torch.zeros_like(values) if is_mean else None
+    row_peaks = torch.full((len(rows),), -math.inf, device=device)
+    for part, place in column_parts(head.reach(rows), cols, b):
+        if len(part) % b:
+            found = head.exponents(as_slice(rows), as_slice(part)).T[:, :, None]  # [columns, rows, 1]
+        else:
+            found = head.column_blocks(rows, part, b)  # [b, rows, blocks]
+        largest = found.amax(dim=0)  # [rows, blocks]
+        torch.maximum(row_peaks, largest.amax(dim=1), out=row_peaks)
+        if counts is None:
+            values[:, place] = _pool_rows(largest, b, is_sum=False)
+        else:
+            counts[:, place] = _pool_rows(found.isneginf().logical_not().sum(dim=0).float(), b, is_sum=True)
+            values[:, place] = _pool_rows(found.exp().sum(dim=0), b, is_sum=True)
+    return Pooled(values=values, counts=counts, row_peaks=row_peaks)
+
+
+def column_parts(reach: range, cols: range, b: int) -> Iterator[tuple[range, slice]]:
+    """The columns within reach, in parts of whole blocks and at last one of less; and their places."""
+    first = max(0, (max(reach.start, cols.start) - cols.start) // b)
+    stop = min(reach.stop, cols.stop)
+    n_whole = len(cols) // b
+    n_at_once = max(1, CHUNK_COLUMNS // b)
+    last = min(n_whole, -(-(stop - cols.start) // b))
+    for start in range(first, last, n_at_once):
+        end = min(start + n_at_once, last)
+        yield range(cols.start + start * b, cols.start + end * b), slice(start, end)
+    if stop > cols.start + n_whole * b:
+        yield range(cols.start + n_whole * b, cols.stop), slice(n_whole, n_whole + 1)
+
+
+def _pool_rows(values: Tensor, b: int, *, is_sum: bool) -> Tensor:
+    """[rows, blocks] to [⌈rows/b⌉, blocks]."""
+    n_whole = len(values) // b
+    whole = values[: n_whole * b].view(n_whole, b, values.shape[1])
+    found = whole.sum(dim=1) if is_sum else whole.amax(dim=1)
+    if n_whole * b == len(values):
+        return found
+    rest = values[n_whole * b :]
+    rest = rest.sum(dim=0, keepdim=True) if is_sum else rest.amax(dim=0, keepdim=True)
+    return torch.cat([found, rest])
+
+
+def as_slice(part: range) -> slice:
+    """The same rows or columns as a slice."""
+    return slice(part.start, part.stop)
+
+
+def _rule_of(rule: MaskRule, head: int) -> MaskRule:
+    pattern, removed = rule.pattern, rule.removed
+    if isinstance(pattern, Dense) and pattern.cells.shape[1] > 1:
+        pattern = Dense(cells=pattern.cells[:, head : head + 1])
+    if removed is not None:
+        cells = removed.cells[removed.cells[:, 0] == head].clone()
+        cells[:, 0] = 0
+        removed = replace(removed, cells=cells, n_heads=1) if len(cells) else None
+    return replace(rule, pattern=pattern, removed=removed)
+
+
+def _score_of(score: ScoreRule, head: int) -> ScoreRule:
+    bias = score.bias
+    one = slice(head, head + 1)
+    match bias:
+        case RelativeBias():
+            bias = RelativeBias(values=bias.values[one])
+        case SlopeBias():
+            bias = SlopeBias(slopes=bias.slopes[one])
+        case OffsetBias():
+            bias = OffsetBias(values=bias.values[:, one])
+        case DenseBias() if bias.cells.shape[1] > 1:
+            bias = DenseBias(cells=bias.cells[:, one])
+        case _:
+            pass
+    vector = None if score.vector is None else score.vector[one]
+    return replace(score, bias=bias, sinks=None, vector=vector)

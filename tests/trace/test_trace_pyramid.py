@@ -1,0 +1,181 @@
+"""Pooling and pyramids of long maps against all weights at once; properties of parts and wholes."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from long_records import KINDS, long_record
+
+from attnscope.trace.edges import Edges, strongest_edges
+from attnscope.trace.pooling import OneHead, pool_strip
+from attnscope.trace.pyramid import Level, build_pyramid, bytes_of, finest_block, sample_blocks
+from attnscope.trace.thumbnails import build_thumbnail, sample_thumbnail, thumbnail_of
+from attnscope.trace.weights import site_weights
+
+SIZES = ((75, 75), (40, 90), (90, 40))
+
+
+def brute_pool(weights: torch.Tensor, b: int, reduce: str) -> torch.Tensor:
+    n_rows, n_cols = (-(-n // b) for n in weights.shape)
+    found = torch.full((n_rows, n_cols), math.nan)
+    for i in range(n_rows):
+        for j in range(n_cols):
+            block = weights[i * b : (i + 1) * b, j * b : (j + 1) * b]
+            block = block[~block.isnan()]
+            if len(block):
+                found[i, j] = block.max() if reduce == "max" else block.mean()
+    return found
+
+
+def assert_same(found: torch.Tensor, expected: torch.Tensor, *, atol: float = 5e-6) -> None:
+    assert torch.equal(found.isnan(), expected.isnan())
+    difference = (found - expected).nan_to_num(0.0).abs()
+    assert float(difference.max()) <= atol, f"max {difference.max():.3g}, mean {difference.mean():.3g}"
+
+
+def levels_of(head: OneHead, reduce: str = "max") -> list[Level]:
+    return [step for step in build_pyramid(head, reduce) if isinstance(step, Level)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_that_pooled_strips_equal_pooled_weights(kind: str, size: tuple[int, int]) -> None:
+    record = long_record(kind, *size)
+    for head in range(2):
+        weights = site_weights(record, slice(head, head + 1))[0]
+        one = OneHead(record, head)
+        for b in (1, 4, 7):
+            for reduce in ("max", "mean"):
+                pooled = pool_strip(one, range(size[0]), range(size[1]), b, is_mean=reduce == "mean")
+                assert_same(pooled.weights(), brute_pool(weights, b, reduce))
+        peaks = weights.nan_to_num(0.0).amax(dim=1)
+        assert_same(pooled.row_peaks.exp(), peaks)
+
+
+@given(data=st.data(), kind=st.sampled_from(KINDS), b=st.sampled_from((1, 2, 4, 8)))
+@settings(max_examples=60, deadline=None)
+def test_that_a_part_of_the_map_is_a_part_of_the_whole(data: st.DataObject, kind: str, b: int) -> None:
+    record = long_record(kind, 64, 50)
+    one = OneHead(record, 1)
+    first_row, first_col = (b * data.draw(st.integers(0, n // b - 1)) for n in (64, 50))
+    n_rows = data.draw(st.integers(1, (64 - first_row) // b)) * b
+    n_cols = data.draw(st.integers(1, (50 - first_col) // b)) * b
+    rows, cols = range(first_row, first_row + n_rows), range(first_col, first_col + n_cols)
+    whole = pool_strip(one, range(64), range(50), b).weights()
+    part = pool_strip(one, rows, cols, b).weights()
+    place = slice(first_row // b, (first_row + n_rows) // b), slice(first_col // b, (first_col + n_cols) // b)
+    assert_same(part, whole[place])
+    mean = pool_strip(one, rows, cols, b, is_mean=True).weights()
+    assert bool((part.nan_to_num(0.0) >= mean.nan_to_num(0.0) - 1e-6).all())
+    exact = one.exponents(slice(rows.start, rows.stop), slice(cols.start, cols.stop))
+    assert_same(torch.where(exact.isneginf(), math.nan, exact.exp()), site_weights(record)[1][rows][:, cols])
+
+
+@pytest.mark.parametrize("reduce", ["max", "mean"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_that_every_level_of_a_pyramid_holds_the_pooled_bytes(kind: str, reduce: str) -> None:
+    record = long_record(kind, 300, 280)
+    weights = site_weights(record, slice(0, 1))[0]
+    levels = levels_of(OneHead(record, 0), reduce)
+    assert [level.b for level in levels] == [8]
+    for level in levels:
+        expected = brute_pool(weights, level.b, reduce)
+        peak = float(expected.nan_to_num(0.0).max())
+        assert level.peak == pytest.approx(peak, rel=1e-5)
+        difference = level.levels.int() - bytes_of(expected, peak).int()
+        assert int(difference.abs().max()) <= 1, "more than one rounding apart"
+        assert torch.equal(level.levels == 0, expected.isnan())
+        assert_same(level.row_peaks, weights.nan_to_num(0.0).amax(dim=1), atol=1e-5)
+
+
+@pytest.mark.parametrize("reduce", ["max", "mean"])
+def test_that_coarser_levels_are_pooled_from_the_same_weights(reduce: str) -> None:
+    record = long_record("padding", 700, 650, n_heads=1)
+    weights = site_weights(record)[0]
+    levels = levels_of(OneHead(record, 0), reduce)
+    assert [level.b for level in levels] == [8, 16]
+    for level in levels:
+        expected = bytes_of(brute_pool(weights, level.b, reduce), level.peak)
+        assert int((level.levels.int() - expected.int()).abs().max()) <= 1
+
+
+def test_that_work_is_told_until_the_levels_come() -> None:
+    record = long_record("causal", 700, 700, n_heads=1)
+    steps = list(build_pyramid(OneHead(record, 0)))
+    fractions = [step for step in steps if not isinstance(step, Level)]
+    assert fractions == sorted(fractions)
+    assert fractions[0] < 0.5
+    assert isinstance(steps[-1], Level)
+
+
+def test_that_longer_texts_get_larger_blocks() -> None:
+    assert [finest_block(n, n) for n in (1, 32_768, 32_769, 1_000_000)] == [8, 8, 16, 256]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_that_a_sampled_block_never_exceeds_the_largest_of_its_cells(kind: str) -> None:
+    record = long_record(kind, 96, 80)
+    one = OneHead(record, 0)
+    weights = site_weights(record, slice(0, 1))[0].nan_to_num(0.0)
+    for b, n in ((8, 1), (8, 2), (4, 3)):
+        sampled = sample_blocks(one, range(96), range(80), b, n)
+        pooled = brute_pool(weights, b, "max")
+        assert sampled.shape == pooled.shape
+        if kind != "removed":
+            assert bool((sampled.nan_to_num(0.0) <= pooled + 1e-6).all())
+    assert_same(
+        sample_blocks(one, range(96), range(80), 1), site_weights(record)[0]
+    ) if kind != "removed" else None
+
+
+def test_that_a_sampled_block_shows_its_first_cell() -> None:
+    record = long_record("causal", 64, 64)
+    sampled = sample_blocks(OneHead(record, 0), range(64), range(64), 8)
+    assert_same(sampled, site_weights(record)[0, ::8, ::8])
+
+
+@pytest.mark.parametrize("kind", ["causal", "window", "relative bias"])
+def test_that_thumbnails_hold_the_largest_weights(kind: str) -> None:
+    record = long_record(kind, 240, 200)
+    one = OneHead(record, 1)
+    weights = site_weights(record)[1]
+    *working, exact = build_thumbnail(one, 20)
+    assert exact is not None
+    assert all(step is None for step in working)
+    by_8 = brute_pool(weights, 8, "max").nan_to_num(nan=-math.inf)
+    expected = torch.nn.functional.adaptive_max_pool2d(by_8[None], 20)[0]
+    assert_same(exact, torch.where(expected.isneginf(), math.nan, expected))
+    from_level = thumbnail_of(levels_of(one)[0], 20)
+    assert_same(from_level, exact, atol=float(exact.nan_to_num(0).max()) / 254)
+    rough = sample_thumbnail(one, 20)
+    assert rough.shape == (20, 20)
+    assert float(rough.nan_to_num(0.0).max()) <= float(exact.nan_to_num(0.0).max()) + 1e-6
+
+
+def test_that_a_map_without_weights_has_empty_bytes() -> None:
+    record = long_record("causal", 20, 10)  # the first ten queries see no key
+    level = levels_of(OneHead(record, 0))[0]
+    assert level.levels.shape == (3, 2)
+    assert int(level.levels[0].max()) == 0
+    blank = long_record("open", 8, 8)
+    blank.q.fill_(math.nan)
+    broken = levels_of(OneHead(blank, 0))[0]
+    assert broken.peak == 0.0
+    assert int(broken.levels.max()) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_that_the_strongest_edges_are_found(kind: str) -> None:
+    record = long_record(kind, 70, 60)
+    weights = torch.stack([site_weights(record)[h] for h in range(2)])
+    *_, edges = strongest_edges([OneHead(record, h) for h in range(2)], 50)
+    assert isinstance(edges, Edges)
+    expected = weights.nan_to_num(0.0).flatten().topk(50).values.flip(0)
+    expected = expected[expected >= 0.01]
+    assert_same(edges.weights, expected)
+    assert_same(edges.weights, weights[edges.heads, edges.queries, edges.keys])
+    assert edges.n_all == int((~weights.isnan()).sum())
+    rows = int((~weights.isnan()).any(dim=2).sum())
+    assert edges.hidden == pytest.approx(1 - float(expected.sum()) / rows, abs=1e-5)
