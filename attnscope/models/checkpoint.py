@@ -67,7 +67,7 @@ def read_model_folder(folder: Path) -> LoadedFolder:
         tokenizer=tokenizer,
         card=card,
         sha256=sha256_of(folder / WEIGHTS),
-        note=" ".join(filter(None, (note, weights_note))),
+        note=" ".join(filter(None, (note, weights_note, _empty_note(config)))),
     )
 
 
@@ -78,6 +78,20 @@ def write_model_folder(
 
     Raises SaveError; an older folder is then untouched.
     """
+    digests: list[str] = []
+
+    def fill(temporary: Path) -> None:
+        fill_model_folder(temporary, module, config, tokenizer, card)
+        digests.append(sha256_of(temporary / WEIGHTS))
+
+    replace_folder(folder, fill)
+    return digests[0]
+
+
+def fill_model_folder(
+    folder: Path, module: Transformer, config: ModelConfig, tokenizer: Tokenizer, card: ModelCard
+) -> None:
+    """Write the files of a model folder, but for the manifest, into an empty folder."""
     described = {
         "format": FORMAT,
         "name": card.name,
@@ -86,17 +100,10 @@ def write_model_folder(
         "training": dict(card.training),
     }
     text = json.dumps(described, indent=1, allow_nan=False, ensure_ascii=False)
-    digests: list[str] = []
-
-    def fill(temporary: Path) -> None:
-        write_tensors(temporary / WEIGHTS, module.state_dict(), {"format": "pt"})
-        (temporary / CONFIG).write_text(text + "\n", encoding="utf-8")
-        (temporary / CARD).write_text(card.text, encoding="utf-8", errors="replace")
-        tokenizer.save(temporary)
-        digests.append(sha256_of(temporary / WEIGHTS))
-
-    replace_folder(folder, fill)
-    return digests[0]
+    write_tensors(folder / WEIGHTS, module.state_dict(), {"format": "pt"})
+    (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
+    (folder / CARD).write_text(card.text, encoding="utf-8", errors="replace")
+    tokenizer.save(folder)
 
 
 def _require(folder: Path, name: str) -> None:
@@ -157,6 +164,11 @@ def _model_config(values: dict[str, Any], path: Path) -> ModelConfig:
             expected=error.expected,
             action="Restore config.json from a copy.",
         ) from error
+
+
+def _empty_note(config: ModelConfig) -> str:
+    names = [f"{stack} L{layer}" for stack, layer in config.sites_without_heads()]
+    return f"No head is left, and so nothing to see, in: {', '.join(names)[:200]}." if names else ""
 
 
 def _read_card(folder: Path) -> str:

@@ -23,12 +23,16 @@ def write_greedily(
     n_tokens: int,
     end_id: int | None,
     guess: Sequence[int] = (),
+    is_causal: bool = True,
 ) -> list[int]:
-    """At most `n_tokens` ids that follow `prefix`, without the end token that may have stopped them."""
+    """At most `n_tokens` ids that follow `prefix`, without the end token that may have stopped them.
+
+    Where a model is not causal, what is guessed would change the answers before it: nothing is guessed then.
+    """
     written: list[int] = []
     coming = list(guess) or _look_up(prefix)
     while len(written) < n_tokens:
-        coming = coming[: n_tokens - len(written) - 1]
+        coming = coming[: n_tokens - len(written) - 1] if is_causal else []
         answers = next_tokens([*prefix, *written, *coming], len(coming) + 1)
         n_right = next(
             (i for i, (a, b) in enumerate(zip(coming, answers, strict=False)) if a != b), len(coming)

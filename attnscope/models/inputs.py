@@ -8,6 +8,7 @@ encoder-decoder  source text </s>;  target <s> text, each token predicting the n
 from dataclasses import dataclass, replace
 
 from attnscope.errors import LoadError, UserError
+from attnscope.nn.patterns import Pattern
 from attnscope.records.models import Form
 from attnscope.records.tokens import Tokens
 from attnscope.text.tokenizer import Tokenizer
@@ -15,11 +16,15 @@ from attnscope.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Both texts as tokens; `is_own_target` says that the model wrote the target itself."""
+    """Both texts as tokens; `is_own_target` says that the model wrote the target itself.
+
+    `pattern` is a mask that somebody gave for the self-attention of the source; our own models know it.
+    """
 
     source: Tokens
     target: Tokens | None = None
     is_own_target: bool = False
+    pattern: Pattern | None = None
 
 
 _NEEDED_ROLES: dict[Form, tuple[str, ...]] = {
@@ -57,6 +62,20 @@ def encode_target(tokenizer: Tokenizer, form: Form, text: str, max_tokens: int) 
             action="Leave the second text out, or open a translation model.",
         )
     return tokenizer.encode(text, add_begin=True, max_tokens=max_tokens)
+
+
+def with_pattern(inputs: Inputs, pattern: Pattern) -> Inputs:
+    """The same texts under a mask; raises UserError when it is of another number of tokens."""
+    n_tokens = len(inputs.source)
+    try:
+        pattern.check(n_tokens, n_tokens)
+    except ValueError as error:
+        raise UserError(
+            f"The mask does not fit the text of {n_tokens} tokens: {error}.",
+            expected=f"a mask of {n_tokens} queries and {n_tokens} keys, special tokens counted in",
+            action="Make the mask for as many tokens as the text has.",
+        ) from error
+    return replace(inputs, pattern=pattern)
 
 
 def own_target(tokenizer: Tokenizer, ids: list[int]) -> Tokens:

@@ -32,7 +32,8 @@ def refuse_too_large(config: ModelConfig, where: str) -> None:
         raise LoadError(
             f"{where}: {error.happened}", kind="too-large", expected=error.expected, action=error.action
         ) from error
-    width = {"sinusoidal": config.d_model, "rotary": 2 * config.d_head}.get(config.position, 0)
+    widths = {"sinusoidal": config.d_model, "binary": config.d_model, "rotary": 2 * config.d_head}
+    width = widths.get(config.position, 0)
     n_table_bytes = 8 * config.max_tokens * width
     if n_table_bytes > _MAX_TABLE_BYTES:
         raise LoadError(

@@ -1,6 +1,6 @@
 """What the rest of the program calls a model: text in; traces, predictions and comparisons out."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,120 +8,156 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.models.card import ModelCard, Objective
 from attnscope.models.checkpoint import write_model_folder
-from attnscope.models.inputs import Inputs, encode_source, encode_target, own_target
-from attnscope.models.outputs import build_output, kl_nats, log_probabilities, shown_positions
-from attnscope.models.passes import continue_text, evaluating, hidden_stream, translate
-from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.transformer import Transformer
+from attnscope.models.edits import build_edits, without_copies
+from attnscope.models.inputs import Inputs, with_pattern
+from attnscope.models.network import Network, Pass
+from attnscope.models.outputs import build_output, kl_nats, log_probabilities
+from attnscope.models.own import OwnNetwork
+from attnscope.models.writing.written import SoFar, Written, write_text
+from attnscope.nn.edits import Edits
+from attnscope.nn.patterns import Pattern
+from attnscope.records.generation import WriteSettings
+from attnscope.records.interventions import CopyPattern, Interventions
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison, Output
-from attnscope.records.sites import NO_GATES, Gates, GateTable, Site
-from attnscope.text.samples import samples_for
-from attnscope.text.tokenizer import Tokenizer
+from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site
 from attnscope.trace.probe import GateProbe, TraceProbe
+from attnscope.trace.record import SiteRecord
 from attnscope.trace.trace import Trace
 
 N_CONTINUE = 8
 """Tokens that a decoder writes on after a text, unless asked for another number."""
+MAX_LOGIT_BYTES = 256 * 2**20
+"""A trace keeps the model's output up to this size; longer texts are asked for predictions instead."""
 GateSetting = Gates | GateTable | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Everything about one text from the fewest passes: the gated trace, and before against after."""
+    """Everything about one text from the fewest passes: the gated trace, and before against after.
+
+    `log_p` [n_predictions, n_answers] is the whole output behind `comparison.after`, when it was asked for.
+    """
 
     inputs: Inputs
     trace: Trace
     comparison: Comparison
+    log_p: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What is done to the heads in one pass."""
+
+    gates: Gates
+    interventions: Interventions
+    edits: Mapping[SiteKey, Edits]
+
+    def __bool__(self) -> bool:
+        return bool(self.gates) or bool(self.edits)
 
 
 class Model:
-    """A Transformer with its tokenizer; it may be in training, and looking at it changes nothing."""
+    """One network with everything that can be asked of it; looking at it changes nothing."""
 
-    def __init__(
-        self,
-        module: Transformer,
-        tokenizer: Tokenizer,
-        card: ModelCard,
-        *,
-        source: str = "",
-        sha256: str = "",
-        note: str = "",
-    ) -> None:
-        self.module = module
-        self.tokenizer = tokenizer
-        self.card = card
-        self.sites: tuple[Site, ...] = module.sites()
-        self._source, self._sha256, self._note = source, sha256, note
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.sites: tuple[Site, ...] = network.sites
         self._last_written: list[int] = []
 
     @property
-    def config(self) -> ModelConfig:
-        """The architecture."""
-        return self.module.config
-
-    @property
-    def objective(self) -> Objective:
-        """What the model learned to do: `causal`, `masked` or `translation`."""
-        return self.card.objective
+    def own(self) -> OwnNetwork:
+        """The network when it is one of our own; raises UserError for a model of another library."""
+        if not isinstance(self.network, OwnNetwork):
+            raise UserError(
+                f"{self.info.name} is a model of another library.",
+                expected="a model trained or saved by AttnScope",
+                action="Open one of AttnScope's own models for this.",
+            )
+        return self.network
 
     @property
     def device(self) -> torch.device:
         """Where the model computes."""
-        return self.module.tokens.weight.device
+        return self.network.device
 
     @property
     def info(self) -> ModelInfo:
         """The model in words and numbers."""
-        config = self.config
-        task = self.card.training.get("task")
-        return ModelInfo(
-            name=self.card.name,
-            source=self._source,
-            form=config.form,
-            objective=self.objective,
-            n_parameters=count_parameters(config).total,
-            max_tokens=config.max_tokens,
-            vocab_size=config.vocab_size,
-            tokenizer=self.tokenizer.kind,
-            device=str(self.device),
-            sha256=self._sha256,
-            sites=self.sites,
-            samples=samples_for(config.form, task if isinstance(task, str) else self.objective),
-            note=self._note,
-        )
+        return self.network.info
 
     def gates(self) -> GateTable:
         """A table of gates for this model, every head at 1."""
         return GateTable(self.sites)
 
-    def encode(self, text: str, target: str | None = None) -> Inputs:
+    def encode(self, text: str, target: str | None = None, *, past_trained: bool = False) -> Inputs:
         """Both texts as the model reads them; a target of None is what the model itself writes.
 
         A model of the form encoder-decoder writes it greedily and without gates, so that the
-        same target stays in place while gates are changed.
+        same target stays in place while gates are changed. `past_trained` lets our own models with computed
+        positions read texts longer than they were trained for.
         """
-        form, max_tokens = self.config.form, self.config.max_tokens
-        source = encode_source(self.tokenizer, form, text, max_tokens)
-        if target is not None:
-            return Inputs(source=source, target=encode_target(self.tokenizer, form, target, max_tokens))
-        if form != "encoder-decoder":
-            return Inputs(source=source)
-        with evaluating(self.module):
-            self._last_written = self._translate(source.ids, NO_GATES, self._last_written)
-        written = own_target(self.tokenizer, self._last_written)
-        return Inputs(source=source, target=written, is_own_target=True)
+        if past_trained:
+            inputs = self.own.encode(text, target, past_trained=True)
+        else:
+            inputs = self.network.encode(text, target)
+        if target is not None or self.network.form != "encoder-decoder":
+            return inputs
+        self._last_written = self.network.write(inputs, guess=self._last_written)
+        return self.network.own_target(inputs, self._last_written)
 
-    def trace(self, text: str, target: str | None = None, gates: GateSetting = None) -> Trace:
-        """Every attention head on one text, with head outputs multiplied by `gates`."""
-        frozen = _frozen(gates)
-        probe = TraceProbe(self.sites, frozen)
-        inputs = self.encode(text, target)
-        with evaluating(self.module):
-            hidden = hidden_stream(self.module, inputs, probe)
-            return self._build_trace(inputs, frozen, probe, hidden)
+    def trace(
+        self,
+        text: str,
+        target: str | None = None,
+        gates: GateSetting = None,
+        *,
+        interventions: Interventions = (),
+        keep_values: bool = False,
+        past_trained: bool = False,
+        pattern: Pattern | None = None,
+    ) -> Trace:
+        """Every attention head on one text, with head outputs multiplied by `gates`.
+
+        `keep_values` keeps each site's values and outputs too, at twice the memory or more; `past_trained`
+        is as in `encode`. `pattern` is a mask in the place of our own model's, in the self-attention of the
+        source: for instance a graph's (`nn.patterns.graph_mask`), special tokens counted in.
+        """
+        change = self._change(gates, interventions)
+        probe = TraceProbe(self.sites, change.gates, edits=change.edits, keep_values=keep_values)
+        inputs = self.encode(text, target, past_trained=past_trained)
+        if pattern is not None and self.own:
+            inputs = with_pattern(inputs, pattern)
+        done = self.network.run(inputs, probe)
+        return self._build_trace(inputs, change, probe, done, has_logits=True)
+
+    def trace_site(
+        self,
+        site: SiteKey,
+        text: str,
+        target: str | None = None,
+        gates: GateSetting = None,
+        *,
+        interventions: Interventions = (),
+        past_trained: bool = False,
+    ) -> Trace:
+        """`trace` of one site alone, with its values, for little more than the price of the pass."""
+        found, change = find_site(self.sites, site), self._change(gates, interventions)
+        probe = TraceProbe(
+            self.sites, change.gates, wanted=frozenset((site,)), edits=change.edits, keep_values=True
+        )
+        inputs = self.encode(text, target, past_trained=past_trained)
+        self.network.run(inputs, probe)
+        return Trace(
+            sites=(found,),
+            gates=change.gates,
+            source=inputs.source,
+            target=inputs.target,
+            records=probe.records,
+            logits=None,
+            interventions=interventions,
+        )
 
     def predict(
         self,
@@ -132,158 +168,190 @@ class Model:
         n_continue: int = N_CONTINUE,
     ) -> Output:
         """What the model says with these gates: the `top` tokens at each position of interest."""
-        return self.compare(text, target, gates, top, n_continue).after
+        return self.compare(text, target, gates, top=top, n_continue=n_continue).after
 
     def compare(
         self,
         text: str,
         target: str | None = None,
         gates: GateSetting = None,
+        *,
+        interventions: Interventions = (),
         top: int = 10,
         n_continue: int = N_CONTINUE,
     ) -> Comparison:
-        """The output without gates against the output with them, from one pass of a batch of two.
+        """The output as it is against the output with gates and interventions, from one pass of two.
 
         `n_continue` is the number of tokens that a decoder writes on greedily. With 0 nothing is written,
         which saves the time, unless the target is the model's own.
         """
-        frozen = _frozen(gates)
-        probe = GateProbe(self.sites, frozen, is_paired=bool(frozen))
+        change = self._change(gates, interventions)
+        probe = GateProbe(self.sites, change.gates, is_paired=bool(change), edits=change.edits)
         inputs = self.encode(text, target)
-        with evaluating(self.module):
-            hidden = hidden_stream(self.module, inputs, probe, is_paired=bool(frozen))
-            return self._compare(inputs, frozen, hidden, None, top=top, n_continue=n_continue)
+        done = self.network.run(inputs, probe, n_copies=2 if change else 1)
+        return self._compare(inputs, change, done, top=top, n_continue=n_continue)
 
     def look(
         self,
         text: str,
         target: str | None = None,
         gates: GateSetting = None,
+        *,
+        interventions: Interventions = (),
         top: int = 10,
         n_continue: int = N_CONTINUE,
+        past_trained: bool = False,
+        keep_output: bool = False,
     ) -> Look:
-        """`trace` and `compare` at once, for the price of one of them."""
-        frozen = _frozen(gates)
-        probe = TraceProbe(self.sites, frozen, is_paired=bool(frozen))
-        inputs = self.encode(text, target)
-        with evaluating(self.module):
-            hidden = hidden_stream(self.module, inputs, probe, is_paired=bool(frozen))
-            trace = self._build_trace(inputs, frozen, probe, hidden)
-            comparison = self._compare(
-                inputs, frozen, hidden, trace.logits_tensor(), top=top, n_continue=n_continue
-            )
-        return Look(inputs=inputs, trace=trace, comparison=comparison)
+        """`trace` (without its logits) and `compare` at once, for the price of one of them."""
+        change = self._change(gates, interventions)
+        probe = TraceProbe(self.sites, change.gates, is_paired=bool(change), edits=change.edits)
+        inputs = self.encode(text, target, past_trained=past_trained)
+        done = self.network.run(inputs, probe, n_copies=2 if change else 1)
+        trace = self._build_trace(inputs, change, probe, done, has_logits=False)
+        comparison = self._compare(inputs, change, done, top=top, n_continue=n_continue)
+        positions = self.network.shown_positions(inputs) if keep_output else []
+        log_p = log_probabilities(done.logits(positions)) if positions else None
+        return Look(inputs=inputs, trace=trace, comparison=comparison, log_p=log_p)
 
     def generate(self, text: str, gates: GateSetting = None, max_tokens: int = 50) -> str:
         """What the model writes greedily: a continuation, or a translation.
 
         A continuation ends where the model has no more positions. Raises UserError for an encoder.
         """
-        form, frozen = self.config.form, _frozen(gates)
-        if form == "encoder":
+        if self.network.output_kind not in ("next-token", "translation"):
             raise UserError(
-                "A masked model fills in words; it does not write text.",
+                "This model does not write text.",
                 expected="a causal or a translation model",
                 action="Use its predictions instead.",
             )
-        source = encode_source(self.tokenizer, form, text, self.config.max_tokens)
-        with evaluating(self.module):
-            if form == "decoder":
-                return self.tokenizer.decode(self._continue(source.ids, frozen, max_tokens, ()))
-            return self.tokenizer.decode(self._translate(source.ids, frozen, (), max_tokens))
+        probe = self._writing_probe(self._change(gates, ()))
+        ids = self.network.write(self.network.encode(text), probe, n_tokens=max_tokens)
+        return self.network.vocabulary.decode(ids)
+
+    def write(
+        self,
+        text: str,
+        settings: WriteSettings | None = None,
+        gates: GateSetting = None,
+        *,
+        prefix: str = "",
+    ) -> Written:
+        """What the model writes after `text`, or its translation after `prefix`, with its attention."""
+        steps = self.writing(text, settings, gates, prefix=prefix)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                written: Written = stop.value
+                return written
+
+    def writing(
+        self,
+        text: str,
+        settings: WriteSettings | None = None,
+        gates: GateSetting = None,
+        *,
+        prefix: str = "",
+    ) -> Generator[SoFar, None, Written]:
+        """`write` token by token: yields what stands after each one, and returns the whole."""
+        settings = WriteSettings() if settings is None else settings
+        return write_text(self.network, text, settings, _frozen(gates), prefix=prefix)
+
+    def prune(self, gates: Gates | GateTable, text: str = "", target: str | None = None) -> "Model":
+        """A smaller copy without the heads whose gate is 0; see `models.pruning`.
+
+        Raises SaveError unless its outputs are proved to be those of the gated model.
+        """
+        from attnscope.models.pruning import prune_model  # it knows models, not the other way round
+
+        return prune_model(self, gates, text=text, target=target)[0]
 
     def save(self, folder: str | Path) -> None:
         """Save as a model folder; raises SaveError and leaves an older folder on any fault."""
-        write_model_folder(Path(folder), self.module, self.config, self.tokenizer, self.card)
+        own = self.own
+        write_model_folder(Path(folder), own.module, own.config, own.vocabulary, own.card)
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _build_trace(self, inputs: Inputs, gates: Gates, probe: TraceProbe, hidden: Tensor) -> Trace:
+    def _change(self, gates: GateSetting, interventions: Interventions) -> _Change:
+        edits = build_edits(interventions, self.sites, self._record_for) if interventions else {}
+        return _Change(gates=_frozen(gates), interventions=interventions, edits=edits)
+
+    def _record_for(self, pattern: CopyPattern) -> SiteRecord:
+        """What the site of a pattern's head does on the pattern's own text, untouched."""
+        key = pattern.from_head.site_key
+        probe = TraceProbe(self.sites, NO_GATES, wanted=frozenset((key,)))
+        self.network.run(self.encode(pattern.text, pattern.target), probe)
+        return probe.records[key]
+
+    def _build_trace(
+        self, inputs: Inputs, change: _Change, probe: TraceProbe, done: Pass, *, has_logits: bool
+    ) -> Trace:
+        n_answered = len(inputs.source if inputs.target is None else inputs.target)
+        is_small = 4 * n_answered * self.info.vocab_size <= MAX_LOGIT_BYTES
+        is_answering = self.network.output_kind != "nothing"
         return Trace(
             sites=self.sites,
-            gates=gates,
+            gates=change.gates,
             source=inputs.source,
             target=inputs.target,
             records=probe.records,
-            logits=self.module.logits(hidden[-1]).float(),
+            logits=done.logits() if has_logits and is_small and is_answering else None,
+            interventions=change.interventions,
         )
 
     def _compare(
-        self,
-        inputs: Inputs,
-        gates: Gates,
-        hidden: Tensor,
-        logits: Tensor | None,
-        *,
-        top: int,
-        n_continue: int,
+        self, inputs: Inputs, change: _Change, done: Pass, *, top: int, n_continue: int
     ) -> Comparison:
-        form, module = self.config.form, self.module
-        mask_id = self.tokenizer.mask_id if self.tokenizer.has("mask") else None
-        positions = shown_positions(form, inputs, mask_id)
-        after = log_probabilities(
-            module.logits(hidden[-1, positions]) if logits is None else logits[positions]
-        )
-        texts = self._generated(inputs, gates, n_continue)
+        positions = self.network.shown_positions(inputs)
+        if not positions:
+            nothing = Output(kind=self.network.output_kind, predictions=())
+            return Comparison(before=nothing, after=nothing, kl_nats=())
+        texts = self._written(inputs, change, n_continue)
 
-        def output(log_p: Tensor, generated: str) -> Output:
-            return build_output(
-                form,
-                inputs,
-                positions,
-                log_p,
-                tokenizer=self.tokenizer,
-                mask_id=mask_id,
-                top=top,
-                generated=generated,
-            )
+        def output(log_p: Tensor, written: str) -> Output:
+            return build_output(self.network, inputs, positions, log_p, top=top, generated=written)
 
-        if not gates:
+        after = log_probabilities(done.logits(positions))
+        if not change:
             same = output(after, texts[0])
             return Comparison(before=same, after=same, kl_nats=(0.0,) * len(positions))
-        before = log_probabilities(module.logits(hidden[0, positions]))
+        before = log_probabilities(done.logits(positions, copy=0))
         return Comparison(
             before=output(before, texts[0]), after=output(after, texts[1]), kl_nats=kl_nats(before, after)
         )
 
-    def _generated(self, inputs: Inputs, gates: Gates, n_continue: int) -> tuple[str, str]:
-        """What the model writes without gates and with them; empty for an encoder."""
-        form, source = self.config.form, inputs.source.ids
-        if form == "encoder" or (n_continue <= 0 and not inputs.is_own_target):
+    def _written(self, inputs: Inputs, change: _Change, n_continue: int) -> tuple[str, str]:
+        """What the model writes as it is and as it is changed; empty where it does not write.
+
+        A copied pattern is of one text and cannot go with a text that grows: nothing is written then.
+        """
+        network = self.network
+        if network.output_kind not in ("next-token", "translation"):
             return "", ""
-        if form == "decoder":
-            before = self._continue(source, NO_GATES, n_continue, self._last_written)
-            after = self._continue(source, gates, n_continue, before) if gates else before
-            self._last_written = before
+        if n_continue <= 0 and not inputs.is_own_target:
+            return "", ""
+        n_tokens = n_continue if network.form == "decoder" else None
+        target: Sequence[int] = inputs.target.ids[1:] if inputs.target is not None else ()
+        if inputs.is_own_target:
+            before = list(target)
         else:
-            target = inputs.target.ids[1:] if inputs.target is not None else ()
-            before = list(target) if inputs.is_own_target else self._translate(source, NO_GATES, target)
-            after = self._translate(source, gates, before) if gates else before
-        return self.tokenizer.decode(before), self.tokenizer.decode(after)
+            guess = self._last_written if network.form == "decoder" else target
+            before = network.write(inputs, n_tokens=n_tokens, guess=guess)
+        if network.form == "decoder":
+            self._last_written = before
+        decode = network.vocabulary.decode
+        if not change:
+            return decode(before), decode(before)
+        probe = self._writing_probe(change)
+        if probe is None:
+            return decode(before), ""
+        return decode(before), decode(network.write(inputs, probe, n_tokens=n_tokens, guess=before))
 
-    def _continue(self, ids: Sequence[int], gates: Gates, n_tokens: int, guess: Sequence[int]) -> list[int]:
-        return continue_text(
-            self.module,
-            ids,
-            GateProbe(self.sites, gates) if gates else None,
-            n_tokens=n_tokens,
-            end_id=self.tokenizer.end_id if self.tokenizer.has("end") else None,
-            guess=guess,
-        )
-
-    def _translate(
-        self, source: Sequence[int], gates: Gates, guess: Sequence[int], n_tokens: int | None = None
-    ) -> list[int]:
-        # A model in training may never write its end token: half as long again and some shows that.
-        return translate(
-            self.module,
-            source,
-            GateProbe(self.sites, gates) if gates else None,
-            begin_id=self.tokenizer.begin_id,
-            end_id=self.tokenizer.end_id,
-            n_tokens=3 * len(source) // 2 + 10 if n_tokens is None else n_tokens,
-            guess=guess,
-        )
+    def _writing_probe(self, change: _Change) -> GateProbe | None:
+        edits = without_copies(change.edits)
+        return None if edits is None else GateProbe(self.sites, change.gates, edits=edits)
 
 
 def _frozen(gates: GateSetting) -> Gates:

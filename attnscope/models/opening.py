@@ -3,20 +3,29 @@
 from pathlib import Path
 
 from attnscope.models.device import choose_device
+from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.model import Model
-from attnscope.models.sources import read_source
+from attnscope.models.own import OwnNetwork
+from attnscope.models.sources import demo_models, read_source
 
 
 def load(source: str | Path, device: str = "auto") -> Model:
-    """The model that `source` means: a demo's name, a model folder, or a run folder (its newest checkpoint).
+    """The model that `source` means: a demo's name, a model folder, a run folder (its newest checkpoint),
+    a folder in the format of Hugging Face, or a name in that library's local cache.
 
+    `hf:owner/name` downloads a model from the Hugging Face Hub first; nothing else reads the network.
     Raises LoadError when it cannot be opened, UserError when there is no such device. Nothing in a
     model's files is ever run.
     """
     chosen = choose_device(device)
+    foreign = None if source in demo_models() else find_huggingface(source)
+    if foreign is not None:
+        from attnscope.models.huggingface.opening import open_network  # the library is optional
+
+        return Model(open_network(foreign.folder, chosen, name=foreign.name))
     loaded, folder = read_source(source)
     loaded.module.to(chosen)
-    return Model(
+    network = OwnNetwork(
         loaded.module,
         loaded.tokenizer,
         loaded.card,
@@ -24,3 +33,4 @@ def load(source: str | Path, device: str = "auto") -> Model:
         sha256=loaded.sha256,
         note=loaded.note,
     )
+    return Model(network)

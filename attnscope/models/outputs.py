@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from attnscope.models.inputs import Inputs
+from attnscope.models.network import Network
 from attnscope.records.models import Form
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
 from attnscope.records.tokens import Token
-from attnscope.text.tokenizer import Tokenizer
 
 KINDS: dict[Form, OutputKind] = {
     "decoder": "next-token",
@@ -22,31 +22,26 @@ KINDS: dict[Form, OutputKind] = {
 }
 
 
-def shown_positions(form: Form, inputs: Inputs, mask_id: int | None) -> list[int]:
+def token_positions(kind: OutputKind, inputs: Inputs, mask_id: int | None) -> list[int]:
     """The positions whose prediction is shown; see `records.outputs.Output`."""
-    if form == "decoder":
+    if kind == "next-token":
         return [len(inputs.source) - 1]
-    if form == "encoder-decoder":
+    if kind == "translation":
         return list(range(len(inputs.target or ())))
+    if kind == "class":
+        return [0]
+    if kind == "nothing":
+        return []
     tokens = inputs.source.tokens
     masks = [i for i, token in enumerate(tokens) if token.id == mask_id]
     return masks or [i for i, token in enumerate(tokens) if not token.is_special]
 
 
 def build_output(
-    form: Form,
-    inputs: Inputs,
-    positions: list[int],
-    log_p: Tensor,
-    *,
-    tokenizer: Tokenizer,
-    mask_id: int | None,
-    top: int,
-    generated: str = "",
+    network: Network, inputs: Inputs, positions: list[int], log_p: Tensor, *, top: int, generated: str = ""
 ) -> Output:
     """The `top` candidates at each position; `log_p` has one row for each of `positions`."""
-    tokens = inputs.source.tokens if inputs.target is None else inputs.target.tokens
-    contexts = _contexts(form, tokens, positions, mask_id)
+    contexts = _contexts(network, inputs, positions)
     n_shown = max(0, min(top, log_p.shape[-1]))
     values, ids = log_p.topk(n_shown, dim=-1)
     predictions = tuple(
@@ -54,7 +49,7 @@ def build_output(
             position=position,
             context=context,
             candidates=tuple(
-                Candidate(token=tokenizer.token(id), probability=probability)
+                Candidate(token=network.answer(id), probability=probability)
                 for id, probability in zip(row_ids, row_values, strict=True)
             ),
         )
@@ -62,7 +57,7 @@ def build_output(
             positions, contexts, ids.tolist(), values.exp().tolist(), strict=True
         )
     )
-    return Output(kind=KINDS[form], predictions=predictions, generated=generated)
+    return Output(kind=network.output_kind, predictions=predictions, generated=generated)
 
 
 def kl_nats(before: Tensor, after: Tensor) -> tuple[float, ...]:
@@ -82,9 +77,14 @@ def log_probabilities(logits: Tensor) -> Tensor:
     return wide.log_softmax(dim=-1)
 
 
-def _contexts(form: Form, tokens: tuple[Token, ...], positions: list[int], mask_id: int | None) -> list[str]:
-    if form != "encoder":
+def _contexts(network: Network, inputs: Inputs, positions: list[int]) -> list[str]:
+    kind = network.output_kind
+    tokens = inputs.source.tokens if inputs.target is None else inputs.target.tokens
+    if kind == "class" and len(positions) == 1:
+        return ["the whole input"]
+    if kind not in ("masked-token", "class"):
         return [_after(tokens[position]) for position in positions]
+    mask_id = network.vocabulary.mask_id if network.vocabulary.has("mask") else None
     contexts = []
     n_masks = 0
     for position in positions:

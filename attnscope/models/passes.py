@@ -37,15 +37,12 @@ def evaluating(module: Transformer) -> Iterator[None]:
             module.train()
 
 
-def hidden_stream(
-    module: Transformer, inputs: Inputs, probe: Probe | None, *, is_paired: bool = False
-) -> Tensor:
-    """The last stream of the stack that predicts: [1 or 2, n_tokens, d_model]."""
-    n_copies = 2 if is_paired else 1
+def hidden_stream(module: Transformer, inputs: Inputs, probe: Probe | None, *, n_copies: int = 1) -> Tensor:
+    """The last stream of the stack that predicts: [n_copies, n_tokens, d_model]."""
     source = ids_tensor(module, inputs.source.ids, n_copies)
     if module.config.form == "decoder":
-        return module.decode(source, probe=probe)
-    memory = module.encode(source, probe=probe)
+        return module.decode(source, pattern=inputs.pattern, probe=probe)
+    memory = module.encode(source, pattern=inputs.pattern, probe=probe)
     if inputs.target is None:
         return memory
     return module.decode(ids_tensor(module, inputs.target.ids, n_copies), memory=memory, probe=probe)
@@ -67,7 +64,8 @@ def continue_text(
         return _best(module, hidden, n_last)
 
     n_free = min(n_tokens, module.config.max_tokens - len(ids))
-    return write_greedily(next_tokens, ids, n_tokens=n_free, end_id=end_id, guess=guess)
+    is_causal = module.can_cache
+    return write_greedily(next_tokens, ids, n_tokens=n_free, end_id=end_id, guess=guess, is_causal=is_causal)
 
 
 def translate(

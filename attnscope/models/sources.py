@@ -9,6 +9,7 @@ from attnscope.models.checkpoint import (
     is_model_folder,
     read_model_folder,
 )
+from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX, is_model_id
 from attnscope.paths import resources_folder
 from attnscope.trace.sniff import refuse_foreign
 from attnscope.trace.tensor_file import require_regular_file
@@ -47,7 +48,9 @@ def read_source(source: str | Path) -> tuple[LoadedFolder, Path]:
             f"There is no model {str(source)[:200]!r}.",
             kind="missing",
             expected=f"one of the demo models ({', '.join(demo_models()) or 'none installed'}) or a folder",
-            action=_ACTION,
+            action=f"{_ACTION} To download it from the Hugging Face Hub, open {DOWNLOAD_PREFIX}{source}."
+            if is_model_id(str(source)) and "/" in str(source)
+            else _ACTION,
         )
     if not path.is_dir():
         path = _folder_of_file(path)

@@ -20,6 +20,7 @@ from attnscope.text.cleaning import MAX_CHUNK_CHARACTERS, chunks, clean_text
 from attnscope.text.guarding import library_errors
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
 from attnscope.text.pipelines import SPECIALS, TokenizerKind, build_pipeline, without_extra_tokens
+from attnscope.text.placing import Entry, place_tokens
 from attnscope.text.vocabulary import Vocabulary
 
 __all__ = ["SPECIALS", "Tokenizer", "TokenizerKind", "train_tokenizer"]
@@ -27,9 +28,6 @@ __all__ = ["SPECIALS", "Tokenizer", "TokenizerKind", "train_tokenizer"]
 _PROBE = "The 1st café, 漢字 – «x» 😀.\n  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa! "
 _TEXT_FAILED = "The tokenizer cannot read this text"
 _TEXT_ACTION = "Change the text, or load another tokenizer."
-
-_Entry = tuple[int, int, int]
-"""Id, start and end of one token in the text."""
 
 
 class Tokenizer:
@@ -97,7 +95,7 @@ class Tokenizer:
         n_around = int(add_begin) + int(add_end)
         limit = None if max_tokens is None else max(0, max_tokens - n_around)
         entries, n_dropped = self._entries(clean.text, limit)
-        tokens = self._tokens(clean.text, entries)
+        tokens = place_tokens(clean.text, entries, self._vocabulary)
         if add_begin:
             tokens.insert(0, self.token(self.begin_id))
         if add_end:
@@ -166,11 +164,11 @@ class Tokenizer:
         with library_errors(_TEXT_FAILED, action=_TEXT_ACTION):
             return self._library.encode_batch(batch, add_special_tokens=False)
 
-    def _entries(self, text: str, limit: int | None) -> tuple[list[_Entry], int]:
+    def _entries(self, text: str, limit: int | None) -> tuple[list[Entry], int]:
         """The first `limit` tokens of a text, and how many more there are."""
         jobs = list(self._jobs(text))
         encoded = self._encode_strings([part for _, part in jobs if part is not None])
-        entries: list[_Entry] = []
+        entries: list[Entry] = []
         n_dropped = 0
         for offset, part in jobs:
             n_free = None if limit is None else limit - len(entries)
@@ -184,35 +182,9 @@ class Tokenizer:
             entries.extend(found[:n_free])
         return entries, n_dropped
 
-    def _mask_entry(self, text: str, offset: int) -> _Entry:
+    def _mask_entry(self, text: str, offset: int) -> Entry:
         match = self._mask_pattern.match(text, offset) if self._mask_pattern else None
         return self.mask_id, offset, match.end() if match else offset
-
-    def _tokens(self, text: str, entries: Sequence[_Entry]) -> list[Token]:
-        pieces = self._vocabulary.pieces([entry[0] for entry in entries])
-        tokens: list[Token] = []
-        previous_end = 0
-        for (id, start, end), piece in zip(entries, pieces, strict=True):
-            if self._vocabulary.reading(id).data == b" " and not text[start:end].isspace():
-                end = start  # the space that some vocabularies put before the first word
-            begins_blank = text[start : start + 1].isspace()
-            first = start
-            while first < end and text[first].isspace():
-                first += 1
-            is_blank = first == end
-            has_gap = start > previous_end or (begins_blank and not is_blank)
-            tokens.append(
-                Token(
-                    id=id,
-                    piece=piece,
-                    is_special=id in self._vocabulary.specials,
-                    joins_previous=bool(tokens) and not has_gap,
-                    start=start if is_blank else first,
-                    end=end,
-                )
-            )
-            previous_end = max(previous_end, end)
-        return tokens
 
     # -- tokens to text -------------------------------------------------------------------------
 

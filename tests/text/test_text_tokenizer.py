@@ -100,9 +100,9 @@ def test_that_joins_previous_says_where_the_spaces_are(kind: str) -> None:
     text = "At the store, I bought the fresh one"
     tokens = made(kind).encode(text).tokens
     if kind == "characters":
-        assert all(token.joins_previous for token in tokens[1:])
+        assert all(token.joins_previous != (token.piece == "␣") for token in tokens[1:])
         return
-    parts = (("" if token.joins_previous else " ") + token.piece.replace("␣", " ") for token in tokens)
+    parts = (("" if token.joins_previous else " ") + token.piece.removeprefix("␣") for token in tokens)
     assert "".join(parts).strip() == text
 
 
@@ -285,6 +285,7 @@ def test_that_a_foreign_vocabulary_with_byte_entries_shows_characters(tmp_path: 
     tokenizer = foreign(tmp_path, library)
     tokens = tokenizer.encode("a é\n")
     assert tokens.pieces == ("a", "␣", "é⟨1/2⟩", "é⟨2/2⟩", "↵")
+    assert [token.joins_previous for token in tokens.tokens] == [False, False, True, True, False]
     assert tokenizer.decode(tokens.ids) == "a é\n"
 
 

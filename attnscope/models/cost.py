@@ -1,0 +1,138 @@
+"""How many floating-point operations a model costs, on paper: nothing is run.
+
+    symbol   meaning
+    T, S     tokens of the source and of the target
+    W        a matrix of a linear layer, n_in · n_out numbers
+
+A product with a matrix costs 2 · n_in · n_out operations a token, a multiplication and an addition for
+each number; scores and weighted sums of one head cost 2 · n_queries · n_keys · d_head each (Kaplan et al.
+2020, section 2.1 and table 1; Hoffmann et al. 2022, appendix F, whose convention is followed: the
+whole rectangle is counted, whatever causality forbids; a window or another sparse mask of our own models
+counts with the cells it leaves, and linear attention with its two products of d_head² a token). The
+Gaussian score is two columns wider, the additive one counts as a product, and what a score learns is one
+more matrix. Embedding look-ups, biases, norms, activations and
+softmax are left out; the last layer, which gives the logits, is counted for every token. The backward
+pass costs twice the forward pass, so a training step three times as much (Kaplan et al. 2020, section 2.1).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from attnscope.models.model import Model
+from attnscope.models.own import OwnNetwork
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.self_masks import build_self_mask
+
+FORMULA = (
+    "2 · n_in · n_out a token for each matrix, 4 · n_queries · n_keys · d_head for each head, training 3 × "
+    "forward (Kaplan et al. 2020, section 2.1; Hoffmann et al. 2022, appendix F)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Operations of one forward pass over a text of `n_tokens`, and a target as long where one is read.
+
+    `parts` add up to `forward`. `is_whole` is False when some part could not be counted.
+    """
+
+    n_tokens: int
+    parts: tuple[tuple[str, int], ...]
+    is_whole: bool = True
+
+    @property
+    def forward(self) -> int:
+        """All parts together."""
+        return sum(n for _, n in self.parts)
+
+    @property
+    def forward_a_token(self) -> float:
+        """Of the forward pass, for each token of the source."""
+        return self.forward / self.n_tokens
+
+    @property
+    def training_a_token(self) -> float:
+        """Forward and backward, for each token of the source."""
+        return 3 * self.forward / self.n_tokens
+
+
+def count_cost(model: Model, n_tokens: int) -> Cost:
+    """The cost of a model over `n_tokens` tokens."""
+    network = model.network
+    if isinstance(network, OwnNetwork):
+        return own_cost(network.config, n_tokens)
+    module = getattr(network, "module", None)
+    if not isinstance(module, nn.Module):
+        return Cost(n_tokens=n_tokens, parts=(), is_whole=False)
+    return foreign_cost(module, model, n_tokens)
+
+
+def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
+    """The cost of one of our own models, exact by the convention above."""
+    linear = {"encoder": 0, "decoder": 0}
+    attention = 0
+    n_all = n_tokens * n_tokens
+    n_seen = build_self_mask(config, n_tokens).count(n_tokens)
+    for stack, layer in config.site_keys():
+        layout = config.layout(stack, layer)
+        n, k = layout.n_heads * config.d_head, layout.n_kv_heads * config.d_head
+        part = "encoder" if stack == "encoder" else "decoder"
+        # Keys and values of a memory are made of the source, all else of the stack's own text: both T here.
+        linear[part] += 2 * config.d_model * (2 * n + 2 * k)
+        linear[part] += 2 * n * config.d_head if config.score == "general" else 0
+        if config.position == "shaw" and stack != "cross":
+            linear[part] += 2 * n * (2 * config.max_distance + 1)
+        attention += _cells_cost(config, layout.n_heads, n_tokens, n_all if stack == "cross" else n_seen)
+    for part, n_layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        if config.has_feed_forward:
+            linear[part] += n_layers * 2 * config.d_model * (config.up_rows + config.d_ff)
+    head = 2 * config.d_model * config.vocab_size
+    head += 2 * config.d_model**2 if config.transform_head else 0
+    parts = (*((f"{part} matrices", n_tokens * n) for part, n in linear.items()), ("attention", attention))
+    return Cost(
+        n_tokens=n_tokens, parts=tuple((name, n) for name, n in (*parts, ("logits", n_tokens * head)) if n)
+    )
+
+
+def _cells_cost(config: ModelConfig, n_heads: int, n_tokens: int, n_cells: int) -> int:
+    """Scores and weighted sums of one site."""
+    d_head = config.d_head
+    if config.score == "kernel" and n_cells == n_tokens * n_tokens:
+        return 4 * n_tokens * n_heads * d_head * (d_head + 1)  # the column more sums the weights
+    n_more = 2 if config.score == "gaussian" else 0
+    return 2 * n_cells * n_heads * (2 * d_head + n_more)
+
+
+def foreign_cost(module: nn.Module, model: Model, n_tokens: int) -> Cost:
+    """The cost of a model of another library, from the matrices its modules hold and its sites.
+
+    Every matrix is taken to be used once for each token, which is what the known architectures do.
+    """
+    matrices = sum(_matrix_numbers(part) for part in module.modules())
+    d_head = _d_head(getattr(module, "config", None))
+    n_heads = sum(site.n_heads for site in model.sites)
+    parts = [("matrices", 2 * n_tokens * matrices)]
+    if d_head is not None:
+        parts.append(("attention", 4 * n_tokens * n_tokens * n_heads * d_head))
+    return Cost(n_tokens=n_tokens, parts=tuple(parts), is_whole=d_head is not None)
+
+
+def _matrix_numbers(part: nn.Module) -> int:
+    """Numbers of a module that is one matrix applied to every token."""
+    if isinstance(part, nn.Linear) or type(part).__name__ == "Conv1D":
+        weight = part.weight
+        return int(weight.numel())  # type: ignore[operator]
+    return 0
+
+
+def _d_head(config: Any) -> int | None:
+    for name in ("head_dim", "d_kv", "attention_head_size"):
+        found = getattr(config, name, None)
+        if isinstance(found, int):
+            return found
+    width, n_heads = getattr(config, "hidden_size", None), getattr(config, "num_attention_heads", None)
+    if isinstance(width, int) and isinstance(n_heads, int) and n_heads:
+        return width // n_heads
+    return None

@@ -1,0 +1,177 @@
+"""A stranger's config.json: read strictly, freed of what could run code, and weighed on paper.
+
+The library's own configuration classes accept almost anything; what they would stumble over later (a
+width of a billion, heads of zero, numbers as text) is refused here by name, before they see it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnscope.errors import LoadError
+from attnscope.models.huggingface.cache import CONFIG, contained_file
+from attnscope.strict_json import as_object, read_json
+
+MAX_LAYERS = 1_024
+MAX_COUNT = 100_000
+"""Most labels, experts, blocks, …: the library makes an object of each."""
+MAX_SIZE = 2**31 - 1
+_CODE_KEYS = frozenset(
+    "auto_map custom_pipelines trust_remote_code kernel_config use_kernels fusion_config distributed_config "
+    "transformers_weights adapter_kwargs".split()
+)
+_QUIET_KEYS = frozenset(
+    "_name_or_path name_or_path _commit_hash commit_hash return_dict use_return_dict torchscript "
+    "output_attentions output_hidden_states".split()
+)
+"""Left out without a word: names, and what a caller decides."""
+_LAYER_KEYS = frozenset(
+    "num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers decoder_layers "
+    "num_encoder_layers".split()
+)
+_SIZE_KEYS = _LAYER_KEYS | frozenset(
+    "hidden_size n_embd d_model dim embedding_size hidden_dim d_ff d_kv intermediate_size ffn_dim "
+    "encoder_ffn_dim decoder_ffn_dim num_attention_heads n_head n_heads num_heads num_key_value_heads "
+    "encoder_attention_heads decoder_attention_heads head_dim vocab_size max_position_embeddings "
+    "n_positions n_ctx max_source_positions max_target_positions image_size patch_size num_channels "
+    "projection_dim".split()
+)
+_WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
+_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
+_OWN_HEAD_WIDTH = ("head_dim", "d_kv", "kv_channels", "attention_head_size", "v_head_dim", "qk_nope_head_dim")
+_DTYPES = frozenset({"float32", "float16", "bfloat16", "float64", None, "auto"})
+_ACTION = "Restore config.json from its origin."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedConfig:
+    """A configuration that may be handed to the library; `notes` say what was left out of it."""
+
+    values: dict[str, Any]
+    model_type: str
+    architectures: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_config(folder: Path) -> CheckedConfig:
+    """Read and check config.json; raises LoadError."""
+    path = contained_file(folder, CONFIG)
+    values = as_object(read_json(path), what=str(path), kind="config")
+    return check_config(values, str(path))
+
+
+def check_config(values: dict[str, Any], where: str) -> CheckedConfig:
+    """The same, from a decoded configuration; `where` names it in errors."""
+    dropped: set[str] = set()
+    clean = _without_code(values, dropped)
+    model_type = clean.get("model_type")
+    if not isinstance(model_type, str) or not model_type:
+        raise _refuse(where, "it names no model_type", expected="the name of an architecture, such as 'bert'")
+    _refuse_quantized(clean, where)
+    for part, name in _parts(clean, where):
+        _check_sizes(part, name)
+        _check_counts(part, name)
+        _check_heads(part, name)
+    named = clean.get("architectures")
+    architectures = tuple(a for a in named if isinstance(a, str)) if isinstance(named, list) else ()
+    notes: tuple[str, ...] = ()
+    if told := sorted(dropped - _QUIET_KEYS):
+        notes = (f"Left out of config.json, because it can run code: {', '.join(told)[:200]}.",)
+    return CheckedConfig(values=clean, model_type=model_type, architectures=architectures, notes=notes)
+
+
+def _without_code(value: Any, dropped: set[str]) -> Any:
+    """A copy without keys that name code, kernels or files to fetch, at any depth."""
+    if isinstance(value, list):
+        return [_without_code(item, dropped) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept: dict[str, Any] = {}
+    for key, item in value.items():
+        names_code = key in _CODE_KEYS or "_implementation" in key or key.startswith("__")
+        if names_code or key in _QUIET_KEYS:
+            dropped.add(key[:60])
+        elif key in ("dtype", "torch_dtype") and (not isinstance(item, str) or item not in _DTYPES):
+            continue
+        else:
+            kept[key] = _without_code(item, dropped)
+    return kept
+
+
+def _refuse_quantized(values: dict[str, Any], where: str) -> None:
+    quantization = values.get("quantization_config")
+    if not quantization:
+        return
+    method = quantization.get("quant_method") if isinstance(quantization, dict) else None
+    raise LoadError(
+        f"The model of {where} is quantized ({str(method or 'unknown method')[:40]}).",
+        kind="quantized",
+        expected="weights in float32, float16 or bfloat16",
+        action="Open the model it was made from.",
+    )
+
+
+def _parts(values: dict[str, Any], where: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The configuration and every configuration inside it."""
+    yield values, where
+    for key, item in values.items():
+        if key.endswith("_config") and item is not None and not isinstance(item, dict):
+            raise _refuse(where, f"{key} is {str(item)[:40]!r}", expected="a configuration")
+        if isinstance(item, dict) and (key.endswith("config") or key in ("encoder", "decoder", "generator")):
+            yield from _parts(item, f"{where}, {key}")
+
+
+def _check_sizes(values: dict[str, Any], where: str) -> None:
+    for key in _SIZE_KEYS & values.keys():
+        items = values[key] if isinstance(values[key], list) else [values[key]]
+        most = MAX_LAYERS if key in _LAYER_KEYS else MAX_SIZE
+        for item in items:
+            if item is None:
+                continue
+            if isinstance(item, bool) or not isinstance(item, int) or not 1 <= item <= most:
+                raise _refuse(
+                    where, f"{key} is {str(item)[:40]!r}", expected=f"a whole number from 1 to {most}"
+                )
+
+
+def _check_counts(values: dict[str, Any], where: str) -> None:
+    for key, value in values.items():
+        if not key.startswith("num_") and not any(word in key for word in ("depth", "expert", "layer")):
+            continue
+        for item in _flat(value):
+            if isinstance(item, int) and abs(item) > MAX_COUNT:
+                raise _refuse(where, f"{key} is {str(item)[:40]}", expected=f"at most {MAX_COUNT}")
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
+
+
+def _check_heads(values: dict[str, Any], where: str) -> None:
+    width = next((values[k] for k in _WIDTHS if isinstance(values.get(k), int)), None)
+    n_heads = next((values[k] for k in _HEADS if isinstance(values.get(k), int)), None)
+    n_kv_heads = values.get("num_key_value_heads")
+    if n_heads is None:
+        return
+    if isinstance(n_kv_heads, int) and n_heads % n_kv_heads:
+        raise _refuse(
+            where,
+            f"{n_heads} heads cannot share {n_kv_heads} key/value heads",
+            expected="a divisor of the heads",
+        )
+    has_own_width = any(values.get(key) is not None for key in _OWN_HEAD_WIDTH)
+    if width is not None and not has_own_width and width % n_heads:
+        raise _refuse(
+            where,
+            f"a width of {width} cannot be shared by {n_heads} heads",
+            expected="a multiple of the heads",
+        )
+
+
+def _refuse(where: str, reason: str, *, expected: str) -> LoadError:
+    return LoadError(f"{where} cannot be used: {reason}.", kind="config", expected=expected, action=_ACTION)

@@ -1,0 +1,221 @@
+"""Models that compute attention by themselves: their own weights, as they give them out.
+
+Where a model does not use the library's attention interface, its plain ("eager") form still returns the
+weights of every layer. A record of such a site has queries and keys of width 0 and the logarithm of the
+weights as a bias, so that everything that reads records works; nothing can be gated or edited, and the
+weights are kept whole, which limits the text.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.errors import UserError
+from attnscope.models.huggingface.proof import Example, check_equal, numbers_of, run_example
+from attnscope.models.huggingface.rule_finding import find_rule_of
+from attnscope.models.huggingface.switch import Switch
+from attnscope.nn.attention import Probe
+from attnscope.nn.edits import Call
+from attnscope.nn.masks import MaskRule
+from attnscope.nn.patterns import Dense
+from attnscope.nn.scores import DenseBias, ScoreRule
+from attnscope.records.sites import STACKS, Site, SiteKey, Stack
+
+MAX_CELLS = 2**28
+"""The most weights of one text that are kept whole, over all sites (1 GB)."""
+
+ROW_SUM_TOLERANCE = 2e-2
+"""How far rows may be from 1: enough for float16, far too little for a window or a sparse layout."""
+
+_OTHER_LAYOUTS = {
+    "longformer": "its maps are windows around each token, not token by token",
+    "led": "its encoder's maps are windows around each token, not token by token",
+    "big_bird": "its maps are blocks of tokens, not token by token",
+    "bigbird_pegasus": "its maps are blocks of tokens, not token by token",
+    "reformer": "its maps are of hashed buckets, not token by token",
+    "funnel": "its layers shorten the text, so that rows are no tokens",
+    "nystromformer": "its weights are an approximation that is never laid out",
+    "yoso": "its weights are drawn by hashing",
+}
+
+_FIELDS: dict[str, Stack | None] = {
+    "attentions": None,
+    "encoder_attentions": "encoder",
+    "decoder_attentions": "decoder",
+    "cross_attentions": "cross",
+}
+
+Maps = dict[SiteKey, Tensor]
+
+
+def attach_eager(
+    model: Any, example: Example, own: dict[str, Tensor], switch: Switch, reason: str
+) -> "EagerModel":
+    """Enter a model through the weights that it gives out itself; raises UserError when they are no maps."""
+    name = type(model).__name__
+    output = run_example(model, example, output_attentions=True)
+    difference = check_equal(model, own, numbers_of(output, example), attention="the library's plain")
+    _check_axes(name, output)
+    maps = _maps_of(output, None)
+    if not maps:
+        raise _refusal(name, reason or "it neither calls the library's attention nor gives out its weights")
+    sizes = set(_lengths(example))
+    for key, weights in maps.items():
+        _check_map(name, key, weights, sizes)
+    return EagerModel(model, maps, difference, switch, reason)
+
+
+def check_layout(model: Any) -> None:
+    """Raise UserError for an architecture whose weights are no map of tokens on tokens."""
+    layout = _OTHER_LAYOUTS.get(getattr(model.config, "model_type", ""))
+    if layout is not None:
+        raise _refusal(type(model).__name__, layout)
+
+
+class EagerModel:
+    """A model whose own weights are shown; see `Attached`."""
+
+    has_gates = False
+
+    def __init__(self, model: Any, maps: Maps, difference: float, switch: Switch, reason: str) -> None:
+        sites = [
+            Site(stack=stack, layer=layer, n_heads=weights.shape[1], n_kv_heads=weights.shape[1])
+            for (stack, layer), weights in maps.items()
+        ]
+        self.sites = tuple(sorted(sites, key=lambda site: (STACKS.index(site.stack), site.layer)))
+        self.difference = difference
+        self.note = (
+            f"{type(model).__name__} computes its attention by itself: the maps are the weights it gives "
+            "out, kept whole and not checked against its values; heads cannot be gated or edited."
+        )
+        if reason:
+            self.note += f" ({reason})"
+        self._model, self._switch = model, switch
+
+    @contextmanager
+    def probing(self, probe: Probe) -> Iterator[None]:
+        """Show the weights of each pass to `probe`; raises UserError when it gates or edits a head."""
+        self._check_untouched(probe)
+
+        def ask(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+            return args, {**kwargs, "output_attentions": True, "return_dict": True}
+
+        def tell(part: nn.Module, _: Any, output: Any) -> None:
+            self._record(part, output, probe)
+
+        hooks = [
+            self._model.register_forward_pre_hook(ask, with_kwargs=True),
+            self._model.register_forward_hook(tell),
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def detach(self) -> None:
+        """See `Attached`."""
+        self._switch.restore()
+
+    def _check_untouched(self, probe: Probe) -> None:
+        for site in self.sites:
+            if probe.gate(site.key) is not None or probe.edits(site.key) is not None:
+                raise UserError(
+                    f"{type(self._model).__name__} computes its attention by itself, so that its heads "
+                    "cannot be gated or edited.",
+                    expected="no gates and no edits",
+                    action="Set all gates of this model to 1.",
+                )
+
+    def _record(self, model: nn.Module, output: Any, probe: Probe) -> None:
+        maps = _maps_of(output, self.sites)
+        n_cells = sum(weights[-1].numel() for weights in maps.values())
+        if n_cells > MAX_CELLS:
+            raise UserError(
+                f"{type(model).__name__} gives out {n_cells} weights for this text.",
+                expected=f"at most {MAX_CELLS}, since they are kept whole",
+                action="Use a shorter text.",
+            )
+        for key, weights in maps.items():
+            if probe.wants(key):
+                _record_map(probe, key, weights, is_training=model.training)
+
+
+def _record_map(probe: Probe, key: SiteKey, weights: Tensor, *, is_training: bool) -> None:
+    batch, n_heads, n_queries, n_keys = weights.shape
+    rule = _rule_of(weights[-1:])
+    call = Call(
+        q=weights.new_zeros(batch, n_heads, n_queries, 0),
+        k=weights.new_zeros(batch, n_heads, n_keys, 0),
+        v=weights.new_zeros(batch, n_heads, n_keys, 0),
+        rule=rule,
+        score=ScoreRule(scale=1.0, bias=DenseBias(cells=weights.log())),
+    )
+    lse = weights.new_zeros(batch, n_heads, n_queries)
+    probe.record(key, call, lse=lse, out=call.q, is_training=is_training)
+
+
+def _rule_of(weights: Tensor) -> MaskRule:
+    """The rule of the cells that no head gives weight to, where they follow one; else every cell counts.
+
+    A weight can be 0 by itself; cells without order are therefore no mask.
+    """
+    seen = (weights > 0).any(dim=1, keepdim=True)
+    rule = find_rule_of(seen, *weights.shape[2:])
+    return MaskRule() if isinstance(rule.pattern, Dense) else rule
+
+
+def _maps_of(output: Any, sites: tuple[Site, ...] | None) -> Maps:
+    """The weights of every layer in an output; stacks as they were found before, where they were."""
+    if not isinstance(output, Mapping):
+        return {}
+    known = {site.layer: site.stack for site in sites or () if site.stack != "cross"}
+    maps: Maps = {}
+    for field, stack in _FIELDS.items():
+        for layer, weights in enumerate(output.get(field) or ()):
+            if isinstance(weights, Tensor) and weights.ndim == 4:
+                own = stack or known.get(layer) or _stack_of(weights)
+                maps[own, layer] = weights.detach().float()
+    return maps
+
+
+def _stack_of(weights: Tensor) -> Stack:
+    return "encoder" if bool((weights.triu(diagonal=1) > 0).any()) else "decoder"
+
+
+def _lengths(example: Example) -> Iterator[int]:
+    for name in ("input_ids", "decoder_input_ids"):
+        if isinstance(example.get(name), Tensor):
+            yield example[name].shape[1]
+
+
+def _check_axes(name: str, output: Any) -> None:
+    for field in _FIELDS if isinstance(output, Mapping) else ():
+        for layer, weights in enumerate(output.get(field) or ()):
+            if isinstance(weights, Tensor) and weights.ndim != 4:
+                raise _refusal(name, f"layer {layer} of its {field} is of shape {list(weights.shape)}")
+
+
+def _check_map(name: str, key: SiteKey, weights: Tensor, sizes: set[int]) -> None:
+    label = f"{key[0]} L{key[1]}"
+    n_queries, n_keys = weights.shape[2:]
+    is_square = key[0] == "cross" or n_queries == n_keys
+    if not is_square or (sizes and not {n_queries, n_keys} <= sizes):
+        texts = f" for texts of {sorted(sizes)} tokens" if sizes else ""
+        raise _refusal(name, f"the weights of {label} are {n_queries} × {n_keys}{texts}")
+    if not bool(torch.isfinite(weights).all()):
+        raise _refusal(name, f"the weights of {label} are not all numbers")
+    error = float((weights[:1].sum(dim=-1) - 1.0).abs().max())
+    if error > ROW_SUM_TOLERANCE:
+        raise _refusal(name, f"the rows of {label} do not sum to 1 but differ by {error:.2g}")
+
+
+def _refusal(name: str, reason: str) -> UserError:
+    return UserError(
+        f"The attention of {name} cannot be shown: {reason}.",
+        expected="a model that attends through the library's interface, or gives out its weights",
+        action="Open another model.",
+    )

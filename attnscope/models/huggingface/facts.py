@@ -1,0 +1,123 @@
+"""Numbers about a model that its files give in many spellings: limits, special ids, labels, licence."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnscope.errors import LoadError
+from attnscope.models.huggingface.cache import contained_file
+from attnscope.strict_json import as_object, read_json
+
+UNLIMITED = 131_072
+"""Most tokens read by a model whose positions know no limit (T5, ALiBi)."""
+_LIMITS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "max_seq_len",
+    "n_ctx",
+    "seq_length",
+)
+_SOURCE_LIMITS, _TARGET_LIMITS = ("max_source_positions",), ("max_target_positions",)
+_GENERATION = "generation_config.json"
+_BEGINS = ("decoder_start_token_id", "forced_bos_token_id")
+_CARD = "README.md"
+_MAX_CARD_BYTES = 1_000_000
+_LICENCE = re.compile(r"^licen[sc]e:[ \t]*(.*?)[ \t]*$\n?(?:^[ \t]*-[ \t]*(\S.*?)[ \t]*$)?", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialIds:
+    """Ids by which a model begins and ends what it writes."""
+
+    start: int | None
+    forced: tuple[int, ...]
+    ends: frozenset[int]
+    pad: int | None
+
+
+def read_special_ids(values: Mapping[str, Any], folder: Path, n_rows: int) -> SpecialIds:
+    """Special ids from config.json and generation_config.json; raises LoadError.
+
+    Ids that a text begins with must lie below `n_rows`; an end beyond that can never be written.
+    """
+    merged = dict(values)
+    if (folder / _GENERATION).exists():
+        path = contained_file(folder, _GENERATION)
+        more = as_object(read_json(path), what=str(path), kind="config")
+        merged.update((key, value) for key, value in more.items() if value is not None)
+
+    def ids(key: str) -> tuple[int, ...]:
+        found = merged.get(key)
+        found = found if isinstance(found, list) else [found]
+        kept = tuple(id for id in found if isinstance(id, int) and not isinstance(id, bool))
+        wrong = [id for id in kept if not 0 <= id < n_rows]
+        if wrong and key in _BEGINS:
+            raise LoadError(
+                f"{key} of {folder} is {wrong[0]} but the embedding has {n_rows} rows.",
+                kind="vocabulary",
+                expected=f"an id from 0 to {n_rows - 1}",
+                action="Restore config.json from its origin.",
+            )
+        return tuple(id for id in kept if id not in wrong)
+
+    start = ids("decoder_start_token_id") or ids("bos_token_id") or ids("pad_token_id")
+    return SpecialIds(
+        start=start[0] if start else None,
+        forced=ids("forced_bos_token_id")[:1],
+        ends=frozenset(ids("eos_token_id")),
+        pad=next(iter(ids("pad_token_id")), None),
+    )
+
+
+def most_tokens(values: Mapping[str, Any], model: Any) -> tuple[int, int]:
+    """The most tokens of the source and of the target; what positions have no limit get UNLIMITED."""
+    text = values.get("text_config") if isinstance(values.get("text_config"), dict) else values
+    both = _first(text or values, _LIMITS)
+    source = _first(values, _SOURCE_LIMITS) or both
+    target = _first(values, _TARGET_LIMITS) or both
+    table = _position_rows(model)
+    if table is not None:
+        source, target = min(source or table, table), min(target or table, table)
+    return min(source or UNLIMITED, UNLIMITED), min(target or UNLIMITED, UNLIMITED)
+
+
+def _first(values: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+    found = (values.get(key) for key in keys)
+    return next((n for n in found if isinstance(n, int) and not isinstance(n, bool) and n > 0), None)
+
+
+def _position_rows(model: Any) -> int | None:
+    """Positions that a table beginning after its padding row really has (RoBERTa: 514 rows, 512 tokens)."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.num_embeddings) - int(module.padding_idx) - 1
+    return None
+
+
+def labels_of(values: Mapping[str, Any], n_labels: int) -> tuple[str, ...]:
+    """A name for each column of a classifier; `label 3` where config.json names none."""
+    named = values.get("id2label")
+    found = named if isinstance(named, dict) else {}
+    return tuple(str(found.get(str(i), "") or f"label {i}")[:80] for i in range(n_labels))
+
+
+def licence_of(folder: Path) -> str:
+    """The licence that the front matter of README.md names, as plain text; '' when there is none."""
+    path = folder / _CARD
+    try:
+        if not path.is_file() or path.stat().st_size > _MAX_CARD_BYTES:
+            return ""
+        text = contained_file(folder, _CARD).read_text(encoding="utf-8-sig", errors="replace")
+    except (OSError, LoadError):
+        return ""
+    parts = text.split("\n---", 1)
+    if not text.startswith("---") or len(parts) < 2:
+        return ""
+    match = _LICENCE.search(parts[0])
+    if match is None:
+        return ""
+    named = (match[1] or match[2] or "").strip("'\"")
+    return "".join(letter for letter in named if letter.isprintable())[:80]

@@ -1,0 +1,128 @@
+"""The output of one pass, made of as many positions as are asked for.
+
+A vocabulary of 50,000 pieces costs more than many layers, and a table of all positions more memory than the
+model. So the pass itself hands the output head one position only and keeps the last hidden stream; when
+positions are asked for, the model is called once more with its body replaced by that stream. Whatever the
+library does after the head (a soft-cap, a scale, a bias) is thereby done. `has_detachable_head` proves on
+a tiny text that this gives the same numbers; models for which it does not compute everything at once.
+
+| symbol | meaning                              | shape                              |
+|--------|--------------------------------------|------------------------------------|
+| stream | the last hidden stream               | [n_copies, n_tokens, d_model]      |
+| logits | one number per answer                | [n_copies, n_positions, n_answers] |
+"""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_TOLERANCE = 1e-4
+_CANNOT = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, NotImplementedError)
+
+
+class DetachedPass:
+    """A pass of a model whose head is applied when it is asked for."""
+
+    def __init__(self, model: Any, arguments: Mapping[str, Any], output: Any) -> None:
+        self._model, self._arguments, self._output = model, arguments, output
+
+    def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
+        """See `models.network.Pass`."""
+        stream: Tensor = self._output["last_hidden_state"][copy]
+        chosen = stream if positions is None else stream[list(positions)]
+        if not len(chosen):
+            return stream.new_zeros((0, 1))
+        with torch.no_grad(), _body_giving(self._model, _with_stream(self._output, chosen[None])):
+            arguments = {
+                name: value[:1] if isinstance(value, Tensor) else value
+                for name, value in self._arguments.items()
+            }
+            found: Tensor = self._model(**arguments).logits[0].float()  # [n_positions, n_answers]
+        return found
+
+
+class WholePass:
+    """A pass whose logits are all there: [n_copies, n_tokens, n_answers], or of the whole text in one row."""
+
+    def __init__(self, logits: Tensor, *, n_tokens: int, pooled_at: int | None = None) -> None:
+        self._logits, self._n_tokens, self._pooled_at = logits, n_tokens, pooled_at
+
+    def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
+        """See `models.network.Pass`; a label of the whole text stands at one position, NaN elsewhere."""
+        table = self._logits[copy].float()
+        if self._pooled_at is not None:
+            whole = table.new_full((self._n_tokens, table.shape[-1]), torch.nan)
+            whole[self._pooled_at] = table
+            table = whole
+        return table if positions is None else table[list(positions)]
+
+
+class NoPass:
+    """A pass of a model without an output head."""
+
+    def __init__(self, n_tokens: int) -> None:
+        self._n_tokens = n_tokens
+
+    def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
+        """Nothing at each position."""
+        return torch.zeros((self._n_tokens if positions is None else len(positions), 0))
+
+
+def run_detached(model: Any, arguments: Mapping[str, Any]) -> DetachedPass:
+    """One pass in which the head sees a single position."""
+    kept: list[Any] = []
+
+    def keep(_: Any, __: Any, output: Any) -> Any:
+        kept.append(output)
+        return _with_stream(output, output["last_hidden_state"][:, :1])
+
+    handle = model.base_model.register_forward_hook(keep)
+    try:
+        model(**arguments)
+    finally:
+        handle.remove()
+    return DetachedPass(model, arguments, kept[0])
+
+
+def has_detachable_head(model: Any, arguments: Mapping[str, Any]) -> bool:
+    """Whether `run_detached` gives this model's own logits, tried on a tiny input."""
+    if model.base_model is model:
+        return False
+    with torch.no_grad():
+        whole = model(**arguments).logits
+        try:
+            done = run_detached(model, arguments)
+            last = whole.shape[1] - 1
+            pairs = [(done.logits(), whole[-1]), (done.logits([last, 0]), whole[-1, [last, 0]])]
+        except _CANNOT:
+            return False
+    scale = float(whole.abs().max().clamp(min=1e-6))
+    return all(a.shape == b.shape and _difference(a, b.float()) <= _TOLERANCE * scale for a, b in pairs)
+
+
+def _difference(a: Tensor, b: Tensor) -> float:
+    both = torch.isfinite(a) & torch.isfinite(b)
+    if not torch.equal(torch.isfinite(a), torch.isfinite(b)):
+        return float("inf")
+    return float((a - b)[both].abs().max()) if bool(both.any()) else 0.0
+
+
+def _with_stream(output: Any, stream: Tensor) -> Any:
+    changed = copy.copy(output)
+    changed["last_hidden_state"] = stream
+    return changed
+
+
+@contextmanager
+def _body_giving(model: Any, output: Any) -> Iterator[None]:
+    """The model with a body that computes nothing and gives `output`."""
+    body = model.base_model
+    body.forward = lambda *_, **__: output
+    try:
+        yield
+    finally:
+        del body.forward

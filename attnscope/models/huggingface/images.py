@@ -1,0 +1,184 @@
+"""Pictures as a vision model reads them: a file, its pixels prepared, and one token for each patch.
+
+The "text" of such a model is the path of a picture. Its tokens are what the model's attention sees:
+special ones first (a class token, registers), then the patches line by line, written `row,column`.
+
+| symbol | meaning                                  | shape                       |
+|--------|------------------------------------------|-----------------------------|
+| pixels | colours, rescaled and normalised         | [1, 3, height, width]       |
+"""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from attnscope.errors import LoadError, UserError
+from attnscope.models.huggingface.cache import contained_file
+from attnscope.models.huggingface.png import MAX_PIXELS, SIGNATURE, decode_png
+from attnscope.records.tokens import Token, Tokens
+from attnscope.strict_json import as_object, read_json
+from attnscope.trace.tensor_file import require_regular_file
+
+_PREPROCESSOR = "preprocessor_config.json"
+_MAX_BYTES = 200_000_000
+_MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}
+_FIRST_NAMES = ("CLS", "DIST")
+_ACTION = "Type the path of a PNG picture."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """How a picture becomes pixels; sizes in pixels, `shortest` None when both sides are given."""
+
+    height: int
+    width: int
+    shortest: int | None = None
+    mode: str = "bilinear"
+    rescale: float = 1 / 255
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    deviation: tuple[float, ...] = (0.5, 0.5, 0.5)
+
+
+def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
+    """The preparation that preprocessor_config.json describes; raises LoadError when it cannot be meant."""
+    values: Mapping[str, Any] = {}
+    path = folder / _PREPROCESSOR
+    if path.exists():
+        content = as_object(read_json(contained_file(folder, _PREPROCESSOR)), what=str(path), kind="config")
+        values = content
+    height, width = image_size
+    size = values.get("size")
+    shortest = size.get("shortest_edge") if isinstance(size, dict) else None
+    shortest = size if isinstance(size, int) and values.get("do_center_crop") else shortest
+    if shortest is not None and not (isinstance(shortest, int) and 1 <= shortest <= 10_000):
+        raise _impossible(path, "size")
+    mean, deviation = (_colours(values, key, path) for key in ("image_mean", "image_std"))
+    is_normalised = values.get("do_normalize", True)
+    rescale = values.get("rescale_factor", 1 / 255) if values.get("do_rescale", True) else 1.0
+    if isinstance(rescale, bool) or not isinstance(rescale, (int, float)):
+        raise _impossible(path, "rescale_factor")
+    return Preparation(
+        height=height,
+        width=width,
+        shortest=shortest,
+        mode=_MODES.get(values.get("resample", 2), "bilinear"),
+        rescale=float(rescale),
+        mean=mean if is_normalised else (0.0,) * 3,
+        deviation=deviation if is_normalised else (1.0,) * 3,
+    )
+
+
+def read_picture(text: str) -> NDArray[np.uint8]:
+    """The picture in the file that `text` names, uint8 [height, width, 3]; raises UserError."""
+    name = text.strip().strip("\"'")
+    path = Path(name).expanduser()
+    try:
+        is_there = bool(name) and path.exists()
+    except (OSError, ValueError):
+        is_there = False
+    if not is_there:
+        raise UserError(
+            f"There is no picture {name[:200]!r}.", expected="the path of a picture", action=_ACTION
+        )
+    n_bytes = require_regular_file(path)
+    if n_bytes > _MAX_BYTES:
+        raise UserError(f"{path} has {n_bytes:,} bytes.", expected=f"at most {_MAX_BYTES:,}", action=_ACTION)
+    data = path.read_bytes()
+    if data.startswith(SIGNATURE):
+        try:
+            return decode_png(data, str(path))
+        except LoadError as error:
+            if error.kind != "picture-kind":
+                raise
+    return _decode_with_pillow(data, path)
+
+
+def prepare(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
+    """Pixels of a picture: resized, cut out of the middle, rescaled, normalised; float32 [1, 3, H, W]."""
+    pixels = torch.from_numpy(picture.copy()).permute(2, 0, 1)[None].float()  # [1, 3, height, width]
+    if how.shortest is None:
+        size = (how.height, how.width)
+    else:
+        scale = how.shortest / min(pixels.shape[-2:])
+        size = (max(1, round(pixels.shape[-2] * scale)), max(1, round(pixels.shape[-1] * scale)))
+    if how.mode == "nearest":
+        pixels = functional.interpolate(pixels, size=size, mode=how.mode)
+    else:
+        pixels = functional.interpolate(pixels, size=size, mode=how.mode, antialias=True, align_corners=False)
+    pixels = pixels.clamp(0, 255).round()
+    top, left = (size[0] - how.height) // 2, (size[1] - how.width) // 2
+    if top or left:
+        pixels = functional.pad(pixels, (-left, how.width - size[1] + left, -top, how.height - size[0] + top))
+    mean, deviation = (torch.tensor(v)[None, :, None, None] for v in (how.mean, how.deviation))
+    return (pixels * how.rescale - mean) / deviation
+
+
+def patch_tokens(text: str, grid: tuple[int, int], n_tokens: int) -> Tokens:
+    """Tokens for a sequence of `n_tokens`: what stands before the patches, then `row,column` of each.
+
+    Where the sequence is no grid with something before it, the tokens are numbered.
+    """
+    n_rows, n_columns = grid
+    n_first = n_tokens - n_rows * n_columns
+    if not 0 <= n_first <= 64:
+        numbered = tuple(Token(id=i, piece=str(i)) for i in range(n_tokens))
+        return Tokens(text=text, tokens=numbered)
+    names = [*_FIRST_NAMES[:n_first], *(f"REG{i}" for i in range(n_first - len(_FIRST_NAMES)))]
+    if n_first > len(_FIRST_NAMES):
+        names = ["CLS", *(f"REG{i}" for i in range(n_first - 1))]
+    first = tuple(Token(id=i, piece=f"[{name}]", is_special=True) for i, name in enumerate(names))
+    patches = tuple(
+        Token(id=n_first + row * n_columns + column, piece=f"{row},{column}")
+        for row in range(n_rows)
+        for column in range(n_columns)
+    )
+    return Tokens(text=text, tokens=first + patches)
+
+
+def _decode_with_pillow(data: bytes, path: Path) -> NDArray[np.uint8]:
+    try:
+        pillow = importlib.import_module("PIL.Image")
+    except ImportError as error:
+        raise UserError(
+            f"{path} is not a PNG picture that can be read without the library Pillow.",
+            expected="a PNG picture with 8 bits for each colour",
+            action="Save it as PNG, or install Pillow with: pip install 'attnscope[hf]'",
+        ) from error
+    try:
+        picture = pillow.open(BytesIO(data))
+        if picture.width * picture.height > MAX_PIXELS:
+            raise ValueError(f"it has {picture.width} × {picture.height} pixels")
+        return np.asarray(picture.convert("RGB"), dtype=np.uint8)
+    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"{path} cannot be read as a picture: {reason}.", expected="a picture", action=_ACTION
+        ) from error
+
+
+def _colours(values: Mapping[str, Any], key: str, path: Path) -> tuple[float, ...]:
+    found = values.get(key, [0.5, 0.5, 0.5])
+    found = [found] * 3 if isinstance(found, (int, float)) else found
+    if not isinstance(found, list) or len(found) != 3 or not all(isinstance(n, (int, float)) for n in found):
+        raise _impossible(path, key)
+    if key == "image_std" and not all(found):
+        raise _impossible(path, key)
+    return tuple(float(n) for n in found)
+
+
+def _impossible(path: Path, key: str) -> LoadError:
+    return LoadError(
+        f"{path} cannot be used: {key} is not a size or colour that can be meant.",
+        kind="config",
+        expected="numbers for three colours",
+        action="Restore it from the model's origin.",
+    )

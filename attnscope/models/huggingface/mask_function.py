@@ -1,0 +1,183 @@
+"""The mask function that the library calls in our name: it gives back a rule and lays nothing out.
+
+The library's masks are functions of (batch, head, query, key) with the queries counted from `q_offset` and
+the keys from `kv_offset`; a MaskRule lets both end together, so their difference must be n_keys − n_queries.
+Causality and windows of the library's own making are recognised and compared on some rows; any other
+function is compared with its rule cell by cell, in row blocks.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnscope.models.huggingface.rule_finding import Cells, find_rule
+from attnscope.models.huggingface.rule_mask import RuleMask
+from attnscope.nn.masks import MaskRule, build_rule
+
+MaskFunction = Callable[..., Tensor]
+_N_SAMPLED_ROWS = 6
+
+
+def build_mask(
+    batch_size: int,
+    kv_length: int,
+    q_length: int | None = None,
+    q_offset: int | Tensor = 0,
+    kv_offset: int | Tensor = 0,
+    mask_function: MaskFunction | None = None,
+    attention_mask: Tensor | None = None,
+    allow_is_bidirectional_skip: bool = False,
+    use_vmap: bool = False,
+    device: torch.device | str = "cpu",
+    cache_position: Tensor | None = None,
+    **_: Any,
+) -> RuleMask | None:
+    """What the library registers as a mask function; None only for a map without any mask.
+
+    Before 5.5 or so the library says `cache_position` [n_queries] instead of `q_length` and `q_offset`.
+    """
+    if cache_position is not None:
+        q_length, q_offset, device = len(cache_position), int(cache_position[0]), cache_position.device
+    if q_length is None:
+        raise ValueError("the mask function was told neither q_length nor cache_position")
+    function = mask_function or _masking().causal_mask_function
+    place = _Place(q_length, kv_length, int(q_offset), int(kv_offset), torch.device(device))
+    key_valid = _padding_of(attention_mask, place, batch_size)
+    rule = _recognise(function, place, key_valid)
+    if rule is None:
+        cells = _cells_of(function, place, batch_size, use_vmap)
+        rule = replace(find_rule(cells, q_length, kv_length, has_padding=False), key_valid=key_valid)
+    if rule.is_empty and allow_is_bidirectional_skip:
+        return None
+    return RuleMask.of(rule, q_length, kv_length, batch=batch_size, device=place.device)
+
+
+class _Place:
+    """Where the queries and keys of one call stand in the text."""
+
+    def __init__(
+        self, n_queries: int, n_keys: int, q_offset: int, kv_offset: int, device: torch.device
+    ) -> None:
+        self.n_queries, self.n_keys, self.device = n_queries, n_keys, device
+        self.q_offset, self.kv_offset = q_offset, kv_offset
+
+    @property
+    def ends_together(self) -> bool:
+        """Whether the last query stands at the last key."""
+        return self.q_offset + self.n_queries == self.kv_offset + self.n_keys
+
+
+def _padding_of(attention_mask: Tensor | None, place: _Place, batch_size: int) -> Tensor | None:
+    if attention_mask is None:
+        return None
+    stop = place.kv_offset + place.n_keys
+    valid = attention_mask.to(device=place.device, dtype=torch.bool)
+    missing = stop - valid.shape[-1]
+    if missing > 0:
+        valid = torch.nn.functional.pad(valid, (0, missing))
+    valid = valid[:, place.kv_offset : stop].expand(batch_size, -1)
+    return build_rule(is_causal=False, key_valid=valid).key_valid
+
+
+def _recognise(function: MaskFunction, place: _Place, key_valid: Tensor | None) -> MaskRule | None:
+    """Causality and windows of the library's own making, compared with the function on some rows."""
+    band = _band_of(function)
+    if band is None:
+        return None
+    back, ahead = band
+    if (back, ahead) != (None, None):
+        if not place.ends_together or not _fits_band(function, place, back, ahead):
+            return None
+    if back is not None and back >= place.n_keys - 1:
+        back = None
+    if ahead == 0:
+        window = None if back is None else (back, None)
+        return MaskRule(is_causal=True, key_valid=key_valid, window=window)
+    if ahead is not None and ahead >= place.n_keys - 1:
+        ahead = None
+    return MaskRule(key_valid=key_valid, window=None if back is None and ahead is None else (back, ahead))
+
+
+def _fits_band(function: MaskFunction, place: _Place, back: int | None, ahead: int | None) -> bool:
+    n_rows = min(place.n_queries, _N_SAMPLED_ROWS)
+    sampled = torch.linspace(0, place.n_queries - 1, n_rows).round().long().to(place.device)
+    q = (sampled + place.q_offset)[None, None, :, None]
+    k = (torch.arange(place.n_keys, device=place.device) + place.kv_offset)[None, None, None]
+    zero = torch.zeros(1, 1, 1, 1, dtype=torch.long, device=place.device)
+    theirs = function(zero, zero, q, k).expand(1, 1, n_rows, place.n_keys)
+    ours = torch.ones(1, 1, n_rows, place.n_keys, dtype=torch.bool, device=place.device)
+    if ahead is not None:
+        ours = ours & (k <= q + ahead)
+    if back is not None:
+        ours = ours & (k >= q - back)
+    return bool((theirs == ours).all())
+
+
+Band = tuple[int | None, int | None]
+
+
+def _band_of(function: Any) -> Band | None:
+    """Most tokens back and ahead that a function of the library's masking module allows; None if unknown."""
+    masking = _masking()
+    if function is masking.causal_mask_function:
+        return (None, 0)
+    if function is masking.bidirectional_mask_function:
+        return (None, None)
+    if getattr(function, "__module__", "") != masking.__name__ or not inspect.isfunction(function):
+        return None
+    held = inspect.getclosurevars(function).nonlocals
+    size = held.get("sliding_window")
+    match function.__qualname__.split(".")[0]:
+        case "sliding_window_overlay" if isinstance(size, int) and size > 0:
+            return (size - 1, None)
+        case "sliding_window_bidirectional_overlay" if isinstance(size, int) and size >= 0:
+            return (size, size)
+        case "and_masks":
+            return _narrowest([_band_of(part) for part in held.get("mask_functions", [None])])
+        case _:
+            return None
+
+
+def _narrowest(bands: list[Band | None]) -> Band | None:
+    known = [band for band in bands if band is not None]
+    if len(known) != len(bands):
+        return None
+    backs = [back for back, _ in known if back is not None]
+    aheads = [ahead for _, ahead in known if ahead is not None]
+    return (min(backs, default=None), min(aheads, default=None))
+
+
+def _cells_of(function: MaskFunction, place: _Place, batch_size: int, use_vmap: bool) -> Cells:
+    """Any rows of the library's own bool mask, padding left out."""
+    sdpa_mask = _masking().sdpa_mask
+    says_length = "q_length" in inspect.signature(sdpa_mask).parameters
+
+    def cells(rows: slice) -> Tensor:
+        start, n_rows = place.q_offset + rows.start, rows.stop - rows.start
+        if says_length:
+            queries: dict[str, Any] = {"q_length": n_rows, "q_offset": start, "device": place.device}
+        else:
+            queries = {"cache_position": torch.arange(start, start + n_rows, device=place.device)}
+        mask: Tensor = sdpa_mask(
+            batch_size=batch_size,
+            kv_length=place.n_keys,
+            kv_offset=place.kv_offset,
+            mask_function=function,
+            allow_is_causal_skip=False,
+            use_vmap=use_vmap,
+            **queries,
+        )
+        return mask
+
+    return cells
+
+
+@cache
+def _masking() -> Any:
+    return importlib.import_module("transformers.masking_utils")

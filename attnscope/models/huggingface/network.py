@@ -1,0 +1,216 @@
+"""A model of the library as a network: what stands behind `Model` for every Hugging Face architecture."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from attnscope.models.generate import NextTokens, write_greedily
+from attnscope.models.huggingface.head import DetachedPass, NoPass, WholePass, run_detached
+from attnscope.models.huggingface.inputs import Reader
+from attnscope.models.huggingface.site_map import Attached
+from attnscope.models.huggingface.tasks import Task
+from attnscope.models.huggingface.writer import CachedReading, GuessReader, HuggingFaceWriter, takes_argument
+from attnscope.models.inputs import Inputs
+from attnscope.models.network import Vocabulary
+from attnscope.models.outputs import token_positions
+from attnscope.models.writing.writer import RecomputingWriter, Writer
+from attnscope.nn.attention import Probe
+from attnscope.records.models import Form, ModelInfo
+from attnscope.records.outputs import OutputKind
+from attnscope.records.sites import Site
+from attnscope.records.tokens import Token, Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What was found out about a model when it was opened; see `head.py` and `writer.py`."""
+
+    has_detachable_head: bool = False
+    has_cache: bool = False
+    labels: tuple[str, ...] = ()
+    ends: frozenset[int] = frozenset()
+    forced: tuple[int, ...] = ()
+    max_target: int = 0
+
+
+class HuggingFaceNetwork:
+    """A model of the library with its own tokenizer; always in evaluation mode."""
+
+    is_training = False
+
+    def __init__(
+        self,
+        model: Any,
+        attached: Attached,
+        task: Task,
+        reader: Reader,
+        abilities: Abilities,
+        info: ModelInfo,
+    ) -> None:
+        self.module = model
+        self.task = task
+        self.attached = attached
+        self.sites: tuple[Site, ...] = attached.sites
+        self.abilities = abilities
+        self._reader, self._info = reader, info
+
+    @property
+    def form(self) -> Form:
+        """See `Network`, as all these."""
+        return self.task.form
+
+    @property
+    def output_kind(self) -> OutputKind:
+        """What its logits are about."""
+        return self.task.output_kind
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        device: torch.device = self.module.device
+        return device
+
+    @property
+    def max_tokens(self) -> int:
+        """The most tokens of a source."""
+        return self._reader.max_tokens
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Its own tokenizer; for pictures, patches."""
+        return self._reader.vocabulary
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model in words and numbers."""
+        return self._info
+
+    # -- in ---------------------------------------------------------------------------------------
+
+    def encode(self, text: str, target: str | None = None) -> Inputs:
+        """Both texts as the model reads them; for an encoder the target is a second sentence."""
+        return self._reader.encode(text, target)
+
+    def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
+        """The same inputs with what the model wrote; one that does not write reads its source again."""
+        return self._reader.own_target(inputs, written)
+
+    # -- out --------------------------------------------------------------------------------------
+
+    def run(
+        self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1
+    ) -> DetachedPass | WholePass | NoPass:
+        """One pass over `n_copies` of the same text."""
+        if inputs.target is None and self.form == "encoder-decoder":
+            inputs = self.own_target(inputs, ())
+        arguments: dict[str, Any] = dict(self._reader.arguments(inputs, self.device, n_copies))
+        if takes_argument(self.module, "use_cache"):
+            arguments["use_cache"] = False
+        n_tokens = len(inputs.source if inputs.target is None else inputs.target)
+        with torch.no_grad(), self._watched(probe):
+            if self.abilities.has_detachable_head:
+                return run_detached(self.module, arguments)
+            output = self.module(**arguments)
+        if not self.task.has_output:
+            return NoPass(n_tokens)
+        pooled_at = self._pooled_at(n_tokens) if self.task.is_pooled else None
+        return WholePass(output.logits, n_tokens=n_tokens, pooled_at=pooled_at)
+
+    def answer(self, id: int) -> Token:
+        """The token, or the label, that a column of the logits stands for."""
+        if self.output_kind != "class":
+            return self.vocabulary.token(id)
+        labels = self.abilities.labels
+        return Token(id=id, piece=labels[id] if id < len(labels) else f"label {id}")
+
+    def shown_positions(self, inputs: Inputs) -> list[int]:
+        """See `Network`."""
+        if self.task.is_pooled:
+            return [self._pooled_at(len(inputs.source if inputs.target is None else inputs.target))]
+        if self.task.name == "tagging":
+            return [i for i, token in enumerate(inputs.source.tokens) if not token.is_special]
+        mask_id = self.vocabulary.mask_id if self.vocabulary.has("mask") else None
+        return token_positions(self.output_kind, inputs, mask_id)
+
+    def _pooled_at(self, n_tokens: int) -> int:
+        """Where a label of the whole text is read off: the first token of an encoder, else the last."""
+        return 0 if self.form == "encoder" else n_tokens - 1
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def write(
+        self,
+        inputs: Inputs,
+        probe: Probe | None = None,
+        *,
+        n_tokens: int | None = None,
+        guess: Sequence[int] = (),
+    ) -> list[int]:
+        """What the model writes greedily, without the end token; nothing when it has no such head."""
+        if not self.task.is_writing:
+            return []
+        is_double = self.form == "encoder-decoder"
+        target = self.own_target(inputs, ()).target if is_double else None
+        forced = self.abilities.forced if is_double else ()
+        prefix = inputs.source.ids if target is None else (*target.ids, *forced)
+        limit = self.abilities.max_target if is_double else self.max_tokens
+        n_free = limit - len(prefix)
+        if n_tokens is None:  # as long as the source and half again, unless the model ends before
+            n_tokens = 3 * len(inputs.source) // 2 + 10 if is_double else n_free
+        reader = self._guess_reader(inputs, probe)
+        ends = self.abilities.ends
+        end_id = min(ends) if ends else None
+
+        def next_tokens(sequence: Sequence[int], n_last: int) -> list[int]:
+            best = reader(sequence, n_last)
+            return [end_id if id in ends and end_id is not None else id for id in best]
+
+        if tuple(guess[: len(forced)]) == forced:
+            guess = guess[len(forced) :]
+        n_tokens = max(0, min(n_tokens, n_free))
+        return [*forced, *write_greedily(next_tokens, prefix, n_tokens=n_tokens, end_id=end_id, guess=guess)]
+
+    def writer(self, probe: Probe | None = None) -> Writer:
+        """A writer for one prompt: with the library's cache, or reading every text again."""
+        if not self.abilities.has_cache or self._has_edits(probe):
+            return RecomputingWriter(self, probe)
+        is_double = self.form == "encoder-decoder"
+        return HuggingFaceWriter(
+            self._reading(probe),
+            max_tokens=self.abilities.max_target if is_double else self.max_tokens,
+            encoder_arguments=self._encoder_arguments if is_double else None,
+        )
+
+    def _encoder_arguments(self, ids: Sequence[int]) -> dict[str, torch.Tensor]:
+        return self._reader.source_arguments(ids, self.device)
+
+    def _guess_reader(self, inputs: Inputs, probe: Probe | None) -> NextTokens:
+        if self.abilities.has_cache and not self._has_edits(probe):
+            reading = self._reading(probe)
+            if self.form == "encoder-decoder":
+                reading.read_source(self._encoder_arguments(inputs.source.ids))
+            return GuessReader(reading)
+
+        def read_again(sequence: Sequence[int], n_last: int) -> list[int]:
+            text = Tokens(text="", tokens=tuple(self.vocabulary.token(id) for id in sequence))
+            is_double = self.form == "encoder-decoder"
+            whole = Inputs(source=inputs.source, target=text) if is_double else Inputs(source=text)
+            logits = self.run(whole, probe).logits(range(len(sequence) - n_last, len(sequence)))
+            best: list[int] = logits.argmax(dim=-1).tolist()
+            return best
+
+        return read_again
+
+    def _reading(self, probe: Probe | None) -> CachedReading:
+        is_double = self.form == "encoder-decoder"
+        return CachedReading(self.module, lambda: self._watched(probe), is_double=is_double)
+
+    def _has_edits(self, probe: Probe | None) -> bool:
+        """Edits name places of a whole map, so they need whole passes."""
+        return probe is not None and any(probe.edits(site.key) is not None for site in self.sites)
+
+    def _watched(self, probe: Probe | None) -> AbstractContextManager[None]:
+        return nullcontext() if probe is None else self.attached.probing(probe)

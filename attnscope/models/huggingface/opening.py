@@ -1,0 +1,239 @@
+"""Opening a model of the library: every check first, then the weights, then proofs on a tiny text.
+
+Nothing of a model's folder is ever run, nothing is read from the network, and every fault is one LoadError.
+"""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnscope.errors import LoadError
+from attnscope.models.huggingface.config_checks import CheckedConfig, read_config
+from attnscope.models.huggingface.facts import labels_of, licence_of, most_tokens, read_special_ids
+from attnscope.models.huggingface.filling import Plan, fill_model, plan_model, refuse_too_large
+from attnscope.models.huggingface.head import has_detachable_head
+from attnscope.models.huggingface.images import read_preparation
+from attnscope.models.huggingface.inputs import PictureReader, Reader, TextReader, sizes_of
+from attnscope.models.huggingface.lengths import LengthProbe
+from attnscope.models.huggingface.library import import_transformers, library_faults
+from attnscope.models.huggingface.network import Abilities, HuggingFaceNetwork
+from attnscope.models.huggingface.samples import samples_of
+from attnscope.models.huggingface.site_map import Attached, attach
+from attnscope.models.huggingface.sounds import SoundReader, read_extractor, speaking_prefix
+from attnscope.models.huggingface.tasks import Task, choose_task
+from attnscope.models.huggingface.tokenizer_files import read_vocabulary
+from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary, check_ids
+from attnscope.models.huggingface.weight_files import Weights, read_weights, weight_paths
+from attnscope.models.huggingface.writer import can_cache, takes_argument
+from attnscope.records.models import ModelInfo
+
+_EXAMPLE_IDS = 9
+_OBJECTIVES = {
+    "causal": "causal",
+    "masked": "masked",
+    "translation": "translation",
+    "speech": "translation",
+    "classification": "classification",
+    "tagging": "classification",
+    "image-class": "classification",
+    "image": "representations",
+    "headless": "representations",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """What was found out so far."""
+
+    folder: Path
+    name: str
+    config: CheckedConfig
+    task: Task
+    plan: Plan
+    model: Any
+    note: str
+    weights_sha256: str
+
+
+def open_network(folder: Path, device: torch.device, *, name: str = "") -> HuggingFaceNetwork:
+    """The network in a folder of the library's format; `name` is what people call it.
+
+    Raises LoadError, whatever is wrong with the folder.
+    """
+    config = read_config(folder)
+    library = import_transformers()
+    lists = importlib.import_module("transformers.models.auto.modeling_auto")
+    task = choose_task(lists, config)
+    paths = weight_paths(folder)
+    plan = plan_model(library, config, task, folder)
+    refuse_too_large(plan, folder)
+    vocabulary = None if task.reads_pictures else read_vocabulary(folder, library)
+    if vocabulary is not None and plan.n_embedded is not None:
+        check_ids(vocabulary, plan.n_embedded, str(folder))
+    weights: Weights = read_weights(folder, paths)
+    model, weights_note = fill_model(plan, weights.tensors, folder)
+    _move(model, device, plan)
+    if task.name == "classification" and getattr(model.config, "pad_token_id", None) is None:
+        model.config.pad_token_id = -1  # no token is one: two texts at once are always equally long
+    happened = f"The model of {folder} cannot be opened"
+    with library_faults(happened, kind="architecture", action="Open another model."):
+        # A model that reads its source twice is entered below its head, where both may differ.
+        is_twice = task.is_pooled and task.form == "encoder-decoder"
+        attached = attach(model.base_model if is_twice else model)
+        notes = (task.note, *config.notes, weights_note, attached.note)
+        opened = _Opened(
+            folder=folder,
+            name=name or folder.resolve().name,
+            config=config,
+            task=task,
+            plan=plan,
+            model=model,
+            note=" ".join(filter(None, notes)),
+            weights_sha256=weights.sha256,
+        )
+        return _build_network(opened, attached, vocabulary, library)
+
+
+def _build_network(
+    opened: _Opened, attached: Attached, vocabulary: HuggingFaceVocabulary | None, library: Any
+) -> HuggingFaceNetwork:
+    """The network of an entered model, tried with a word unless it reads a file."""
+    reader: Reader
+    if vocabulary is None:
+        reader = _picture_reader(opened, attached)
+    else:
+        words = _text_reader(opened, vocabulary)
+        is_speech = opened.task.name == "speech"
+        reader = _sound_reader(opened, attached, words, library) if is_speech else words
+    abilities, info = _find_abilities(opened, reader), _info(opened, attached, reader)
+    network = HuggingFaceNetwork(opened.model, attached, opened.task, reader, abilities, info)
+    if isinstance(reader, TextReader):
+        inputs = network.encode("a b")
+        network.run(inputs).logits(network.shown_positions(inputs))
+    return network
+
+
+def _move(model: Any, device: torch.device, plan: Plan) -> None:
+    try:
+        model.to(device)
+    except torch.OutOfMemoryError as error:
+        raise LoadError(
+            f"The model's {4 * plan.n_parameters / 1e9:.1f} GB do not fit the memory of {device}.",
+            kind="too-large",
+            expected="enough free memory on the device",
+            action="Close other programs that use it, or open the model on the cpu.",
+        ) from error
+
+
+def _text_reader(opened: _Opened, vocabulary: HuggingFaceVocabulary) -> TextReader:
+    values, model = opened.config.values, opened.model
+    n_rows = opened.plan.n_embedded or vocabulary.size
+    special = read_special_ids(values, opened.folder, n_rows)
+    source, target = most_tokens(values, model)
+    return TextReader(
+        vocabulary,
+        special,
+        form=opened.task.form,
+        max_tokens=source,
+        max_target=target,
+        has_segments=takes_argument(model, "token_type_ids"),
+        is_writing=opened.task.output_kind == "translation",
+    )
+
+
+def _picture_reader(opened: _Opened, attached: Attached) -> PictureReader:
+    config, model = opened.model.config, opened.model
+    image_size = sizes_of(getattr(config, "image_size", None), 224)
+    patch_size = sizes_of(getattr(config, "patch_size", None), 16)
+    how = read_preparation(opened.folder, image_size)
+    blank = torch.zeros((1, getattr(config, "num_channels", 3), *image_size), device=model.device)
+    probe = LengthProbe(attached.sites)
+    with torch.no_grad(), attached.probing(probe):
+        model.base_model(pixel_values=blank)
+    return PictureReader(how, patch_size=patch_size, n_tokens=probe.only_length(type(model).__name__))
+
+
+def _sound_reader(opened: _Opened, attached: Attached, words: TextReader, library: Any) -> SoundReader:
+    model, extractor = opened.model, read_extractor(opened.folder, library)
+    probe = LengthProbe(attached.sites)
+    start = torch.zeros((1, 1), dtype=torch.int64, device=model.device)
+    with torch.no_grad(), attached.probing(probe):
+        model(**_silence(extractor, model), decoder_input_ids=start)
+    words.special = replace(words.special, forced=speaking_prefix(words.vocabulary))
+    return SoundReader(words, extractor, probe.only_length(type(model).__name__))
+
+
+def _find_abilities(opened: _Opened, reader: Reader) -> Abilities:
+    """What the model can do, tried on a few tokens rather than believed."""
+    model, task, values = opened.model, opened.task, opened.config.values
+    labels: tuple[str, ...] = ()
+    if task.output_kind == "class":
+        labels = labels_of(values, int(getattr(model.config, "num_labels", 0)))
+    words = reader.words if isinstance(reader, SoundReader) else reader
+    if not isinstance(words, TextReader):
+        return Abilities(labels=labels)
+    n_ids = opened.plan.n_embedded or words.vocabulary.size
+    ids = [(7 * place + 3) % n_ids for place in range(_EXAMPLE_IDS)]
+    ids = [id for id in ids if id not in words.special.ends] or [0]
+    source = None
+    if task.form == "encoder-decoder":
+        source = words.source_arguments(ids, model.device)
+        if isinstance(reader, SoundReader):
+            source = _silence(reader.extractor, model)
+    return Abilities(
+        labels=labels,
+        has_detachable_head=_has_detachable_head(task, model, ids, source),
+        has_cache=task.is_writing and can_cache(model, ids, source),
+        ends=words.special.ends or _end_of(words),
+        forced=words.special.forced,
+        max_target=words.max_target,
+    )
+
+
+def _has_detachable_head(
+    task: Task, model: Any, ids: list[int], source: Mapping[str, torch.Tensor] | None
+) -> bool:
+    if not task.has_output or task.is_pooled:
+        return False
+    rows = torch.tensor([ids, ids], dtype=torch.int64, device=model.device)
+    if source is None:
+        return has_detachable_head(model, {"input_ids": rows, "attention_mask": torch.ones_like(rows)})
+    twice = {name: torch.cat([value, value]) for name, value in source.items()}
+    return has_detachable_head(model, {**twice, "decoder_input_ids": rows[:, :-1]})
+
+
+def _silence(extractor: Any, model: Any) -> dict[str, torch.Tensor]:
+    shape = (1, extractor.feature_size, extractor.nb_max_frames)
+    return {"input_features": torch.zeros(shape, dtype=torch.float32, device=model.device)}
+
+
+def _end_of(reader: TextReader) -> frozenset[int]:
+    return frozenset((reader.vocabulary.end_id,)) if reader.vocabulary.has("end") else frozenset()
+
+
+def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
+    model, task = opened.model, opened.task
+    values: Mapping[str, Any] = opened.config.values
+    return ModelInfo(
+        name=opened.name[:80],
+        source=str(opened.folder),
+        form=task.form,
+        objective=_OBJECTIVES[task.name],
+        n_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        max_tokens=reader.max_tokens,
+        vocab_size=int(values.get("vocab_size") or opened.plan.n_embedded or 0),
+        tokenizer=reader.vocabulary.kind,
+        device=str(model.device),
+        sha256=opened.weights_sha256,
+        sites=attached.sites,
+        samples=samples_of(task, reader.vocabulary, values),
+        note=opened.note,
+        architecture=f"{task.class_name} ({opened.config.model_type})",
+        licence=licence_of(opened.folder),
+        reads="picture" if task.reads_pictures else "recording" if task.name == "speech" else "text",
+        reads_pairs=task.name == "classification" and reader.reads_pairs,
+    )

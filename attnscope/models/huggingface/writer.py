@@ -1,0 +1,172 @@
+"""Writing with a model of the library and its own cache of keys and values.
+
+| symbol | meaning                               | shape                 |
+|--------|---------------------------------------|-----------------------|
+| logits | one number per piece, next token      | [n_texts, vocab_size] |
+
+The cache keeps every layer whole, windows too, so that a wrong guess can be taken back; the mask says what
+a window sees. `can_cache` proves on a tiny text that reading on gives the same numbers as reading again.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_TOLERANCE = 1e-3
+_CANNOT = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, NotImplementedError)
+
+Watch = Callable[[], AbstractContextManager[None]]
+"""What every pass runs in: the probe's context, or nothing."""
+
+
+class CachedReading:
+    """Texts that are read on, all equally long; keeps what the model computed of them."""
+
+    def __init__(self, model: Any, watch: Watch = nullcontext, *, is_double: bool) -> None:
+        self._model, self._watch, self._is_double = model, watch, is_double
+        library = importlib.import_module("transformers")
+        own = library.DynamicCache()
+        self._cache = library.EncoderDecoderCache(own, library.DynamicCache()) if is_double else own
+        self._memory: Tensor | None = None
+        self._has_mask = False
+        self._keeps_logits = takes_argument(model, "logits_to_keep")
+        self.n_read = 0
+
+    def read_source(self, arguments: Mapping[str, Tensor]) -> None:
+        """Run the encoder, once for all that is written."""
+        with torch.no_grad(), self._watch():
+            output = self._model.get_encoder()(**arguments)
+        self._memory = output["last_hidden_state"]
+        self._has_mask = "attention_mask" in arguments
+
+    def take_back(self, n_tokens: int) -> None:
+        """Forget the last `n_tokens` of every text."""
+        if n_tokens > 0:
+            self._cache.crop(-n_tokens)
+            self.n_read -= n_tokens
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Text i from now on is what text `rows[i]` was."""
+        chosen = torch.tensor(list(rows), dtype=torch.int64, device=self._model.device)
+        self._cache.reorder_cache(chosen)
+        if self._memory is not None:
+            self._memory = self._memory.index_select(0, chosen)
+
+    def read(self, ids: Sequence[Sequence[int]], n_last: int = 1) -> Tensor:
+        """Read on; the logits after each of the last `n_last` tokens: [n_texts, n_last, vocab_size]."""
+        device = self._model.device
+        tokens = torch.tensor([list(row) for row in ids], dtype=torch.int64, device=device)
+        arguments: dict[str, Any] = {"past_key_values": self._cache, "use_cache": True}
+        if self._is_double and self._memory is not None:
+            outputs = importlib.import_module("transformers.modeling_outputs")
+            arguments["encoder_outputs"] = outputs.BaseModelOutput(last_hidden_state=self._memory)
+            if self._has_mask:
+                arguments["attention_mask"] = self._memory.new_ones(self._memory.shape[:2], dtype=torch.int64)
+            arguments["decoder_input_ids"] = tokens
+        else:
+            n_whole = self.n_read + tokens.shape[1]
+            arguments["input_ids"] = tokens
+            arguments["attention_mask"] = torch.ones((len(tokens), n_whole), dtype=torch.int64, device=device)
+        if self._keeps_logits:
+            arguments["logits_to_keep"] = n_last
+        with torch.no_grad(), self._watch():
+            logits: Tensor = self._model(**arguments).logits
+        self.n_read += tokens.shape[1]
+        return logits[:, -n_last:].float()
+
+
+class HuggingFaceWriter:
+    """Writes token by token; see `models.writing.writer.Writer`.
+
+    `encoder_arguments` gives what the encoder is called with for the ids of a source; None without one.
+    """
+
+    is_incremental = True
+
+    def __init__(
+        self,
+        reading: CachedReading,
+        *,
+        max_tokens: int,
+        encoder_arguments: Callable[[Sequence[int]], Mapping[str, Tensor]] | None,
+    ) -> None:
+        self._reading, self._encoder_arguments = reading, encoder_arguments
+        self.max_tokens = max_tokens
+
+    def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
+        """Read the source and the prefix: [1, vocab_size]."""
+        if self._encoder_arguments is not None:
+            self._reading.read_source(self._encoder_arguments(source))
+        return self._reading.read([prefix])[:, 0]
+
+    def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
+        """Text i from now on is text `parents[i]` with `ids[i]` after it: [n_texts, vocab_size]."""
+        self._reading.select(parents)
+        return self._reading.read([[id] for id in ids])[:, 0]
+
+
+class GuessReader:
+    """The most probable next tokens of one text that grows, with guesses taken back when they were wrong."""
+
+    def __init__(self, reading: CachedReading) -> None:
+        self._reading = reading
+        self._ids: list[int] = []
+
+    def __call__(self, sequence: Sequence[int], n_last: int) -> list[int]:
+        """After each of the last `n_last` tokens of `sequence`, as `models.generate.NextTokens`."""
+        n_same = 0
+        for old, new in zip(self._ids, sequence[: len(sequence) - n_last], strict=False):
+            if old != new:
+                break
+            n_same += 1
+        self._reading.take_back(len(self._ids) - n_same)
+        logits = self._reading.read([sequence[n_same:]], n_last)
+        self._ids = list(sequence)
+        best: list[int] = logits[0].argmax(dim=-1).tolist()
+        return best
+
+
+def can_cache(model: Any, ids: Sequence[int], source: Mapping[str, Tensor] | None) -> bool:
+    """Whether reading on, and taking back, give the logits of reading at once; tried on a few tokens.
+
+    `source` is what the encoder of an encoder–decoder is called with.
+    """
+    if not takes_argument(model, "past_key_values"):
+        return False
+    half = len(ids) // 2
+    try:
+        once, parts = (CachedReading(model, is_double=source is not None) for _ in range(2))
+        if source is not None:
+            once.read_source(source)
+            parts.read_source(source)
+        whole = once.read([ids], len(ids))
+        parts.read([[*ids[:half], ids[0], ids[0]]])
+        parts.take_back(2)
+        on = parts.read([ids[half:]], len(ids) - half)
+        parts.select([0, 0])
+        again = parts.read([[ids[0]], [ids[0]]])
+        direct = once.read([[ids[0]]])
+    except _CANNOT:
+        return False
+    scale = float(whole.abs().max().clamp(min=1e-6))
+    pairs = ((on, whole[:, half:]), (again, direct.expand_as(again)))
+    return all(_is_near(a, b, scale) for a, b in pairs)
+
+
+def takes_argument(model: Any, name: str) -> bool:
+    """Whether the model's forward names an argument."""
+    code = type(model).forward
+    code = getattr(code, "__wrapped__", code)
+    return name in inspect.signature(code).parameters
+
+
+def _is_near(a: Tensor, b: Tensor, scale: float) -> bool:
+    if a.shape != b.shape:
+        return False
+    finite = torch.isfinite(b)
+    return bool(((a - b)[finite].abs() <= _TOLERANCE * scale).all())

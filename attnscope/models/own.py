@@ -1,0 +1,181 @@
+"""Our own Transformer as a network."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from attnscope.models.card import ModelCard
+from attnscope.models.inputs import Inputs, encode_source, encode_target, own_target
+from attnscope.models.outputs import KINDS, token_positions
+from attnscope.models.passes import continue_text, evaluating, hidden_stream, translate
+from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
+from attnscope.nn.attention import Probe
+from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn.transformer import Transformer
+from attnscope.records.models import Form, ModelInfo
+from attnscope.records.outputs import OutputKind
+from attnscope.records.sites import Site
+from attnscope.records.tokens import Token
+from attnscope.text.samples import samples_for
+from attnscope.text.tokenizer import Tokenizer
+
+MAX_PAST_TOKENS = 131_072
+"""Texts are cut here even when positions past the trained ones may be read."""
+
+
+class OwnPass:
+    """The last hidden stream of one pass; logits are made of as many positions as are asked for."""
+
+    def __init__(self, module: Transformer, hidden: Tensor) -> None:
+        self._module, self._hidden = module, hidden
+
+    def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
+        """See `Pass`."""
+        hidden = self._hidden[copy] if positions is None else self._hidden[copy, list(positions)]
+        with torch.no_grad():
+            return self._module.logits(hidden).float()
+
+
+class OwnNetwork:
+    """A Transformer of ours with its tokenizer; it may be in training."""
+
+    def __init__(
+        self,
+        module: Transformer,
+        tokenizer: Tokenizer,
+        card: ModelCard,
+        *,
+        source: str = "",
+        sha256: str = "",
+        note: str = "",
+    ) -> None:
+        self.module = module
+        self.vocabulary = tokenizer
+        self.card = card
+        self.sites: tuple[Site, ...] = module.sites()
+        self._source, self._sha256, self._note = source, sha256, note
+
+    @property
+    def config(self) -> ModelConfig:
+        """The architecture."""
+        return self.module.config
+
+    @property
+    def form(self) -> Form:
+        """See `Network`, as all these."""
+        return self.config.form
+
+    @property
+    def output_kind(self) -> OutputKind:
+        """What its logits are about."""
+        return KINDS[self.form]
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.module.tokens.weight.device
+
+    @property
+    def max_tokens(self) -> int:
+        """The most tokens it reads."""
+        return self.config.max_tokens
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it is in training mode."""
+        return self.module.training
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model in words and numbers."""
+        config = self.config
+        task = self.card.training.get("task")
+        return ModelInfo(
+            name=self.card.name,
+            source=self._source,
+            form=config.form,
+            objective=self.card.objective,
+            n_parameters=count_parameters(config).total,
+            max_tokens=config.max_tokens,
+            vocab_size=config.vocab_size,
+            tokenizer=self.vocabulary.kind,
+            device=str(self.device),
+            sha256=self._sha256,
+            sites=self.sites,
+            samples=samples_for(config.form, task if isinstance(task, str) else self.card.objective),
+            note=self._note,
+            can_read_past=self.can_read_past,
+        )
+
+    @property
+    def can_read_past(self) -> bool:
+        """Whether positions past the trained ones exist: learned ones do not."""
+        return self.config.position != "learned"
+
+    def encode(self, text: str, target: str | None = None, *, past_trained: bool = False) -> Inputs:
+        """Both texts as the Transformer reads them.
+
+        With `past_trained` the source may be longer than the model was trained for, where its positions are
+        computed and not learned; the tokens say how many.
+        """
+        reads_past = past_trained and self.can_read_past
+        n_most = max(self.max_tokens, MAX_PAST_TOKENS) if reads_past else self.max_tokens
+        source = encode_source(self.vocabulary, self.form, text, n_most)
+        if len(source) > self.max_tokens:
+            self.module.reach_past(len(source))
+            source = replace(source, n_untrained=len(source) - self.max_tokens)
+        if target is None:
+            return Inputs(source=source)
+        read = encode_target(self.vocabulary, self.form, target, self.max_tokens)
+        return Inputs(source=source, target=read)
+
+    def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
+        """The same source with what the model wrote."""
+        target = own_target(self.vocabulary, list(written))
+        return Inputs(source=inputs.source, target=target, is_own_target=True)
+
+    def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> OwnPass:
+        """One pass; a model in training is put back into it."""
+        with evaluating(self.module):
+            return OwnPass(self.module, hidden_stream(self.module, inputs, probe, n_copies=n_copies))
+
+    def write(
+        self,
+        inputs: Inputs,
+        probe: Probe | None = None,
+        *,
+        n_tokens: int | None = None,
+        guess: Sequence[int] = (),
+    ) -> list[int]:
+        """What the model writes greedily."""
+        ids = inputs.source.ids
+        with evaluating(self.module):
+            if self.form == "decoder":
+                end_id = self.vocabulary.end_id if self.vocabulary.has("end") else None
+                n_free = self.max_tokens if n_tokens is None else n_tokens
+                return continue_text(self.module, ids, probe, n_tokens=n_free, end_id=end_id, guess=guess)
+            # A model in training may never write its end token: half as long again and some shows that.
+            return translate(
+                self.module,
+                ids,
+                probe,
+                begin_id=self.vocabulary.begin_id,
+                end_id=self.vocabulary.end_id,
+                n_tokens=3 * len(ids) // 2 + 10 if n_tokens is None else n_tokens,
+                guess=guess,
+            )
+
+    def writer(self, probe: Probe | None = None) -> Writer:
+        """What writes token by token, with a cache where the mask lets a text be read in parts."""
+        return OwnWriter(self.module, probe) if self.module.can_cache else RecomputingWriter(self, probe)
+
+    def answer(self, id: int) -> Token:
+        """The token of a column of the logits."""
+        return self.vocabulary.token(id)
+
+    def shown_positions(self, inputs: Inputs) -> list[int]:
+        """See `Network`."""
+        mask_id = self.vocabulary.mask_id if self.vocabulary.has("mask") else None
+        return token_positions(self.output_kind, inputs, mask_id)

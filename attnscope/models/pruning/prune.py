@@ -1,0 +1,188 @@
+"""Removing heads from any model, with the proof that nothing else changed.
+
+The gated model and the smaller one read the given text and random ids; unless every logit agrees there
+is no smaller model to be had, and so none to be saved.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch import Tensor
+
+from attnscope.files import replace_folder
+from attnscope.models.inputs import Inputs
+from attnscope.models.model import Model
+from attnscope.models.network import Network
+from attnscope.models.own import OwnNetwork
+from attnscope.models.pruning.foreign import ForeignNetwork, prune_foreign
+from attnscope.models.pruning.own_network import prune_own
+from attnscope.models.pruning.plan import Plan, build_plan, require_removal
+from attnscope.models.pruning.proof import (
+    N_RANDOM_TOKENS,
+    RunCase,
+    compare_speed,
+    prove_equal,
+    random_ids,
+    require_proof,
+)
+from attnscope.models.pruning.removal import Removal, weights_file_bytes
+from attnscope.records.pruning import PruneShape, PruningProof, PruningReport, SpeedChange
+from attnscope.records.sites import NO_GATES, Gates, GateTable
+from attnscope.records.tokens import Tokens
+from attnscope.trace.probe import GateProbe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """A smaller model that was proved to say what the gated one says, and the report on it."""
+
+    model: Model
+    report: PruningReport
+    removal: Removal
+
+    def save(self, folder: str | Path) -> PruningReport:
+        """Write it as a model folder; the report with the true size on disk. Raises SaveError."""
+        require_proof(self.report.proof)
+        place = Path(folder)
+        replace_folder(place, self.removal.write)
+        after = replace(self.report.after, file_bytes=weights_file_bytes(place))
+        return replace(self.report, after=after, folder=str(place))
+
+
+def shapes_of(model: Model) -> tuple[PruneShape, ...]:
+    """The shapes that a smaller copy can be saved in."""
+    return ("small",) if isinstance(model.network, OwnNetwork) else ("small", "same")
+
+
+def prune(
+    model: Model,
+    gates: Gates | GateTable,
+    *,
+    text: str = "",
+    target: str | None = None,
+    shape: PruneShape = "small",
+    has_speed: bool = True,
+) -> Pruned:
+    """See `pruning`, in one go."""
+    steps = pruning(model, gates, text=text, target=target, shape=shape, has_speed=has_speed)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            pruned: Pruned = stop.value
+            return pruned
+
+
+def pruning(
+    model: Model,
+    gates: Gates | GateTable,
+    *,
+    text: str = "",
+    target: str | None = None,
+    shape: PruneShape = "small",
+    has_speed: bool = True,
+) -> Generator[str, None, Pruned]:
+    """A copy without the heads whose gate is 0, other gates multiplied in.
+
+    The proof reads `text`, with `target` or what the model itself writes, and random ids. Raises
+    SaveError when the copy does not say what the gated model says, UserError when no head is off or
+    heads cannot be removed from this kind of model. `model` is left alone. What is done next is yielded
+    in words; a caller may stop there.
+    """
+    frozen = gates.frozen() if isinstance(gates, GateTable) else gates
+    plan = build_plan(model.sites, frozen)
+    require_removal(plan)
+    yield "Removing heads"
+    removal = _remove(model, frozen, shape)
+    yield "Comparing every logit"
+    cases = _cases(model, text, target)
+    proof = prove_equal(_runner(model.network, frozen), _runner(removal.network, NO_GATES), cases)
+    require_proof(proof)
+    if has_speed:
+        yield "Measuring the speed"
+    speed = _speed(model.network, removal.network, cases[0]) if has_speed else None
+    return Pruned(
+        model=Model(removal.network), report=_report(plan, removal, shape, proof, speed), removal=removal
+    )
+
+
+def prune_model(
+    model: Model, gates: Gates | GateTable, *, text: str = "", target: str | None = None
+) -> tuple[Model, PruningReport]:
+    """See `prune`: the smaller model and its report, without measuring the speed."""
+    pruned = prune(model, gates, text=text, target=target, has_speed=False)
+    return pruned.model, pruned.report
+
+
+def _remove(model: Model, gates: Gates, shape: PruneShape) -> Removal:
+    if isinstance(model.network, OwnNetwork):
+        return prune_own(model.network, gates)
+    from attnscope.models.huggingface.opening import open_network  # the library is optional
+
+    def reopen(folder: Path, name: str) -> Network:
+        return open_network(folder, model.device, name=name)
+
+    return prune_foreign(model.network, gates, shape, reopen)
+
+
+def _report(
+    plan: Plan, removal: Removal, shape: PruneShape, proof: PruningProof, speed: SpeedChange | None
+) -> PruningReport:
+    return PruningReport(
+        shape=shape,
+        opens_in=removal.opens_in,
+        sites=removal.sites,
+        removed=plan.removed,
+        folded=plan.folded,
+        before=removal.before,
+        after=removal.after,
+        proof=proof,
+        speed=speed,
+        notes=removal.notes,
+    )
+
+
+def _cases(model: Model, text: str, target: str | None) -> list[Inputs]:
+    """The text, when there is one, then random ids."""
+    cases = [model.encode(text, target)] if text.strip() else []
+    network = model.network
+    n_tokens = min(network.max_tokens, N_RANDOM_TOKENS)
+    for source, second in random_ids(_n_pieces(network), n_tokens=n_tokens):
+        cases.append(
+            Inputs(
+                source=_tokens(network, source),
+                target=_tokens(network, second) if network.form == "encoder-decoder" else None,
+            )
+        )
+    return cases
+
+
+def _n_pieces(network: Network) -> int:
+    """How many ids the model and its tokenizer both know."""
+    if isinstance(network, OwnNetwork):
+        return network.config.vocab_size
+    sizes = [getattr(network.vocabulary, "size", None), network.info.vocab_size]
+    if isinstance(network, ForeignNetwork):
+        sizes[1] = network.module.get_input_embeddings().num_embeddings
+    return min(size for size in sizes if isinstance(size, int))
+
+
+def _tokens(network: Network, ids: tuple[int, ...]) -> Tokens:
+    return Tokens(text="", tokens=tuple(network.vocabulary.token(id) for id in ids))
+
+
+def _runner(network: Network, gates: Gates) -> RunCase[Inputs]:
+    probe = GateProbe(network.sites, gates) if gates else None
+
+    def run(case: Inputs) -> Tensor:
+        # A class is said at some positions only; elsewhere there is nothing to compare.
+        positions = network.shown_positions(case) if network.output_kind == "class" else None
+        return network.run(case, probe).logits(positions)
+
+    return run
+
+
+def _speed(before: Network, after: Network, case: Inputs) -> SpeedChange:
+    n_tokens = len(case.source) + (0 if case.target is None else len(case.target))
+    return compare_speed(_runner(before, NO_GATES), _runner(after, NO_GATES), case, n_tokens=n_tokens)

@@ -1,0 +1,169 @@
+"""Writing one token after another: greedily, by drawing, or with beams. Knows ids, not words.
+
+Everything here is a generator that yields after each token, so that whoever iterates can stop.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.errors import UserError
+from attnscope.models.outputs import log_probabilities
+from attnscope.models.writing.beams import BeamSearch
+from attnscope.models.writing.sampling import draw, draw_probabilities
+from attnscope.models.writing.writer import Writer
+from attnscope.records.generation import WriteSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One token that was taken, and the most probable ones there; see `WrittenToken`."""
+
+    id: int
+    log_probability: float
+    chance: float
+    best_ids: tuple[int, ...]
+    best_log_probabilities: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What is written so far; `rows` is the batch row in each of the writer's calls.
+
+    The end token that stopped the text is the last of `choices` and was never read (`has_ended`).
+    """
+
+    choices: tuple[Choice, ...]
+    rows: tuple[int, ...]
+    has_ended: bool = False
+    search: BeamSearch | None = None
+
+    @property
+    def ids(self) -> list[int]:
+        """What was written, without the end token."""
+        ids = [choice.id for choice in self.choices]
+        return ids[:-1] if self.has_ended else ids
+
+
+def write_ids(
+    writer: Writer,
+    source: Sequence[int],
+    prefix: Sequence[int],
+    settings: WriteSettings,
+    end_id: int | None,
+) -> Generator[Draft, None, Draft]:
+    """Write after `prefix`; yields a draft after each token and returns the last, every row computed.
+
+    Raises UserError when the prefix leaves no room.
+    """
+    n_most = min(settings.max_tokens, writer.max_tokens - len(prefix))
+    if n_most < 1:
+        raise UserError(
+            f"The text has {len(prefix)} tokens, and the model reads no more.",
+            expected=f"fewer than {writer.max_tokens}",
+            action="Shorten the text, then write again.",
+        )
+    if settings.mode == "beams":
+        return (yield from _search(writer, source, prefix, settings, end_id, n_most))
+    return (yield from _choose_each(writer, source, prefix, settings, end_id, n_most))
+
+
+def _choose_each(
+    writer: Writer,
+    source: Sequence[int],
+    prefix: Sequence[int],
+    settings: WriteSettings,
+    end_id: int | None,
+    n_most: int,
+) -> Generator[Draft, None, Draft]:
+    generator = torch.Generator(device="cpu").manual_seed(settings.seed)
+    choices: list[Choice] = []
+    logits = writer.begin(source, prefix)[0]
+    while len(choices) < n_most:
+        choice = _choose(logits, settings, generator)
+        choices.append(choice)
+        if choice.id == end_id:
+            return Draft(choices=tuple(choices), rows=(0,) * len(choices), has_ended=True)
+        # The last token is read too: its row belongs to the trace.
+        logits = writer.step([choice.id], [0])[0]
+        yield Draft(choices=tuple(choices), rows=(0,) * (len(choices) + 1))
+    return Draft(choices=tuple(choices), rows=(0,) * (len(choices) + 1))
+
+
+def _choose(logits: Tensor, settings: WriteSettings, generator: torch.Generator) -> Choice:
+    log_p = log_probabilities(logits)
+    id, chance = int(logits.argmax()), 1.0
+    if settings.mode == "sample" and settings.temperature > 0.0:
+        p = draw_probabilities(logits, settings)
+        id = draw(p, generator)
+        chance = float(p[id])
+    values, ids = log_p.topk(min(settings.n_alternatives, len(log_p)))
+    return Choice(
+        id=id,
+        log_probability=float(log_p[id]),
+        chance=chance,
+        best_ids=tuple(ids.tolist()),
+        best_log_probabilities=tuple(values.tolist()),
+    )
+
+
+def _search(
+    writer: Writer,
+    source: Sequence[int],
+    prefix: Sequence[int],
+    settings: WriteSettings,
+    end_id: int | None,
+    n_most: int,
+) -> Generator[Draft, None, Draft]:
+    search = BeamSearch(
+        n_beams=settings.n_beams, alpha=settings.length_penalty, max_tokens=n_most, end_id=end_id
+    )
+    steps: list[_Best] = []
+    logits = writer.begin(source, prefix)
+    while True:
+        log_p = log_probabilities(logits).cpu()
+        steps.append(_Best.of(log_p, settings.n_alternatives))
+        search.advance(log_p)
+        yield _draft(search, steps, end_id)
+        if search.is_done:
+            break
+        logits = writer.step(search.live_ids, search.live_rows)
+    draft = _draft(search, steps, end_id)
+    if draft.has_ended:
+        return draft
+    # Cut short: the best text goes on alone for one token, whose row belongs to the trace.
+    writer.step([draft.choices[-1].id], [draft.rows[-1]])
+    return Draft(choices=draft.choices, rows=(*draft.rows, 0), search=search)
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The most probable tokens of each live text in one step."""
+
+    ids: list[list[int]]
+    log_probabilities: list[list[float]]
+
+    @classmethod
+    def of(cls, log_p: Tensor, n: int) -> "_Best":
+        values, ids = log_p.topk(min(n, log_p.shape[1]), dim=1)
+        return cls(ids.tolist(), values.tolist())
+
+
+def _draft(search: BeamSearch, steps: list[_Best], end_id: int | None) -> Draft:
+    node = search.best
+    ids, rows = search.ids(node), search.rows(node)
+    choices = tuple(
+        Choice(
+            id=id,
+            log_probability=log_probability,
+            chance=1.0,
+            best_ids=tuple(step.ids[row]),
+            best_log_probabilities=tuple(step.log_probabilities[row]),
+        )
+        for id, log_probability, row, step in zip(
+            ids, search.log_probabilities(node), rows, steps, strict=False
+        )
+    )
+    return Draft(choices=choices, rows=tuple(rows), has_ended=ids[-1:] == [end_id], search=search)

@@ -1,0 +1,166 @@
+"""What writes with a model: reads a prompt once, then one token at a time of each text it follows.
+
+| symbol | meaning                                         | shape                      |
+|--------|-------------------------------------------------|----------------------------|
+| logits | one number per piece for each text's next token | [n_texts, vocab_size]      |
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from attnscope.models.inputs import Inputs
+from attnscope.models.network import Network
+from attnscope.models.passes import evaluating
+from attnscope.nn.attention import Probe
+from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.transformer import Transformer
+from attnscope.records.tokens import Tokens
+
+
+class Writer(Protocol):
+    """Reads tokens and says what may come next; it chooses nothing and knows no text.
+
+    A writer is made for one model, on its device, with at most one probe, and is used for one prompt:
+    `begin` once, then `step` any number of times. Each call by itself runs in evaluation mode without
+    gradients and leaves both as they were, since others compute in between. With `n_texts` texts under
+    way the batch of every call has `n_texts` rows, in the order of the last `step`; there is never any
+    padding, because all texts are equally long.
+
+    Only new rows are computed: in `begin` the queries of the prefix (and the whole encoder), in `step`
+    one query for each text. Each of the model's attention calls goes through `attend` with the probe and
+
+    - `q` of the new tokens alone, `k` and `v` of all tokens so far *ending with the new ones* (a model
+      with a sliding window may give fewer, never in another order);
+    - in self-attention a rule that is causal, or that needs not be because there is one query;
+    - in cross-attention the keys of the source, the same in every call, computed in `begin` only.
+
+    So a recording probe can put the rows of all calls one below the other and has the trace of the whole
+    text. A writer that cannot keep to this says so with `is_incremental` False: nothing is then recorded
+    from its calls, and the caller traces the finished text in one more pass.
+
+    For a model with `past_key_values`: keep the cache object; in `step` select `parents` in it
+    (`reorder_cache`, or `index_select` on every layer's keys and values), pass `ids[:, None]` with the
+    cache and `use_cache=True`, and the positions that follow from the cache's length.
+    """
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether the probe sees every new row once, and no other."""
+        ...
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens of the text that is written, the prefix counted in."""
+        ...
+
+    def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
+        """Read the source (empty but for an encoder–decoder) and the prefix (one token at least).
+
+        Returns the logits after the last token of the prefix: float32 [1, vocab_size].
+        """
+        ...
+
+    def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
+        """Text i from now on is text `parents[i]` of the step before with `ids[i]` after it.
+
+        A parent may have several children or none. Returns float32 [len(ids), vocab_size].
+        """
+        ...
+
+
+class OwnWriter:
+    """Writes with the program's own Transformer and a cache of keys and values."""
+
+    is_incremental = True
+
+    def __init__(self, module: Transformer, probe: Probe | None = None) -> None:
+        self._module, self._probe = module, probe
+        self._cache = KeyValueCache()
+        self._memory: Tensor | None = None
+
+    @property
+    def max_tokens(self) -> int:
+        """As many as the model has positions."""
+        return self._module.config.max_tokens
+
+    def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
+        """See `Writer`."""
+        if self._module.config.form == "encoder-decoder":
+            with evaluating(self._module):
+                self._memory = self._module.encode(self._tensor([source]), probe=self._probe)
+        return self._read([prefix])
+
+    def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
+        """See `Writer`."""
+        if list(parents) != [0] or self._cache.n_sequences != 1:
+            self._cache.select(torch.tensor(list(parents), dtype=torch.int64, device=self._device))
+        return self._read([[id] for id in ids])
+
+    def _read(self, ids: Sequence[Sequence[int]]) -> Tensor:
+        with evaluating(self._module):
+            hidden = self._module.decode(
+                self._tensor(ids), memory=self._memory, cache=self._cache, probe=self._probe
+            )
+            return self._module.logits(hidden[:, -1]).float()
+
+    def _tensor(self, ids: Sequence[Sequence[int]]) -> Tensor:
+        return torch.tensor([list(row) for row in ids], dtype=torch.int64, device=self._device)
+
+    @property
+    def _device(self) -> torch.device:
+        return self._module.tokens.weight.device
+
+
+class RecomputingWriter:
+    """Writes with any network by reading every text from its start again: slow, and right."""
+
+    is_incremental = False
+
+    def __init__(self, network: Network, probe: Probe | None = None) -> None:
+        self._network, self._probe = network, probe
+        self._source: Tokens | None = None
+        self._texts: list[list[int]] = []
+
+    @property
+    def max_tokens(self) -> int:
+        """As many as the network reads."""
+        return self._network.max_tokens
+
+    def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
+        """See `Writer`."""
+        self._source = self._tokens(source) if self._network.form == "encoder-decoder" else None
+        self._texts = [list(prefix)]
+        return self._read()
+
+    def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
+        """See `Writer`."""
+        self._texts = [[*self._texts[parent], id] for id, parent in zip(ids, parents, strict=True)]
+        return self._read()
+
+    def _read(self) -> Tensor:
+        return torch.cat([self._last_logits(text) for text in self._texts])
+
+    def _last_logits(self, ids: Sequence[int]) -> Tensor:
+        text = self._tokens(ids)
+        inputs = Inputs(source=text) if self._source is None else Inputs(source=self._source, target=text)
+        return self._network.run(inputs, self._probe).logits([len(ids) - 1])
+
+    def _tokens(self, ids: Sequence[int]) -> Tokens:
+        return Tokens(text="", tokens=tuple(self._network.vocabulary.token(id) for id in ids))
+
+
+@runtime_checkable
+class CachingNetwork(Protocol):
+    """A network that can read on from where it stopped."""
+
+    def writer(self, probe: Probe | None = None) -> Writer:
+        """A writer for one prompt; it sends all attention through `probe`."""
+        ...
+
+
+def writer_of(network: Network, probe: Probe | None = None) -> Writer:
+    """The network's own writer, or one that reads each text from its start again."""
+    return network.writer(probe) if isinstance(network, CachingNetwork) else RecomputingWriter(network, probe)

@@ -1,0 +1,3 @@
+from ramp_fixtures import assert_close, fill_with_ramp, ramp
+
+__all__ = ["assert_close", "fill_with_ramp", "ramp"]

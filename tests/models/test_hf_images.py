@@ -1,0 +1,91 @@
+"""Pictures: every kind of PNG that is read, the pixels a model gets, and one token for each patch."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hf_folders import png_bytes
+from numpy.typing import NDArray
+
+from attnscope.errors import LoadError
+from attnscope.models.huggingface.images import Preparation, patch_tokens, prepare, read_preparation
+from attnscope.models.huggingface.png import decode_png
+
+RAMP = (
+    (np.arange(5)[:, None, None] * 53 + np.arange(7)[None, :, None] * 31 + np.arange(4) * 67) % 256
+).astype(np.uint8)
+
+
+def filtered(pixels: NDArray[np.uint8], kind: int) -> bytes:
+    """Lines as the PNG standard filters them, byte by byte (section 9.2), slow and obvious."""
+    n = pixels.shape[2]
+    lines = pixels.reshape(len(pixels), -1).astype(int)
+    out = []
+    for y, line in enumerate(lines):
+        above = lines[y - 1] if y else line * 0
+        row = []
+        for i, value in enumerate(line):
+            a, b, c = (line[i - n] if i >= n else 0), above[i], (above[i - n] if i >= n else 0)
+            nearest = min((abs(b - c), 0, a), (abs(a - c), 1, b), (abs(a + b - 2 * c), 2, c))[2]
+            row.append((value - (0, a, b, (a + b) // 2, nearest)[kind]) % 256)
+        out.append(bytes([kind, *row]))
+    return b"".join(out)
+
+
+@pytest.mark.parametrize("kind", range(5))
+@pytest.mark.parametrize(("colour", "n_channels"), [(0, 1), (2, 3), (4, 2), (6, 4)])
+def test_that_every_filter_and_colour_is_read(kind: int, colour: int, n_channels: int) -> None:
+    pixels = np.ascontiguousarray(RAMP[..., :n_channels])
+    read = decode_png(png_bytes((7, 5, 8, colour, 0, 0, 0), filtered(pixels, kind)), "x")
+    expected = pixels[..., :3] if n_channels > 2 else np.repeat(pixels[..., :1], 3, axis=2)
+    assert (read == expected).all()
+
+
+def test_that_a_palette_is_looked_up_and_must_be_long_enough() -> None:
+    raw = b"\0\0\1\2\0\2\1\0"
+    read = decode_png(png_bytes((3, 2, 8, 3, 0, 0, 0), raw, bytes(range(9))), "x")
+    assert read[0].tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    with pytest.raises(LoadError, match="palette"):
+        decode_png(png_bytes((3, 2, 8, 3, 0, 0, 0), raw, bytes(range(6))), "x")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        png_bytes((7, 5, 8, 2, 0, 0, 0), b"\0" * 20),
+        png_bytes((100_000, 100_000, 8, 2, 0, 0, 0), b"\0"),
+        png_bytes((7, 5, 8, 2, 0, 0, 0), b"\x09" * 110),
+        png_bytes((7, 5, 8, 2, 0, 0, 0), filtered(RAMP[..., :3], 0))[:60],
+        png_bytes((7, 5, 16, 2, 0, 0, 0), b"\0" * 400),
+        png_bytes((1, 1, 8, 2, 0, 0, 0), b"\0" * 4_000_000)[:40],
+    ],
+)
+def test_that_a_damaged_or_huge_picture_is_one_load_error(data: bytes) -> None:
+    with pytest.raises(LoadError):
+        decode_png(data, "x")
+
+
+def test_that_pixels_are_resized_cut_and_normalised_as_the_files_say(tmp_path: Path) -> None:
+    values = {"size": {"shortest_edge": 4}, "image_mean": [0.5] * 3, "image_std": [0.25] * 3, "resample": 3}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
+    how = read_preparation(tmp_path, (4, 4))
+    assert (how.shortest, how.mode, how.deviation) == (4, "bicubic", (0.25,) * 3)
+    flat = np.full((8, 12, 3), 255, dtype=np.uint8)
+    pixels = prepare(flat, how)
+    assert pixels.shape == (1, 3, 4, 4)
+    assert pixels.unique().tolist() == pytest.approx([2.0])
+    sides = np.zeros((4, 12, 3), dtype=np.uint8)
+    sides[:, 4:8] = 255
+    middle = prepare(sides, Preparation(height=4, width=4, shortest=4, mode="nearest", mean=(0.0,) * 3))
+    assert middle.unique().tolist() == pytest.approx([2.0])
+    (tmp_path / "preprocessor_config.json").write_text('{"image_std": [0, 1, 1]}')
+    with pytest.raises(LoadError, match="image_std"):
+        read_preparation(tmp_path, (4, 4))
+
+
+def test_that_patches_are_named_by_row_and_column_after_the_special_tokens() -> None:
+    assert patch_tokens("x", (2, 2), 4).pieces == ("0,0", "0,1", "1,0", "1,1")
+    assert patch_tokens("x", (1, 2), 4).pieces == ("[CLS]", "[DIST]", "0,0", "0,1")
+    assert patch_tokens("x", (1, 1), 5).pieces == ("[CLS]", "[REG0]", "[REG1]", "[REG2]", "0,0")
+    assert patch_tokens("x", (9, 9), 3).pieces == ("0", "1", "2")

@@ -1,0 +1,199 @@
+"""Finding models of Hugging Face's library: folders, the local cache, downloads asked for by name."""
+
+import json
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hf_folders import change_config, make, save_folder
+from safetensors.torch import load_file, save_file
+
+from attnscope.errors import LoadError
+from attnscope.files import sha256_of
+from attnscope.models import load
+from attnscope.models.huggingface import library as library_file
+from attnscope.models.huggingface.cache import cached_snapshot, find_huggingface, is_model_id
+from attnscope.models.huggingface.facts import labels_of, licence_of
+
+hub = pytest.importorskip("huggingface_hub")
+pytest.importorskip("transformers")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_folder(tmp_path_factory.mktemp("good") / "gpt2", *make("gpt2"))
+
+
+@pytest.fixture
+def folder(good: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(good, tmp_path / "my model"))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A local cache of its own."""
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def put_into_cache(cache: Path, name: str, folder: Path) -> Path:
+    """As the library's cache lies on a disk: links from a snapshot into blobs."""
+    repository = cache / f"models--{name.replace('/', '--')}"
+    snapshot = repository / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    (repository / "blobs").mkdir()
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(COMMIT)
+    for number, file in enumerate(sorted(folder.iterdir())):
+        shutil.copy(file, repository / "blobs" / str(number))
+        (snapshot / file.name).symlink_to(f"../../blobs/{number}")
+    return snapshot
+
+
+def test_that_a_folder_is_known_by_its_configuration(folder: Path, tmp_path: Path) -> None:
+    model = load(folder, "cpu")
+    info = model.info
+    assert info.name == "my model"
+    assert info.architecture == "GPT2LMHeadModel (gpt2)"
+    assert (info.form, info.objective, info.tokenizer, info.max_tokens) == (
+        "decoder",
+        "causal",
+        "byte-bpe",
+        40,
+    )
+    assert info.sha256 == sha256_of(folder / "model.safetensors")
+    assert info.n_parameters == sum(p.numel() for p in load_file(folder / "model.safetensors").values())
+    assert load(folder / "model.safetensors", "cpu").info.name == "my model"
+    assert find_huggingface(tmp_path) is None
+
+
+def test_that_the_licence_is_read_from_the_front_matter(folder: Path) -> None:
+    assert load(folder, "cpu").info.licence == ""
+    card = folder / "README.md"
+    for text, licence in (
+        ("---\nlanguage: en\nlicense: apache-2.0\ntags:\n- x\n---\n# A model", "apache-2.0"),
+        ("---\nlicense:\n- mit\n- x\n---\n", "mit"),
+        ("---\nlicense: 'cc-by-4.0'\n---\n", "cc-by-4.0"),
+        ("# no front matter\nlicense: mit\n", ""),
+        ("---\nlicense: \x1b[31m<b>red</b>\n---\n", "[31m<b>red</b>"),
+    ):
+        card.write_text(text, encoding="utf-8")
+        assert licence_of(folder) == licence
+
+
+def test_that_shards_are_read_as_one(folder: Path, good: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = {key: f"model-0000{1 + n % 2}-of-00002.safetensors" for n, key in enumerate(tensors)}
+    for file in set(names.values()):
+        save_file({key: tensors[key] for key, name in names.items() if name == file}, folder / file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+    whole, parts = load(good, "cpu"), load(folder, "cpu")
+    expected = torch.tensor(whole.trace("the").logits)  # alignment in memory changes the order of sums
+    torch.testing.assert_close(torch.tensor(parts.trace("the").logits), expected, rtol=0, atol=1e-6)
+    assert len(parts.info.sha256) == 64
+
+
+def test_that_an_id_is_found_in_the_local_cache_without_network(cache: Path, folder: Path) -> None:
+    put_into_cache(cache, "someone/tiny-gpt2", folder)
+    assert load("someone/tiny-gpt2", "cpu").info.name == "someone/tiny-gpt2"
+    assert load("hf:someone/tiny-gpt2", "cpu").info.name == "someone/tiny-gpt2"
+    snapshot = cached_snapshot("someone/tiny-gpt2")
+    assert snapshot is not None
+    assert load(snapshot, "cpu").info.licence == ""
+
+
+def test_that_a_cached_link_out_of_its_repository_is_refused(cache: Path, folder: Path) -> None:
+    snapshot = put_into_cache(cache, "someone/evil", folder)
+    weights = snapshot / "model.safetensors"
+    weights.unlink()
+    weights.symlink_to(folder / "model.safetensors")
+    with pytest.raises(LoadError) as caught:
+        load("someone/evil", "cpu")
+    assert caught.value.kind == "outside"
+
+
+def test_that_an_unknown_id_says_how_to_ask_for_the_download(cache: Path) -> None:
+    with pytest.raises(LoadError, match="hf:someone/unknown") as caught:
+        load("someone/unknown", "cpu")
+    assert caught.value.kind == "missing"
+    with pytest.raises(LoadError) as offline:
+        load("hf:someone/unknown", "cpu")
+    assert offline.value.kind == "offline"
+    for name in ("../../etc", "a--b/c", "a/b/c", "", "-x", "a/.."):
+        assert not is_model_id(name)
+
+
+def test_that_only_a_download_by_name_reaches_for_the_hub(
+    cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def fetch(name: str, **filters: Any) -> str:
+        asked.append((name, hub.constants.HF_HUB_OFFLINE))
+        assert not any(pattern.endswith((".bin", ".py")) for pattern in filters["allow_patterns"])
+        if name == "someone/broken":
+            raise ConnectionError("no route to the host")
+        return str(put_into_cache(cache, name, folder))
+
+    monkeypatch.setattr(library_file, "_is_offline_by_choice", lambda: False)
+    monkeypatch.setattr(hub, "snapshot_download", fetch)
+    assert load("hf:someone/new", "cpu").info.name == "someone/new"
+    assert load("someone/new", "cpu").info.name == "someone/new"
+    with pytest.raises(
+        LoadError, match="broken could not be downloaded: the Hub cannot be reached"
+    ) as caught:
+        load("hf:someone/broken", "cpu")
+    assert caught.value.kind == "download"
+    assert asked == [("someone/new", False), ("someone/broken", False)]
+    assert hub.constants.HF_HUB_OFFLINE
+    assert hub.constants.HF_HUB_DISABLE_TELEMETRY
+
+
+def test_that_labels_and_begins_come_from_the_files(folder: Path) -> None:
+    assert labels_of({"id2label": {"0": "no", "1": "yes"}}, 3) == ("no", "yes", "label 2")
+    change_config(folder, forced_bos_token_id=5000)
+    with pytest.raises(LoadError) as caught:
+        load(folder, "cpu")
+    assert caught.value.kind == "vocabulary"
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "class_name"),
+    [
+        ("bert", {"architectures": ["BertForPreTraining"]}, "BertForMaskedLM"),
+        ("bert", {"architectures": ["BertForQuestionAnswering"]}, "BertModel"),
+        ("bert", {"architectures": None}, "BertModel"),
+        ("gpt2", {"architectures": ["../../evil"]}, "GPT2Model"),
+    ],
+)
+def test_that_the_class_is_one_of_the_librarys_own_lists(
+    tmp_path: Path, kind: str, values: dict[str, Any], class_name: str
+) -> None:
+    folder = save_folder(tmp_path / kind, *make(kind))
+    change_config(folder, **values)
+    assert load(folder, "cpu").info.architecture.startswith(class_name + " ")
+
+
+def test_that_what_cannot_be_honoured_is_refused_by_name(tmp_path: Path) -> None:
+    folder = save_folder(tmp_path / "bert", *make("bert"))
+    for values, word in (
+        ({"model_type": "wav2vec2", "architectures": ["Wav2Vec2ForCTC"]}, "Wav2Vec2ForCTC"),
+        ({"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"]}, "pictures"),
+    ):
+        change_config(folder, **values)
+        with pytest.raises(LoadError, match=word):
+            load(folder, "cpu")

@@ -1,0 +1,200 @@
+"""Removing heads from models of transformers: removed equals masked, and who can open what is saved."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hf_folders import make, save_folder
+
+from attnscope.errors import LoadError, UserError
+from attnscope.models import Model, load
+from attnscope.models.huggingface.library import joined_threads
+from attnscope.models.pruning import prune, shapes_of
+from attnscope.models.pruning.families import family_of, foreign_sites
+from attnscope.models.pruning.huggingface import (
+    HEADS_KEY,
+    Case,
+    gated,
+    is_small,
+    logits_of,
+    prune_pretrained,
+    takes_target,
+)
+from attnscope.models.pruning.proof import prove_equal, random_ids
+from attnscope.models.pruning.small_folders import fit_small, fitted_class
+from attnscope.records.sites import Gates
+
+transformers = pytest.importorskip("transformers")
+FAMILIES = ("bert", "gpt2", "llama", "t5", "bart")
+ONLY_HERE = ("bert", "gpt2", "bart")
+TEXT = "the animal did not cross"
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    with joined_threads():
+        yield
+
+
+def lively(kind: str) -> tuple[Any, Any]:
+    """A tiny model with biases that are not zero and heads that matter."""
+    model, tokenizer = make(kind)
+    for i, parameter in enumerate(model.parameters()):
+        step = torch.arange(parameter.numel(), dtype=torch.float64) + 1000.37 * i
+        parameter.data += 0.15 * torch.sin(step * step * 0.7310).reshape(parameter.shape).float()
+    return model.eval(), tokenizer
+
+
+def gates_of(model: Any, which: str) -> Gates:
+    sites = [site.site for site in foreign_sites(model)]
+    match which:
+        case "some":  # unequal numbers in the layers, a group gone in one, a gate between
+            off = [site.heads[1] for site in sites] + [sites[0].heads[0]]
+            return Gates.of(dict.fromkeys(off, 0.0)).with_value(sites[-1].heads[3], 0.25)
+        case "half":
+            return Gates.of({site.heads[h]: 0.0 for site in sites for h in (2, 3)})
+        case "a site":
+            return Gates.of(dict.fromkeys(sites[0].heads, 0.0))
+    return Gates.of({head: 0.0 for site in sites for head in site.heads})
+
+
+def cases_of(model: Any) -> list[Case]:
+    n_pieces = model.get_input_embeddings().num_embeddings
+    return [
+        Case(source=torch.tensor([a]), target=torch.tensor([b]) if takes_target(model) else None)
+        for a, b in random_ids(n_pieces, n_tokens=12)
+    ]
+
+
+@pytest.mark.parametrize("which", ["some", "half", "a site", "every head"])
+@pytest.mark.parametrize("shape", ["small", "same"])
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_that_a_removed_head_is_a_gated_one(kind: str, shape: Any, which: str) -> None:
+    model, _ = lively(kind)
+    gates, cases = gates_of(model, which), cases_of(model)
+    smaller, heads = prune_pretrained(model, gates, shape=shape)
+
+    def masked(case: Case) -> torch.Tensor:
+        with gated(model, gates):
+            return logits_of(model, case)
+
+    assert prove_equal(masked, lambda case: logits_of(smaller, case), cases).max_difference < 1e-5
+    plain = prove_equal(lambda case: logits_of(model, case), lambda case: logits_of(smaller, case), cases)
+    assert plain.max_difference > 1e-3
+    n_before, n_after = (sum(p.numel() for p in m.parameters()) for m in (model, smaller))
+    can_shrink = which in ("half", "every head") or kind in ONLY_HERE or (kind, which) == ("t5", "some")
+    is_smaller = shape == "small" and can_shrink
+    assert (n_after < n_before) == is_smaller
+    assert sum(site.n_before - site.n_left for site in heads) == len(gates.off())
+
+
+@pytest.mark.parametrize("shape", ["small", "same"])
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_that_a_saved_folder_opens_where_the_report_says(tmp_path: Path, kind: str, shape: Any) -> None:
+    model, tokenizer = lively(kind)
+    opened = load(save_folder(tmp_path / "before", model, tokenizer), device="cpu")
+    gates = gates_of(model, "half")
+    assert shapes_of(opened) == ("small", "same")
+    pruned = prune(opened, gates, text=TEXT, shape=shape, has_speed=False)
+    report = pruned.save(tmp_path / "after")
+    assert report.proof.is_good
+    assert report.proof.n_texts == 4
+    again = load(tmp_path / "after", device="cpu")
+    assert type(again.network.module) is type(model)
+    np.testing.assert_allclose(logits(again), logits(pruned.model), atol=1e-6)
+    np.testing.assert_allclose(logits(again), logits(opened, gates), atol=1e-5)
+    fresh = type(model).from_pretrained
+    if shape == "small" and kind in ONLY_HERE:
+        assert report.opens_in.startswith("AttnScope only")
+        with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+            fresh(tmp_path / "after")
+    else:
+        assert "transformers" in report.opens_in
+        plain, cases = fresh(tmp_path / "after").eval(), cases_of(model)
+        module = again.network.module
+        found = prove_equal(lambda case: logits_of(plain, case), lambda case: logits_of(module, case), cases)
+        assert found.max_difference == 0.0
+    if shape == "small":
+        assert report.after.file_bytes < report.before.file_bytes
+        assert report.after.n_parameters < report.before.n_parameters
+
+
+def logits(model: Model, gates: Gates | None = None) -> np.ndarray:
+    target = "the street" if model.info.form == "encoder-decoder" else None
+    return model.trace(TEXT, target, gates).logits
+
+
+def test_that_a_tokenizer_and_a_card_go_along(tmp_path: Path) -> None:
+    model, tokenizer = lively("bert")
+    before = save_folder(tmp_path / "before", model, tokenizer)
+    (before / "README.md").write_text("---\nlicense: mit\n---\n# Mine\n", encoding="utf-8")
+    opened = load(before, device="cpu")
+    prune(opened, gates_of(model, "half"), has_speed=False).save(tmp_path / "after")
+    card = (tmp_path / "after" / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("---\nlicense: mit\n---\n# Mine\n")
+    assert "encoder L1: H0 was H0, H1 was H1" in card
+    assert load(tmp_path / "after", device="cpu").info.licence == "mit"
+    assert load(tmp_path / "after", device="cpu").encode(TEXT) == opened.encode(TEXT)
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_that_heads_can_be_removed_twice_and_keep_their_first_names(tmp_path: Path, kind: str) -> None:
+    model, _ = lively(kind)
+    once, _ = prune_pretrained(model, gates_of(model, "half"), shape="small")
+    first = Gates.of({site.site.heads[0]: 0.0 for site in foreign_sites(once)})
+    twice, heads = prune_pretrained(once, first, shape="small")
+    assert [[h for h in site.heads if h is not None] for site in heads] == [[1], [1]]
+    described = getattr(twice.config, HEADS_KEY).values()
+    assert [[h for h in named if h is not None] for named in described] == [[1], [1]]
+
+
+def test_that_weights_in_16_bits_stay_so_where_no_number_changes(tmp_path: Path) -> None:
+    model, tokenizer = lively("gpt2")
+    before = save_folder(tmp_path / "before", model.to(torch.bfloat16), tokenizer)
+    opened = load(before, device="cpu")
+    off = Gates.of(dict.fromkeys(opened.sites[0].heads[:2], 0.0))
+    report = prune(opened, off, has_speed=False).save(tmp_path / "half")
+    assert report.after.file_bytes < report.before.file_bytes
+    assert json.loads((tmp_path / "half" / "config.json").read_text())["dtype"] == "bfloat16"
+    between = off.with_value(opened.sites[1].heads[0], 0.3)
+    report = prune(opened, between, has_speed=False).save(tmp_path / "full")
+    assert any("32 bits" in note for note in report.notes)
+
+
+def test_that_an_unknown_family_is_refused_by_name() -> None:
+    small = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 9}
+    model = transformers.OPTForCausalLM(transformers.OPTConfig(ffn_dim=16, word_embed_proj_dim=12, **small))
+    with pytest.raises(UserError, match="'opt'"):
+        family_of(model)
+    crossed = transformers.BertConfig(is_decoder=True, add_cross_attention=True, **small)
+    with pytest.raises(UserError, match="with cross-attention"):
+        family_of(transformers.BertModel(crossed))
+
+
+def test_that_gates_are_taken_off_again() -> None:
+    model, _ = lively("gpt2")
+    case = cases_of(model)[0]
+    with torch.no_grad():
+        before = logits_of(model, case)
+        with gated(model, gates_of(model, "half")):
+            assert not torch.equal(logits_of(model, case), before)
+        assert torch.equal(logits_of(model, case), before)
+
+
+def test_that_a_spoilt_list_of_heads_is_refused(tmp_path: Path) -> None:
+    model, _ = lively("bert")
+    config = model.config.to_dict()
+    assert not is_small(config)
+    assert not fit_small(model, config, "x")
+    assert fitted_class(type(model), config, "x") is type(model)
+    for heads in ([], [0] * 9, "two"):
+        wrong = {**config, HEADS_KEY: {"encoder.0": [0, 1], "encoder.1": heads}}
+        assert is_small(wrong)
+        with pytest.raises(LoadError, match=r"heads of encoder\.1"):
+            fit_small(make("bert")[0], wrong, "config.json")
