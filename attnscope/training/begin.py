@@ -11,6 +11,7 @@ from attnscope.files import replace_file, sweep_temporary
 from attnscope.models.checkpoint import read_model_folder
 from attnscope.models.memory import available_bytes
 from attnscope.models.model import Model
+from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import check_fits
 from attnscope.nn.transformer import build_transformer
 from attnscope.training.data import Prepared, prepare
@@ -50,7 +51,7 @@ def _begin_new(recipe: Recipe, folder: RunFolder, device: torch.device) -> Begun
     module = build_transformer(config, recipe.training.seed).to(device)
     require_writable(folder.folder)
     replace_file(folder.recipe, write_recipe(recipe).encode())
-    model = Model(module, data.tokenizer, card_of(recipe, 0), source=str(folder.folder))
+    model = Model(OwnNetwork(module, data.tokenizer, card_of(recipe, 0), source=str(folder.folder)))
     optimizer = build_optimizer(module, recipe.optimizer)
     return Begun(folder=folder, data=data, model=model, optimizer=optimizer, step=0)
 
@@ -83,7 +84,7 @@ def _resume(recipe: Recipe, folder: RunFolder, device: torch.device) -> Begun:
     note = f"Resumed at step {state.step}."
     if state.version != __version__:
         note += f" The run was begun with version {state.version}; this is {__version__}."
-    model = Model(module, data.tokenizer, card_of(recipe, state.step), source=str(folder.folder))
+    model = Model(OwnNetwork(module, data.tokenizer, card_of(recipe, state.step), source=str(folder.folder)))
     return Begun(folder=folder, data=data, model=model, optimizer=optimizer, step=state.step, note=note)
 
 

@@ -7,7 +7,7 @@ data is too little for the recipe.
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from attnscope.training.batches import (
     Vocabulary,
     padded,
 )
+from attnscope.training.prefixes import AfterPrefix
 from attnscope.training.recipe import Recipe, make_recipe_task
 
 _LINES_IN_BLOCK = 64
@@ -48,6 +49,14 @@ class Prepared:
 
 def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
     """Read what the recipe names; `tokenizer` is that of an earlier run, else one is trained."""
+    prepared = _prepare(recipe, tokenizer)
+    if recipe.model.mask != "prefix":
+        return prepared
+    batches = AfterPrefix(batches=prepared.batches, n_prefix=recipe.model.prefix_tokens)
+    return replace(prepared, batches=batches)
+
+
+def _prepare(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     match recipe.data.kind:
         case "text":
             return _prepare_text(recipe, tokenizer)

@@ -30,7 +30,7 @@ from attnscope.training.parts import (
 
 __all__ = ["Recipe", "differences", "make_recipe_task", "parse_recipe", "tables_of", "write_recipe"]
 
-_DERIVED_MODEL_KEYS = ("form", "vocab_size")
+_DERIVED_MODEL_KEYS = ("form", "vocab_size", "kept_heads")
 
 _PARTS: dict[str, type[Any]] = {
     "tokenizer": TokenizerPart,
@@ -140,7 +140,8 @@ def _model_config(table: object, objective: ObjectivePart, tokenizer: TokenizerP
         if derived in table:
             raise RecipeError(
                 f"model.{derived} is set.",
-                expected="the form to follow from objective.kind and the vocabulary from the tokenizer",
+                expected="the form to follow from objective.kind, the vocabulary from the tokenizer, "
+                "and every head to be there",
                 action=f"Remove model.{derived}.",
             )
     whole = {**table, "form": FORM_OF_OBJECTIVE[objective.kind], "vocab_size": tokenizer.vocab_size}

@@ -72,12 +72,12 @@ class Saver:
         model = self._model
         card = card_of(self._recipe, step)
         sha256 = write_model_folder(
-            self.folder.checkpoint(step), model.module, model.config, model.tokenizer, card
+            self.folder.checkpoint(step), model.own.module, model.own.config, model.own.vocabulary, card
         )
         state = TrainingState(
             step=step, data_sha256=self._data_sha256, weights_sha256=sha256, version=__version__
         )
-        save_state(self.folder.state, state, tensors_of(self._optimizer, model.module))
+        save_state(self.folder.state, state, tensors_of(self._optimizer, model.own.module))
         self._write_traces(step)
 
     def _write_traces(self, step: int) -> None:

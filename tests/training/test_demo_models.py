@@ -58,8 +58,8 @@ def test_that_the_causal_model_has_an_induction_head_and_a_previous_token_head(c
 def test_that_the_causal_model_continues_random_words_it_saw_once(causal: Model) -> None:
     rows = repeated_rows(causal)[:8]
     n_words = (rows.shape[1] - 1) // 2
-    texts = [causal.tokenizer.decode(row[1 : n_words + 4]) for row in rows.tolist()]
-    expected = [causal.tokenizer.decode(row[n_words + 4 : n_words + 8]) for row in rows.tolist()]
+    texts = [causal.own.vocabulary.decode(row[1 : n_words + 4]) for row in rows.tolist()]
+    expected = [causal.own.vocabulary.decode(row[n_words + 4 : n_words + 8]) for row in rows.tolist()]
     right = [causal.generate(t, max_tokens=4) == e for t, e in zip(texts, expected, strict=True)]
     assert sum(right) >= 6
 

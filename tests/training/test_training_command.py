@@ -15,6 +15,7 @@ from attnscope.training import find_recipe
 
 def _arguments(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="auto")  # as the program's own parser has it
     command.add_parser(parser.add_subparsers())
     return parser.parse_args(["train", *words])
 
@@ -29,7 +30,7 @@ def recipe_file(tmp_path: Path, task_recipe: str) -> Path:
 def test_that_training_ends_with_0_and_a_run_folder(recipe_file: Path, tmp_path: Path) -> None:
     arguments = _arguments(str(recipe_file), "--out", str(tmp_path / "run"), "--device", "cpu")
     assert arguments.run(arguments) == 0
-    assert load(tmp_path / "run").card.training["step"] == 6
+    assert load(tmp_path / "run").own.card.training["step"] == 6
 
 
 def test_that_json_gives_one_event_a_line(
@@ -59,7 +60,7 @@ def test_that_an_export_is_a_model_folder_with_a_card(recipe_file: Path, tmp_pat
     model = load(tmp_path / "model")
     assert model.info.name == "backwards"
     for part in ("# backwards", "attnscope train", "training.name=backwards", "Seed 3", "Validation loss"):
-        assert part in model.card.text
+        assert part in model.own.card.text
 
 
 def test_that_a_built_in_recipe_is_found_by_its_name(tmp_path: Path) -> None:

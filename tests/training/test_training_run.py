@@ -54,7 +54,7 @@ def test_that_a_run_tells_started_steps_evaluations_saves_and_finished(
 def test_that_the_first_loss_is_that_of_guessing(tiny_recipe: str, tmp_path: Path) -> None:
     run = TrainingRun(parse_recipe(tiny_recipe), tmp_path / "run", "cpu")
     first = next(event for event in run.events() if isinstance(event, Step))
-    assert first.loss == pytest.approx(math.log(run.model.config.vocab_size), abs=0.1)
+    assert first.loss == pytest.approx(math.log(run.model.own.config.vocab_size), abs=0.1)
     assert first.learning_rate == pytest.approx(0.5e-3)
     assert first.gradient_norm > 0
     assert first.tokens_per_s > 0
@@ -99,12 +99,14 @@ def test_that_accumulating_equals_one_large_batch_of_the_same_examples(
     tiny_recipe: str, tmp_path: Path
 ) -> None:
     run = TrainingRun(
-        parse_recipe(tiny_recipe, overrides={"training.accumulate": "3"}), tmp_path / "a", "cpu"
+        parse_recipe(tiny_recipe, overrides={"training.accumulate": "3", "training.precision": "float32"}),
+        tmp_path / "a",
+        "cpu",
     )
     step = next(event for event in run.events() if isinstance(event, Step))
     rng = np.random.default_rng((3, 1))
     batches = [run._begun.data.batches.draw(rng, 0.0) for _ in range(3)]
-    fresh = TrainingRun(parse_recipe(tiny_recipe), tmp_path / "b", "cpu").model.module
+    fresh = TrainingRun(parse_recipe(tiny_recipe), tmp_path / "b", "cpu").model.own.module
     ids, labels = (torch.cat([getattr(b, name) for b in batches]) for name in ("ids", "labels"))
     logits = fresh(ids).flatten(0, 1)
     expected = torch.nn.functional.cross_entropy(logits, labels)
@@ -136,10 +138,10 @@ def test_that_the_run_folder_holds_what_the_design_says(tiny_recipe: str, tmp_pa
     assert [step for step, _ in record.checkpoints] == [0, 2, 4, 6]
     assert parse_recipe(record.recipe) == parse_recipe(recipe, overrides={"training.save_every": "2"})
     for step, folder in record.checkpoints:
-        assert load(folder).card.training["step"] == step
+        assert load(folder).own.card.training["step"] == step
         trace = load_traces(tmp_path / "run" / "probes" / f"{step}.safetensors")[0]
         assert trace.tokens(0)[0][1].piece == "S"
-    assert load(tmp_path / "run").card.training["step"] == 6
+    assert load(tmp_path / "run").own.card.training["step"] == 6
 
 
 def test_that_a_finished_run_has_nothing_more_to_do(tiny_recipe: str, tmp_path: Path) -> None:
@@ -166,14 +168,14 @@ def test_that_bfloat16_trains_and_keeps_weights_in_float32(tiny_recipe: str, tmp
     losses = [event.loss for event in run.events() if isinstance(event, Step)]
     plain = [e.loss for e in train(tiny_recipe, tmp_path / "p", "cpu") if isinstance(e, Step)]
     assert losses == pytest.approx(plain, rel=0.02)
-    assert {p.dtype for p in run.model.module.parameters()} == {torch.float32}
+    assert {p.dtype for p in run.model.own.module.parameters()} == {torch.float32}
 
 
 def test_that_a_masked_model_trains_on_the_same_text(tiny_recipe: str, tmp_path: Path) -> None:
     masked = {"objective.kind": "masked", "data.repeated_share": "0.3"}
     events = list(train(tiny_recipe, tmp_path / "run", "cpu", masked))
     assert sum(isinstance(event, Evaluated) for event in events) == 2
-    assert load(tmp_path / "run").objective == "masked"
+    assert load(tmp_path / "run").info.objective == "masked"
 
 
 def test_that_pairs_of_sentences_train_a_translation_model(tmp_path: Path) -> None:
@@ -197,7 +199,7 @@ n_steps = 2
 batch_size = 4
 """
     list(train(recipe, tmp_path / "run", "cpu"))
-    assert load(tmp_path / "run").objective == "translation"
+    assert load(tmp_path / "run").info.objective == "translation"
 
 
 def test_that_a_recipe_file_that_is_not_there_is_a_load_error(tmp_path: Path) -> None:
