@@ -13,34 +13,69 @@ Means run over the queries that see a key; special tokens stay in and nothing is
 - confidence: mean_i max_j a_ij with the end token's column left out (Voita et al. 2019, section 5.1).
 - previous, diagonal: mean weight on token i − 1 (over i ≥ 1) and on token i; self-attention only.
 - first: mean weight on the first key.
+
+The sums are those of `head_sums.py`, in blocks of rows: a text of any length needs no more memory.
 """
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from attnscope.analysis.facts import build_facts, facts_of_stack
+from attnscope.analysis.head_sums import HeadSums, sum_site
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token
 from attnscope.trace.trace import Trace
 
-_MAX_CELLS = 4_000_000
+MAX_CELLS = 64_000_000
+"""Longer traces are measured on so many cells, in rows spread evenly (about a second)."""
+_NAMES = ("entropy", "distance", "confidence", "previous", "first", "diagonal")
 
 
-def measure(trace: Trace) -> tuple[HeadMeasures, ...]:
-    """The measures of every head of a trace, in the order of its sites."""
+def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMeasures, ...]:
+    """The measures of every head of a trace, in the order of its sites.
+
+    Of longer maps than `max_cells` in all, some rows are read, and the records say how many; None reads
+    every row, whatever time it takes.
+    """
     found: list[HeadMeasures] = []
+    most = None if max_cells is None else max_cells // max(1, len(trace.sites))
     for site in trace.sites:
-        _, keys = trace.tokens(site)
-        n_cells = len(keys) * trace.records[site.key].n_queries
-        if site.n_heads * n_cells <= _MAX_CELLS:
-            found += measure_heads(trace.all_weights(site), site, keys=keys)
-        else:  # one head at a time, so that a long text needs no more memory than one map
-            for head in range(site.n_heads):
-                weights = torch.from_numpy(trace.weights(site, head))[None]
-                found += measure_heads(weights, site, keys=keys, first_head=head)
+        sums = site_sums(trace, site, has_detectors=False, max_cells=most)
+        measures = _named(site, sums.values())
+        record = trace.records[site.key]
+        if most is not None and site.n_heads * record.n_queries * record.n_keys > most:
+            n_rows = int(sums.n_rows.max())
+            measures = [replace(m, n_rows=n_rows, n_all_rows=record.n_queries) for m in measures]
+        found += measures
     return tuple(found)
+
+
+def site_sums(
+    trace: Trace, site: Site, *, has_detectors: bool = True, max_cells: int | None = None
+) -> HeadSums:
+    """The sums behind every measure of a site of a trace, as a batch of one text; see `sum_site`."""
+    record = trace.records[site.key]
+    facts = facts_of_stack(
+        site.stack,
+        [trace.source.tokens],
+        None if trace.target is None else [trace.target.tokens],
+        device=record.q.device,
+    )
+    return sum_site(
+        record.q[None],
+        record.k[None],
+        rule=record.rule,
+        score=record.score,
+        lse=record.lse[None],
+        facts=facts,
+        has_detectors=has_detectors,
+        max_cells=max_cells,
+    )
 
 
 def measure_heads(
@@ -50,27 +85,16 @@ def measure_heads(
 
     `keys` names the end token for the confidence; without them every column counts.
     """
-    allowed = ~weights.isnan()[:1]
-    a = weights.nan_to_num(nan=0.0)
-    n_seen = allowed.sum(dim=-1)[0]  # [n_queries]
-    seeing = n_seen > 0
-    is_self = site.stack in ("encoder", "decoder") and a.shape[1] == a.shape[2]
-    columns = {
-        "entropy": _entropy(a, n_seen),
-        "confidence": _mean(_without_end(a, keys).amax(dim=-1) if a.shape[2] else a.sum(-1), seeing),
-        "distance": _mean(row_distance(a), seeing) if is_self else None,
-        "previous": _diagonal_mean(a, -1, seeing) if is_self else None,
-        "diagonal": _diagonal_mean(a, 0, seeing) if is_self else None,
-        "first": _mean(a[:, :, 0], seeing) if a.shape[2] else None,
-    }
-    n_heads = a.shape[0]
-    lists = {name: [math.nan] * n_heads if v is None else v.tolist() for name, v in columns.items()}
-    return [
-        HeadMeasures(
-            head=site.heads[first_head + head], **{name: values[head] for name, values in lists.items()}
-        )
-        for head in range(n_heads)
-    ]
+    n_heads, n_queries, n_keys = weights.shape
+    is_self = site.stack in ("encoder", "decoder") and n_queries == n_keys
+    plain = [Token(id=0, piece="")] * max(n_queries, n_keys)
+    columns: Sequence[Token] = keys if len(keys) == n_keys else plain[:n_keys]
+    facts = build_facts([plain[:n_queries]], [columns], is_self=is_self)
+    sums = HeadSums(facts, n_heads, has_detectors=False)
+    if n_keys:
+        logs = weights.float().nan_to_num(nan=0.0).log()[None]
+        sums.add(logs, ~weights.isnan()[None], slice(0, n_queries), slice(0, n_keys))
+    return _named(site, sums.values(), first_head)
 
 
 def row_entropy(a: Tensor) -> Tensor:
@@ -86,24 +110,19 @@ def row_distance(a: Tensor) -> Tensor:
     return (a * (i[:, None] - j[None, :]).abs()).sum(dim=-1)
 
 
-def _entropy(a: Tensor, n_seen: Tensor) -> Tensor:
-    has_choice = n_seen > 1
-    most = n_seen.clamp(min=2).to(a.dtype).log()
-    return _mean(row_entropy(a) / most, has_choice)
-
-
-def _without_end(a: Tensor, keys: tuple[Token, ...]) -> Tensor:
-    """The weights with the column of a last special token at 0, unless it is the only column."""
-    if len(keys) < 2 or not keys[-1].is_special or len(keys) != a.shape[2]:
-        return a
-    return a[:, :, :-1]
-
-
-def _diagonal_mean(a: Tensor, offset: int, seeing: Tensor) -> Tensor:
-    return _mean(a.diagonal(offset, dim1=1, dim2=2), seeing[-offset:])
-
-
-def _mean(rows: Tensor, chosen: Tensor) -> Tensor:
-    """Mean over the chosen queries of [n_heads, n_queries]; NaN when there is none."""
-    n = chosen.sum()
-    return torch.where(n > 0, (rows * chosen).sum(dim=-1) / n, math.nan)
+def _named(site: Site, values: Mapping[str, Tensor], first_head: int = 0) -> list[HeadMeasures]:
+    """Records from values [1, n_heads] by name."""
+    lists = {name: values[name][0].tolist() for name in _NAMES if name in values}
+    n_heads = len(lists["confidence"])
+    return [
+        HeadMeasures(
+            head=site.heads[first_head + head],
+            entropy=lists["entropy"][head],
+            distance=lists["distance"][head] if "distance" in lists else math.nan,
+            confidence=lists["confidence"][head],
+            previous=lists["previous"][head] if "previous" in lists else math.nan,
+            first=lists["first"][head],
+            diagonal=lists["diagonal"][head] if "diagonal" in lists else math.nan,
+        )
+        for head in range(n_heads)
+    ]

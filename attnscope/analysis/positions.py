@@ -75,10 +75,12 @@ def _named_table(name: str, n: int, d_model: int, model: Model | None) -> Positi
 
 
 def _own_table(n: int, model: Model) -> PositionTable:
-    config, module = model.config, model.module
+    config, module = model.own.config, model.own.module
     match config.position:
         case "sinusoidal":
             return table_of("model", sinusoidal_table(n, config.d_model), "Sinusoidal.")
+        case "binary":
+            return table_of("model", binary_table(n, config.d_model), "Binary.")
         case "rotary":
             return _rotary("model", n, config.d_head, config.rope_base, "dimensions of one head")
         case "learned":
@@ -93,8 +95,9 @@ def _own_table(n: int, model: Model) -> PositionTable:
             return table_of("model", stack.positions.weight[:n], note)
         case _:
             raise UserError(
-                f"The model {model.card.name} has no positional encoding.",
-                expected="sinusoidal, learned or rotary positions",
+                f"The model {model.own.card.name} has no positional encoding to draw: its position is "
+                f"{config.position}.",
+                expected="sinusoidal, learned, binary or rotary positions",
                 action="Open another model.",
             )
 

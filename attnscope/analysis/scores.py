@@ -17,18 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.alignment import (
-    Link,
-    alignment_error_rate,
-    head_alignment,
-    word_numbers,
-    word_weights,
-)
 from attnscope.analysis.detectors import detect, induction_stripe, pattern
+from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.passes import evaluating, ids_tensor
 from attnscope.records.sites import NO_GATES, SiteKey
+from attnscope.records.word_tables import AlignmentTable
 from attnscope.text.examples import Example
 from attnscope.trace.probe import TraceProbe
 from attnscope.trace.weights import site_weights
@@ -89,37 +85,24 @@ def cross_alignment(
     sites = [site for site in model.sites if site.stack == "cross"]
     if not sites:
         raise UserError(
-            f"The model {model.card.name} has no cross-attention.",
+            f"The model {model.info.name} has no cross-attention.",
             expected="a translation model",
             action="Choose another model.",
         )
-    found: dict[tuple[int, int], list[tuple[int, Link]]] = {}
-    gold: list[tuple[int, Link]] = []
-    n_examples = 0
-    for number, example in enumerate(examples):
-        n_examples += 1
-        gold += [(number, link) for link in example.links]
-        trace = model.trace(example.source, example.target)
-        queries, keys = trace.tokens(sites[0])
-        query_words = word_numbers(queries)
-        if rows == "predicting":
-            query_words = [*query_words[1:], -1]
-        for layer, site in enumerate(sites):
-            weights = trace.all_weights(site).cpu().numpy()
-            maps = [*weights, weights.mean(axis=0)]
-            for head, one in enumerate(maps):
-                links = head_alignment(word_weights(one, query_words, word_numbers(keys)))
-                found.setdefault((layer, head), []).extend((number, link) for link in links)
-    rates = np.full((len(sites), sites[0].n_heads + 1), np.nan, np.float32)
-    for (layer, head), links_found in found.items():
-        rates[layer, head] = _corpus_rate(links_found, gold)
-    return AlignmentScores(heads=rates[:, :-1], layers=rates[:, -1], n_examples=n_examples)
-
-
-def _corpus_rate(found: list[tuple[int, Link]], gold: list[tuple[int, Link]]) -> float:
-    # One number for each (example, link), so that the rate is of the whole corpus.
-    numbers = {pair: n for n, pair in enumerate({*found, *gold})}
-    return alignment_error_rate({(numbers[p], 0) for p in found}, {(numbers[p], 0) for p in gold})
+    chosen = [example for example in examples if example.target is not None]
+    pairs = [
+        AlignedPair(source=example.source, target=example.target or "", sure=frozenset(example.links))
+        for example in chosen
+    ]
+    table = next(
+        found for found in measure_alignment(model, pairs, rows=rows) if isinstance(found, AlignmentTable)
+    )
+    n_heads = len(table.heads)
+    return AlignmentScores(
+        heads=table.error_rate[:n_heads].reshape(len(sites), -1),
+        layers=table.error_rate[n_heads:],
+        n_examples=table.n_texts,
+    )
 
 
 def _mean_scores(
@@ -140,10 +123,10 @@ def _mean_scores(
 
 def _self_attention(model: Model, ids: Sequence[int]) -> dict[SiteKey, Tensor]:
     """Weights of every self-attention site that reads `ids` as they are, [n_heads, n_tokens, n_tokens]."""
-    module = model.module
+    module = model.own.module
     probe = TraceProbe(model.sites, NO_GATES)
     with evaluating(module):
-        read = module.decode if model.config.form == "decoder" else module.encode
+        read = module.decode if model.own.config.form == "decoder" else module.encode
         read(ids_tensor(module, ids), probe=probe)
     return {key: site_weights(record) for key, record in probe.records.items()}
 

@@ -110,7 +110,7 @@ def test_that_measures_equal_a_slow_float64_version(form: str, monkeypatch: pyte
             assert m.distance == pytest.approx(sum(distances) / len(distances), abs=1e-5)
             previous = [rows[i][i - 1] for i in range(1, len(rows))]
             assert m.previous == pytest.approx(sum(previous) / len(previous), abs=1e-5)
-    monkeypatch.setattr("attnscope.analysis.measures._MAX_CELLS", 1)
+    monkeypatch.setattr("attnscope.analysis.head_sums.BLOCK_CELLS", 1)
     for fast, slow in zip(found, measure(trace), strict=True):
         assert fast.head == slow.head
         assert fast.entropy == pytest.approx(slow.entropy, nan_ok=True)

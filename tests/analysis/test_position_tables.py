@@ -50,7 +50,7 @@ def test_that_untrained_positions_say_so_and_do_not_change() -> None:
 def test_that_a_models_own_table_is_its_weights(form: str) -> None:
     model = tiny_model(form)
     (table,) = position_tables(["model"], 99, 2, model)
-    own = model.module.decoder_embedding if form == "decoder" else model.module.encoder_embedding
+    own = model.own.module.decoder_embedding if form == "decoder" else model.own.module.encoder_embedding
     np.testing.assert_array_equal(table.matrix, own.positions.weight.detach().numpy())
     assert "no more than 24" in table.note
 

@@ -1,0 +1,166 @@
+"""Texts as padded batches with the tokens that the model is to tell.
+
+    form              what is scored
+    decoder           every token after the first; of an Example also its end, without what is given
+    encoder           a fixed share of the tokens, hidden behind `<mask>` the same way every time
+    encoder-decoder   every token of the target, and its end
+
+The loss of a text is the mean cross-entropy, in nats, over its scored tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.subject import Batch, Subject
+from attnscope.errors import UserError
+from attnscope.models.model import Model
+from attnscope.nn.attention import Probe
+from attnscope.text.examples import Example
+
+Sample = str | tuple[str, str] | Example | AlignedPair
+"""A text, a pair of source and target, the same with gold links, or an example of a task."""
+
+NOT_SCORED = -1
+MASK_SHARE = 0.15
+_MASK_SEED = 20_190_524
+_FILL = 0
+
+
+def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16) -> list[Batch]:
+    """The samples in batches of texts of like length, on the model's device, in a fixed order.
+
+    Raises UserError when there is nothing to score, or a translation model is given single texts.
+    """
+    form = model.info.form
+    rows = [_row_of(model, sample) for sample in samples]
+    if form == "encoder":
+        rng = np.random.default_rng(_MASK_SEED)
+        rows = [_masked(model, row, rng) for row in rows]
+    rows = [row for row in rows if row.has_scored]
+    if not rows:
+        raise UserError(
+            "There is no text in which anything could be told.",
+            expected="texts of two tokens or more",
+            action="Give other texts.",
+        )
+    # Stable order, so that equal samples give equal batches; like lengths waste little padding.
+    rows.sort(key=lambda row: len(row.ids) + len(row.target_ids or ()))
+    return [
+        _pad(rows[part], model.device, is_masked=form != "decoder") for part in chunks(len(rows), batch_size)
+    ]
+
+
+def token_losses(subject: Subject, batch: Batch, probe: Probe | None = None) -> Tensor:
+    """Cross-entropy of each scored token in nats, float32 [batch, n_tokens]; 0 where nothing is scored."""
+    logits, labels, is_scored = scored_logits(subject, batch, probe)
+    losses = F.cross_entropy(logits, labels, reduction="none")
+    return torch.zeros(is_scored.shape, device=losses.device).masked_scatter(is_scored, losses)
+
+
+def text_losses(subject: Subject, batch: Batch, probe: Probe | None = None) -> Tensor:
+    """The loss of each text, [batch]."""
+    n_scored = (batch.labels != NOT_SCORED).sum(dim=1)
+    return token_losses(subject, batch, probe).sum(dim=1) / n_scored
+
+
+def scored_logits(
+    subject: Subject, batch: Batch, probe: Probe | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits and labels of the scored tokens, row by row, and where they stand, bool [batch, n_tokens].
+
+    Only scored positions pass through the vocabulary.
+    """
+    is_scored = batch.labels != NOT_SCORED
+    hidden = subject.hidden(batch, probe)[is_scored]  # [n_scored, d_model]
+    return subject.logits(hidden).float(), batch.labels[is_scored], is_scored
+
+
+def count_texts(batches: Sequence[Batch]) -> int:
+    """Texts in all batches."""
+    return sum(batch.n_texts for batch in batches)
+
+
+# -- inside ---------------------------------------------------------------------------------------
+
+
+class _Row:
+    """One text before padding; `labels` has one entry for each token of the predicting stack."""
+
+    def __init__(self, ids: Sequence[int], labels: Sequence[int], target_ids: Sequence[int] | None) -> None:
+        self.ids, self.labels, self.target_ids = list(ids), list(labels), target_ids
+
+    @property
+    def has_scored(self) -> bool:
+        return any(label != NOT_SCORED for label in self.labels)
+
+
+def _row_of(model: Model, sample: Sample) -> _Row:
+    form, words = model.info.form, model.network.vocabulary
+    text, target, n_given = _parts(sample)
+    if form == "encoder-decoder":
+        if target is None:
+            raise UserError(
+                f"The model {model.info.name} translates: a text alone has nothing to be told.",
+                expected="pairs of two texts",
+                action="Give source and target, separated by a tab.",
+            )
+        inputs = model.encode(text, target)
+        told = inputs.target.ids if inputs.target is not None else ()
+        return _Row(inputs.source.ids, [*told[1:], words.end_id], told)
+    ids = model.encode(text).source.ids
+    if form == "encoder":
+        return _Row(ids, ids, None)
+    ends = isinstance(sample, Example) and words.has("end")
+    labels = [*ids[1:], words.end_id if ends else NOT_SCORED]
+    labels[:n_given] = [NOT_SCORED] * min(n_given, len(labels))
+    return _Row(ids, labels, None)
+
+
+def _parts(sample: Sample) -> tuple[str, str | None, int]:
+    if isinstance(sample, Example):
+        return sample.source, sample.target, sample.n_given
+    if isinstance(sample, AlignedPair):
+        return sample.source, sample.target, 0
+    return (sample, None, 0) if isinstance(sample, str) else (*sample, 0)
+
+
+def _masked(model: Model, row: _Row, rng: np.random.Generator) -> _Row:
+    """The text with some tokens behind `<mask>`, at least one; special tokens are never hidden."""
+    words = model.network.vocabulary
+    is_ordinary = np.array([not words.token(id).is_special for id in row.ids])
+    draw = np.where(is_ordinary, rng.random(len(row.ids)), 2.0)
+    is_hidden = ((draw < MASK_SHARE) | (draw == draw.min())) & is_ordinary
+    shown = [words.mask_id if hidden else id for id, hidden in zip(row.ids, is_hidden, strict=True)]
+    labels = [id if hidden else NOT_SCORED for id, hidden in zip(row.ids, is_hidden, strict=True)]
+    return _Row(shown, labels, None)
+
+
+def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool) -> Batch:
+    targets = [list(row.target_ids) for row in rows if row.target_ids is not None]
+    ids, valid = _padded([row.ids for row in rows], _FILL, device)
+    labels, _ = _padded([row.labels for row in rows], NOT_SCORED, device)
+    return Batch(
+        ids=ids,
+        labels=labels,
+        # A causal model never looks at padding behind the text, and stays quick without a mask.
+        valid=valid if is_masked else None,
+        target_ids=_padded(targets, _FILL, device)[0] if targets else None,
+    )
+
+
+def _padded(rows: Sequence[Sequence[int]], fill: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    longest = max(len(row) for row in rows)
+    matrix = torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows], dtype=torch.int64)
+    lengths = torch.tensor([len(row) for row in rows])
+    valid = torch.arange(longest) < lengths[:, None]
+    return matrix.to(device), None if bool(valid.all()) else valid.to(device)
+
+
+def chunks(n: int, size: int) -> Iterator[slice]:
+    """Slices of at most `size` that cover range(n)."""
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))

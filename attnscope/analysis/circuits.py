@@ -1,0 +1,137 @@
+"""What a head's weights say without any text: its OV and QK matrices between tokens.
+
+| symbol | meaning                                                    | shape              |
+|--------|------------------------------------------------------------|--------------------|
+| E      | token embeddings as the head reads them                    | [vocab, d_model]   |
+| U      | output weights times the last norm's weight                | [vocab, d_model]   |
+| OV     | E W_V W_O Uᵀ: what attending to a token does to the output | [vocab, vocab]     |
+| QK     | E W_Q W_Kᵀ Eᵀ · scale: how a query scores a key            | [vocab, vocab]     |
+
+Elhage et al. 2021. The matrices between tokens are never laid out: both are products of two [vocab, d_head]
+factors, gone through in blocks. An embedding passes through the norm before the head as if it were all of
+the stream; positions, biases, rotary turns and the last norm's scale are left out, so these numbers are
+exact for no text, but tell what a head is for.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.analysis.batches import chunks
+from attnscope.analysis.head_weights import head_weights
+from attnscope.analysis.subject import OwnSubject, exact, own_subject
+from attnscope.models.model import Model
+from attnscope.records.importance import Progress
+from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
+from attnscope.records.sites import HeadRef, check_heads
+
+_BLOCK_CELLS = 8_000_000
+Pairs = tuple[Tensor, Tensor]
+"""Values and flat places, first · vocab + second, largest value first."""
+
+
+def ov_matrix(model: Model, head: HeadRef) -> Tensor:
+    """What a head makes of a stream: x W_V W_O as [d_model, d_model], rows in, columns out; float64."""
+    check_heads((head,), model.sites)
+    weights = head_weights(own_subject(model), head.site_key)
+    return (weights.o[head.head] @ weights.v[head.head]).T
+
+
+def qk_matrix(model: Model, head: HeadRef) -> Tensor:
+    """How a head scores: x_q W_Q W_Kᵀ x_k · scale as [d_model, d_model], rows query, columns key; float64."""
+    check_heads((head,), model.sites)
+    weights = head_weights(own_subject(model), head.site_key)
+    return weights.scale * weights.q[head.head].T @ weights.k[head.head]
+
+
+def head_circuit(
+    model: Model, head: HeadRef, kind: CircuitKind, top: int = 20
+) -> Iterator[Progress | HeadCircuit]:
+    """Progress block by block, then the strongest and weakest token pairs of a head."""
+    check_heads((head,), model.sites)
+    left, right = token_factors(own_subject(model), head, kind)
+    largest: Pairs | None = None
+    smallest: Pairs | None = None
+    for rows in chunks(len(left), max(1, _BLOCK_CELLS // len(right))):
+        values = left[rows] @ right.T  # [rows, vocab]
+        largest = _merge(largest, values, rows.start, top)
+        smallest = _merge(smallest, -values, rows.start, top)
+        yield Progress(n_done=rows.stop, n_total=len(left), about=f"{head.label} {kind}")
+    if largest is None or smallest is None:
+        raise ValueError("the vocabulary is empty")
+    yield HeadCircuit(
+        head=head,
+        kind=kind,
+        largest=_token_pairs(model, largest, len(right), 1.0),
+        smallest=_token_pairs(model, smallest, len(right), -1.0),
+        sameness=_sameness(left, right),
+    )
+
+
+def token_factors(subject: OwnSubject, head: HeadRef, kind: CircuitKind) -> tuple[Tensor, Tensor]:
+    """Two [vocab, d_head] factors, float32; OV or QK is left · rightᵀ, rows source or query tokens."""
+    weights = head_weights(subject, head.site_key)
+    reading, read = _read_embeddings(subject, head)
+    h = head.head
+    with torch.no_grad():
+        if kind == "qk":
+            left, right = reading @ weights.q[h].T * weights.scale, read @ weights.k[h].T
+        else:
+            left, right = read @ weights.v[h].T, _output_rows(subject) @ weights.o[h]
+    return left.float(), right.float()
+
+
+def _read_embeddings(subject: OwnSubject, head: HeadRef) -> tuple[Tensor, Tensor]:
+    """Embeddings as the head's queries and as its keys and values read them, float64."""
+    module, block = subject.module, subject.block(head.site_key)
+    scale = module.config.d_model**0.5 if module.config.scale_embeddings else 1.0
+    with torch.no_grad():
+        embeddings = module.tokens.weight * scale
+
+        def through(x: Tensor, norm: nn.Module | None) -> Tensor:
+            return x if norm is None else norm(x)
+
+        def entered(stack: str) -> Tensor:
+            own = module.encoder_embedding if stack == "encoder" else module.decoder_embedding
+            return through(embeddings, None if own is None else own.norm)
+
+        if head.stack == "cross":
+            reading = through(entered("decoder"), block.cross_norm if block.is_pre else None)
+            return exact(reading), exact(through(entered("encoder"), module.encoder_norm))
+        both = exact(through(entered(head.stack), block.attention_norm if block.is_pre else None))
+        return both, both
+
+
+def _output_rows(subject: OwnSubject) -> Tensor:
+    module = subject.module
+    rows = exact((module.tokens.weight if module.head.weight is None else module.head.weight).detach())
+    norm = module.decoder_norm if subject.form != "encoder" else module.encoder_norm
+    weight = getattr(norm, "weight", None)
+    rows = rows if weight is None else rows * exact(weight.detach())
+    return rows - rows.mean(dim=-1, keepdim=True) if isinstance(norm, nn.LayerNorm) else rows
+
+
+def _merge(best: Pairs | None, values: Tensor, first_row: int, top: int) -> Pairs:
+    found, places = values.flatten().topk(min(top, values.numel()))
+    places = places + first_row * values.shape[1]
+    if best is not None:
+        found, places = torch.cat((best[0], found)), torch.cat((best[1], places))
+        order = found.argsort(descending=True, stable=True)[:top]
+        found, places = found[order], places[order]
+    return found, places
+
+
+def _token_pairs(model: Model, pairs: Pairs, n_columns: int, sign: float) -> tuple[TokenPair, ...]:
+    token = model.network.vocabulary.token
+    return tuple(
+        TokenPair(first=token(place // n_columns), second=token(place % n_columns), value=sign * value)
+        for value, place in zip(pairs[0].tolist(), pairs[1].tolist(), strict=True)
+    )
+
+
+def _sameness(left: Tensor, right: Tensor) -> float:
+    """Σ Re λ / Σ |λ| of left · rightᵀ, whose nonzero eigenvalues are those of the small rightᵀ · left."""
+    values = torch.linalg.eigvals(exact(right).T @ exact(left))
+    total = float(values.abs().sum())
+    return float(values.real.sum()) / total if total > 0 else 0.0

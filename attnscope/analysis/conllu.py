@@ -1,0 +1,142 @@
+"""Dependency trees from CoNLL-U files (universaldependencies.org/format.html).
+
+Ten columns with tabs between them; comments begin with `#`, sentences end with a blank line. Lines such as
+`3-4` are one written word for several words of the tree, lines such as `8.1` stand for words not written.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnscope.errors import LoadError
+
+_N_COLUMNS = 10
+_MAX_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeWord:
+    """One word of a tree: as written, its head (−1: the root) and its relation without subtype.
+
+    `place` is where it is written; words written together share one place, −1 is a word not found.
+    """
+
+    form: str
+    head: int
+    relation: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A sentence with its tree; `written` are its words as they stand in the text, in order."""
+
+    text: str
+    words: tuple[TreeWord, ...]
+    written: tuple[str, ...]
+
+
+def read_conllu(path: Path, max_trees: int | None = None) -> list[Tree]:
+    """The trees of a file, plain or gzipped; raises LoadError with the line that is wrong."""
+    trees: list[Tree] = []
+    for tree in _trees(_lines(path), path):
+        trees.append(tree)
+        if max_trees is not None and len(trees) >= max_trees:
+            break
+    if not trees:
+        raise LoadError(
+            f"{path} has no sentence in it.",
+            kind="empty",
+            expected="a CoNLL-U file",
+            action="Choose another file.",
+        )
+    return trees
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with path.open("rb") as file:
+            stream = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+            data = stream.read(_MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise LoadError(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.",
+            kind="unreadable",
+            expected="a CoNLL-U file, plain or gzipped",
+            action="Check the path.",
+        ) from error
+    if len(data) > _MAX_BYTES:
+        raise LoadError(f"{path} is larger than {_MAX_BYTES} bytes.", kind="too-large", action="Split it.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LoadError(
+            f"{path} is not UTF-8 from byte {error.start} on.",
+            kind="not-utf-8",
+            expected="a CoNLL-U file in UTF-8",
+            action="Save the file as UTF-8.",
+        ) from error
+    yield from text.split("\n")
+
+
+def _trees(lines: Iterator[str], path: Path) -> Iterator[Tree]:
+    rows: list[tuple[int, list[str]]] = []
+    text = ""
+    for number, raw in enumerate(lines, start=1):
+        line = raw.rstrip("\r")
+        if line.startswith("#"):
+            name, _, value = line[1:].partition("=")
+            text = value.strip() if name.strip() == "text" else text
+        elif line.strip():
+            columns = line.split("\t")
+            if len(columns) != _N_COLUMNS:
+                raise _wrong(path, number, f"has {len(columns)} columns", f"{_N_COLUMNS} with tabs between")
+            rows.append((number, columns))
+        elif rows:
+            yield _tree(rows, text, path)
+            rows, text = [], ""
+    if rows:
+        yield _tree(rows, text, path)
+
+
+def _tree(rows: list[tuple[int, list[str]]], text: str, path: Path) -> Tree:
+    written: list[str] = []
+    gaps: list[str] = []
+    words: list[TreeWord] = []
+    shared_until = 0
+    n_words = sum(columns[0].isdigit() for _, columns in rows)
+    for number, columns in rows:
+        id, form = columns[0], columns[1]
+        if "." in id:
+            continue
+        if not id.isdigit() or int(id) > shared_until:
+            written.append(form)
+            gaps.append("" if "SpaceAfter=No" in columns[9] else " ")
+        if not id.isdigit():
+            shared_until = _last_of_range(id, path, number)
+            continue
+        head = columns[6]
+        if not head.isdigit() or int(head) > n_words or int(id) != len(words) + 1:
+            raise _wrong(path, number, f"has the id {id!r} and the head {head!r}", f"numbers up to {n_words}")
+        relation = columns[7].split(":")[0]
+        words.append(TreeWord(form=form, head=int(head) - 1, relation=relation, place=len(written) - 1))
+    joined = "".join(word + gap for word, gap in zip(written, gaps, strict=True)).strip()
+    return Tree(text=text or joined, words=tuple(words), written=tuple(written))
+
+
+def _last_of_range(id: str, path: Path, number: int) -> int:
+    first, _, last = id.partition("-")
+    if not (first.isdigit() and last.isdigit() and int(first) <= int(last)):
+        raise _wrong(path, number, f"has the id {id!r}", "a number, a range such as 3-4, or 8.1")
+    return int(last)
+
+
+def _wrong(path: Path, number: int, found: str, expected: str) -> LoadError:
+    return LoadError(
+        f"Line {number} of {path} {found}.",
+        kind="not-conllu",
+        expected=expected,
+        action="Correct the line or choose another file.",
+    )

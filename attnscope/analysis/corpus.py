@@ -1,0 +1,263 @@
+"""Every measure of every head over a corpus, as a stream: batch by batch, nothing of a text kept.
+
+The probe computes the measures inside the pass, for all heads of a site at once, from queries, keys and
+the lse that attention gave; only sums over rows leave it (see `head_sums.py`). Means are over texts;
+intervals are those of `bootstrap.py`.
+
+| symbol | meaning                                     | shape                        |
+|--------|---------------------------------------------|------------------------------|
+| values | measures of a batch                         | [batch, n_heads of a site]   |
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnscope.analysis.bootstrap import LEVEL, N_RESAMPLES, RatioBootstrap
+from attnscope.analysis.corpus_texts import (
+    NumberedInputs,
+    Text,
+    check_targets,
+    encode_corpus,
+    length_batches,
+    run_batch,
+)
+from attnscope.analysis.facts import Facts, facts_of_stack
+from attnscope.analysis.head_sums import sum_site
+from attnscope.analysis.stripes import N_ROWS, stripe_scores
+from attnscope.analysis.subject import QuietProbe
+from attnscope.analysis.telling import TellingTexts
+from attnscope.analysis.value_norms import output_grams, value_norms
+from attnscope.errors import UserError
+from attnscope.models.model import Model
+from attnscope.nn.edits import Call
+from attnscope.records.measures import (
+    MEASURE_NAMES,
+    N_TELLING,
+    OFFSET_REACH,
+    CorpusProgress,
+    HeadTable,
+    SpecialTokens,
+)
+from attnscope.records.sites import Site, SiteKey, Stack
+
+_STREAMED = tuple(name for name in MEASURE_NAMES if name not in ("stripe", "positional"))
+_RESAMPLED_CELLS = 30_000_000
+"""Most numbers that the resamples may hold (120 MB): models of many heads get fewer resamples."""
+
+
+class MeasureProbe(QuietProbe):
+    """Measures every site of a pass over a batch; set `facts` before the pass, read `values` after it."""
+
+    def __init__(self, grams: Mapping[SiteKey, Tensor]) -> None:
+        self._grams = grams
+        self.facts: Mapping[Stack, Facts] = {}
+        self.values: dict[SiteKey, dict[str, Tensor]] = {}
+        self.offsets: dict[SiteKey, Tensor] = {}
+
+    def wants(self, site: SiteKey) -> bool:
+        """Every site whose texts are known; the others are run for nothing by some networks."""
+        return site[0] in self.facts
+
+    def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
+        """Measure the call; nothing of it is kept."""
+        sums = sum_site(call.q, call.k, rule=call.rule, score=call.score, lse=lse, facts=self.facts[site[0]])
+        gram = self._grams.get(site)
+        self.values[site] = sums.values(None if gram is None else value_norms(call.v, gram))
+        self.offsets[site] = sums.offsets
+
+
+def measure_corpus(
+    model: Model,
+    texts: Sequence[Text],
+    *,
+    name: str = "",
+    specials: SpecialTokens = "kept",
+    seed: int = 0,
+    level: float = LEVEL,
+    has_stripe: bool = True,
+) -> Iterator[CorpusProgress | HeadTable]:
+    """Progress after each batch, and the table at last; closing the iterator gives the work up.
+
+    A translation model needs targets (pairs) to be measured in its decoder and cross-attention; single
+    texts measure its encoder. The induction stripe takes a few passes of its own. Raises UserError for a
+    corpus without texts, or with targets for only some of them.
+    """
+    has_targets = check_targets(model, texts)
+    sites = tuple(s for s in model.sites if has_targets or s.stack == "encoder" or not _translates(model))
+    counters = count_tokens(model, texts)
+    table = _Table(model, sites, specials=specials, seed=seed)
+    probe = MeasureProbe(output_grams(model))
+    yield CorpusProgress(n_done=0, n_total=len(texts))
+    for batch in length_batches(model, encode_corpus(model, texts)):
+        probe.facts = batch_facts(model, sites, batch, specials, counters)
+        run_batch(model, batch, probe)
+        table.add(batch, probe)
+        yield CorpusProgress(n_done=table.n_texts, n_total=len(texts))
+    if not table.n_texts:
+        raise UserError(
+            "There is no text to measure.", expected="a text of one word or more", action="Give other texts."
+        )
+    yield table.finish(name, len(texts), level, has_stripe=has_stripe)
+
+
+def measure_texts(
+    model: Model,
+    texts: Sequence[Text],
+    *,
+    name: str = "",
+    specials: SpecialTokens = "kept",
+    seed: int = 0,
+) -> HeadTable:
+    """`measure_corpus` to its end."""
+    for found in measure_corpus(model, texts, name=name, specials=specials, seed=seed):
+        if isinstance(found, HeadTable):
+            return found
+    raise AssertionError("unreachable: the last thing a measuring pass gives is the table")
+
+
+def count_tokens(model: Model, texts: Iterable[Text]) -> tuple[Counter[int], Counter[int]]:
+    """How often each id occurs in the sources and in the targets of a corpus."""
+    sources: Counter[int] = Counter()
+    targets: Counter[int] = Counter()
+    for one in encode_corpus(model, texts):
+        sources.update(one.inputs.source.ids)
+        if one.inputs.target is not None:
+            targets.update(one.inputs.target.ids)
+    return sources, targets
+
+
+def batch_facts(
+    model: Model,
+    sites: Sequence[Site],
+    batch: Sequence[NumberedInputs],
+    specials: SpecialTokens,
+    counters: tuple[Mapping[int, int], Mapping[int, int]],
+) -> dict[Stack, Facts]:
+    """What the measures must know of a batch, for each kind of site."""
+    sources = [one.inputs.source.tokens for one in batch]
+    targets = [one.inputs.target.tokens for one in batch if one.inputs.target is not None]
+    return {
+        stack: facts_of_stack(
+            stack,
+            sources,
+            targets or None,
+            specials=specials,
+            source_frequencies=counters[0],
+            target_frequencies=counters[1],
+            device=model.device,
+        )
+        for stack in {site.stack for site in sites}
+    }
+
+
+class _Table:
+    """Sums over the texts of a corpus, on their way to a HeadTable."""
+
+    def __init__(self, model: Model, sites: Sequence[Site], *, specials: SpecialTokens, seed: int) -> None:
+        self._model, self._sites, self._specials = model, sites, specials
+        self._heads = tuple(head for site in sites for head in site.heads)
+        self._n_columns = len(self._heads) * len(_STREAMED)
+        n_offsets = 2 * OFFSET_REACH + 3
+        n_all = self._n_columns + len(self._heads) * n_offsets
+        n_resamples = min(N_RESAMPLES, max(200, _RESAMPLED_CELLS // (2 * n_all)))
+        self._bootstrap = RatioBootstrap(n_all, seed=seed, n_resamples=n_resamples)
+        self._telling = TellingTexts(self._n_columns)
+        self._offsets = np.zeros((len(self._heads), n_offsets), np.int64)
+        self.n_texts, self._n_tokens, self._n_cut = 0, 0, 0
+
+    def add(self, batch: Sequence[NumberedInputs], probe: MeasureProbe) -> None:
+        """Take the measures of one batch."""
+        numbers = [one.number for one in batch]
+        values = self._gather(len(batch), probe)  # [B, heads, measures]
+        flat = values.reshape(len(batch), -1)
+        has_number = ~np.isnan(flat)
+        offsets = np.concatenate([probe.offsets[s.key].cpu().numpy() for s in self._sites], axis=1)
+        rows = np.broadcast_to(offsets.sum(axis=2, keepdims=True), offsets.shape)
+        self._bootstrap.add(
+            numbers,
+            np.concatenate([np.where(has_number, flat, 0.0), offsets.reshape(len(batch), -1)], axis=1),
+            np.concatenate([has_number, rows.reshape(len(batch), -1)], axis=1),
+        )
+        self._offsets += offsets.sum(axis=0).astype(np.int64)
+        self._telling.add(numbers, [len(one.inputs.source) for one in batch], flat)
+        self.n_texts += len(batch)
+        self._n_tokens += sum(one.n_tokens for one in batch)
+        self._n_cut += sum(_is_cut(one) for one in batch)
+
+    def finish(self, name: str, n_given: int, level: float, *, has_stripe: bool) -> HeadTable:
+        """The table of everything that was added, with the induction stripe on random tokens."""
+        found = self._bootstrap.intervals(level)
+        n_heads = len(self._heads)
+        shape = (n_heads, len(_STREAMED))
+        places = 1 + self._offsets[:, 1:-1].argmax(axis=1)  # the ends hold many offsets together
+        known = self._offsets.sum(axis=1) > 0
+        at = self._n_columns + np.arange(n_heads) * self._offsets.shape[1] + places
+        columns: dict[str, tuple[NDArray[np.float64], ...]] = {}
+        for index, measure in enumerate(_STREAMED):
+            columns[measure] = tuple(part[: self._n_columns].reshape(shape)[:, index] for part in found.parts)
+        columns["positional"] = tuple(part[at] for part in found.parts)
+        columns["stripe"] = self._stripes(level, has_stripe=has_stripe)
+        telling = np.full((n_heads, len(MEASURE_NAMES), N_TELLING), -1, np.int32)
+        texts = self._telling.texts.reshape(N_TELLING, *shape)
+        for index, measure in enumerate(_STREAMED):
+            telling[:, MEASURE_NAMES.index(measure)] = texts[:, :, index].T
+        for derived, like in (("stripe", "induction_mul"), ("positional", "confidence")):
+            telling[:, MEASURE_NAMES.index(derived)] = telling[:, MEASURE_NAMES.index(like)]
+        stacked = [
+            np.stack([columns[m][part] for m in MEASURE_NAMES], axis=1).astype(np.float32)
+            for part in range(4)
+        ]
+        return HeadTable(
+            model=self._model.info.name,
+            corpus=name,
+            heads=self._heads,
+            names=MEASURE_NAMES,
+            values=stacked[0],
+            low=stacked[1],
+            high=stacked[2],
+            counts=stacked[3].astype(np.int32),
+            offsets=self._offsets.astype(np.int32),
+            best_offsets=np.where(known, places - OFFSET_REACH - 1, np.nan).astype(np.float32),
+            telling=telling,
+            n_texts=self.n_texts,
+            n_tokens=self._n_tokens,
+            n_cut=self._n_cut,
+            n_skipped=n_given - self.n_texts,
+            specials=self._specials,
+            level=level,
+            n_resamples=self._bootstrap.n_resamples,
+            seed=self._bootstrap.seed,
+        )
+
+    def _gather(self, n_texts: int, probe: MeasureProbe) -> NDArray[np.float32]:
+        """The measures of all heads, [batch, n_heads, n_measures]; one transfer for each site."""
+        parts = []
+        for site in self._sites:
+            values = probe.values[site.key]
+            nothing = torch.full((n_texts, site.n_heads), float("nan"), device=self._model.device)
+            parts.append(torch.stack([values.get(name, nothing) for name in _STREAMED], dim=-1))
+        return torch.cat(parts, dim=1).float().cpu().numpy()
+
+    def _stripes(self, level: float, *, has_stripe: bool) -> tuple[NDArray[np.float64], ...]:
+        n_rows = N_ROWS if has_stripe else 0
+        scores = stripe_scores(self._model, n_rows=n_rows, seed=self._bootstrap.seed)  # [rows, sites, heads]
+        bootstrap = RatioBootstrap(len(self._heads), seed=self._bootstrap.seed)
+        wanted = [self._model.sites.index(site) for site in self._sites]
+        parts = [scores[:, i, : site.n_heads] for i, site in zip(wanted, self._sites, strict=True)]
+        if len(scores):
+            bootstrap.add_means(range(len(scores)), np.concatenate(parts, axis=1))
+        found = bootstrap.intervals(level)
+        return found.parts
+
+
+def _translates(model: Model) -> bool:
+    return model.info.form == "encoder-decoder"
+
+
+def _is_cut(one: NumberedInputs) -> bool:
+    return bool(one.inputs.source.n_dropped or (one.inputs.target and one.inputs.target.n_dropped))

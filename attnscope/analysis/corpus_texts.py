@@ -1,0 +1,266 @@
+"""Texts on their way through a model: read from files, sorted by length, run in batches.
+
+A corpus is anything that can be gone through twice: a list of texts or pairs, or a file of them. Batches
+hold texts of like length; padding is masked, so that it changes no number.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from attnscope.errors import UserError
+from attnscope.models.huggingface.head import run_detached
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.huggingface.writer import takes_argument
+from attnscope.models.inputs import Inputs
+from attnscope.models.model import Model
+from attnscope.models.own import OwnNetwork
+from attnscope.models.passes import evaluating
+from attnscope.nn.attention import Probe
+from attnscope.nn.transformer import Transformer
+from attnscope.text.corpora import read_lines, read_pairs
+from attnscope.text.examples import Example, Task
+from attnscope.text.tasks import TASKS, make_task, task_options
+
+BatchKind = Literal["any", "equal", "one"]
+Text = str | tuple[str, str]
+"""A text, or a source with its target."""
+
+N_OWN_TEXTS = 200
+_WINDOW = 1024
+"""So many texts are looked at together when batches of like length are made."""
+_BATCH_FLOPS = 2e9
+"""About the work of one batch on a CPU: between two batches a pass can be watched and stopped."""
+_ACCELERATOR = 64
+_TELLING_TOKENS = ("next-token", "masked-token", "translation")
+_MAX_WASTE = 0.15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberedInputs:
+    """The tokens of one text and its place in the corpus."""
+
+    number: int
+    inputs: Inputs
+
+    @property
+    def n_tokens(self) -> int:
+        """Source and target together."""
+        return len(self.inputs.source) + len(self.inputs.target or ())
+
+
+def read_corpus(path: Path, *, takes_target: bool, max_texts: int | None = None) -> list[Text]:
+    """The texts of a file, one to a line; for a translation model pairs with a tab between them.
+
+    A file without any tab gives a translation model its sources only. Raises LoadError.
+    """
+    lines = [line for line in read_lines(path) if line.strip()]
+    if takes_target and any("\t" in line for line in lines[:1]):
+        return list(read_pairs(path)[:max_texts])
+    return list(lines[:max_texts])
+
+
+def own_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Text], str]:
+    """Texts that the program has for a model, and what they are: held out of its task, or its samples.
+
+    Raises UserError when there are none.
+    """
+    task = _own_task(model)
+    if task is not None:
+        examples = task.examples(min(max_texts, N_OWN_TEXTS), seed=0, held_out=True)
+        texts: list[Text] = [e.source if e.target is None else (e.source, e.target) for e in examples]
+        return texts, f"texts of the task {task.name} that were held out"
+    return sample_texts(model, max_texts), "sample sentences"
+
+
+def own_examples(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Example], str] | None:
+    """Held-out examples of the model's task, with what is given and gold links; None without a task."""
+    task = _own_task(model)
+    if task is None:
+        return None
+    found = task.examples(min(max_texts, N_OWN_TEXTS), seed=0, held_out=True)
+    return found, f"texts of the task {task.name} that were held out"
+
+
+def sample_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> list[Text]:
+    """The model's sample sentences; where a pair lacks its target, the model writes it.
+
+    Raises UserError when there are none.
+    """
+    samples: list[Text] = [
+        sample.text if sample.target is None else (sample.text, sample.target)
+        for sample in model.info.samples
+    ]
+    if model.info.takes_target and any(isinstance(text, str) for text in samples):
+        samples = [_with_target(model, text) for text in samples]
+    if not samples:
+        raise UserError(
+            f"There are no sample sentences for {model.info.name}.",
+            expected="a file of texts",
+            action="Choose a file.",
+        )
+    return samples[:max_texts]
+
+
+def _with_target(model: Model, text: Text) -> Text:
+    """A pair whose target the model writes itself, where a sample has none."""
+    if not isinstance(text, str):
+        return text
+    written = model.encode(text).target
+    return (text, written.text) if written is not None and written.text.strip() else (text, text)
+
+
+def _own_task(model: Model) -> Task | None:
+    """The task that a model of this program was trained on; None for other texts."""
+    network = model.network
+    name = network.card.training.get("task") if isinstance(network, OwnNetwork) else None
+    if not isinstance(name, str) or name not in TASKS:
+        return None
+    if "form" not in task_options(name):
+        return make_task(name)
+    return make_task(name, form=model.info.form) if model.info.form != "encoder" else None
+
+
+def encode_corpus(model: Model, texts: Iterable[Text]) -> Iterator[NumberedInputs]:
+    """The tokens of each text; a translation model without targets is to read the sources only.
+
+    Texts without a token are passed over: their numbers are missing.
+    """
+    for number, text in enumerate(texts):
+        source, target = (text, None) if isinstance(text, str) else text
+        inputs = model.network.encode(source, target)
+        if len(inputs.source) and (inputs.target is None or len(inputs.target)):
+            yield NumberedInputs(number=number, inputs=inputs)
+
+
+def length_batches(model: Model, texts: Iterable[NumberedInputs]) -> Iterator[list[NumberedInputs]]:
+    """Batches of texts of like length, the longest of a stretch first; every text comes once."""
+    budget, kind = batch_tokens(model), batch_kind(model)
+    window: list[NumberedInputs] = []
+    for text in texts:
+        window.append(text)
+        if len(window) == _WINDOW:
+            yield from _sorted_batches(window, budget, kind)
+            window = []
+    yield from _sorted_batches(window, budget, kind)
+
+
+def batch_tokens(model: Model) -> int:
+    """Tokens that make up one batch: little work on a CPU, so that it can be stopped, more elsewhere."""
+    n_tokens = _BATCH_FLOPS / (2 * max(1, model.info.n_parameters))
+    if model.device.type != "cpu":
+        n_tokens *= _ACCELERATOR
+    return int(min(max(n_tokens, 128), 16_384))
+
+
+def batch_kind(model: Model) -> BatchKind:
+    """Which texts the model reads in one pass: any, those of equal lengths, or one alone."""
+    network = model.network
+    if isinstance(network, OwnNetwork):
+        return "any"
+    is_plain = isinstance(network, HuggingFaceNetwork) and network.output_kind in _TELLING_TOKENS
+    return "equal" if is_plain else "one"
+
+
+def run_batch(model: Model, batch: Sequence[NumberedInputs], probe: Probe) -> None:
+    """One pass over a batch, for what the probe sees of it; the batch is one of `length_batches`.
+
+    A translation model of this program runs its encoder only where there are no targets.
+    """
+    network = model.network
+    if isinstance(network, OwnNetwork):
+        _run_own(network.module, batch, probe)
+    elif len(batch) == 1:
+        network.run(batch[0].inputs, probe)
+    elif isinstance(network, HuggingFaceNetwork):
+        _run_library(network, batch, probe)
+    else:
+        raise ValueError(f"{len(batch)} texts for a network that reads one")
+
+
+def _run_own(module: Transformer, batch: Sequence[NumberedInputs], probe: Probe) -> None:
+    with evaluating(module):
+        ids, valid = _padded([one.inputs.source.ids for one in batch], module)
+        if module.config.form == "decoder":
+            module.decode(ids, valid=valid, probe=probe)
+            return
+        memory = module.encode(ids, valid=valid, probe=probe)
+        targets = [one.inputs.target.ids for one in batch if one.inputs.target is not None]
+        if targets:
+            target_ids, target_valid = _padded(targets, module)
+            module.decode(target_ids, memory=memory, memory_valid=valid, valid=target_valid, probe=probe)
+
+
+def _run_library(network: HuggingFaceNetwork, batch: Sequence[NumberedInputs], probe: Probe) -> None:
+    """Texts of equal lengths need no mask, which is what each family knows best."""
+    inputs = [one.inputs for one in batch]
+    arguments: dict[str, Any] = {"input_ids": _stacked([one.source.ids for one in inputs], network)}
+    if network.form == "encoder-decoder":
+        whole = [one if one.target is not None else network.own_target(one, ()) for one in inputs]
+        targets = [one.target.ids for one in whole if one.target is not None]
+        arguments["decoder_input_ids"] = _stacked(targets, network)
+    if takes_argument(network.module, "use_cache"):
+        arguments["use_cache"] = False
+    with torch.no_grad(), network.attached.probing(probe):
+        if network.abilities.has_detachable_head:
+            run_detached(network.module, arguments)
+        else:
+            network.module(**arguments)
+
+
+def _stacked(rows: Sequence[Sequence[int]], network: HuggingFaceNetwork) -> Tensor:
+    return torch.tensor([list(row) for row in rows], dtype=torch.int64, device=network.device)
+
+
+def check_targets(model: Model, texts: Iterable[Text]) -> bool:
+    """Whether the texts have targets; raises UserError when only some have, or the model reads none."""
+    kinds = {isinstance(text, str) for text in texts}
+    if len(kinds) > 1:
+        raise UserError(
+            "Some texts of the corpus have a target and some have none.",
+            expected="a target for every text, or for none",
+            action="Complete or split the corpus.",
+        )
+    has_targets = kinds == {False}
+    if has_targets and not model.info.takes_target:
+        raise UserError(
+            f"The model {model.info.name} reads one text only.",
+            expected="single texts",
+            action="Give the texts without a second column.",
+        )
+    return has_targets
+
+
+def _sorted_batches(
+    window: list[NumberedInputs], budget: int, kind: BatchKind
+) -> Iterator[list[NumberedInputs]]:
+    batch: list[NumberedInputs] = []
+    for one in sorted(window, key=lambda one: (-one.n_tokens, *_lengths(one))):
+        longest = batch[0].n_tokens if batch else one.n_tokens
+        is_alike = kind == "any" and one.n_tokens >= (1 - _MAX_WASTE) * longest
+        is_alike = is_alike or (kind == "equal" and bool(batch) and _lengths(one) == _lengths(batch[0]))
+        if batch and (not is_alike or longest * (len(batch) + 1) > budget):
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def _lengths(one: NumberedInputs) -> tuple[int, int]:
+    return len(one.inputs.source), len(one.inputs.target or ())
+
+
+def _padded(rows: Sequence[Sequence[int]], module: Transformer) -> tuple[Tensor, Tensor | None]:
+    """Ids filled up on the right, and which of them are of the text; None when all are."""
+    longest = max(len(row) for row in rows)
+    device = module.tokens.weight.device
+    ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=torch.int64)
+    if all(len(row) == longest for row in rows):
+        return ids.to(device), None
+    lengths = torch.tensor([len(row) for row in rows])
+    return ids.to(device), (torch.arange(longest) < lengths[:, None]).to(device)

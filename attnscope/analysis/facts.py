@@ -1,0 +1,127 @@
+"""What the measures must know of the queries and keys of a batch: padding, special and rare tokens.
+
+| symbol        | meaning                                         | shape                |
+|---------------|-------------------------------------------------|----------------------|
+| query_ids     | token ids of the rows, 0 where padded           | [batch, n_queries]   |
+| key_ids       | token ids of the columns                        | [batch, n_keys]      |
+| query_counts  | rows that are measured                          | [batch, n_queries]   |
+| key_counts    | columns whose weights are measured              | [batch, n_keys]      |
+| is_special    | special tokens among the keys                   | [batch, n_keys]      |
+| is_rare       | the two least frequent tokens among the keys    | [batch, n_keys]      |
+| end           | place of a last special token, −1 without one   | [batch]              |
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.records.measures import SpecialTokens
+from attnscope.records.sites import Stack
+from attnscope.records.tokens import Token
+
+N_RARE = 2
+"""Voita et al. 2019 (section 5.3) count the two least frequent tokens of a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Facts:
+    """The rows and columns of a batch of maps; see the module's legend."""
+
+    query_ids: Tensor
+    key_ids: Tensor
+    query_counts: Tensor
+    key_counts: Tensor
+    is_special: Tensor
+    is_rare: Tensor
+    end: Tensor
+    is_self: bool
+    has_ends: bool
+    is_whole: bool
+    specials: SpecialTokens
+
+    @property
+    def n_keys(self) -> int:
+        """Columns, padding included."""
+        return self.key_ids.shape[1]
+
+
+def build_facts(
+    queries: Sequence[Sequence[Token]],
+    keys: Sequence[Sequence[Token]],
+    *,
+    is_self: bool,
+    specials: SpecialTokens = "kept",
+    frequencies: Mapping[int, int] | None = None,
+    device: torch.device | str = "cpu",
+) -> Facts:
+    """The facts of a batch, each text filled up on the right to the longest.
+
+    `frequencies` counts ids in a corpus; without it no token is rare. A text of nothing but special
+    tokens keeps no row when they are dropped.
+    """
+    drops = specials != "kept"
+    n_queries, n_keys = max(map(len, queries)), max(map(len, keys))
+    rows = [[not (drops and token.is_special) for token in one] for one in queries]
+    columns = [[not (drops and token.is_special) for token in one] for one in keys]
+    special = [[token.is_special for token in one] for one in keys]
+    rare = [_rare(one, frequencies) for one in keys]
+    ends = [len(one) - 1 if len(one) > 1 and one[-1].is_special else -1 for one in keys]
+    is_whole = all(len(row) == n_queries and all(row) for row in rows) and all(
+        len(row) == n_keys and all(row) for row in columns
+    )
+    return Facts(
+        query_ids=_padded([[token.id for token in one] for one in queries], n_queries, device),
+        key_ids=_padded([[token.id for token in one] for one in keys], n_keys, device),
+        query_counts=_padded(rows, n_queries, device).bool(),
+        key_counts=_padded(columns, n_keys, device).bool(),
+        is_special=_padded(special, n_keys, device).bool(),
+        is_rare=_padded(rare, n_keys, device).bool(),
+        end=torch.tensor(ends, device=device),
+        is_self=is_self,
+        has_ends=any(end >= 0 for end in ends),
+        is_whole=is_whole,
+        specials=specials,
+    )
+
+
+def facts_of_stack(
+    stack: Stack,
+    sources: Sequence[Sequence[Token]],
+    targets: Sequence[Sequence[Token]] | None,
+    *,
+    specials: SpecialTokens = "kept",
+    source_frequencies: Mapping[int, int] | None = None,
+    target_frequencies: Mapping[int, int] | None = None,
+    device: torch.device | str = "cpu",
+) -> Facts:
+    """The facts of one kind of site: encoders read the source, decoders the target, cross-attention both."""
+    reads_source = stack != "decoder" or targets is None
+    queries = sources if stack == "encoder" or targets is None else targets
+    return build_facts(
+        queries,
+        sources if reads_source or targets is None else targets,
+        is_self=stack in ("encoder", "decoder"),
+        specials=specials,
+        frequencies=source_frequencies if reads_source else target_frequencies,
+        device=device,
+    )
+
+
+def _rare(tokens: Sequence[Token], frequencies: Mapping[int, int] | None) -> list[bool]:
+    """The two least frequent words, special tokens left out; none in texts of two words.
+
+    Of equally frequent words the one of the larger id counts as rarer: vocabularies are made in the order
+    of frequency in what the tokenizer was trained on.
+    """
+    ids = {token.id for token in tokens if not token.is_special}
+    if frequencies is None or len(ids) <= N_RARE:
+        return [False] * len(tokens)
+    rare = set(sorted(ids, key=lambda id: (frequencies.get(id, 0), -id))[:N_RARE])
+    return [not token.is_special and token.id in rare for token in tokens]
+
+
+def _padded(rows: Sequence[Sequence[int]], length: int, device: torch.device | str) -> Tensor:
+    filled = [[int(value) for value in row] + [0] * (length - len(row)) for row in rows]
+    return torch.tensor(filled, dtype=torch.int64, device=device).reshape(len(rows), length)

@@ -1,0 +1,192 @@
+"""How much each head matters to the loss.
+
+| symbol | meaning                                            | shape              |
+|--------|----------------------------------------------------|--------------------|
+| g_h    | gate of head h, multiplying its output; 1 normally | [batch, n_heads]   |
+| L(x)   | loss of text x: mean cross-entropy of its tokens   | [batch]            |
+| scores | one number for each text and head                  | [n_texts, n_heads] |
+
+- gradient: E_x |∂L(x)/∂g_h| at the present gates (Michel, Levy and Neubig 2019, equation 2): the absolute
+  value is taken of each text's own gradient, before the mean. It equals E_x |o_h · ∂L/∂o_h| with o_h the
+  head's output. Optionally each site is divided by its Euclidean norm (section 4.1 there, after Molchanov
+  et al. 2017).
+- leave-one-out: E_x [L(x) without head h − L(x)].
+- random: uniform numbers, the control.
+
+Heads follow the order of the model's sites. Looking at a model changes neither its weights nor their
+gradients.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnscope.analysis.batches import Sample, build_batches, count_texts, text_losses
+from attnscope.analysis.bootstrap import RatioBootstrap
+from attnscope.analysis.subject import Batch, Subject, TensorGates, subject_of
+from attnscope.errors import UserError
+from attnscope.models.model import Model
+from attnscope.records.importance import HeadScore, Importance, Progress, Ranking
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey
+
+Scores = NDArray[np.float64]
+
+
+def importance(
+    model: Model,
+    samples: Sequence[Sample],
+    ranking: Ranking = "gradient",
+    *,
+    gates: Gates = NO_GATES,
+    is_normalised: bool = False,
+    batch_size: int = 16,
+    seed: int = 0,
+) -> Importance:
+    """The importance of every head over some texts; for progress use `measure_importance`.
+
+    Raises UserError for `learned`, which `learn_gates` does, and for texts that score nothing.
+    """
+    subject, batches = subject_of(model), build_batches(model, samples, batch_size)
+    found: Importance | None = None
+    events = measure_importance(
+        subject, batches, ranking, gates=gates, is_normalised=is_normalised, seed=seed
+    )
+    for event in events:
+        if isinstance(event, Importance):
+            found = event
+    if found is None:
+        raise ValueError("no importance came out")
+    return found
+
+
+def measure_importance(
+    subject: Subject,
+    batches: Sequence[Batch],
+    ranking: Ranking = "gradient",
+    *,
+    gates: Gates = NO_GATES,
+    is_normalised: bool = False,
+    seed: int = 0,
+) -> Iterator[Progress | Importance]:
+    """Progress after each pass, then the importance; stop iterating to cancel."""
+    parts: Iterator[Scores | None]
+    match ranking:
+        case "gradient":
+            parts = _gradient_parts(subject, batches, gates)
+        case "leave-one-out":
+            parts = _leave_one_out_parts(subject, batches, gates)
+        case "random":
+            parts = iter(())
+        case _:
+            raise UserError(
+                f"There is no score by the name '{ranking}'.",
+                expected="gradient, leave-one-out or random",
+                action="Learned gates are made by learn_gates.",
+            )
+    n_total = len(batches) * (len(heads_of(subject)) + 1 if ranking == "leave-one-out" else 1)
+    scores: list[Scores] = []
+    for n_done, part in enumerate(parts, start=1):
+        if part is not None:
+            scores.append(part)
+        yield Progress(n_done=n_done, n_total=n_total, about=ranking)
+    heads = heads_of(subject)
+    n_texts = count_texts(batches)
+    if ranking == "random":
+        yield random_importance(heads, seed=seed, n_texts=n_texts)
+    else:
+        yield summarise(np.concatenate(scores), heads, ranking, n_texts=n_texts, is_normalised=is_normalised)
+
+
+def summarise(
+    per_text: Scores, heads: Sequence[HeadRef], ranking: Ranking, *, n_texts: int, is_normalised: bool = False
+) -> Importance:
+    """The mean score of each head with its interval, from scores [n_texts, n_heads]."""
+    bootstrap = RatioBootstrap(len(heads))
+    bootstrap.add_means(range(len(per_text)), per_text.astype(np.float32))
+    found = bootstrap.intervals()
+    means = per_text.mean(axis=0)
+    scale = _site_norms(means, heads) if is_normalised else np.ones(len(heads))
+    columns = zip(heads, means / scale, found.low / scale, found.high / scale, strict=True)
+    return Importance(
+        ranking=ranking,
+        scores=tuple(
+            HeadScore(head=head, value=float(value), low=float(low), high=float(high))
+            for head, value, low, high in columns
+        ),
+        n_texts=n_texts,
+        is_normalised=is_normalised,
+    )
+
+
+def random_importance(heads: Sequence[HeadRef], *, seed: int, n_texts: int = 0) -> Importance:
+    """Uniform numbers from 0 to 1 without intervals: the control."""
+    values = np.random.default_rng(seed).random(len(heads))
+    scores = tuple(HeadScore(head=head, value=float(v)) for head, v in zip(heads, values, strict=True))
+    return Importance(ranking="random", scores=scores, n_texts=n_texts)
+
+
+def gradient_scores(subject: Subject, batch: Batch, gates: Gates = NO_GATES) -> Tensor:
+    """∂L(x)/∂g_h of each text of a batch, with its sign: [batch, n_heads of all sites].
+
+    Each text has gates of its own, and texts do not meet in evaluation mode, so one backward pass gives
+    the gradient of each text apart.
+    """
+    with subject.studying(), torch.enable_grad():
+        values = gate_tensors(subject, gates)
+        own = {key: gate.expand(batch.n_texts, -1).clone().requires_grad_() for key, gate in values.items()}
+        losses = text_losses(subject, batch, TensorGates(own))
+        gradients = torch.autograd.grad(losses.sum(), list(own.values()), allow_unused=True)
+    parts = [
+        torch.zeros_like(gate) if gradient is None else gradient
+        for gate, gradient in zip(own.values(), gradients, strict=True)
+    ]
+    return torch.cat(parts, dim=1).detach()
+
+
+def gate_tensors(subject: Subject, gates: Gates) -> dict[SiteKey, Tensor]:
+    """The gates of each site as float32 [n_heads] on the model's device."""
+    values = dict(gates.values)
+    return {
+        site.key: torch.tensor([values.get(head, 1.0) for head in site.heads], device=subject.device)
+        for site in subject.sites
+    }
+
+
+def heads_of(subject: Subject) -> tuple[HeadRef, ...]:
+    """Every head of the model, site by site."""
+    return tuple(head for site in subject.sites for head in site.heads)
+
+
+def _gradient_parts(subject: Subject, batches: Sequence[Batch], gates: Gates) -> Iterator[Scores]:
+    for batch in batches:
+        yield gradient_scores(subject, batch, gates).abs().double().cpu().numpy()
+
+
+def _leave_one_out_parts(subject: Subject, batches: Sequence[Batch], gates: Gates) -> Iterator[Scores | None]:
+    """The rise of each text's loss; None after every pass but a batch's last."""
+    heads = heads_of(subject)
+    for batch in batches:
+        base = _losses(subject, batch, gates)
+        yield None
+        rises = np.zeros((batch.n_texts, len(heads)))
+        for index, head in enumerate(heads):
+            if gates.value(head) != 0.0:
+                rises[:, index] = _losses(subject, batch, gates.with_value(head, 0.0)) - base
+            yield None if index + 1 < len(heads) else rises
+
+
+def _losses(subject: Subject, batch: Batch, gates: Gates) -> NDArray[np.float64]:
+    with subject.studying():
+        losses = text_losses(subject, batch, TensorGates(gate_tensors(subject, gates)) if gates else None)
+    return losses.double().cpu().numpy()
+
+
+def _site_norms(means: NDArray[np.float64], heads: Sequence[HeadRef]) -> NDArray[np.float64]:
+    squares: dict[SiteKey, float] = {}
+    for head, value in zip(heads, means, strict=True):
+        squares[head.site_key] = squares.get(head.site_key, 0.0) + float(value) ** 2
+    norms = np.sqrt([squares[head.site_key] for head in heads])
+    return np.where(norms > 0, norms, 1.0)

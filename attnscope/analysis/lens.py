@@ -1,0 +1,122 @@
+"""The logit lens: softmax(W_U · norm(stream_l)), what each layer would say if it were the last.
+
+nostalgebraist 2020. The stream after every layer goes through the model's own last norm and head, so that
+the last layer says exactly what the model says; without the norm a pre-norm stream is not what the
+vocabulary was trained on.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnscope.analysis.batches import chunks
+from attnscope.analysis.flow import check_position
+from attnscope.analysis.importance import gate_tensors
+from attnscope.analysis.reading import predicting_tokens, read_text, watched_streams
+from attnscope.analysis.subject import OwnSubject, TensorGates, own_subject, predicting_stack
+from attnscope.models.model import Model
+from attnscope.models.outputs import log_probabilities
+from attnscope.records.lens import LensTable
+from attnscope.records.outputs import Candidate
+from attnscope.records.sites import NO_GATES, Gates
+from attnscope.records.tokens import Token
+
+_BLOCK_LOGITS = 4_000_000
+
+
+def logit_lens(
+    model: Model,
+    text: str,
+    target: str | None = None,
+    *,
+    gates: Gates = NO_GATES,
+    positions: Sequence[int] | slice = slice(None),
+    top: int = 5,
+) -> LensTable:
+    """What each layer of the stack that predicts would say at some positions, or all."""
+    subject = own_subject(model)
+    inputs, batch = read_text(model, text, target)
+    tokens, stack = predicting_tokens(inputs), predicting_stack(subject.form)
+    n_tokens = len(tokens)
+    chosen = range(n_tokens)[positions] if isinstance(positions, slice) else positions
+    wanted = tuple(check_position(position, n_tokens) for position in chosen)
+    probe = TensorGates(gate_tensors(subject, gates)) if gates else None
+    with subject.studying(), watched_streams(subject, stack) as streams:
+        subject.hidden(batch, probe)
+    with subject.studying():
+        columns = _read_levels(subject, [stream[0, list(wanted)] for stream in streams], top)
+    return _table(model, stack, wanted, tuple(tokens[p] for p in wanted), columns)
+
+
+def layer_logits(subject: OwnSubject, stream: Tensor) -> Tensor:
+    """What a stream would say, float32 [..., vocab_size]."""
+    return subject.logits(subject.finish(stream)).float()
+
+
+def _read_levels(subject: OwnSubject, streams: Sequence[Tensor], top: int) -> list[list[tuple[Tensor, ...]]]:
+    """For each block of positions and each level: top ids, top log p, p, rank, KL, entropy."""
+    first = layer_logits(subject, streams[-1][:1])
+    size = max(1, _BLOCK_LOGITS // first.shape[-1])
+    blocks = []
+    for part in chunks(len(streams[-1]), size):
+        final = log_probabilities(layer_logits(subject, streams[-1][part]))
+        best = final.argmax(dim=-1, keepdim=True)
+        blocks.append(
+            [
+                _read_level(log_probabilities(layer_logits(subject, stream[part])), final, best, top)
+                for stream in streams
+            ]
+        )
+    return blocks
+
+
+def _read_level(log_p: Tensor, final: Tensor, best: Tensor, top: int) -> tuple[Tensor, ...]:
+    own = log_p.gather(-1, best)  # [n, 1]
+    values, ids = log_p.topk(min(top, log_p.shape[-1]), dim=-1)
+    p = final.exp()
+    kl = torch.where(p > 0, p * (final - log_p), 0.0).sum(dim=-1).clamp(min=0.0)
+    entropy = -torch.where(log_p > -torch.inf, log_p.exp() * log_p, 0.0).sum(dim=-1)
+    return ids, values.exp(), own.exp()[:, 0], (log_p > own).sum(dim=-1), kl, entropy
+
+
+def _table(
+    model: Model,
+    stack: str,
+    positions: tuple[int, ...],
+    tokens: tuple[Token, ...],
+    blocks: Sequence[Sequence[tuple[Tensor, ...]]],
+) -> LensTable:
+    n_levels = len(blocks[0])
+
+    def gathered(part: int, level: int) -> Tensor:
+        return torch.cat([block[level][part] for block in blocks]).cpu()
+
+    def rows(part: int) -> NDArray[np.float32]:
+        return np.stack([gathered(part, level).float().numpy() for level in range(n_levels)])
+
+    answer = model.network.answer
+    return LensTable(
+        stack=stack,  # type: ignore[arg-type]
+        levels=("input", *(f"layer {layer}" for layer in range(n_levels - 1))),
+        positions=positions,
+        tokens=tokens,
+        candidates=tuple(
+            _candidates(gathered(0, level), gathered(1, level), answer) for level in range(n_levels)
+        ),
+        probability=rows(2),
+        rank=rows(3).astype(np.int32),
+        kl_nats=rows(4),
+        entropy=rows(5),
+    )
+
+
+def _candidates(
+    ids: Tensor, values: Tensor, answer: Callable[[int], Token]
+) -> tuple[tuple[Candidate, ...], ...]:
+    return tuple(
+        tuple(Candidate(token=answer(id), probability=p) for id, p in zip(row_ids, row_values, strict=True))
+        for row_ids, row_values in zip(ids.tolist(), values.tolist(), strict=True)
+    )

@@ -1,0 +1,208 @@
+"""Activation patching: put a piece of one run into another and see how much of the output comes back.
+
+| symbol | meaning                                                               |
+|--------|-----------------------------------------------------------------------|
+| LD     | logit(answer) − logit(other) at one position                          |
+| value  | (LD_patched − LD_corrupt) / (LD_clean − LD_corrupt)                   |
+
+Meng et al. 2022 (causal tracing), Wang et al. 2022 (section 3, equation on page 7). Usually pieces of the
+clean run go into the corrupt one; the other way round shows what breaks it. A run patched with its own
+pieces keeps its value: clean 1, corrupt 0. The `stream` map patches what enters each layer at one position,
+the `head` map a head's output at every position, before the projection. Both texts have as many tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnscope.analysis.attribution import choose_answers
+from attnscope.analysis.batches import chunks
+from attnscope.analysis.flow import check_position
+from attnscope.analysis.reading import (
+    batch_of,
+    changed_input,
+    predicting_tokens,
+    watched_heads,
+    watched_streams,
+)
+from attnscope.analysis.subject import OwnSubject, own_subject, predicting_stack
+from attnscope.errors import UserError
+from attnscope.models.inputs import Inputs
+from attnscope.models.model import Model
+from attnscope.records.attribution import PatchKind, PatchMap, RunName
+from attnscope.records.importance import Progress
+from attnscope.records.sites import Stack
+
+_COPIES = 32
+Texts = tuple[str, str | None]
+"""A text and its target, where the model reads one."""
+
+
+def patch_map(
+    model: Model,
+    clean: Texts,
+    corrupt: Texts,
+    kind: PatchKind = "stream",
+    *,
+    donor: RunName = "clean",
+    receiver: RunName = "corrupt",
+    stack: Stack | None = None,
+    position: int = -1,
+    answer: int | None = None,
+    other: int | None = None,
+) -> Iterator[Progress | PatchMap]:
+    """Progress after each pass, then the map of every layer and position, or every layer and head.
+
+    `stack` chooses whose stream is patched (None: the one that predicts). `answer` None is what the clean
+    run says at `position`, `other` None what the corrupt one says. Raises UserError when the texts differ in
+    length or the patch can change nothing because both runs say the same.
+    """
+    subject = own_subject(model)
+    inputs = {name: model.encode(*texts) for name, texts in (("clean", clean), ("corrupt", corrupt))}
+    _check_lengths(inputs["clean"], inputs["corrupt"])
+    position = check_position(position, len(predicting_tokens(inputs["clean"])))
+    stack = stack or predicting_stack(subject.form)
+    runs = {name: _read(subject, one, stack, position) for name, one in inputs.items()}
+    answer = int(runs["clean"].logits.argmax()) if answer is None else answer
+    answer, other = choose_answers(runs["corrupt"].logits, answer, other)
+    high, low = (float(runs[n].logits[answer] - runs[n].logits[other]) for n in ("clean", "corrupt"))
+    if high == low:
+        raise UserError(
+            f"Both runs prefer the answer by {high:.3f} logits.",
+            expected="two texts between which the output differs",
+            action="Choose other texts or another answer.",
+        )
+    plan = _plan(subject, kind, stack, inputs[receiver], runs[donor])
+    found = np.full((len(plan.rows), len(plan.columns)), np.nan)
+    cells = [(row, column) for row, width in enumerate(plan.widths) for column in range(width)]
+    for part in _row_chunks(cells):
+        differences = _patched(subject, plan, inputs[receiver], part, position, answer, other)
+        for (row, column), difference in zip(part, differences, strict=True):
+            found[row, column] = (difference - low) / (high - low)
+        yield Progress(n_done=cells.index(part[-1]) + 1, n_total=len(cells), about=f"patching {kind}s")
+    token = model.network.vocabulary.token
+    yield PatchMap(
+        kind=kind,
+        donor=donor,
+        receiver=receiver,
+        rows=plan.rows,
+        columns=plan.columns,
+        patched=found,
+        answer=token(answer),
+        other=token(other),
+        clean_difference=high,
+        corrupt_difference=low,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Run:
+    """What a run of one text left behind, for the texts of a batch of one."""
+
+    logits: Tensor
+    streams: list[Tensor]
+    joined: list[Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Plan:
+    """The rows of a map: the module that reads a row's pieces, and the donor's pieces themselves.
+
+    A piece is a position of `donated` (stream) or a stretch of its last axis (head); `widths` says how many
+    pieces each row has.
+    """
+
+    kind: PatchKind
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    widths: tuple[int, ...]
+    modules: tuple[torch.nn.Module, ...]
+    donated: tuple[Tensor, ...]
+
+    def patch(self, row: int, columns: Sequence[int], x: Tensor) -> Tensor:
+        """`x` [n_copies, n_tokens, width] with one piece of each copy from the donor."""
+        x, given = x.clone(), self.donated[row].to(x)
+        size = 1 if self.kind == "stream" else x.shape[2] // self.widths[row]
+        for copy, column in enumerate(columns):
+            if self.kind == "stream":
+                x[copy, column] = given[0, column]
+            else:
+                part = slice(column * size, (column + 1) * size)
+                x[copy, :, part] = given[0, :, part]
+        return x
+
+
+def _plan(subject: OwnSubject, kind: PatchKind, stack: Stack, receiver: Inputs, donor: _Run) -> _Plan:
+    if kind == "stream":
+        is_source = stack == "encoder" or receiver.target is None
+        tokens = receiver.source.tokens if is_source or receiver.target is None else receiver.target.tokens
+        blocks = subject.blocks(stack)
+        return _Plan(
+            kind=kind,
+            rows=tuple(f"{stack} {layer}" for layer in range(len(blocks))),
+            columns=tuple(token.piece for token in tokens),
+            widths=(len(tokens),) * len(blocks),
+            modules=blocks,
+            donated=tuple(donor.streams[: len(blocks)]),
+        )
+    sites = subject.sites
+    return _Plan(
+        kind=kind,
+        rows=tuple(f"{site.stack} {site.layer}" for site in sites),
+        columns=tuple(f"H{head}" for head in range(max(site.n_heads for site in sites))),
+        widths=tuple(site.n_heads for site in sites),
+        modules=tuple(subject.projection(site.key) for site in sites),
+        donated=tuple(donor.joined),
+    )
+
+
+def _read(subject: OwnSubject, inputs: Inputs, stack: Stack, position: int) -> _Run:
+    keys = [site.key for site in subject.sites]
+    with (
+        subject.studying(),
+        watched_streams(subject, stack) as streams,
+        watched_heads(subject, keys) as joined,
+    ):
+        hidden = subject.hidden(batch_of(inputs, subject.device))
+        logits = subject.logits(hidden[0, position]).float()
+    return _Run(logits=logits, streams=streams, joined=[joined[key] for key in keys])
+
+
+def _patched(
+    subject: OwnSubject,
+    plan: _Plan,
+    receiver: Inputs,
+    cells: Sequence[tuple[int, int]],
+    position: int,
+    answer: int,
+    other: int,
+) -> NDArray[np.float64]:
+    """The logit difference of each patched copy; all cells are of one row."""
+    row, columns = cells[0][0], [column for _, column in cells]
+    batch = batch_of(receiver, subject.device, len(cells))
+    with subject.studying(), changed_input(plan.modules[row], lambda x: plan.patch(row, columns, x)):
+        logits = subject.logits(subject.hidden(batch)[:, position]).float()
+    return (logits[:, answer] - logits[:, other]).double().cpu().numpy()
+
+
+def _row_chunks(cells: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
+    """The cells of each row, at most so many at a time as a batch may hold."""
+    for row in dict.fromkeys(row for row, _ in cells):
+        of_row = [cell for cell in cells if cell[0] == row]
+        for part in chunks(len(of_row), _COPIES):
+            yield of_row[part]
+
+
+def _check_lengths(clean: Inputs, corrupt: Inputs) -> None:
+    for first, second in ((clean.source, corrupt.source), (clean.target, corrupt.target)):
+        n_first, n_second = len(first or ()), len(second or ())
+        if n_first != n_second:
+            raise UserError(
+                f"The clean text has {n_first} tokens, the corrupt one {n_second}.",
+                expected="as many in both, so that each has its counterpart",
+                action="Exchange words for others that are one token as well.",
+            )

@@ -1,0 +1,195 @@
+"""What becomes of a metric as heads are removed, least important first.
+
+Iterative pruning after Michel et al. (2019, section 4.2): a tenth of the heads goes at a time. With
+`is_rescored` the heads that are left are scored again after each removal, so that a head whose twin has
+gone can become important; otherwise the first scores decide all. Heads are removed by gates of 0, which
+equals removing their weights; the model is left as it was.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from attnscope.analysis.batches import Sample, build_batches
+from attnscope.analysis.bootstrap import RatioBootstrap
+from attnscope.analysis.hard_concrete import importance_of_gates, learn_gates
+from attnscope.analysis.importance import heads_of, measure_importance
+from attnscope.analysis.metrics import Metric, Ratios, make_metric
+from attnscope.analysis.subject import Batch, Subject, subject_of
+from attnscope.errors import UserError
+from attnscope.models.model import Model
+from attnscope.records.importance import (
+    CurvePoint,
+    Importance,
+    LearnedGates,
+    MetricName,
+    Progress,
+    PruningCurve,
+    Ranking,
+)
+from attnscope.records.sites import NO_GATES, Gates, HeadRef
+
+DEFAULT_RANKINGS: tuple[Ranking, ...] = ("gradient", "random")
+
+
+def pruning_curves(
+    model: Model,
+    samples: Sequence[Sample],
+    rankings: Sequence[Ranking] = DEFAULT_RANKINGS,
+    *,
+    metric: MetricName = "loss",
+    step_share: float = 0.1,
+    is_rescored: bool = True,
+    is_normalised: bool = False,
+    scoring_samples: Sequence[Sample] | None = None,
+    batch_size: int = 16,
+    seed: int = 0,
+) -> Iterator[Progress | Importance | PruningCurve]:
+    """Progress, each ranking's first scores, and its curve when it is whole; stop iterating to cancel.
+
+    The first scores are those with every head on. The metric is measured on `samples`, the heads are scored
+    on `scoring_samples` (the same texts when None). Raises UserError for an impossible share or a metric
+    that does not apply.
+    """
+    if not 0.0 < step_share <= 1.0:
+        raise UserError(
+            f"A share of {step_share} of the heads is to go at a time.",
+            expected="above 0, at most 1",
+            action="A tenth (0.1) is usual.",
+        )
+    subject, batches = subject_of(model), build_batches(model, samples, batch_size)
+    scoring = batches if scoring_samples is None else build_batches(model, scoring_samples, batch_size)
+    measure = make_metric(metric, model, subject, batches, samples)
+    parts: list[Ratios] = []
+    for part in measure(NO_GATES):
+        parts.append(part)
+        yield Progress(n_done=0, n_total=1, about="every head on")
+    untouched = _joined(parts)
+    for ranking in rankings:
+        order = _Order(
+            subject, scoring, ranking, is_rescored=is_rescored, is_normalised=is_normalised, seed=seed
+        )
+        points = [_point(0, NO_GATES, untouched)]
+        for event in _removals(order, measure, step_share):
+            if isinstance(event, CurvePoint):
+                points.append(event)
+            else:
+                yield event
+        yield PruningCurve(
+            ranking=ranking,
+            metric=metric,
+            points=tuple(points),
+            n_heads=len(order.heads),
+            n_texts=len(untouched[0]),
+            is_rescored=order.is_rescored,
+            seed=seed,
+        )
+
+
+def pruning_curve(
+    model: Model, samples: Sequence[Sample], ranking: Ranking = "gradient", **choices: object
+) -> PruningCurve:
+    """One whole curve; the choices are those of `pruning_curves`."""
+    events = pruning_curves(model, samples, (ranking,), **choices)  # type: ignore[arg-type]
+    return next(event for event in events if isinstance(event, PruningCurve))
+
+
+def removal_steps(n_heads: int, step_share: float) -> list[int]:
+    """The numbers of removed heads of a curve: 0, one step, two steps … every head."""
+    step = max(1, round(n_heads * step_share))
+    return [*range(0, n_heads, step), n_heads]
+
+
+class _Order:
+    """Says which heads go next; scores again where that is wanted and of use."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        batches: Sequence[Batch],
+        ranking: Ranking,
+        *,
+        is_rescored: bool,
+        is_normalised: bool,
+        seed: int,
+    ) -> None:
+        self.heads = heads_of(subject)
+        self.ranking = ranking
+        # Random numbers and learned gates stay what they are; only measured scores change.
+        self.is_rescored = is_rescored and ranking in ("gradient", "leave-one-out")
+        self._subject, self._batches, self._seed = subject, batches, seed
+        self._is_normalised = is_normalised and ranking == "gradient"
+        self._found: Importance | None = None
+
+    def score(self, gates: Gates) -> Iterator[Progress | Importance]:
+        """Score the heads with the present gates, unless that is known already; the first scores are told."""
+        is_first = self._found is None
+        if not is_first and not self.is_rescored:
+            return
+        n_texts = sum(batch.n_texts for batch in self._batches)
+        events: Iterator[Progress | Importance | LearnedGates]
+        if self.ranking == "learned":
+            events = learn_gates(self._subject, self._batches, seed=self._seed)
+        else:
+            events = measure_importance(
+                self._subject,
+                self._batches,
+                self.ranking,
+                gates=gates,
+                is_normalised=self._is_normalised,
+                seed=self._seed,
+            )
+        for event in events:
+            if isinstance(event, Progress):
+                yield event
+            else:
+                found = importance_of_gates(event, n_texts) if isinstance(event, LearnedGates) else event
+                self._found = found
+                if is_first:
+                    yield found
+
+    def next(self, removed: Gates, n: int) -> tuple[HeadRef, ...]:
+        """The `n` least important heads that are still on."""
+        if self._found is None:
+            raise ValueError("the heads were not scored yet")
+        gone = set(removed.off())
+        return tuple(head for head in self._found.order if head not in gone)[:n]
+
+
+def _removals(
+    order: _Order, measure: Metric, step_share: float
+) -> Iterator[Progress | Importance | CurvePoint]:
+    gates = NO_GATES
+    steps = removal_steps(len(order.heads), step_share)[1:]
+    for index, n_removed in enumerate(steps):
+        for event in order.score(gates):
+            is_score = isinstance(event, Importance)
+            scoring = Progress(n_done=index, n_total=len(steps), about=f"{order.ranking}: scoring heads")
+            yield event if is_score else scoring
+        going = order.next(gates, n_removed - len(gates.off()))
+        gates = Gates.of({**dict(gates.values), **dict.fromkeys(going, 0.0)})
+        about = f"{order.ranking}: {n_removed} of {len(order.heads)} heads off"
+        parts: list[Ratios] = []
+        for part in measure(gates):
+            parts.append(part)
+            yield Progress(n_done=index, n_total=len(steps), about=about)
+        yield _point(n_removed, gates, _joined(parts))
+        yield Progress(n_done=index + 1, n_total=len(steps), about=about)
+
+
+def _joined(parts: Sequence[Ratios]) -> Ratios:
+    return np.concatenate([above for above, _ in parts]), np.concatenate([below for _, below in parts])
+
+
+def _point(n_removed: int, gates: Gates, ratios: Ratios) -> CurvePoint:
+    above, below = ratios
+    bootstrap = RatioBootstrap(1)
+    bootstrap.add(range(len(above)), above[:, None].astype(np.float32), below[:, None])
+    found = bootstrap.intervals()
+    return CurvePoint(
+        n_removed=n_removed,
+        gates=gates,
+        value=float(above.sum() / below.sum()),
+        low=float(found.low[0]),
+        high=float(found.high[0]),
+    )

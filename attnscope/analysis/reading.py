@@ -1,0 +1,108 @@
+"""Reading one text with a model while something watches or changes what flows through it.
+
+| symbol | meaning                                            | shape                          |
+|--------|----------------------------------------------------|--------------------------------|
+| stream | what a block reads; one more after the last block  | [n_blocks + 1, n_tokens, d]    |
+| joined | head outputs side by side, of one site             | [n_tokens, n_heads · d_head]   |
+
+Hooks live only while a `with` block lasts; no weight is touched.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.analysis.batches import NOT_SCORED
+from attnscope.analysis.subject import Batch, OwnSubject
+from attnscope.models.inputs import Inputs
+from attnscope.models.model import Model
+from attnscope.records.sites import SiteKey, Stack
+from attnscope.records.tokens import Token
+
+Change = Callable[[Tensor], Tensor]
+"""Gives another tensor of the same shape for the one a module is about to read."""
+
+
+def read_text(model: Model, text: str, target: str | None = None) -> tuple[Inputs, Batch]:
+    """One text as tokens and as a batch of one in which nothing is scored."""
+    inputs = model.encode(text, target)
+    return inputs, batch_of(inputs, model.device)
+
+
+def batch_of(inputs: Inputs, device: torch.device, n_copies: int = 1) -> Batch:
+    """Some copies of one text as a batch in which nothing is scored."""
+    ids = torch.tensor([inputs.source.ids], device=device).expand(n_copies, -1)
+    target = None
+    if inputs.target is not None:
+        target = torch.tensor([inputs.target.ids], device=device).expand(n_copies, -1)
+    labels = torch.full_like(ids if target is None else target, NOT_SCORED)
+    return Batch(ids=ids, labels=labels, target_ids=target)
+
+
+def predicting_tokens(inputs: Inputs) -> tuple[Token, ...]:
+    """The tokens of the stack that predicts."""
+    return inputs.source.tokens if inputs.target is None else inputs.target.tokens
+
+
+@contextmanager
+def watched_streams(subject: OwnSubject, stack: Stack) -> Iterator[list[Tensor]]:
+    """A list that fills with the streams of a stack, [batch, n_tokens, d], as a pass goes on."""
+    blocks = subject.blocks(stack)
+    streams: list[Tensor] = []
+
+    def before(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        streams.append(arguments[0].detach())
+
+    def after(_: nn.Module, arguments: object, result: object) -> None:
+        streams.append(first_tensor(result).detach())
+
+    handles = [block.register_forward_pre_hook(before) for block in blocks]
+    handles += [block.register_forward_hook(after) for block in blocks[-1:]]
+    try:
+        yield streams
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def watched_heads(subject: OwnSubject, sites: Iterable[SiteKey]) -> Iterator[dict[SiteKey, Tensor]]:
+    """A table that fills with the joined head outputs of sites, [batch, n_tokens, H · D]."""
+    joined: dict[SiteKey, Tensor] = {}
+
+    def watch(site: SiteKey) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+        def before(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+            joined[site] = arguments[0].detach()
+
+        return before
+
+    handles = [subject.projection(site).register_forward_pre_hook(watch(site)) for site in sites]
+    try:
+        yield joined
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def changed_input(module: nn.Module, change: Change) -> Iterator[None]:
+    """Let a module read `change` of its first argument."""
+
+    def before(_: nn.Module, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (change(arguments[0]), *arguments[1:])
+
+    handle = module.register_forward_pre_hook(before)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def first_tensor(result: object) -> Tensor:
+    """The stream among what a block returns."""
+    found = result[0] if isinstance(result, Sequence) else result
+    if not isinstance(found, Tensor):
+        raise TypeError(f"a block returned {type(found).__name__}")
+    return found

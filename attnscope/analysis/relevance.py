@@ -1,0 +1,154 @@
+"""Which inputs one logit owes itself to: attention weighted by its gradient, layer upon layer.
+
+| symbol | meaning                                                    | shape                  |
+|--------|------------------------------------------------------------|------------------------|
+| y      | the logit that is explained                                | one number             |
+| ∇a     | ∂y/∂a of one site                                          | [n_heads, n_q, n_k]    |
+| Ā      | mean over heads of (∇a ∘ a)⁺ (equation 5)                  | [n_q, n_k]             |
+| R_ss   | relevance of the tokens of one text to each other          | [n_s, n_s]             |
+| R_sq   | relevance of the source tokens q to the target tokens s    | [n_s, n_q]             |
+
+Chefer, Gur and Wolf 2021, checked against their code (Transformer-MM-Explainability, DETR, commit
+14e55eee). Self-attention: R_ss ← R_ss + Ā R_ss and R_sq ← R_sq + Ā R_sq (6, 7), from R_ss = I and
+R_sq = 0. Cross-attention: R_sq ← R_sq + N(R_ss)ᵀ Ā N(R_qq) (10), where N divides each row of R − I by its
+sum and adds I again (8, 9); a row of zeros stays zero.
+
+The gradient of a weight needs no weights in the graph: ∂y/∂a_ij = ∂y/∂o_i · v_j, with o the head's output.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.analysis.flow import check_position
+from attnscope.analysis.importance import gate_tensors
+from attnscope.analysis.reading import predicting_tokens, read_text
+from attnscope.analysis.subject import Batch, Subject, TensorGates, exact, subject_of
+from attnscope.models.model import Model
+from attnscope.nn.edits import Call
+from attnscope.nn.scores import scores
+from attnscope.records.influence import InfluenceMap
+from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey
+from attnscope.records.tokens import Token
+
+
+def relevance(
+    model: Model,
+    text: str,
+    target: str | None = None,
+    *,
+    position: int = -1,
+    token_id: int | None = None,
+    gates: Gates = NO_GATES,
+) -> InfluenceMap:
+    """The relevance of every input token to the logit of one token at one position: a map of one row.
+
+    `token_id` None explains the token the model says there. In the form encoder–decoder the columns are
+    the source tokens, then the target tokens.
+    """
+    subject = subject_of(model)
+    inputs, batch = read_text(model, text, target)
+    queries = predicting_tokens(inputs)
+    position = check_position(position, len(queries))
+    explained, maps = relevance_maps(subject, batch, position, token_id=token_id, gates=gates)
+    own, other = combine_maps(subject.sites, maps, len(inputs.source), len(queries))
+    row = own[position] if other is None else torch.cat((other[position], own[position]))
+    source: tuple[Token, ...] = () if other is None else inputs.source.tokens
+    said = model.network.vocabulary.token(explained).piece
+    return InfluenceMap(
+        method="relevance",
+        queries=(queries[position],),
+        keys=(*source, *queries),
+        weights=row[None].float().cpu().numpy(),
+        n_source=len(source),
+        about=f'logit of "{said}" at "{queries[position].piece}" ({position})',
+    )
+
+
+def relevance_maps(
+    subject: Subject, batch: Batch, position: int, *, token_id: int | None = None, gates: Gates = NO_GATES
+) -> tuple[int, dict[SiteKey, Tensor]]:
+    """The explained token, and Ā of every site, float64 [n_queries, n_keys], for a batch of one."""
+    probe = _Watch(gate_tensors(subject, gates) if gates else {})
+    with subject.studying(), torch.enable_grad():
+        logits = subject.logits(subject.hidden(batch, probe)[0, position])
+        explained = int(logits.argmax()) if token_id is None else token_id
+        outs = [seen.out for seen in probe.seen.values()]
+        gradients = torch.autograd.grad(logits[explained], outs, allow_unused=True)
+    maps = {}
+    for (site, seen), gradient in zip(probe.seen.items(), gradients, strict=True):
+        a = seen.weights()
+        slope = torch.zeros_like(a) if gradient is None else _weight_gradient(gradient, seen.call.v)
+        maps[site] = (slope * a).clamp(min=0).mean(dim=0)
+    return explained, maps
+
+
+def combine_maps(
+    sites: tuple[Site, ...], maps: dict[SiteKey, Tensor], n_source: int, n_own: int
+) -> tuple[Tensor, Tensor | None]:
+    """R_ss and R_sq of the text that predicts; R_sq is None where there is no other text."""
+    order = sorted(sites, key=lambda site: (site.layer, site.stack == "cross"))
+    has_cross = any(site.stack == "cross" for site in sites)
+    device = next(iter(maps.values())).device
+    source = torch.eye(n_source, dtype=torch.float64, device=device)
+    own = torch.eye(n_own, dtype=torch.float64, device=device)
+    other = torch.zeros(n_own, n_source, dtype=torch.float64, device=device)
+    for site in order:  # the encoder whole, before the decoder reads it
+        if site.stack == "encoder":
+            source = source + maps[site.key] @ source
+    for site in order:
+        a = maps[site.key]
+        if site.stack == "decoder":
+            own, other = own + a @ own, other + a @ other
+        elif site.stack == "cross":
+            other = other + normalise_rows(own).T @ a @ normalise_rows(source)
+    if has_cross:
+        return own, other
+    return (own if any(site.stack == "decoder" for site in sites) else source), None
+
+
+def normalise_rows(relevance: Tensor) -> Tensor:
+    """Equations 8 and 9: each row of R − I divided by its sum, plus I."""
+    eye = torch.eye(*relevance.shape, dtype=relevance.dtype, device=relevance.device)
+    gained = relevance - eye
+    sums = gained.sum(dim=-1, keepdim=True)
+    return torch.where(sums > 0, gained / sums.clamp(min=torch.finfo(sums.dtype).tiny), 0.0) + eye
+
+
+def _weight_gradient(out_gradient: Tensor, v: Tensor) -> Tensor:
+    """∂y/∂a from ∂y/∂out [1, H, Q, D] and v [1, K, T, D]: float64 [H, Q, T]."""
+    n_groups = out_gradient.shape[1] // v.shape[1]
+    values = exact(v.detach()[0].repeat_interleave(n_groups, dim=0))
+    return exact(out_gradient[0]) @ values.transpose(1, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """One attention call whose output is part of the graph."""
+
+    call: Call
+    lse: Tensor
+    out: Tensor
+
+    def weights(self) -> Tensor:
+        """The weights, float64 [n_heads, n_queries, n_keys]; 0 where the mask forbids."""
+        call = self.call
+        with torch.no_grad():
+            s = scores(call.q.detach(), call.k.detach(), rule=call.rule, score=call.score)
+            return exact((s - self.lse[..., None]).exp()[0].nan_to_num(nan=0.0))
+
+
+class _Watch(TensorGates):
+    """Keeps every attention call, graph and all."""
+
+    def __init__(self, gates: dict[SiteKey, Tensor]) -> None:
+        super().__init__(gates)
+        self.seen: dict[SiteKey, _Seen] = {}
+
+    def wants(self, site: SiteKey) -> bool:
+        return True
+
+    def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
+        # Where the model's weights are frozen, the graph begins here.
+        self.seen[site] = _Seen(call, lse, out if out.requires_grad else out.requires_grad_())

@@ -1,0 +1,234 @@
+"""What a head does, in one sentence with the number behind it.
+
+| role       | number                                      | from  | after                             |
+|------------|---------------------------------------------|-------|-----------------------------------|
+| positional | rows whose largest weight is at one offset  | 0.90  | Voita et al. 2019, section 5.1    |
+| identity   | the same at offset 0                        | 0.90  |                                   |
+| induction  | the stripe on random tokens written twice   | 0.40  | Olsson et al. 2022                |
+| duplicate  | weight on earlier equal tokens              | 0.40  | Nanda and Bloom 2022              |
+| first      | weight on the first key                     | 0.50  | Xiao et al. 2024 (attention sink) |
+| separator  | weight on other special tokens              | 0.50  | Clark et al. 2019, section 3.2    |
+| syntactic  | arcs above the best fixed offset            | +0.10 | Voita et al. 2019, section 5.2    |
+| rare       | texts led by one of the two rarest tokens   | 0.50  | Voita et al. 2019, section 5.3    |
+| broad      | entropy of the largest possible             | 0.90  | Clark et al. 2019, section 3.3    |
+
+The strongest role makes the sentence; resting on the first token or on separators, and looking at all
+alike, rank behind whatever says more. A syntactic head lies above the best fixed offset by definition, so
+it ranks with its margin. Rare words lead a few texts by chance: there the lower end of the interval counts,
+and of fewer than ten texts nothing.
+"""
+
+from collections.abc import Sequence
+
+from attnscope.analysis.corpus_texts import Text
+from attnscope.analysis.telling import show_texts
+from attnscope.models.model import Model
+from attnscope.records.measures import Estimate, HeadTable
+from attnscope.records.roles import HeadCard, Role, RoleName
+from attnscope.records.sites import HeadRef
+from attnscope.records.word_tables import SYNTACTIC_MARGIN, SyntaxTable
+
+POSITIONAL, INDUCTION, DUPLICATE, SINK, RARE, BROAD = 0.90, 0.40, 0.40, 0.50, 0.50, 0.90
+_FEWEST_TEXTS = 10
+_LAST: tuple[RoleName, ...] = ("first", "separator", "broad")
+
+
+def find_roles(head: HeadRef, table: HeadTable, syntax: SyntaxTable | None = None) -> tuple[Role, ...]:
+    """The roles of a head, the most telling first."""
+    roles = [role for role in (*_measured(head, table), _syntactic(head, syntax)) if role is not None]
+    return tuple(sorted(roles, key=lambda role: (role.name in _LAST, -role.strength)))
+
+
+def head_card(
+    head: HeadRef,
+    table: HeadTable,
+    syntax: SyntaxTable | None = None,
+    *,
+    model: Model | None = None,
+    texts: Sequence[Text] = (),
+    tree_texts: Sequence[Text] = (),
+) -> HeadCard:
+    """What the head does, with its telling texts where the model and the texts measured are given.
+
+    `texts` are those of the table, `tree_texts` those of the trees. Raises KeyError for an unknown head.
+    """
+    roles = find_roles(head, table, syntax)
+    sentence = roles[0].sentence if roles else _undecided(head, table)
+    is_syntactic = bool(roles) and roles[0].name == "syntactic" and syntax is not None
+    if is_syntactic and syntax is not None:
+        best = syntax.best(head) or 0
+        telling = [int(n) for n in syntax.telling[syntax.heads.index(head), best] if n >= 0]
+        corpus = tree_texts
+    else:
+        telling = list(table.telling_texts(head, roles[0].measure if roles else _strongest(head, table)))
+        corpus = texts
+    measure = roles[0].measure if roles else _strongest(head, table)
+    has_texts = model is not None and len(corpus) > 0
+    shown = show_texts(model, head, corpus, telling, measure) if model is not None and has_texts else ()
+    return HeadCard(
+        head=head,
+        sentence=sentence,
+        roles=roles,
+        texts=shown,
+        leaning="" if roles else _strongest(head, table),
+        statement=syntax.statement if is_syntactic and syntax is not None else table.statement,
+    )
+
+
+def _measured(head: HeadRef, table: HeadTable) -> list[Role | None]:
+    n = f"over {table.n_texts:,} text{'s' if table.n_texts != 1 else ''}"
+    find = table.estimate
+    offset = float(table.best_offsets[table.heads.index(head)])
+    name: RoleName = "identity" if offset == 0 else "positional"
+    place = _place(offset) if offset == offset else ""
+    shown = {-1.0: "previous", 0.0: "diagonal"}.get(offset, "positional")
+    said = "of its weight" if offset in (-1, 0) else "of its rows"
+    return [
+        _role(
+            name,
+            shown,
+            find(head, "positional"),
+            POSITIONAL,
+            f"attends to {place}: {{}} {said} {n}",
+            find(head, shown),
+        ),
+        _role(
+            "induction",
+            "stripe",
+            find(head, "stripe"),
+            INDUCTION,
+            "attends to what followed the same token before: {} of its weight on random tokens written twice",
+        ),
+        _role(
+            "duplicate",
+            "duplicate_mul",
+            find(head, "duplicate_mul"),
+            DUPLICATE,
+            f"attends to earlier tokens equal to its own: {{}} of its weight {n} that repeat one",
+        ),
+        _role(
+            "first",
+            "first",
+            find(head, "first"),
+            SINK,
+            f"rests on the first token: {{}} of its weight {n}",
+        ),
+        _role(
+            "separator",
+            "separator",
+            find(head, "separator"),
+            SINK,
+            f"rests on separators: {{}} of its weight {n}",
+        ),
+        _role(
+            "rare",
+            "rare",
+            find(head, "rare"),
+            RARE,
+            f"attends most to one of the two rarest tokens: in {{}} of the texts {n}",
+        ),
+        _role(
+            "broad",
+            "entropy",
+            find(head, "entropy"),
+            BROAD,
+            f"spreads its weight almost evenly: entropy {{}} of the largest possible {n}",
+        ),
+    ]
+
+
+def _role(
+    name: RoleName,
+    measure: str,
+    estimate: Estimate,
+    threshold: float,
+    sentence: str,
+    shown: Estimate | None = None,
+) -> Role | None:
+    least = estimate.low if name == "rare" else estimate.value
+    if not least >= threshold or (name == "rare" and estimate.n < _FEWEST_TEXTS):
+        return None
+    said = shown or estimate
+    return Role(
+        name=name,
+        sentence=f"{sentence.format(f'{said.value:.2f}')}{_interval(said)}",
+        strength=estimate.value / threshold,
+        estimate=estimate,
+        measure=measure,
+    )
+
+
+def _syntactic(head: HeadRef, syntax: SyntaxTable | None) -> Role | None:
+    if syntax is None or head not in syntax.heads:
+        return None
+    best = syntax.best(head)
+    if best is None:
+        return None
+    row = syntax.heads.index(head)
+    margin = float(syntax.margins[row, best])
+    if margin < SYNTACTIC_MARGIN:
+        return None
+    relation, direction = syntax.relations[best]
+    estimate = Estimate(
+        value=float(syntax.values[row, best]),
+        low=float(syntax.low[row, best]),
+        high=float(syntax.high[row, best]),
+        n=int(syntax.n_arcs[row, best]),
+    )
+    looks = "from a word to its head" if direction == "to head" else "from a head to its word"
+    return Role(
+        name="syntactic",
+        sentence=(
+            f"follows {relation} {looks}: {estimate.value:.2f} of {estimate.n:,} arcs against"
+            f" {float(syntax.baseline[row, best]):.2f} at the best fixed offset"
+            f" ({int(syntax.offsets[row, best]):+d}){_interval(estimate)}"
+        ),
+        strength=1 + margin,
+        estimate=estimate,
+        measure="syntactic",
+    )
+
+
+_WAYS = {
+    "previous": "attends to the previous token: {} of its weight",
+    "diagonal": "attends to the token itself: {} of its weight",
+    "first": "rests on the first token: {} of its weight",
+    "separator": "rests on separators: {} of its weight",
+    "duplicate_mul": "attends to earlier equal tokens: {} of its weight",
+    "stripe": "attends to what followed the same token before: {} of its weight on random tokens written"
+    " twice",
+    "entropy": "spreads its weight: entropy {} of the largest possible",
+}
+"""How to say what a head without a role does most."""
+
+
+def _undecided(head: HeadRef, table: HeadTable) -> str:
+    measure = _strongest(head, table)
+    estimate = table.estimate(head, measure)
+    said = _WAYS[measure].format(f"{estimate.value:.2f}")
+    why = "too few texts for a role" if table.n_texts < _FEWEST_TEXTS else "has no single role"
+    return f"{why}; most of all it {said}{_interval(estimate)}"
+
+
+def _strongest(head: HeadRef, table: HeadTable) -> str:
+    """The measure that says most: the largest weight, or entropy where it lies so far above a half."""
+
+    def size(name: str) -> float:
+        value = table.estimate(head, name).value
+        if value != value:
+            return -1.0
+        return value - 0.5 if name == "entropy" else value
+
+    return max(_WAYS, key=size)
+
+
+def _place(offset: float) -> str:
+    names = {-1.0: "the previous token", 0.0: "the token itself", 1.0: "the next token"}
+    side = "before" if offset < 0 else "after"
+    return names.get(offset, f"the token {abs(int(offset))} places {side}")
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.n < 2:
+        return ""
+    return f", interval {estimate.low:.2f}–{estimate.high:.2f}"

@@ -1,0 +1,1 @@
+"""Reproductions of published results: each is one command, one figure and one table, theirs beside ours."""

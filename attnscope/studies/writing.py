@@ -1,0 +1,148 @@
+"""A study as files: NAME.svg, NAME.md, NAME.csv (published beside ours), NAME-data.csv, NAME.json."""
+
+import csv
+import io
+import math
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+
+from attnscope import __version__
+from attnscope.errors import SaveError
+from attnscope.figures.figure import Figure
+from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.files import replace_file
+from attnscope.strict_json import json_text
+from attnscope.studies.study import Cell, Choices, Comparison, Study
+
+FORMAT = 1
+_COLUMNS = ("what", "published", "where", "ours", "low", "high", "unit", "as published", "remark")
+_ONE_CHART_MM, _TWO_ROWS_MM, _ROW_MM = 100.0, 175.0, 95.0
+
+
+def signed(study: Study, choices: Choices) -> Study:
+    """The study with the command that makes it again, the date and the program's version."""
+    command = ["attnscope", "study", study.name, "--out", "DIR", "--seed", str(choices.seed)]
+    for flag, value in (
+        ("--model", choices.model),
+        ("--corpus", choices.corpus),
+        ("--conllu", choices.trees),
+    ):
+        command += [flag, str(value)] if value else []
+    command += ["--quick"] if choices.is_quick else []
+    size = (("size", "quick, to see that it runs: these numbers mean nothing"),) if choices.is_quick else ()
+    made = f"{date.today().isoformat()}, AttnScope {__version__}"
+    setting = (*size, *study.setting, ("command", shlex.join(command)), ("made", made))
+    return replace(study, setting=setting)
+
+
+def write_study(study: Study, folder: Path) -> tuple[Path, ...]:
+    """Write all files of a study into a folder, which is made; returns their paths. Raises SaveError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SaveError(
+            f"The folder {folder} cannot be made: {error.strerror or error}.", action="Choose another folder."
+        ) from error
+    paths = [figure_of(study).save(folder / f"{study.name}.svg")]
+    contents = {
+        f"{study.name}.md": report_of(study),
+        f"{study.name}.csv": csv_of(_COLUMNS, map(_cells, study.comparisons)),
+        f"{study.name}-data.csv": csv_of(study.columns, study.data),
+        f"{study.name}.json": json_text(table_of(study)),
+    }
+    for name, text in contents.items():
+        replace_file(folder / name, text.encode())
+        paths.append(folder / name)
+    return tuple(paths)
+
+
+def figure_of(study: Study) -> Figure:
+    """The charts of a study as one figure."""
+    shown = [pair for pair in study.setting if pair[0] not in ("command", "made")]
+    note = f"{_ended(study.paper)} " + "; ".join(f"{name}: {value}" for name, value in shown)
+    return Figure(
+        FigureSpec(
+            view="curves",
+            charts=study.charts,
+            caption=Caption(model=study.model, sha256=study.sha256, note=note),
+            height_mm=_height_mm(len(study.charts)),
+        )
+    )
+
+
+def table_of(study: Study) -> dict[str, object]:
+    """A study for JSON, its charts left out: `data` holds their numbers."""
+    return {
+        "format": FORMAT,
+        "study": study.name,
+        "paper": study.paper,
+        "question": study.question,
+        "setting": dict(study.setting),
+        "comparisons": [asdict(comparison) for comparison in study.comparisons],
+        "differences": list(study.differences),
+        "model": study.model,
+        "sha256": study.sha256,
+        "columns": list(study.columns),
+        "data": [list(row) for row in study.data],
+    }
+
+
+def report_of(study: Study) -> str:
+    """A study as Markdown: question, published beside ours, where ours differs, how it was made."""
+    lines = [f"# {study.name}: {study.question}", "", f"After {_ended(study.paper)}", ""]
+    lines += [f"![{study.name}]({study.name}.svg)", ""]
+    lines += ["| what | published | where | ours | as published |", "|---|---|---|---|---|"]
+    for one in study.comparisons:
+        cells = (one.what, one.published, one.where, ours_text(one), agreement_text(one))
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    remarks = [f"- {one.what}: {one.remark}" for one in study.comparisons if one.remark]
+    lines += ["", *(["## What the numbers say", "", *remarks, ""] if remarks else [])]
+    lines += ["## Where ours differs, and why", "", *(f"- {line}" for line in study.differences), ""]
+    lines += ["## How it was made", "", *(f"- {name}: {value}" for name, value in study.setting), ""]
+    lines.append(f"Every number: {study.name}-data.csv, {study.name}.json.")
+    return "\n".join(lines) + "\n"
+
+
+def ours_text(one: Comparison) -> str:
+    """Our number with its unit and interval."""
+    if math.isnan(one.ours):
+        return "—"
+    interval = "" if math.isnan(one.low) else f" ({one.low:.3g} to {one.high:.3g})"
+    return f"{one.ours:.3g}{interval} {one.unit}".strip()
+
+
+def agreement_text(one: Comparison) -> str:
+    """Whether ours agrees, in a word."""
+    return {True: "yes", False: "no", None: "—"}[one.is_as_published]
+
+
+def csv_of(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """A table as CSV; a number that does not exist is an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(["" if _is_missing(cell) else cell for cell in row])
+    return out.getvalue()
+
+
+def _height_mm(n_charts: int) -> float:
+    """The first chart has the whole width, the others stand in rows of two."""
+    n_rows = n_charts // 2
+    return _ONE_CHART_MM if n_rows == 0 else max(_TWO_ROWS_MM, _ROW_MM * n_rows)
+
+
+def _cells(one: Comparison) -> tuple[Cell, ...]:
+    said = agreement_text(one)
+    return (one.what, one.published, one.where, one.ours, one.low, one.high, one.unit, said, one.remark)
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
+def _is_missing(cell: Cell) -> bool:
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))

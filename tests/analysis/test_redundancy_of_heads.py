@@ -1,0 +1,215 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
+
+from attnscope.analysis.circuits import head_circuit, ov_matrix, qk_matrix, token_factors
+from attnscope.analysis.head_weights import head_weights
+from attnscope.analysis.redundancy import (
+    HeadDivergences,
+    divergence_sums,
+    head_plane,
+    link_average,
+    scale_classically,
+    silhouette,
+)
+from attnscope.analysis.spectra import head_spectra, product_spectrum
+from attnscope.analysis.subject import subject_of
+from attnscope.errors import UserError
+from attnscope.nn.attention import attend
+from attnscope.nn.masks import MaskRule
+from attnscope.records.redundancy import HeadCircuit, HeadPlane
+from attnscope.records.sites import HeadRef
+
+W1 = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
+W2 = torch.tensor([[1, 0, 0], [0.4, 0.6, 0], [0.1, 0.1, 0.8]])
+
+
+def test_that_the_hand_fixture_comes_out_to_four_digits() -> None:
+    pair = torch.stack((W1, W2))
+    rows = [float(divergence_sums(pair[:, i : i + 1])[0, 1]) for i in range(3)]
+    np.testing.assert_allclose(rows, [0, 0.005059, 0.052122], atol=1e-6)
+    assert float(divergence_sums(pair)[0, 1]) == pytest.approx(0.057181, abs=1e-6)
+
+
+def test_that_divergences_run_from_0_to_ln_2() -> None:
+    eye, back = torch.eye(4), torch.eye(4).roll(1, dims=1)
+    sums = divergence_sums(torch.stack((eye, back, eye)))
+    assert float(sums[0, 2]) == 0.0
+    assert float(sums[0, 1]) == pytest.approx(4 * math.log(2))
+    assert torch.equal(sums, sums.T)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_that_sums_over_texts_equal_a_slow_version(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnscope.analysis.redundancy._BLOCK_CELLS", 40)
+    model = tiny_model(form)
+    stack = model.sites[-1].stack
+    sites = [site for site in model.sites if site.stack == stack]
+    heads = [head for site in sites for head in site.heads]
+    sums, total, n = HeadDivergences(heads), np.zeros((8, 8)), 0
+    for text in (SENTENCE, "a dog saw"):
+        trace = model.trace(text, target_of(form))
+        before = {key: record.lse.clone() for key, record in trace.records.items()}
+        sums.add(trace, stack)
+        assert all(torch.equal(trace.records[key].lse, kept) for key, kept in before.items())
+        maps = [np.nan_to_num(trace.weights(head.site_key, head.head).astype(np.float64)) for head in heads]
+        n += len(maps[0])
+        for i in range(8):
+            for j in range(8):
+                total[i, j] += sum(slow_js(p, q) for p, q in zip(maps[i], maps[j], strict=True))
+    np.testing.assert_allclose(sums.total, total, atol=2e-5)
+    assert (sums.n_queries, sums.n_texts) == (n, 2)
+    np.testing.assert_allclose(sums.mean(), total / n, atol=1e-5)
+
+
+def slow_js(p: np.ndarray, q: np.ndarray) -> float:
+    m = (p + q) / 2
+    return sum(0.5 * x * math.log(x / y) for r in (p, q) for x, y in zip(r, m, strict=True) if x > 0)
+
+
+def test_that_rows_without_a_key_do_not_count() -> None:
+    blind = torch.stack((W1, W2))
+    blind[:, 1] = math.nan
+    heads = [HeadRef(stack="encoder", layer=0, head=h) for h in range(2)]
+    sums = HeadDivergences(heads)
+    sums.add_weights(blind)
+    assert sums.n_queries == 2
+    assert sums.total[0, 1] == pytest.approx(0.052122, abs=1e-6)
+
+
+def test_that_points_on_a_plane_are_found_again() -> None:
+    points = np.array([[0, 0], [4, 0], [4, 1], [0, 1.5], [2, 3]], float)
+    squared = ((points[:, None] - points[None]) ** 2).sum(-1)
+    found, share = scale_classically(squared)
+    np.testing.assert_allclose(((found[:, None] - found[None]) ** 2).sum(-1), squared, atol=1e-9)
+    assert share == pytest.approx(1.0)
+    np.testing.assert_array_equal(found, scale_classically(squared)[0])
+    assert scale_classically(np.zeros((3, 3)))[1] == 1.0
+
+
+def test_that_groups_that_stand_apart_are_found() -> None:
+    points = np.array([[0, 0], [9, 9], [0.2, 0], [9, 9.3], [0, 0.1], [0, 20]], float)
+    distances = np.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
+    assert link_average(distances, 3) == [0, 1, 0, 1, 0, 2]
+    assert silhouette(distances, [0, 1, 0, 1, 0, 2]) > silhouette(distances, [0, 0, 1, 1, 0, 2])
+    assert len(set(link_average(distances, 1))) == 1
+
+
+def test_that_a_plane_holds_every_head_of_a_stack() -> None:
+    model = tiny_model("encoder-decoder")
+    *progress, plane = head_plane(model, [(SENTENCE, FRENCH), ("the cat", "le chat")], "cross")
+    assert isinstance(plane, HeadPlane)
+    assert (len(progress), len(plane.heads), plane.places.shape) == (2, 8, (8, 2))
+    assert plane.n_texts == 2
+    assert plane.clusters[0] == 0
+    assert 2 <= max(plane.clusters) + 1 <= 7
+    with pytest.raises(UserError, match="at least three"):
+        list(head_plane(tiny_model("decoder", n_layers=1, n_heads=2), [SENTENCE]))
+
+
+# -- weights alone --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["decoder", "encoder-decoder"])
+def test_that_a_heads_own_weights_give_its_scores_and_outputs(form: str) -> None:
+    """Known by use: with biases at 0 and no norm, x through the weights is what attention computes."""
+    model = tiny_model(form, bias=False)
+    subject = subject_of(model)
+    for site in model.sites:
+        weights, block = head_weights(subject, site.key), subject.block(site.key)
+        x = (torch.arange(80.0) ** 2 * 0.731).sin().reshape(1, 5, 16)
+        rule = MaskRule()
+        with torch.no_grad():
+            if site.stack == "cross":
+                found = block.cross(x, x, rule=rule)[0]
+            else:
+                found = block.attention(x, rule=rule)[0]
+        y = x[0].double()
+        expected = torch.zeros(5, 16, dtype=torch.float64)
+        for h in range(4):
+            head = HeadRef(stack=site.stack, layer=site.layer, head=h)
+            a = (y @ qk_matrix(model, head) @ y.T).softmax(-1)
+            expected += a @ y @ ov_matrix(model, head)
+            q, k, v = (y @ part[h].T for part in (weights.q, weights.k, weights.v))
+            out = attend(q[None, None], k[None, None], v[None, None], rule=rule, score=weights.scale)[0, 0]
+            torch.testing.assert_close(a @ v, out)
+        torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=0)
+
+
+def test_that_spectra_are_singular_values_of_the_products() -> None:
+    model = tiny_model("encoder-decoder")
+    subject = subject_of(model)
+    for spectrum in head_spectra(model):
+        weights = head_weights(subject, spectrum.site.key)
+        for h in range(4):
+            expected = torch.linalg.svdvals(weights.q[h].T @ weights.k[h])
+            np.testing.assert_allclose(spectrum.single[h], expected[:4], atol=1e-9)
+        stacked = sum(weights.q[h].T @ weights.k[h] for h in range(4))
+        np.testing.assert_allclose(spectrum.stacked, torch.linalg.svdvals(stacked), atol=1e-9)
+        assert spectrum.stacked_energy()[-1] == pytest.approx(1.0)
+        assert spectrum.stacked_rank(1.0) <= 16
+        assert all(1 <= rank <= 4 for rank in spectrum.single_ranks(0.9))
+
+
+def test_that_heads_that_share_dimensions_need_few() -> None:
+    shared, own = torch.randn(2, 4, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    q, k = shared.repeat(3, 1), own.repeat(3, 1)
+    values = product_spectrum(q, k)
+    assert int((values > 1e-9).sum()) == 4
+
+
+@pytest.mark.parametrize("kind", ["ov", "qk"])
+@pytest.mark.parametrize("form", FORMS)
+def test_that_token_pairs_are_the_extremes_of_the_whole_matrix(
+    form: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnscope.analysis.circuits._BLOCK_CELLS", 50)
+    model = tiny_model(form)
+    head = model.sites[-1].heads[1]
+    left, right = token_factors(subject_of(model), head, kind)  # type: ignore[arg-type]
+    whole = left @ right.T
+    *progress, found = head_circuit(model, head, kind, top=4)  # type: ignore[arg-type]
+    assert isinstance(found, HeadCircuit)
+    assert len(progress) > 2
+    values, places = whole.flatten().topk(4)
+    n = whole.shape[1]
+    for pair, value, place in zip(found.largest, values.tolist(), places.tolist(), strict=True):
+        assert (pair.first.id, pair.second.id) == (place // n, place % n)
+        assert pair.value == pytest.approx(value, abs=1e-5)
+    assert found.smallest[0].value == pytest.approx(float(whole.min()), abs=1e-5)
+    eigenvalues = torch.linalg.eigvals(whole.double())
+    expected = float(eigenvalues.real.sum() / eigenvalues.abs().sum())
+    assert found.sameness == pytest.approx(expected, abs=1e-3)
+    with pytest.raises(UserError):
+        list(head_circuit(model, HeadRef(stack="encoder", layer=9, head=0), kind))  # type: ignore[arg-type]
+
+
+def test_that_the_ov_factors_are_a_heads_direct_path() -> None:
+    """Attending wholly to a token adds its OV row to the logits, but for the last norm's scale and mean."""
+    model = tiny_model("decoder", bias=False, position="none")
+    subject = subject_of(model)
+    head = HeadRef(stack="decoder", layer=0, head=3)
+    left, right = token_factors(subject, head, "ov")
+    module = subject.module
+    with torch.no_grad():
+        read = module.decoder[0].attention_norm(module.tokens.weight[9])
+        written = read.double() @ ov_matrix(model, head)
+        centred = written - written.mean()
+        expected = module.tokens.weight.double() @ (centred * module.decoder_norm.weight.double())
+    torch.testing.assert_close((left @ right.T)[9].double(), expected, atol=1e-5, rtol=0)
+
+
+def test_that_a_head_that_copies_says_so() -> None:
+    model = tiny_model("decoder", n_heads=1, n_kv_heads=1, n_layers=1, bias=False)
+    attention = model.own.module.decoder[0].attention
+    with torch.no_grad():
+        attention.output.weight.copy_(torch.eye(16))
+        attention.qkv.weight[32:].copy_(torch.eye(16))
+        attention.qkv.weight[:16].copy_(torch.eye(16))
+        attention.qkv.weight[16:32].copy_(-torch.eye(16))
+    head = HeadRef(stack="decoder", layer=0, head=0)
+    assert list(head_circuit(model, head, "ov"))[-1].sameness > 0.8
+    assert list(head_circuit(model, head, "qk"))[-1].sameness == pytest.approx(-1.0, abs=1e-3)

@@ -1,0 +1,177 @@
+"""What the studies compute, on numbers whose answer is known."""
+
+import math
+
+import numpy as np
+import pytest
+from tiny_models import SENTENCE, tiny_model
+
+from attnscope.errors import UserError
+from attnscope.records.redundancy import CollapseCurve
+from attnscope.records.sites import HeadRef
+from attnscope.studies.blank_out import Decision, blank_out, decision_of, ranks_of, spearman
+from attnscope.studies.catalogue import CARDS, NAMES, find_card, find_study
+from attnscope.studies.closing import Closing, StackSubject, fewest_kept
+from attnscope.studies.collapse import cubic_line, growth
+from attnscope.studies.flow import METHODS, PUBLISHED, word_weights
+from attnscope.studies.induction import correlation, middle_of, window_of
+from attnscope.studies.pruning import orders, removable_share
+from attnscope.studies.study import Comparison, Study
+from attnscope.studies.writing import csv_of, ours_text, report_of, table_of
+from attnscope.text.examples import Example
+
+
+def cubes(n: int, start: float = 0.4, c: float = 2.0) -> list[float]:
+    ratios = [1.0, start]
+    while len(ratios) < n:
+        ratios.append(c * ratios[-1] ** 3)
+    return ratios
+
+
+def test_that_cubing_grows_by_3_and_an_exponential_fall_by_1() -> None:
+    assert growth(cubes(5)) == pytest.approx(3.0)
+    assert growth([0.5**layer for layer in range(8)]) == pytest.approx(1.0)
+    assert growth([*cubes(5), 1e-16, 1e-16]) == pytest.approx(3.0)  # rounding at the bottom is left out
+    assert math.isnan(growth([1.0, 0.5, 0.1]))
+    assert math.isnan(growth([0.5, 0.6, 0.7, 0.8]))
+
+
+def test_that_the_theorys_line_follows_what_cubes_exactly() -> None:
+    ratios = cubes(6)
+    line = cubic_line(ratios, floor=1e-30)
+    assert math.isnan(line[0])
+    np.testing.assert_allclose(line[1:], ratios[1:], rtol=1e-9)
+    assert all(math.isnan(value) for value in cubic_line([1.0, 0.9, 0.8]))
+
+
+def test_that_a_change_has_its_middle_and_window_where_a_hand_finds_them() -> None:
+    steps, ramp = (0, 10, 20, 30), (0.0, 0.0, 1.0, 1.0)
+    assert middle_of(steps, ramp) == pytest.approx(15.0)
+    assert window_of(steps, ramp) == pytest.approx(8.0)
+    assert middle_of(steps, [1 - value for value in ramp]) == pytest.approx(15.0)
+    assert math.isnan(middle_of(steps, (1.0, 1.0, 1.0, 1.0)))
+    assert correlation((1, 2, 3), (3, 2, 1)) == pytest.approx(-1.0)
+    assert math.isnan(correlation((1, 2, 3), (1, 1, 1)))
+
+
+def test_that_equal_numbers_share_their_rank_and_ranks_correlate() -> None:
+    assert ranks_of([3.0, 1.0, 3.0, 2.0]).tolist() == [3.5, 1.0, 3.5, 2.0]
+    assert spearman([1, 2, 3, 4], [1, 4, 9, 16]) == pytest.approx(1.0)
+    assert spearman([1, 2, 3, 4], [2, 1, 4, 3]) == pytest.approx(0.6)
+    assert math.isnan(spearman([1, 1, 1], [1, 2, 3]))
+
+
+def test_that_heads_are_removable_until_the_accuracy_first_falls() -> None:
+    assert removable_share((0, 2, 4, 6, 8), (0.9, 0.9, 0.895, 0.5, 0.9), 8) == 0.5
+    assert removable_share((0, 8), (0.9, 0.1), 8) == 0.0
+    seeds = [order.seed for order in orders(3, 7) if order.ranking == "random"]
+    assert seeds == [7, 8, 9]
+
+
+def test_that_the_fewest_heads_that_do_it_are_chosen() -> None:
+    heads = tuple(HeadRef(stack="encoder", layer=0, head=h) for h in range(4))
+
+    def closing(n_kept: int, accuracy: float) -> Closing:
+        return Closing(
+            stack="encoder", penalty=0.1, kept=heads[:n_kept], n_heads=4, accuracy=accuracy, loss=1.0
+        )
+
+    found = [closing(4, 0.9), closing(2, 0.89), closing(1, 0.5)]
+    assert fewest_kept(found, "encoder", 0.88) is found[1]
+    assert fewest_kept(found, "cross", 0.0) is None
+
+
+def test_that_gates_of_one_stack_see_no_other() -> None:
+    from attnscope.analysis.importance import heads_of
+    from attnscope.analysis.subject import subject_of
+
+    subject = StackSubject(subject_of(tiny_model("encoder-decoder")), "cross")
+    assert {head.stack for head in heads_of(subject)} == {"cross"}
+
+
+def test_that_blanking_out_is_the_same_as_writing_an_unknown_word() -> None:
+    model = tiny_model("decoder")
+    words, (right, wrong) = SENTENCE.split(), (7, 9)
+    positions = tuple(range(1, len(words) + 1))
+    decision = Decision(
+        text=SENTENCE, right_id=right, wrong_id=wrong, positions=positions, subject=positions[1]
+    )
+    p, importance = blank_out(model, decision)
+
+    def probability(text: str) -> float:
+        logits = model.trace(text).logits
+        assert logits is not None
+        return 1 / (1 + math.exp(logits[-1, wrong] - logits[-1, right]))
+
+    assert p == pytest.approx(probability(SENTENCE), abs=1e-6)
+    for place in range(len(words)):
+        blanked = " ".join([*words[:place], "zebra", *words[place + 1 :]])
+        assert importance[place] == pytest.approx(abs(p - probability(blanked)), abs=1e-6)
+
+
+def test_that_the_first_layer_of_flow_and_rollout_is_half_raw_attention() -> None:
+    model = tiny_model("decoder")
+    positions = tuple(range(1, len(SENTENCE.split()) + 1))
+    decision = Decision(text=SENTENCE, right_id=7, wrong_id=9, positions=positions, subject=positions[1])
+    found = word_weights(model, decision)
+    own = np.zeros(len(positions))
+    own[-1] = 0.5
+    np.testing.assert_allclose(found["rollout"][0], 0.5 * found["raw"][0] + own, atol=1e-6)
+    np.testing.assert_allclose(found["flow"][0], found["rollout"][0], atol=1e-6)
+    assert {len(found[method]) for method in METHODS} == {2}
+    assert {len(rows) for rows in PUBLISHED.values()} == {6}
+
+
+def test_that_a_model_of_other_words_is_refused_for_agreement() -> None:
+    example = Example(source="the key is", links=((1, 1),), n_given=2)
+    with pytest.raises(UserError, match="word by word"):
+        decision_of(tiny_model("decoder"), example, ("is", "unheard of"))
+
+
+def test_that_every_study_is_found_by_name_and_others_are_refused() -> None:
+    for card in CARDS:
+        assert callable(find_study(card.name))
+    with pytest.raises(UserError, match=NAMES[0]):
+        find_card("alchemy")
+
+
+def a_study() -> Study:
+    curve = CollapseCurve(stack="encoder", has_skips=True, has_feed_forward=True, ratios=(1.0, 0.5))
+    from attnscope.figures.pruning_charts import collapse_chart
+
+    rows = (
+        Comparison(what="a | b", published="3", where="table 1", ours=2.5, low=2.0, high=3.0, unit="times"),
+        Comparison(
+            what="none", published="—", where="—", ours=math.nan, is_as_published=False, remark="too short"
+        ),
+    )
+    return Study(
+        name="sample",
+        paper="Somebody 2020, Why?",
+        question="Is it so?",
+        setting=(("seed", "1"),),
+        comparisons=rows,
+        differences=("Ours is small.",),
+        charts=(collapse_chart((curve,)),),
+        columns=("layer", "ratio"),
+        data=((0, 1.0), (1, math.nan)),
+    )
+
+
+def test_that_a_report_has_published_beside_ours_and_no_number_that_is_none() -> None:
+    report = report_of(a_study())
+    assert "| a \\| b | 3 | table 1 | 2.5 (2 to 3) times | — |" in report
+    assert "| none | — | — | — | no |" in report
+    assert "After Somebody 2020, Why?\n" in report
+    assert "- none: too short" in report
+    assert "- Ours is small." in report
+    assert ours_text(a_study().comparisons[0]) == "2.5 (2 to 3) times"
+    assert csv_of(("layer", "ratio"), a_study().data) == "layer,ratio\n0,1.0\n1,\n"
+    assert table_of(a_study())["columns"] == ["layer", "ratio"]
+
+
+def test_that_a_row_of_the_wrong_length_is_no_table() -> None:
+    from dataclasses import replace
+
+    with pytest.raises(ValueError, match="3 cells"):
+        replace(a_study(), data=((1, 2, 3),))
