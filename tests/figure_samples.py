@@ -1,12 +1,16 @@
 """Small records for the tests of figures: everything from ramps, nothing from a model."""
 
 import numpy as np
+from inside_samples import inside
 
-from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
+from attnscope.figures.cell_map import CellMap
+from attnscope.figures.spec import Caption, Chart, FigureSpec, InsidePart, Series
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.positions import PositionTable
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
+from attnscope.viewmodels.compare_alignment import align_tokens
+from attnscope.viewmodels.difference import ComparedMaps, compare_maps
 
 
 def tokens(*pieces: str) -> tuple[Token, ...]:
@@ -61,10 +65,51 @@ def position_table(name: str = "ramp", n: int = 12, d: int = 6) -> PositionTable
     )
 
 
+def compared_maps(n_first: int = 4, n_second: int = 5) -> ComparedMaps:
+    """Two causal heads whose texts differ by replaced and by added tokens."""
+    sides = [
+        HeadMap(
+            head=HeadRef(stack="decoder", layer=1, head=2),
+            queries=tokens(*pieces[:n]),
+            keys=tokens(*pieces[:n]),
+            weights=ramp_weights(n, n, is_causal=True),
+        )
+        for n, pieces in (
+            (n_first, ("<s>", "the", "cat", "sat")),
+            (n_second, ("<s>", "the", "dog", "sat", "down")),
+        )
+    ]
+    aligned = align_tokens(sides[0].queries, sides[1].queries)
+    return compare_maps(sides[0], sides[1], aligned, aligned, names=("A · one", "B · other"))
+
+
 def chart(name: str = "training") -> Chart:
     xs = np.arange(50.0)
     ys = np.exp(-xs / 20) + 1
     return Chart(title="Loss", x_label="step", y_label="nats", series=(Series(name=name, xs=xs, ys=ys),))
+
+
+def lab_charts() -> tuple[Chart, ...]:
+    """Points, stems and a mark, on a logarithmic x axis."""
+    xs = np.array([1.0, 10.0, 100.0])
+    series = (
+        Series(name="points", xs=xs, ys=xs, style="points"),
+        Series(name="stems", xs=xs, ys=xs / 2, style="stems", colour=1),
+    )
+    return (
+        Chart(title="Lab", x_label="d", y_label="", series=series, is_log_x=True, marks=((10.0, "here"),)),
+    )
+
+
+def lab_cells() -> tuple[CellMap, ...]:
+    """A small map of each kind; one cell of each is not allowed."""
+    values = np.array([[1.0, 2.0], [2.0, np.nan]])
+    return (
+        CellMap(title="kinds", values=values, kind="kinds", legend=("near", "far", "not allowed")),
+        CellMap(title="steps", values=values, kind="steps", limit=2.0, legend=("never",)),
+        CellMap(title="signed", values=-values, kind="signed", limit=2.0, legend=("none",)),
+        CellMap(title="weights", values=values / 2, rows=("a", "b"), columns=("c", "d"), has_numbers=True),
+    )
 
 
 def spec(view: str, **changes: object) -> FigureSpec:
@@ -74,7 +119,11 @@ def spec(view: str, **changes: object) -> FigureSpec:
         "grids": (site_grid(0), site_grid(1)) if view == "grid" else (),
         "maps": (head_map(), head_map(head=1)) if view in ("head", "lines") else (),
         "positions": (position_table(), position_table("other")) if view == "positions" else (),
-        "charts": (chart(), chart("rate")) if view == "curves" else (),
+        "compared": compared_maps() if view == "difference" else None,
+        "charts": (chart(), chart("rate")) if view == "curves" else lab_charts() if view == "lab" else (),
+        "cells": lab_cells() if view == "lab" else (),
+        "inside": InsidePart(inside=inside(), row=0) if view == "inside" else None,
+        "panels": (spec("head"), spec("lines"), spec("grid")) if view == "panels" else (),
         "caption": Caption(model="tiny", sha256="0123456789abcdef", text="to be"),
         "width_mm": 100.0,
         "height_mm": 90.0,

@@ -4,10 +4,12 @@ import importlib
 
 import numpy as np
 
+from attnscope.figures.panels import panel_letters, panel_title
 from attnscope.figures.plain import plain_text, shorten
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import FigureSpec, MapPart
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import Gates
+from attnscope.viewmodels.difference import ComparedMaps
 
 _SCALE_WORDS = {"fixed": "0–1", "head": "to each head's maximum", "row": "to each row's maximum"}
 _MAX_TEXT = 400
@@ -67,21 +69,56 @@ def _shown(spec: FigureSpec) -> str:
     parts = []
     if spec.view in ("head", "lines"):
         maps = spec.maps[:1] if spec.view == "head" else spec.maps
-        names = [f"{m.head.stack} {m.head.label}" for m in maps[:12]]
-        parts.append(
-            f"{'head' if len(maps) == 1 else 'heads'} {', '.join(names)}" + (" …" if len(maps) > 12 else "")
-        )
-        parts.append(f"mask {mask_words(maps)}")
+        names = [f"{m.head.stack} {m.name or m.head.label}" for m in maps[:12]]
+        if spec.part is not None:
+            parts.append(_part_words(spec.part))
+        else:
+            plural = "head" if len(maps) == 1 else "heads"
+            parts.append(f"{plural} {', '.join(names)}" + (" …" if len(maps) > 12 else ""))
+            parts.append(f"mask {mask_words(maps)}")
+        parts += [maps[0].note] if maps and maps[0].note else []
+    if spec.inside is not None:
+        inside = spec.inside.inside
+        query = f"query {inside.query} {_quoted(inside.query_token.piece)}"
+        parts.append(f"head {inside.head.stack} {inside.head.label}, {query}, step {spec.inside.step}")
+    if spec.compared is not None:
+        parts += _compared_words(spec.compared)
+    if spec.view == "panels":
+        named = zip(panel_letters(spec), spec.panels, strict=True)
+        parts += [f"{letter}: {panel_title(panel)}" for letter, panel in named]
+        maps = tuple(m for panel in spec.panels if panel.view == "head" for m in panel.maps)
+        parts += ["rows queries, columns keys", f"mask {mask_words(maps)}"] if maps else []
+        parts += list(dict.fromkeys(m.note for m in maps if m.note))
     if spec.view == "grid":
         stacks = dict.fromkeys(grid.site.stack for grid in spec.grids)
         parts.append(f"all heads, {' and '.join(stacks)}")
         if any(grid.is_pooled for grid in spec.grids):
             parts.append("each pixel the largest of its weights")
-    if spec.view in ("grid", "head"):
-        parts.append(f"scale {_SCALE_WORDS[spec.style.scale]}, {spec.style.colour_map}")
-    if spec.view in ("grid", "head", "lines"):
+    if spec.view in ("grid", "head", "panels", "difference"):
+        scale = _SCALE_WORDS[spec.style.scale]
+        if spec.view == "panels" and spec.style.scale == "head":
+            scale = "to the largest weight"
+        parts.append(f"scale {scale}, {spec.style.colour_map}")
+    if spec.view in ("grid", "head", "lines", "inside", "panels"):
         parts.append(f"gates {gate_words(spec.gates)}")
+        if spec.interventions:
+            words = [change.sentence for change in spec.interventions]
+            parts.append("changed " + "; ".join(words[:4]) + (" …" if len(words) > 4 else ""))
     return " · ".join(parts)
+
+
+def _compared_words(compared: ComparedMaps) -> list[str]:
+    """Which head, what each side is, and what the difference is of."""
+    sides = [plain_text(name) for name in compared.names]
+    end = "to the largest difference" if not compared.limit else f"±{compared.limit:.3g}"
+    return [f"head {compared.head.stack} {compared.head.label}", *sides, f"B − A {end}, centred on 0"]
+
+
+def _part_words(part: MapPart) -> str:
+    """A part of a long map: the head, which rows and columns, and what one pixel stands for."""
+    tile, (top, bottom), (left, right) = part.tile, part.tile.rows, part.tile.cols
+    place = f"queries {top:,}–{bottom - 1:,} of {len(part.queries):,}, keys {left:,}–{right - 1:,}"
+    return f"head {tile.head.stack} {tile.head.label}, {place} of {len(part.keys):,}, {tile.sentence}"
 
 
 def _quoted(text: str) -> str:

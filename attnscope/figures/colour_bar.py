@@ -5,7 +5,7 @@ from PySide6.QtGui import QColor, QPainter, QPen
 
 from attnscope.figures.colours import Palette, lut_argb
 from attnscope.figures.raster import image_from_words
-from attnscope.figures.style import SMALL_PX, font
+from attnscope.figures.style import SMALL_PX, font, type_px
 
 BAR_PX = 10.0
 WIDTH_PX = 74.0
@@ -23,19 +23,22 @@ def paint_colour_bar(
     note: str = "",
     has_not_allowed: bool = False,
     has_no_data: bool = False,
+    not_allowed_words: str = "masked",
+    no_data_words: str = "no data",
+    no_data_colour: str = "",
     is_hatched: bool = True,
 ) -> None:
     """Draw a vertical bar from the top of `rect`; `ticks` are pairs of height (0…1) and label."""
     painter.save()
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
-    painter.drawText(QPointF(rect.left(), rect.top() + 9), title)
-    top = rect.top() + 22
-    swatches = [(palette.not_allowed, "masked")] * has_not_allowed + [
-        (palette.no_data, "no data")
+    painter.drawText(QPointF(rect.left(), rect.top() + type_px(9)), title)
+    top = rect.top() + type_px(22)
+    swatches = [(palette.not_allowed, not_allowed_words)] * has_not_allowed + [
+        (no_data_colour or palette.no_data, no_data_words)
     ] * has_no_data
-    below = (16 if note else 0) + 17 * len(swatches) + 8
-    height = max(24.0, min(180.0, rect.bottom() - top - below))
+    below = type_px((16 if note else 0) + 17 * len(swatches)) + 8
+    height = max(24.0, min(type_px(180.0), rect.bottom() - top - below))
     bar = QRectF(rect.left(), top, BAR_PX, height)
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
     painter.drawImage(bar, image_from_words(lut_argb(colour_map)[::-1, None].repeat(4, axis=1)))
@@ -43,11 +46,11 @@ def paint_colour_bar(
     y = bar.bottom() + 8
     if note:
         painter.setPen(QColor(palette.muted))
-        painter.drawText(QPointF(rect.left(), y + 9), note)
-        y += 18
+        painter.drawText(QPointF(rect.left(), y + type_px(9)), note)
+        y += type_px(18)
     for colour, label in swatches:
         _paint_swatch(painter, QPointF(rect.left(), y), colour, label, palette, is_hatched)
-        y += 17
+        y += type_px(17)
     painter.restore()
 
 
@@ -60,7 +63,7 @@ def _paint_ticks(
         painter.setPen(QPen(QColor(palette.muted), 1.0))
         painter.drawLine(QPointF(bar.right(), y), QPointF(bar.right() + 3, y))
         painter.setPen(QColor(palette.text))
-        painter.drawText(QPointF(bar.right() + 6, y + 4), label)
+        painter.drawText(QPointF(bar.right() + 6, y + type_px(4)), label)
 
 
 def _paint_swatch(

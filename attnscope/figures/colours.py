@@ -24,6 +24,7 @@ class Palette:
     """The colours of one theme; `series` are the lines and curves, told apart by colour-blind people.
 
     `not_allowed` and `hatch` paint cells that the mask forbids, `no_data` cells that hold no number.
+    `type_factor` is how large type is on the screen, 1 at a desk.
     """
 
     is_dark: bool
@@ -42,6 +43,7 @@ class Palette:
     hatch: str
     no_data: str
     series: tuple[str, ...]
+    type_factor: float = 1.0
 
 
 LIGHT = Palette(
@@ -81,10 +83,52 @@ DARK = Palette(
     series=("#56a8e8", "#f08a4b", "#2fc79a", "#e391c6", "#e0b83f", "#9fd4f5", "#d4709f", "#b9bd5a"),
 )
 
+PROJECTOR = Palette(
+    is_dark=False,
+    background="#ffffff",
+    panel="#f1f3f5",
+    raised="#ffffff",
+    text="#000000",
+    muted="#2f363d",
+    accent="#0040a8",
+    accent_text="#ffffff",
+    warning="#6b3f00",
+    error="#a00000",
+    line="#868e96",
+    grid="#d0d5da",
+    not_allowed="#e9ecef",
+    hatch="#b5bcc3",
+    no_data="#7d858d",
+    series=("#004f99", "#c23c00", "#007a58", "#93287a", "#7a5600", "#1479bd", "#6a0f40", "#4d5000"),
+    type_factor=1.35,
+)
+"""For a lecture hall: black on white, large type, lines that survive a weak lamp."""
+
 
 def palette(is_dark: bool) -> Palette:
     """The palette of the dark or the light theme."""
     return DARK if is_dark else LIGHT
+
+
+def series_colour(palette: Palette, index: int) -> str:
+    """The colour of the line or curve `index`; past the last one, shades of the same hues."""
+    colour = palette.series[index % len(palette.series)]
+    turn = index // len(palette.series)
+    if turn == 0:
+        return colour
+    other = palette.text if turn % 2 else palette.no_data
+    share = 0.45 if turn < 3 else 0.65
+    return _mixed(colour, other, share)
+
+
+def ramp_colour(palette: Palette, share: float) -> str:
+    """The colour of a number of heads, `share` 0…1: one hue that no map of weights uses."""
+    return _mixed(palette.grid, palette.series[1], min(max(share, 0.0), 1.0))
+
+
+def _mixed(first: str, second: str, share: float) -> str:
+    parts = [(int(first[i : i + 2], 16), int(second[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in parts)
 
 
 @cache
@@ -102,6 +146,8 @@ def lut(name: str) -> NDArray[np.uint8]:
             table = _rgb_from_lab(np.stack([lightness, 0 * lightness, 0 * lightness], axis=1))
         case "diverging":
             table = _diverging()
+        case "diverging-dark":
+            table = _diverging(centre=22.0, end=72.0)
         case _:
             raise UserError(
                 f"There is no colour map '{name}'.",
@@ -110,6 +156,11 @@ def lut(name: str) -> NDArray[np.uint8]:
             )
     table.flags.writeable = False
     return table
+
+
+def difference_map(palette: Palette) -> str:
+    """The name of the colour map for signed differences in a theme: 0 is near the background."""
+    return "diverging-dark" if palette.is_dark else "diverging"
 
 
 @cache
@@ -146,13 +197,16 @@ def _decode(text: str) -> NDArray[np.uint8]:
     return np.frombuffer(base64.b64decode(text), dtype=np.uint8).reshape(256, 3).copy()
 
 
-def _diverging() -> NDArray[np.uint8]:
-    """Blue, near-white, orange-red: lightness symmetric about the centre, so that ±x weigh the same."""
+def _diverging(centre: float = 96.0, end: float = 38.0) -> NDArray[np.uint8]:
+    """Blue, near-white, orange-red: lightness symmetric about the centre, so that ±x weigh the same.
+
+    `centre` and `end` are the lightness L* of 0 and of ±1; a dark centre is for dark surroundings.
+    """
     t = np.linspace(-1.0, 1.0, 256)
     strength = np.abs(t)
     hue = np.radians(np.where(t < 0, 270.0, 45.0))
     chroma = 50.0 * np.sin(strength * np.pi / 2)
-    light = 96.0 - 58.0 * strength**1.15
+    light = centre + (end - centre) * strength**1.15
     return _rgb_from_lab(np.stack([light, chroma * np.cos(hue), chroma * np.sin(hue)], axis=1))
 
 

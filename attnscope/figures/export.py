@@ -17,20 +17,27 @@ from PySide6.QtSvg import QSvgGenerator
 
 from attnscope.errors import SaveError, UserError
 from attnscope.figures.caption import program_version
+from attnscope.figures.figure_file import ENDING, figure_file_bytes, saved_from_spec
+from attnscope.figures.html_page import html_bytes
 from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.paint_figure import paint_figure
+from attnscope.figures.panels import shown_maps
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, check_dots, check_spec
 from attnscope.files import replace_file
 
-Format = Literal["svg", "pdf", "png", "csv", "npz"]
-FORMATS: tuple[Format, ...] = ("svg", "pdf", "png", "csv", "npz")
+Format = Literal["svg", "pdf", "png", "csv", "npz", "html", "figure"]
+FORMATS: tuple[Format, ...] = ("svg", "pdf", "png", "csv", "npz", "html", "figure")
+ENDINGS: dict[Format, str] = {name: f".{name}" for name in FORMATS} | {"figure": ENDING}
 _PDF_DPI = 1200
 _RESERVED = {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(10)), *(f"lpt{i}" for i in range(10))}
 
 
-def render(spec: FigureSpec, format: Format) -> bytes:
-    """The figure as the bytes of a file; raises UserError when it cannot be made."""
+def render(spec: FigureSpec, format: Format, *, folder: Path | None = None) -> bytes:
+    """The figure as the bytes of a file; raises UserError when it cannot be made.
+
+    `folder` is where a figure file will be: a model under it is named by its path from there.
+    """
     check_spec(spec)
     match format:
         case "svg":
@@ -43,6 +50,10 @@ def render(spec: FigureSpec, format: Format) -> bytes:
             return csv_bytes(spec)
         case "npz":
             return npz_bytes(spec)
+        case "html":
+            return html_bytes(spec)
+        case "figure":
+            return figure_file_bytes(saved_from_spec(spec), folder=folder)
         case _:
             raise _unknown_format(str(format))
 
@@ -60,7 +71,7 @@ def save(spec: FigureSpec, path: Path | str) -> Path:
             expected="a folder to write the figure into",
             action="Choose another folder; nothing was written.",
         )
-    replace_file(target, render(spec, format))
+    replace_file(target, render(spec, format, folder=target.parent))
     return target
 
 
@@ -71,27 +82,40 @@ def target_of(path: Path | str) -> tuple[Path, Format]:
         raise UserError(f"'{path}' is not a file name.", expected="a name such as figure.svg")
     if not target.suffix:
         return target.with_name(target.name + ".svg"), "svg"
-    extension = target.suffix[1:].lower()
-    for format in FORMATS:
-        if extension == format:
+    name = target.name.lower()
+    for format, ending in ENDINGS.items():
+        if name.endswith(ending):
             return target, format
-    raise _unknown_format(extension)
+    raise _unknown_format(target.suffix[1:].lower())
 
 
 def suggested_name(spec: FigureSpec, format: Format = "svg") -> str:
     """A safe file name for the figure: short, in plain letters, the same for the same figure."""
     parts = [spec.caption.model if spec.caption else "", spec.view]
-    if spec.view in ("head", "lines"):
-        stacks = dict.fromkeys(m.head.stack for m in spec.maps)
-        parts += [*stacks, *(m.head.label for m in spec.maps[:3])]
+    if spec.view in ("head", "lines", "panels"):
+        maps = shown_maps(spec)
+        stacks = dict.fromkeys(m.head.stack for m in maps)
+        parts += [*stacks, *(m.head.label for m in maps[: 4 if spec.view == "panels" else 3])]
+        if spec.part is not None:
+            parts += [spec.part.tile.head.stack, spec.part.tile.head.label]
     elif spec.view == "grid":
         parts += dict.fromkeys(grid.site.stack for grid in spec.grids)
+    elif spec.inside is not None:
+        shown = spec.inside.inside
+        parts += [shown.head.stack, shown.head.label, f"query {shown.query}"]
+    elif spec.compared is not None:
+        parts += [spec.compared.head.stack, spec.compared.head.label]
     words = "-".join(part for part in parts if part)
+    return f"{slug_of(words)}{ENDINGS[format]}"
+
+
+def slug_of(words: str) -> str:
+    """A safe part of a file name in plain letters; a hash tells apart what lost letters on the way."""
     letters = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^A-Za-z0-9]+", "-", letters).strip("-")[:80].lower() or "figure"
     if slug in _RESERVED or slug != re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-"):
         slug = f"{slug[:70].strip('-')}-{hashlib.sha256(words.encode('utf-8', 'replace')).hexdigest()[:6]}"
-    return f"{slug}.{format}"
+    return slug
 
 
 def image(spec: FigureSpec) -> QImage:
@@ -189,6 +213,6 @@ def _broken(format: str) -> UserError:
 def _unknown_format(extension: str) -> UserError:
     return UserError(
         f"'.{extension}' is not a format for figures.",
-        expected=", ".join(f".{known}" for known in FORMATS),
+        expected=", ".join(ENDINGS.values()),
         action="Change the extension, or leave it out for .svg.",
     )

@@ -10,10 +10,19 @@ from PySide6.QtGui import QGuiApplication
 from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.colours import ColourMap
-from attnscope.figures.spec import Caption, FigureSpec, View
-from attnscope.figures.style import MapStyle, Scale
+from attnscope.figures.figure_file import ALSO
+from attnscope.figures.panels import panels_figure
+from attnscope.figures.spec import BASE_PT, Caption, FigureOrigin, FigureSpec, MapPart, View
+from attnscope.figures.style import MapStyle, Scale, Turn
+from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
+from attnscope.records.tiles import MapTile, is_long
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.aggregation import grid_through, map_through
+from attnscope.viewmodels.aspect import Aspect, Blend, Hidden, Over, blended_heads
+from attnscope.viewmodels.compare_alignment import align_tokens
+from attnscope.viewmodels.difference import ComparedMaps, compare_maps
 
 _application: list[QGuiApplication] = []
 HeadName = HeadRef | tuple[Stack, int, int]
@@ -30,11 +39,21 @@ class Traced(Protocol):
     def gates(self) -> Gates:
         """The gates the trace was made with."""
 
+    @property
+    def interventions(self) -> Interventions:
+        """The changes of single heads it was made with."""
+
+    def tokens(self, site: Site) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+        """The query tokens and the key tokens of a site."""
+
     def grid(self, site: Site, max_px: int = 96) -> SiteGrid:
         """All heads of a site as thumbnails."""
 
     def head_map(self, head: HeadRef) -> HeadMap:
         """One head in full."""
+
+    def head_tile(self, head: HeadRef) -> MapTile:
+        """The whole map of one head of any length, in blocks of cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +63,7 @@ class Figure:
     spec: FigureSpec
 
     def save(self, path: str | Path) -> Path:
-        """Write SVG, PDF, PNG, CSV or NPZ, by the extension; returns the path written."""
+        """Write SVG, PDF, PNG, CSV, NPZ, an HTML page or a figure file, by the ending; returns the path."""
         ensure_gui()
         return export.save(self.spec, path)
 
@@ -63,49 +82,154 @@ def figure(
     *,
     head: HeadName | None = None,
     heads: tuple[HeadName, ...] = (),
+    other: Traced | None = None,
+    names: tuple[str, str] = ("A", "B"),
     stack: Stack | None = None,
     colour_map: ColourMap = "viridis",
     scale: Scale = "fixed",
     show_values: bool = False,
+    blend: Blend = "none",
+    over: Over = "selection",
+    hidden: Hidden = "nothing",
+    renormalised: bool = False,
+    by_word: bool = False,
+    least_weight: float = 0.0,
+    n_strongest: int = 0,
+    also: tuple[str, ...] = (),
+    turn: Turn | None = None,
+    label_every: int = 0,
+    has_bar: bool = True,
     title: str = "",
     caption: Caption | None = None,
     width_mm: float = 160.0,
     height_mm: float = 130.0,
+    font_pt: float = BASE_PT,
     dpi: int = 300,
+    origin: FigureOrigin | None = None,
 ) -> Figure:
     """A figure of a trace: the `grid` of a stack, one `head`, or the `lines` of several `heads`.
 
+    `panels` shows up to four heads beside each other on one scale, and `also` their `lines` and the `grid`.
+
+    `difference` shows one head of this trace (A), of `other` (B), and B − A with the tokens aligned; `names`
+    say what they are.
+
     Without `stack` the grid shows the first one; without a head, `head` and `lines` show the first.
+    `blend` makes one map of heads (`mean`, `max`, `sum`), `over` the given ones (`selection`), those of the
+    `layer` or of the `stack`; `hidden` leaves out keys (`first`, `special`, `both`) and `renormalised` lets
+    what is left of a row sum to 1; `by_word` shows words. Lines: none under `least_weight`, the
+    `n_strongest` of each query. Token labels `turn` by 0, 45 or 90 degrees and stand at every
+    `label_every`-th token; without either, as there is room. `origin` lets the figure be saved as a figure
+    file.
     Raises UserError for a head or stack the model does not have.
     """
-    if view not in ("grid", "head", "lines"):
+    if view not in ("grid", "head", "lines", "panels", "difference"):
         raise UserError(
-            f"A trace has no view '{view}'.", expected="grid, head or lines", action="Choose one of these."
+            f"A trace has no view '{view}'.",
+            expected="grid, head, lines, panels or difference",
+            action="Choose one of these.",
         )
     wanted = tuple(_head_ref(h) for h in ((head,) if head is not None else ()) + tuple(heads))
     check_heads(wanted, trace.sites)
+    aspect = Aspect(blend=blend, over=over, hidden=hidden, is_renormalised=renormalised, is_by_word=by_word)
     grids: tuple[SiteGrid, ...] = ()
     maps: tuple[HeadMap, ...] = ()
-    if view == "grid":
+    part: MapPart | None = None
+    compared: ComparedMaps | None = None
+    if view == "difference":
+        compared = _compared(trace, other, _first_head(trace, stack, wanted), names)
+    elif view == "grid":
         chosen = stack or (wanted[0].stack if wanted else trace.sites[0].stack)
-        grids = tuple(trace.grid(site) for site in _sites_of(trace, chosen))
+        grids = tuple(_grid(trace, s, aspect) for s in _sites_of(trace, chosen))
+    elif view == "head" and _is_long(trace, _first_head(trace, stack, wanted)):
+        part = _part(trace, _first_head(trace, stack, wanted))
     else:
-        maps = tuple(trace.head_map(h) for h in wanted or _sites_of(trace, stack)[0].heads[:1])
-    return Figure(
-        FigureSpec(
-            view=view,
-            grids=grids,
-            maps=maps,
-            gates=trace.gates,
-            selection=wanted if view == "grid" else (),
-            style=MapStyle(colour_map=colour_map, scale=scale, show_values=show_values),
-            title=title,
-            caption=caption,
-            width_mm=width_mm,
-            height_mm=height_mm,
-            dpi=dpi,
-        )
+        maps = _maps(trace, wanted or _sites_of(trace, stack)[0].heads[:1], aspect)
+    spec = FigureSpec(
+        view=view,
+        grids=grids,
+        maps=maps,
+        part=part,
+        compared=compared,
+        gates=trace.gates,
+        interventions=trace.interventions,
+        selection=wanted if view == "grid" else (),
+        style=MapStyle(
+            colour_map=colour_map,
+            scale=scale,
+            show_values=show_values,
+            least_weight=least_weight,
+            n_strongest=n_strongest,
+            turn=turn,
+            label_every=label_every,
+            has_bar=has_bar,
+        ),
+        title=title,
+        caption=caption,
+        width_mm=width_mm,
+        height_mm=height_mm,
+        font_pt=font_pt,
+        dpi=dpi,
+        origin=origin,
     )
+    return Figure(spec if view != "panels" else _panels(trace, spec, also, aspect))
+
+
+def _compared(trace: Traced, other: Traced | None, head: HeadRef, names: tuple[str, str]) -> ComparedMaps:
+    """One head of both traces on shared axes; raises UserError when the second has no such head."""
+    if other is None:
+        raise UserError(
+            "A difference needs two traces.", expected="a second trace", action="Give it as `other`."
+        )
+    check_heads((head,), other.sites)
+    first, second = trace.head_map(head), other.head_map(head)
+    rows = align_tokens(first.queries, second.queries)
+    cols = align_tokens(first.keys, second.keys)
+    return compare_maps(first, second, rows, cols, names=names)
+
+
+def _panels(trace: Traced, spec: FigureSpec, also: tuple[str, ...], aspect: Aspect) -> FigureSpec:
+    """The maps of `spec` as panels of one page, with what else is asked for."""
+    if not set(also) <= set(ALSO):
+        raise UserError(
+            f"There is no panel '{', '.join(also)}'.", expected=" or ".join(ALSO), action="Choose of these."
+        )
+    sites = _sites_of(trace, spec.maps[0].head.stack) if "grid" in also else ()
+    grids = tuple(_grid(trace, site, aspect) for site in sites)
+    return panels_figure(spec, spec.maps, has_lines="lines" in also, grids=grids)
+
+
+def _first_head(trace: Traced, stack: Stack | None, wanted: tuple[HeadRef, ...]) -> HeadRef:
+    return (wanted or _sites_of(trace, stack)[0].heads)[0]
+
+
+def _is_long(trace: Traced, head: HeadRef) -> bool:
+    queries, keys = trace.tokens(_site_of(trace, head))
+    return is_long(len(queries), len(keys))
+
+
+def _site_of(trace: Traced, head: HeadRef) -> Site:
+    return next(site for site in trace.sites if site.key == head.site_key)
+
+
+def _part(trace: Traced, head: HeadRef) -> MapPart:
+    """The whole of a map that is too long to be held cell by cell."""
+    queries, keys = trace.tokens(_site_of(trace, head))
+    return MapPart(tile=trace.head_tile(head), queries=queries, keys=keys)
+
+
+def _maps(trace: Traced, heads: tuple[HeadRef, ...], aspect: Aspect) -> tuple[HeadMap, ...]:
+    """The maps of `heads` as the aspect shows them: one when they are blended."""
+    if aspect.blend == "none":
+        shown = (map_through(aspect, (trace.head_map(head),)) for head in heads)
+        return tuple(m for m in shown if m is not None)
+    blend = map_through(aspect, tuple(trace.head_map(h) for h in blended_heads(aspect, heads, trace.sites)))
+    return (blend,) if blend is not None else ()
+
+
+def _grid(trace: Traced, site: Site, aspect: Aspect) -> SiteGrid:
+    grid = trace.grid(site)
+    return grid if aspect.hidden == "nothing" else grid_through(aspect, grid, trace.tokens(site)[1])
 
 
 def ensure_gui() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF
 
+from attnscope.figures.style import type_px
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef
 
@@ -143,7 +144,9 @@ def grid_layout(
         box_width=fit.width * zoom,
         box_height=fit.width * aspect * zoom,
         gap=fit.gap * min(zoom, 3.0),
-        label_px=LABEL_PX if fit.n_lines > 1 or fit.width * zoom >= _LEAST_LABELLED_PX else 0.0,
+        label_px=type_px(LABEL_PX)
+        if fit.n_lines > 1 or fit.width * zoom >= type_px(_LEAST_LABELLED_PX)
+        else 0.0,
         rows=tuple(line for heads in layers for line in _lines(heads, fit.n_lines)),
         n_lines=fit.n_lines,
     )
@@ -160,8 +163,8 @@ class _Fit:
 
 
 def _fit(rect: QRectF, layers: tuple[tuple[HeadRef, ...], ...], aspect: float, n_lines: int) -> _Fit:
-    header = COLUMN_HEADER_PX if n_lines == 1 else 0.0
-    left, top = rect.left() + _MARGIN_PX + ROW_HEADER_PX, rect.top() + _MARGIN_PX + header
+    header = type_px(COLUMN_HEADER_PX) if n_lines == 1 else 0.0
+    left, top = rect.left() + _MARGIN_PX + type_px(ROW_HEADER_PX), rect.top() + _MARGIN_PX + header
     area = QRectF(
         left, top, max(8.0, rect.right() - _MARGIN_PX - left), max(8.0, rect.bottom() - _MARGIN_PX - top)
     )
@@ -171,8 +174,8 @@ def _fit(rect: QRectF, layers: tuple[tuple[HeadRef, ...], ...], aspect: float, n
     between = (len(layers) - 1) * _LAYER_GAPS * gap if n_lines > 1 else 0.0
     cell_x, cell_y = area.width() / n_columns, (area.height() - between) / n_rows
     width = max(1.0, min(cell_x - gap, (cell_y - gap) / aspect))
-    if n_lines > 1 or width >= _LEAST_LABELLED_PX:
-        width = max(1.0, min(cell_x - gap, (cell_y - gap - LABEL_PX) / aspect))
+    if n_lines > 1 or width >= type_px(_LEAST_LABELLED_PX):
+        width = max(1.0, min(cell_x - gap, (cell_y - gap - type_px(LABEL_PX)) / aspect))
     return _Fit(n_lines, area, gap, width)
 
 

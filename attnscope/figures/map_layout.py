@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF
 
 from attnscope.figures import colour_bar
+from attnscope.figures.style import Turn, type_px
 from attnscope.figures.token_axis import (
     LINE_PX,
     PAD_PX,
     Span,
-    Turn,
     column_height,
     column_turn,
     widest,
@@ -22,6 +22,8 @@ from attnscope.records.tokens import Token
 MARGIN_PX = 12.0
 TITLE_PX = 28.0
 _CORNER_PX = 54.0
+_COMPACT_MARGIN_PX = 4.0
+_LABEL_SHARE, _COMPACT_LABEL_SHARE = 0.25, 0.38
 _MAX_CELL_PX = 120.0
 _GAP_PX = 18.0
 _SLANT_PX = 10.0
@@ -89,33 +91,45 @@ def map_layout(
     view: QRectF | None = None,
     has_title: bool = True,
     has_bar: bool = True,
+    turn: Turn | None = None,
+    is_compact: bool = False,
 ) -> MapLayout:
-    """Lay a map out in `rect`: square cells where the shape allows it, everything on whole pixels."""
+    """Lay a map out in `rect`: square cells where the shape allows it, everything on whole pixels.
+
+    Key labels turn as they have room, or by `turn`. `is_compact` leaves no room for the axes' names, for one
+    of several panels.
+    """
     whole = whole_view(len(queries), len(keys))
     shown = whole if view is None else view
-    inner = rect.adjusted(MARGIN_PX, MARGIN_PX, -MARGIN_PX, -MARGIN_PX)
-    top = inner.top() + (TITLE_PX if has_title else 0.0)
-    bar_px = colour_bar.WIDTH_PX + _GAP_PX if has_bar else 0.0
-    row_width = max(min(widest(queries), inner.width() * 0.25), _CORNER_PX)
-    column_width = min(widest(keys), inner.height() * 0.3)
+    margin = MARGIN_PX if not is_compact else _COMPACT_MARGIN_PX
+    inner = rect.adjusted(margin, margin, -margin, -margin)
+    top = inner.top() + (type_px(TITLE_PX) if has_title else 0.0)
+    bar_px = type_px(colour_bar.WIDTH_PX) + _GAP_PX if has_bar else 0.0
+    share = _COMPACT_LABEL_SHARE if is_compact else _LABEL_SHARE
+    row_width = min(widest(queries), inner.width() * share)
+    row_width = row_width if is_compact else max(row_width, type_px(_CORNER_PX))
+    column_width = min(widest(keys), inner.height() * (share + 0.05))
     left = inner.left() + row_width + PAD_PX + 4
     room_x = max(24.0, inner.right() - bar_px - left)
-    turn = column_turn(keys, min(room_x / whole.width(), _MAX_CELL_PX) * whole.width() / shown.width())
+    is_free = turn is None
+    if turn is None:
+        turn = column_turn(keys, min(room_x / whole.width(), _MAX_CELL_PX) * whole.width() / shown.width())
     for _ in range(2):
-        labels = max(column_height(column_width, turn), 2 * LINE_PX + PAD_PX) + 4
+        corner = 2 * type_px(LINE_PX) + PAD_PX if not is_compact else 0.0
+        labels = max(column_height(column_width, turn), corner) + 4
         slant = 0.0 if turn != 45 else _SLANT_PX if has_bar else labels
         room = QRectF(left, top + labels, room_x - slant, max(24.0, inner.bottom() - top - labels))
         width, height = _fit(room, whole)
         settled = column_turn(keys, width / shown.width())
-        if settled == turn:
+        if settled == turn or not is_free:
             break
         turn = settled
-    free_x = max(0.0, (room.width() - width) / 2)
+    free_x = max(0.0, (room.width() - width) / 2) if not is_compact else 0.0
     cells = QRectF(round(left + free_x), round(room.top()), round(width), round(height))
     return MapLayout(
         cells=cells,
-        bar=QRectF(cells.right() + _GAP_PX, cells.top(), colour_bar.WIDTH_PX, cells.height()),
-        title=QRectF(cells.left(), inner.top(), cells.width() + bar_px, TITLE_PX),
+        bar=QRectF(cells.right() + _GAP_PX, cells.top(), type_px(colour_bar.WIDTH_PX), cells.height()),
+        title=QRectF(cells.left(), inner.top(), cells.width() + bar_px, type_px(TITLE_PX)),
         view=shown,
         row_width=row_width,
         column_width=column_width,

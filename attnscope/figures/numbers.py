@@ -1,20 +1,27 @@
 """The numbers behind a figure, as CSV for people and NPZ for programs.
 
 CSV is always quoted; a cell that a spreadsheet would read as a formula gets a leading apostrophe; NaN
-(not allowed, or no data) is an empty cell.
+(not allowed, no data) and what was left out are empty cells.
 """
 
 import csv
 import io
+import itertools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.figures.inside_numbers import HEADER, inside_arrays, inside_rows
+from attnscope.figures.panels import shown_maps
 from attnscope.figures.plain import plain_text
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import FigureSpec, MapPart
+from attnscope.records.compare import BOTH, NEITHER, NOWHERE, ONLY_A, ONLY_B
 from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.tiles import MapTile
+from attnscope.viewmodels.difference import ComparedMaps
 
+_ALLOWED_BY = {BOTH: "both", NEITHER: "neither", ONLY_A: "A", ONLY_B: "B", NOWHERE: "no such cell"}
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -24,6 +31,16 @@ def csv_bytes(spec: FigureSpec) -> bytes:
     writer = csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerows(_rows(spec))
     return stream.getvalue().encode("utf-8", "replace")
+
+
+def first_lines(spec: FigureSpec, format: str, n_lines: int) -> tuple[str, ...]:
+    """The first lines of the table, or the names and shapes of the arrays, to be looked at before saving."""
+    if format == "npz":
+        shapes = ((name, " × ".join(map(str, a.shape)) or "1") for name, a in _arrays(spec).items())
+        lines = [f"{name}  [{shape}]" for name, shape in shapes]
+    else:
+        lines = [", ".join(row) for row in itertools.islice(_rows(spec), n_lines + 1)]
+    return (*lines[:n_lines], "…") if len(lines) > n_lines else tuple(lines)
 
 
 def npz_bytes(spec: FigureSpec) -> bytes:
@@ -41,15 +58,29 @@ def safe_cell(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.9g}"
+    return "" if not np.isfinite(value) else f"{value:.9g}"
 
 
 def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
     match spec.view:
-        case "head" | "lines":
+        case "head" if spec.part is not None:
+            yield ("stack", "layer", "head", "first query", "first key", "cells a side", "weight")
+            yield from _part_rows(spec.part)
+        case "head" | "lines" | "panels":
             yield ("stack", "layer", "head", "query", "query token", "key", "key token", "weight")
-            for head_map in spec.maps[:1] if spec.view == "head" else spec.maps:
+            for head_map in shown_maps(spec):
                 yield from _map_rows(head_map)
+        case "inside" if spec.inside is not None:
+            yield HEADER
+            inside = spec.inside.inside
+            head = (inside.head.stack, str(inside.head.layer), str(inside.head.head))
+            for key, token, name, d, value in inside_rows(inside):
+                query = (str(inside.query), safe_cell(inside.query_token.piece))
+                yield (*head, *query, key, safe_cell(token), name, d, _number(value))
+        case "difference" if spec.compared is not None:
+            place = ("stack", "layer", "head", "query", "query token", "key", "key token")
+            yield (*place, "weight A", "weight B", "B - A", "allowed by")
+            yield from _compared_rows(spec.compared)
         case "grid":
             yield ("stack", "layer", "head", "row", "column", "weight", "gate")
             for grid in spec.grids:
@@ -59,20 +90,56 @@ def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
             for table in spec.positions:
                 for i, (cosine, dot) in enumerate(zip(table.by_offset, table.dot_by_offset, strict=True)):
                     yield (safe_cell(table.name), str(i), _number(cosine), _number(dot))
-        case "curves":
+        case "curves" | "lab":
             yield ("chart", "series", "x", "y")
             for chart in spec.charts:
                 for series in chart.series:
                     for x, y in zip(series.xs, series.ys, strict=True):
                         yield (safe_cell(chart.title), safe_cell(series.name), _number(x), _number(y))
+            for cells in spec.cells:
+                for i, row in enumerate(cells.values):
+                    for j, value in enumerate(row):
+                        names = (cells.title, cells.row_name(i), cells.column_name(j))
+                        yield (*map(safe_cell, names), _number(value))
 
 
 def _map_rows(head_map: HeadMap) -> Iterator[Iterable[str]]:
     head = head_map.head
+    number = head_map.name or str(head.head)
     for i, query in enumerate(head_map.queries):
         for j, key in enumerate(head_map.keys):
             names = (str(i), safe_cell(query.piece), str(j), safe_cell(key.piece))
-            yield (head.stack, str(head.layer), str(head.head), *names, _number(head_map.weights[i, j]))
+            yield (head.stack, str(head.layer), number, *names, _number(head_map.weights[i, j]))
+
+
+def _compared_rows(compared: ComparedMaps) -> Iterator[Iterable[str]]:
+    """One row for each cell of the shared axes; empty where a side has no such cell or no weight."""
+    head = (compared.head.stack, str(compared.head.layer), str(compared.head.head))
+    for i, query in enumerate(compared.queries):
+        for j, key in enumerate(compared.keys):
+            names = (str(i), safe_cell(query.piece), str(j), safe_cell(key.piece))
+            values = (compared.first[i, j], compared.second[i, j], compared.delta[i, j])
+            yield (*head, *names, *map(_number, values), _ALLOWED_BY[int(compared.kinds[i, j])])
+
+
+def _part_rows(part: MapPart) -> Iterator[Iterable[str]]:
+    """One row for each block of a long map: where it begins, its side in cells, what it stands for."""
+    tile, weights = part.tile, weights_of_tile(part.tile)
+    head = (tile.head.stack, str(tile.head.layer), str(tile.head.head))
+    for i, row in enumerate(weights):
+        for j, weight in enumerate(row):
+            place = (str(tile.rows[0] + i * tile.b), str(tile.cols[0] + j * tile.b), str(tile.b))
+            yield (*head, *place, _number(weight))
+
+
+def weights_of_tile(tile: MapTile) -> NDArray[np.float32]:
+    """The weights of a tile: exact ones where it has them, else what its levels stand for."""
+    if tile.weights is not None:
+        return tile.weights
+    shares = (tile.levels.astype(np.float32) - 1) / np.float32(254)
+    weights: NDArray[np.float32] = shares * np.float32(tile.peak)
+    weights[tile.levels == 0] = np.nan
+    return weights
 
 
 def _grid_rows(grid: SiteGrid, spec: FigureSpec) -> Iterator[Iterable[str]]:
@@ -96,13 +163,22 @@ def weights_of_grid(grid: SiteGrid) -> NDArray[np.float32]:
 
 def _arrays(spec: FigureSpec) -> dict[str, NDArray[np.generic]]:
     arrays: dict[str, NDArray[np.generic]] = {}
-    if spec.view in ("head", "lines"):
-        maps = spec.maps[:1] if spec.view == "head" else spec.maps
-        for head_map in maps:
-            name = f"{head_map.head.stack}_{head_map.head.label}"
+    if spec.view == "head" and spec.part is not None:
+        tile = spec.part.tile
+        name = f"{tile.head.stack}_{tile.head.label}"
+        arrays[name] = weights_of_tile(tile)
+        arrays[f"{name}_first_query_key_side"] = np.array([tile.rows[0], tile.cols[0], tile.b])
+    elif spec.view in ("head", "lines", "panels"):
+        for head_map in shown_maps(spec):
+            label = head_map.name.replace(" ", "_") or head_map.head.label
+            name = f"{head_map.head.stack}_{label}"
             arrays[name] = head_map.weights
             arrays[f"{name}_queries"] = np.array([t.piece for t in head_map.queries], dtype=np.str_)
             arrays[f"{name}_keys"] = np.array([t.piece for t in head_map.keys], dtype=np.str_)
+    elif spec.inside is not None:
+        arrays |= inside_arrays(spec.inside.inside)
+    elif spec.compared is not None:
+        arrays |= _compared_arrays(spec.compared)
     elif spec.view == "grid":
         for grid in spec.grids:
             arrays[f"{grid.site.stack}_L{grid.site.layer}"] = weights_of_grid(grid)
@@ -116,4 +192,20 @@ def _arrays(spec: FigureSpec) -> dict[str, NDArray[np.generic]]:
             for j, series in enumerate(chart.series):
                 arrays[f"{i}_{j}_x"], arrays[f"{i}_{j}_y"] = series.xs, series.ys
                 arrays[f"{i}_{j}_name"] = np.array(f"{chart.title}: {series.name}")
+        for i, cells in enumerate(spec.cells):
+            arrays[f"map_{i}"] = cells.values
+            arrays[f"map_{i}_name"] = np.array(cells.title)
     return arrays
+
+
+def _compared_arrays(compared: ComparedMaps) -> dict[str, NDArray[np.generic]]:
+    """Both maps and Δ on the shared axes; in A and B ∞ stands where a side has no such token."""
+    name = f"{compared.head.stack}_{compared.head.label}"
+    return {
+        f"{name}_A": compared.first,
+        f"{name}_B": compared.second,
+        f"{name}_difference": compared.delta,
+        f"{name}_allowed": compared.kinds,
+        f"{name}_queries": np.array([t.piece for t in compared.queries], dtype=np.str_),
+        f"{name}_keys": np.array([t.piece for t in compared.keys], dtype=np.str_),
+    }

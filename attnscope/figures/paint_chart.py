@@ -13,6 +13,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from attnscope.figures.colours import Palette
+from attnscope.figures.paint_marks import paint_marks, paint_points, paint_stems
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import Chart, Series
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width
@@ -24,23 +25,26 @@ _MAX_NAME_PX = 130.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartLayout:
-    """The plot's rectangle and the ranges it shows; on a log axis `y` is log10 of the value."""
+    """The plot's rectangle and the ranges it shows; on a log axis `x` or `y` is log10 of the value."""
 
     plot: QRectF
     x: tuple[float, float]
     y: tuple[float, float]
     is_log_y: bool
+    is_log_x: bool = False
 
     def place(self, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Pixels of data points; NaN where there is none."""
         heights = _log(ys) if self.is_log_y else ys
+        xs = _log(xs) if self.is_log_x else xs
         px = self.plot.left() + (xs - self.x[0]) / (self.x[1] - self.x[0]) * self.plot.width()
         py = self.plot.bottom() - (heights - self.y[0]) / (self.y[1] - self.y[0]) * self.plot.height()
         return px, py
 
     def x_at(self, pixel: float) -> float:
         """The x value at a pixel."""
-        return self.x[0] + (pixel - self.plot.left()) / self.plot.width() * (self.x[1] - self.x[0])
+        x = self.x[0] + (pixel - self.plot.left()) / self.plot.width() * (self.x[1] - self.x[0])
+        return float(10.0**x) if self.is_log_x else x
 
 
 def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palette) -> ChartLayout:
@@ -58,7 +62,7 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
         max(20.0, rect.width() - ticks_px - names_px),
         max(20.0, rect.height() - _TITLE_PX - _AXIS_PX),
     )
-    layout = ChartLayout(plot=plot, x=x_range, y=y_range, is_log_y=chart.is_log_y)
+    layout = ChartLayout(plot=plot, x=x_range, y=y_range, is_log_y=chart.is_log_y, is_log_x=chart.is_log_x)
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     _paint_axes(painter, rect, layout, chart, y_ticks, palette)
@@ -66,6 +70,8 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
     painter.setClipRect(plot.adjusted(-3, -3, 3, 3))
     for series in sorted(chart.series, key=lambda s: not s.is_quiet):
         _paint_series(painter, layout, series, palette)
+    places = layout.place(np.array([x for x, _ in chart.marks], np.float64), np.ones(len(chart.marks)))[0]
+    paint_marks(painter, plot, tuple(zip(places, (w for _, w in chart.marks), strict=True)), palette)
     painter.restore()
     _paint_names(painter, layout, named, palette)
     if not any(np.isfinite(s.ys).any() for s in chart.series):
@@ -105,7 +111,7 @@ def _ends(arrays: list[NDArray[np.float64]]) -> list[float]:
 
 
 def _x_range(chart: Chart) -> tuple[float, float]:
-    ends = _ends([s.xs for s in chart.series])
+    ends = _ends([_log(s.xs) if chart.is_log_x else s.xs for s in chart.series])
     if not ends:
         return 0.0, 1.0
     low, high = min(ends), max(ends)
@@ -171,17 +177,23 @@ def _paint_axes(
 
 def _paint_x_ticks(painter: QPainter, layout: ChartLayout, chart: Chart, palette: Palette) -> None:
     plot = layout.plot
-    ticks = nice_ticks(*layout.x, max(2, round(plot.width() / 80)))
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
-    for value in ticks:
+    for value, text in _x_ticks(layout):
         x = plot.left() + (value - layout.x[0]) / (layout.x[1] - layout.x[0]) * plot.width()
         painter.setPen(QPen(QColor(palette.line), 1.0))
         painter.drawLine(QPointF(x, plot.bottom()), QPointF(x, plot.bottom() + 4))
         painter.setPen(QColor(palette.muted))
         label = QRectF(x - 40, plot.bottom() + 5, 80, _LABEL_PX)
-        painter.drawText(label, Qt.AlignmentFlag.AlignHCenter, tick_text(value, step))
+        painter.drawText(label, Qt.AlignmentFlag.AlignHCenter, text)
     below = QRectF(plot.left(), plot.bottom() + 5 + _LABEL_PX, plot.width(), _LABEL_PX)
     painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, chart.x_label)
+
+
+def _x_ticks(layout: ChartLayout) -> list[tuple[float, str]]:
+    if layout.is_log_x:
+        return [(math.log10(t), tick_text(t)) for t in log_ticks(10 ** layout.x[0], 10 ** layout.x[1])]
+    ticks = nice_ticks(*layout.x, max(2, round(layout.plot.width() / 80)))
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+    return [(t, tick_text(t, step)) for t in ticks]
 
 
 def _paint_series(painter: QPainter, layout: ChartLayout, series: Series, palette: Palette) -> None:
@@ -190,6 +202,10 @@ def _paint_series(painter: QPainter, layout: ChartLayout, series: Series, palett
     colour = QColor(palette.series[series.colour % len(palette.series)])
     if series.is_quiet:
         colour.setAlphaF(0.3)
+    if series.style == "points":
+        return paint_points(painter, px, py, colour)
+    if series.style == "stems":
+        return paint_stems(painter, px, py, layout.plot.bottom(), colour)
     painter.setPen(QPen(colour, 1.0 if series.is_quiet else 1.7))
     is_good = np.isfinite(px) & np.isfinite(py)
     breaks = np.flatnonzero(np.diff(np.concatenate([[0], is_good.astype(np.int8), [0]])))

@@ -1,27 +1,40 @@
 """A whole figure: title, picture, caption block. Figures are light, whatever the window's theme."""
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
 from attnscope.figures.colours import LIGHT, Palette
 from attnscope.figures.paint_curves import paint_curves
+from attnscope.figures.paint_difference import paint_difference
 from attnscope.figures.paint_grid import GridMarks, paint_grid
+from attnscope.figures.paint_inside import paint_inside
+from attnscope.figures.paint_lab import paint_lab
 from attnscope.figures.paint_lines import paint_lines
 from attnscope.figures.paint_map import paint_head_map
+from attnscope.figures.paint_panels import paint_panels
+from attnscope.figures.paint_part import paint_map_part
 from attnscope.figures.paint_positions import paint_positions
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import LARGE_PX, SMALL_PX, font
+from attnscope.figures.style import LARGE_PX, SMALL_PX, font, paper_type
 
 _MARGIN_PX = 12.0
-_CAPTION_LINE_PX = 15.0
+_CAPTION_LINE_PX, _TITLE_LINE_PX = 15.0, 23.0
 
 
 def paint_figure(painter: QPainter, spec: FigureSpec, *, palette: Palette = LIGHT) -> None:
     """Draw the figure in layout pixels (96 to the inch) from the painter's origin."""
-    whole = QRectF(0, 0, spec.width_px, spec.height_px)
+    painter.save()
+    painter.scale(spec.type_scale, spec.type_scale)
+    with paper_type():
+        _paint_page(painter, spec, palette)
+    painter.restore()
+
+
+def _paint_page(painter: QPainter, spec: FigureSpec, palette: Palette) -> None:
+    whole = QRectF(0, 0, spec.width_px / spec.type_scale, spec.height_px / spec.type_scale)
     painter.fillRect(whole, QColor(palette.background))
     lines = _wrapped(caption_lines(spec), whole.width() - 2 * _MARGIN_PX)
     caption_px = len(lines) * _CAPTION_LINE_PX + 2 * 8 if lines else 0.0
@@ -29,12 +42,11 @@ def paint_figure(painter: QPainter, spec: FigureSpec, *, palette: Palette = LIGH
     if spec.title:
         painter.setFont(font(LARGE_PX, is_bold=True))
         painter.setPen(QColor(palette.text))
-        metrics = QFontMetricsF(font(LARGE_PX, is_bold=True))
-        title = metrics.elidedText(
-            plain_text(spec.title), Qt.TextElideMode.ElideRight, whole.width() - 2 * _MARGIN_PX
-        )
-        painter.drawText(QPointF(_MARGIN_PX, _MARGIN_PX + 17), title)
-        top = _MARGIN_PX + 24.0
+        face = font(LARGE_PX, is_bold=True)
+        titles = _wrapped((plain_text(spec.title),), whole.width() - 2 * _MARGIN_PX, face)
+        for k, line in enumerate(titles):
+            painter.drawText(QPointF(_MARGIN_PX, _MARGIN_PX + 17 + k * _TITLE_LINE_PX), line)
+        top = _MARGIN_PX + 24.0 + (len(titles) - 1) * _TITLE_LINE_PX
     body = QRectF(0, top, whole.width(), max(40.0, whole.height() - top - caption_px))
     _paint_view(painter, body, spec, palette)
     _paint_caption(painter, QRectF(0, whole.height() - caption_px, whole.width(), caption_px), lines, palette)
@@ -45,23 +57,40 @@ def _paint_view(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Pale
         case "grid":
             _paint_grid_with_bar(painter, rect, spec, palette)
         case "head":
+            if spec.part is not None:
+                paint_map_part(painter, rect, spec.part, style=spec.style, palette=palette, gates=spec.gates)
+                return
             head_map = spec.maps[0]
             gate = spec.gates.value(head_map.head)
             paint_head_map(painter, rect, head_map, style=spec.style, palette=palette, gate=gate)
         case "lines":
-            paint_lines(painter, rect, spec.maps, palette=palette)
+            paint_lines(painter, rect, spec.maps, palette=palette, style=spec.style)
+        case "inside" if spec.inside is not None:
+            part = spec.inside
+            paint_inside(
+                painter, rect, part.inside, palette=palette, step=part.step, row=part.row, is_paper=True
+            )
+        case "panels":
+            paint_panels(painter, rect, spec, palette=palette)
+        case "difference" if spec.compared is not None:
+            paint_difference(painter, rect, spec.compared, style=spec.style, palette=palette)
         case "positions":
             paint_positions(painter, rect, spec.positions, palette=palette)
         case "curves":
             paint_curves(painter, rect, spec.charts, palette=palette)
+        case "lab":
+            paint_lab(painter, rect, spec.cells, spec.charts, palette=palette)
         case _:
             raise ValueError(f"no painter for the view {spec.view!r}")
 
 
 def _paint_grid_with_bar(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Palette) -> None:
-    field = rect.adjusted(0, 0, -WIDTH_PX - _MARGIN_PX, 0)
+    has_bar = spec.style.has_bar
+    field = rect.adjusted(0, 0, -WIDTH_PX - _MARGIN_PX if has_bar else 0.0, 0)
     marks = GridMarks(gates=spec.gates, selection=spec.selection)
     layout = paint_grid(painter, field, spec.grids, style=spec.style, palette=palette, marks=marks)
+    if not has_bar:
+        return
     bottom = layout.area.bottom()
     bar = QRectF(field.right(), layout.box(0, 0).top(), WIDTH_PX, bottom - layout.box(0, 0).top())
     ticks: tuple[tuple[float, str], ...] = tuple((t, f"{t:g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
@@ -80,9 +109,9 @@ def _paint_grid_with_bar(painter: QPainter, rect: QRectF, spec: FigureSpec, pale
     )
 
 
-def _wrapped(lines: tuple[str, ...], width: float) -> list[str]:
+def _wrapped(lines: tuple[str, ...], width: float, face: QFont | None = None) -> list[str]:
     """Lines broken at spaces so that each fits; a word that is too long is elided."""
-    metrics = QFontMetricsF(font(SMALL_PX))
+    metrics = QFontMetricsF(face or font(SMALL_PX))
     result = []
     for line in lines:
         current = ""

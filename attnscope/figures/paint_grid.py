@@ -1,6 +1,7 @@
 """All heads of one stack as small maps: layers down, heads across, gates and selection on top."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
@@ -17,7 +18,7 @@ from attnscope.figures.raster import (
     resample,
     words_of,
 )
-from attnscope.figures.style import SMALL_PX, MapStyle, font, text_width
+from attnscope.figures.style import SMALL_PX, MapStyle, font, text_width, type_px
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 
@@ -26,12 +27,13 @@ _VECTOR_CELL_PX = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridMarks:
-    """What lies over the maps: gates, the selected heads, and the head under the cursor."""
+    """What lies over the maps: gates, the selected heads, the head under the cursor, coloured frames."""
 
     gates: Gates = NO_GATES
     selection: tuple[HeadRef, ...] = ()
     hovered: HeadRef | None = None
     current: HeadRef | None = None
+    frames: Mapping[HeadRef, str] = field(default_factory=dict)
 
 
 def paint_grid(
@@ -64,6 +66,7 @@ def paint_grid(
         head = layout.rows[row][column].head
         painter.drawImage(layout.box(row, column), images[row // layout.n_lines][head])
     _paint_frames(painter, layout, visible, palette)
+    _paint_coloured(painter, layout, visible, marks.frames)
     _paint_gates(painter, layout, visible, marks.gates, palette)
     _paint_labels(painter, layout, visible, marks, palette)
     _paint_marks(painter, layout, marks, palette)
@@ -124,6 +127,24 @@ def _paint_frames(
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(QColor(palette.line), 1.0))
     painter.drawRects([layout.box(r, c).adjusted(-1, -1, 0, 0) for r, c in visible])
+
+
+def _paint_coloured(
+    painter: QPainter, layout: GridLayout, visible: list[tuple[int, int]], frames: Mapping[HeadRef, str]
+) -> None:
+    """Frames that stand for a number of each head, as thick as the gap allows."""
+    width = _coloured_px(layout)
+    for row, column in visible:
+        colour = frames.get(layout.rows[row][column])
+        if colour is not None:
+            box = layout.box(row, column)
+            painter.setPen(_frame_pen(colour, width))
+            half = width / 2
+            painter.drawRect(box.adjusted(-half, -half, half, half))
+
+
+def _coloured_px(layout: GridLayout) -> float:
+    return max(1.0, min(3.0, layout.gap / 2))
 
 
 def _paint_gates(
@@ -189,14 +210,16 @@ def _paint_labels(
 
 def _paint_marks(painter: QPainter, layout: GridLayout, marks: GridMarks, palette: Palette) -> None:
     painter.setBrush(Qt.BrushStyle.NoBrush)
+    away = round(_coloured_px(layout)) if marks.frames else 0
     for head in marks.selection:
         place = layout.place(head)
         if place is not None:
             box = layout.box(*place)
             painter.setPen(QPen(QColor(palette.background), 1.0))
-            painter.drawRect(box.adjusted(0, 0, -1, -1))
+            if not away:
+                painter.drawRect(box.adjusted(0, 0, -1, -1))
             painter.setPen(_frame_pen(palette.accent, 2.0))
-            painter.drawRect(box.adjusted(-1, -1, 1, 1))
+            painter.drawRect(box.adjusted(-1 - away, -1 - away, 1 + away, 1 + away))
     for marked, colour in ((marks.hovered, palette.text), (marks.current, palette.accent)):
         place = layout.place(marked) if marked is not None and marked not in marks.selection else None
         if place is not None:
@@ -224,7 +247,7 @@ def _paint_headers(
         _paint_column_headers(painter, layout, palette, place)
     area = layout.area
     stacks = {grid.site.stack for grid in grids}
-    stride = max(1, int(np.ceil(13.0 / layout.layer_pitch)))
+    stride = max(1, int(np.ceil(type_px(13.0) / layout.layer_pitch)))
     for row in range(0, layout.n_layers, stride):
         middle = layout.layer_rect(row).center().y()
         if not area.top() - 4 <= middle <= area.bottom() + 4:
@@ -232,7 +255,7 @@ def _paint_headers(
         site = grids[row].site
         is_near = place is not None and place[0] // layout.n_lines == row
         painter.setPen(QColor(palette.text if is_near else palette.muted))
-        label = QRectF(area.left() - 44, middle - 8, 38, 14)
+        label = QRectF(area.left() - 6 - type_px(38), middle - type_px(8), type_px(38), type_px(14))
         words = f"L{site.layer}" if len(stacks) == 1 else f"{site.stack[0].upper()} L{site.layer}"
         painter.drawText(label, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, words)
 
@@ -241,11 +264,11 @@ def _paint_column_headers(
     painter: QPainter, layout: GridLayout, palette: Palette, place: tuple[int, int] | None
 ) -> None:
     area = layout.area
-    stride = max(1, int(np.ceil(26.0 / (layout.box_width + layout.gap))))
+    stride = max(1, int(np.ceil(type_px(26.0) / (layout.box_width + layout.gap))))
     for column in range(0, layout.n_columns, stride):
         box = layout.box(0, column)
         if area.left() - 4 <= box.center().x() <= area.right() + 4:
             is_near = place is not None and place[1] == column
             painter.setPen(QColor(palette.text if is_near else palette.muted))
-            label = QRectF(box.center().x() - 30, area.top() - 18, 60, 14)
+            label = QRectF(box.center().x() - 40, area.top() - 4 - type_px(14), 80, type_px(14))
             painter.drawText(label, Qt.AlignmentFlag.AlignCenter, f"H{column}")

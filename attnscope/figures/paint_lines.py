@@ -1,6 +1,7 @@
 """Token-to-token lines: queries in the left column, keys in the right, a line for each weight.
 
-Only the strongest lines are drawn, and the picture says how much weight it leaves out.
+Only the strongest lines are drawn, and the picture says how much weight it leaves out. Every head has a
+colour of its own, named above the lines; one head alone can be asked for.
 """
 
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures.colours import Palette
+from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.head_names import NamePlace, name_rows, paint_names
 from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.paint_map import Highlight
 from attnscope.figures.raster import is_vector
-from attnscope.figures.style import SMALL_PX, font, text_width
+from attnscope.figures.style import SMALL_PX, MapStyle, font, text_width, type_px
 from attnscope.figures.token_axis import LINE_PX, Span, paint_keys, paint_rows, widest
 from attnscope.records.maps import HeadMap
 
@@ -22,9 +24,10 @@ MAX_LINES = 5_000
 _N_BUCKETS = 12
 _FAINTEST = 0.01
 _MAX_SMOOTH = 2_500
-_HEADER_PX = 44.0
+_HEADER_PX = 26.0
 _FOOTER_PX = 22.0
-_MAX_ROW_PX = 30.0
+_MAX_ROW_PX = 52.0
+MAX_ZOOM = 40.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +56,25 @@ class StrongLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinesLayout:
-    """Where the two columns of tokens lie."""
+    """Where the two columns of tokens lie; `names` are the heads above them."""
 
     rect: QRectF
+    room: QRectF
     queries: Span
     keys: Span
     left: float
     right: float
     label_width: float
+    names: tuple[NamePlace, ...] = ()
+
+    @property
+    def height(self) -> float:
+        """The height of the longer column, in sight or not."""
+        return max(self.queries.n * self.queries.step, self.keys.n * self.keys.step)
+
+    def hit_name(self, position: QPointF) -> int | None:
+        """The head whose name is under a position, counted from 0."""
+        return next((place.index for place in self.names if place.rect.contains(position)), None)
 
     def hit(self, position: QPointF) -> Highlight:
         """The (query, None) or (None, key) whose label is under a position, else (None, None)."""
@@ -69,7 +83,8 @@ class LinesLayout:
             (self.keys, self.right, self.right + self.label_width + 8, False),
         ):
             i = int((position.y() - span.origin) // span.step) if span.step > 0 else -1
-            if low <= position.x() <= high and 0 <= i < span.n:
+            is_within = span.low <= position.y() <= span.high
+            if is_within and low <= position.x() <= high and 0 <= i < span.n:
                 return (i, None) if is_query else (None, i)
         return (None, None)
 
@@ -79,13 +94,26 @@ def comparable(maps: tuple[HeadMap, ...]) -> tuple[HeadMap, ...]:
     return tuple(m for m in maps if (m.queries, m.keys) == (maps[0].queries, maps[0].keys))
 
 
-def strong_lines(maps: tuple[HeadMap, ...], *, limit: int = MAX_LINES) -> StrongLines:
-    """The `limit` strongest weights of all maps, without those too faint to be seen."""
+def strong_lines(
+    maps: tuple[HeadMap, ...],
+    *,
+    limit: int = MAX_LINES,
+    least_weight: float = 0.0,
+    n_strongest: int = 0,
+) -> StrongLines:
+    """The `limit` strongest weights of all maps, without those too faint to be seen.
+
+    None under `least_weight`; `n_strongest` keeps that many of each query of a head (0: all).
+    """
     weights = np.stack([m.weights for m in maps]) if maps else np.zeros((0, 0, 0), dtype=np.float32)
-    flat = np.where(np.isfinite(weights), weights, 0.0).ravel()
+    finite = np.where(np.isfinite(weights), weights, 0.0)
+    flat = finite.ravel()
     total = float(flat.sum())
     n_all = int((flat > 0).sum())
-    seen = np.flatnonzero(flat >= _FAINTEST)
+    is_seen = flat >= max(_FAINTEST, least_weight)
+    if 0 < n_strongest < weights.shape[2]:
+        is_seen &= _strongest(finite, n_strongest).ravel()
+    seen = np.flatnonzero(is_seen)
     if len(seen) > limit:
         seen = seen[np.argpartition(flat[seen], -limit)[-limit:]]
     seen = seen[np.argsort(flat[seen], kind="stable")]
@@ -101,21 +129,59 @@ def strong_lines(maps: tuple[HeadMap, ...], *, limit: int = MAX_LINES) -> Strong
     )
 
 
-def lines_layout(rect: QRectF, first: HeadMap) -> LinesLayout:
-    """Lay out both columns in `rect`; rows are never further apart than reads well."""
+def _strongest(weights: NDArray[np.float32], n: int) -> NDArray[np.bool_]:
+    """Whether a weight is among the `n` largest of its row, [n_heads, n_queries, n_keys]."""
+    best = np.argpartition(weights, -n, axis=2)[:, :, -n:]
+    is_best = np.zeros(weights.shape, dtype=bool)
+    np.put_along_axis(is_best, best, True, axis=2)
+    return is_best
+
+
+def lines_layout(
+    rect: QRectF,
+    first: HeadMap,
+    *,
+    names: tuple[str, ...] = (),
+    zoom: float = 1.0,
+    offset_px: float = 0.0,
+) -> LinesLayout:
+    """Lay out both columns in `rect`; rows are never further apart than reads well.
+
+    At `zoom` 1 all tokens fit; larger ones spread the rows, and `offset_px` moves them up.
+    """
     inner = rect.adjusted(MARGIN_PX, MARGIN_PX, -MARGIN_PX, -MARGIN_PX)
-    room = QRectF(
-        inner.left(), inner.top() + _HEADER_PX, inner.width(), inner.height() - _HEADER_PX - _FOOTER_PX
-    )
     width = min(max(widest(first.queries), widest(first.keys), 40.0), inner.width() * 0.28)
     spread = min(inner.width(), 2 * width + 620.0)
     left = inner.center().x() - spread / 2 + width + 8
     right = inner.center().x() + spread / 2 - width - 8
+    named = name_rows(names, QRectF(inner.left(), inner.top(), inner.width(), inner.height() / 3))
+    header = type_px(_HEADER_PX) + (named[-1].rect.bottom() - inner.top() if named else 0.0)
+    footer = type_px(_FOOTER_PX)
+    room = QRectF(inner.left(), inner.top() + header, inner.width(), inner.height() - header - footer)
     spans = []
     for n in (len(first.queries), len(first.keys)):
-        step = min(_MAX_ROW_PX, room.height() / max(1, n))
-        spans.append(Span(origin=room.top(), step=step, low=room.top(), high=room.bottom(), n=n))
-    return LinesLayout(rect=inner, queries=spans[0], keys=spans[1], left=left, right=right, label_width=width)
+        step = min(type_px(_MAX_ROW_PX), room.height() / max(1, n)) * zoom
+        origin = room.top() - offset_px
+        spans.append(Span(origin=origin, step=step, low=room.top(), high=room.bottom(), n=n))
+    return LinesLayout(
+        rect=inner,
+        room=room,
+        queries=spans[0],
+        keys=spans[1],
+        left=left,
+        right=right,
+        label_width=width,
+        names=named,
+    )
+
+
+def line_names(maps: tuple[HeadMap, ...]) -> tuple[str, ...]:
+    """What each map is called above its lines."""
+    stacks = {m.head.stack for m in maps}
+    labels = [m.name or m.head.label for m in maps]
+    if len(stacks) == 1:
+        return tuple(labels)
+    return tuple(f"{m.head.stack} {label}" for m, label in zip(maps, labels, strict=True))
 
 
 def paint_lines(
@@ -125,33 +191,42 @@ def paint_lines(
     *,
     palette: Palette,
     highlight: Highlight = (None, None),
+    style: MapStyle | None = None,
+    only: int | None = None,
+    zoom: float = 1.0,
+    offset_px: float = 0.0,
     lines: StrongLines | None = None,
+    has_names: bool = True,
 ) -> LinesLayout | None:
     """Draw the strongest lines of all maps that share the first one's tokens.
 
-    `highlight` shows only the lines of one query or one key. `lines` saves choosing them again.
+    `highlight` shows only the lines of one query or one key (of a token on both sides when they are the
+    same), `only` those of one head. `lines` saves
+    choosing them again; without `has_names` the heads are named elsewhere.
     """
     if not maps:
         return None
     shown = comparable(maps)
-    lines = lines or strong_lines(shown)
-    layout = lines_layout(rect, shown[0])
+    style = style or MapStyle()
+    lines = lines or strong_lines(shown, least_weight=style.least_weight, n_strongest=style.n_strongest)
+    names = line_names(shown) if has_names else ()
+    layout = lines_layout(rect, shown[0], names=names, zoom=zoom, offset_px=offset_px)
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-    field = QRectF(layout.left, layout.rect.top(), layout.right - layout.left, layout.rect.height())
+    field = QRectF(layout.left, layout.room.top(), layout.right - layout.left, layout.room.height())
     painter.save()
     painter.setClipRect(field)  # without it translucent lines take a path ten times slower
     is_smooth = len(lines.weights) <= _MAX_SMOOTH or painter.deviceTransform().m11() != 1.0
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, is_smooth)
-    _paint_all(painter, layout, lines, palette, highlight, n_heads=len(shown))
+    _paint_all(painter, layout, lines, palette, highlight, n_heads=len(shown), only=only)
     painter.restore()
-    paint_rows(
-        painter, shown[0].queries, layout.queries, layout.left - 8, layout.label_width, palette, highlight[0]
-    )
-    paint_keys(
-        painter, shown[0].keys, layout.keys, layout.right + 8, layout.label_width, palette, highlight[1]
-    )
+    width, every = layout.label_width, style.label_every
+    place = (layout.queries, layout.left - 8, width)
+    paint_rows(painter, shown[0].queries, *place, palette, highlight[0], every=every)
+    place = (layout.keys, layout.right + 8, width)
+    paint_keys(painter, shown[0].keys, *place, palette, highlight[1], every=every)
     _paint_words(painter, layout, shown, lines, palette, n_left_out=len(maps) - len(shown))
+    paint_names(painter, layout.names, palette, only=only)
     painter.restore()
     return layout
 
@@ -173,13 +248,15 @@ def _paint_all(
     highlight: Highlight,
     *,
     n_heads: int,
+    only: int | None = None,
 ) -> None:
     query, key = highlight
-    is_shown = np.ones(len(lines.weights), dtype=bool)
-    if query is not None:
-        is_shown &= lines.queries == query
-    if key is not None:
-        is_shown &= lines.keys == key
+    is_shown = np.ones(len(lines.weights), dtype=bool) if only is None else lines.heads == only
+    if query is not None and query == key:
+        is_shown &= (lines.queries == query) | (lines.keys == key)  # a token, on both sides
+    else:
+        is_shown &= lines.queries == query if query is not None else True
+        is_shown &= lines.keys == key if key is not None else True
     buckets = np.minimum((np.sqrt(lines.weights) * _N_BUCKETS).astype(int), _N_BUCKETS - 1)
     y_queries = layout.queries.origin + (lines.queries + 0.5) * layout.queries.step
     y_keys = layout.keys.origin + (lines.keys + 0.5) * layout.keys.step
@@ -192,7 +269,7 @@ def _paint_all(
             chosen = np.flatnonzero(is_shown & (buckets == bucket) & (lines.heads == head))
             if not len(chosen):
                 continue
-            colour = QColor(palette.series[head % len(palette.series)])
+            colour = QColor(series_colour(palette, head))
             colour.setAlphaF(float(0.08 + 0.87 * strength))
             ends = np.stack([y_queries[chosen], y_keys[chosen]], axis=1) + shifts[head]
             _draw_lines(painter, layout, ends, colour, 0.5 + thickest * strength)
@@ -228,39 +305,17 @@ def _paint_words(
     *,
     n_left_out: int,
 ) -> None:
-    top = layout.rect.top()
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
-    y = top + _HEADER_PX - LINE_PX - 6
-    painter.drawText(QPointF(layout.left - 8 - text_width("query"), y + 10), "query")
-    painter.drawText(QPointF(layout.right + 8, y + 10), "key")
-    note = lines.sentence + (f" · {n_left_out} heads with other tokens not drawn" if n_left_out else "")
+    y = layout.room.top() - 6
+    painter.drawText(QPointF(layout.left - 8 - text_width("query"), y), "query")
+    painter.drawText(QPointF(layout.right + 8, y), "key")
+    notes = [maps[0].note, lines.sentence, f"{n_left_out} heads with other tokens not drawn"]
+    note = " · ".join(
+        text for text, is_said in zip(notes, (maps[0].note, True, n_left_out), strict=True) if is_said
+    )
     last = max(s.origin + s.n * s.step for s in (layout.queries, layout.keys))
-    footer = QRectF(layout.rect.left(), last + 6, layout.rect.width(), LINE_PX + 3)
-    painter.drawText(footer, Qt.AlignmentFlag.AlignHCenter, note)
-    _paint_names(painter, layout, maps, palette)
-
-
-def _paint_names(painter: QPainter, layout: LinesLayout, maps: tuple[HeadMap, ...], palette: Palette) -> None:
-    """The heads' names in their colours, above the lines they name."""
-    stacks = {m.head.stack for m in maps}
-    names = [m.head.label if len(stacks) == 1 else f"{m.head.stack} {m.head.label}" for m in maps]
-    name_font = font(13, is_bold=True)
-    metrics = QFontMetricsF(name_font)
-    widths = [metrics.horizontalAdvance(name) + 34 for name in names]
-    room = layout.right - layout.left
-    n_shown = len(names)
-    while n_shown > 1 and sum(widths[:n_shown]) > room - 40:
-        n_shown -= 1
-    x = (layout.left + layout.right - sum(widths[:n_shown])) / 2
-    y = layout.rect.top() + 14
-    painter.setFont(name_font)
-    for i in range(n_shown):
-        painter.setPen(QPen(QColor(palette.series[i % len(palette.series)]), 3.0))
-        painter.drawLine(QPointF(x, y - 4.5), QPointF(x + 14, y - 4.5))
-        painter.setPen(QColor(palette.text))
-        painter.drawText(QPointF(x + 19, y), names[i])
-        x += widths[i]
-    if n_shown < len(names):
-        painter.setPen(QColor(palette.muted))
-        painter.drawText(QPointF(x, y), f"+{len(names) - n_shown}")
+    bottom = min(last, layout.room.bottom()) + 6
+    footer = QRectF(layout.rect.left(), bottom, layout.rect.width(), type_px(LINE_PX) + 3)
+    shown = QFontMetricsF(font(SMALL_PX)).elidedText(note, Qt.TextElideMode.ElideRight, footer.width())
+    painter.drawText(footer, Qt.AlignmentFlag.AlignHCenter, shown)

@@ -16,8 +16,8 @@ from attnscope.figures.raster import (
     image_size,
     words_of,
 )
-from attnscope.figures.style import LARGE_PX, SMALL_PX, MapStyle, font, text_width
-from attnscope.figures.token_axis import LINE_PX, PAD_PX, paint_columns, paint_rows
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px
+from attnscope.figures.token_axis import LINE_PX, PAD_PX, column_stride, paint_columns, paint_rows
 from attnscope.records.maps import HeadMap
 
 _MIN_VALUE_CELL_PX = 29.0
@@ -35,26 +35,41 @@ def paint_head_map(
     view: QRectF | None = None,
     highlight: Highlight = (None, None),
     has_title: bool = True,
+    is_compact: bool = False,
     cache: ImageCache | None = None,
+    not_allowed_words: str = "masked",
 ) -> MapLayout:
     """Draw one map into `rect` and return where everything lies.
 
     `view` is the visible part in cells (x keys, y queries); `highlight` a (query, key) of which either
-    may be None. Rows are queries, columns are keys.
+    may be None. Rows are queries, columns are keys. `is_compact` leaves the axes' names out.
+    `not_allowed_words` say beside the colours why a cell can have no weight.
     """
-    layout = map_layout(rect, head_map.queries, head_map.keys, view=view, has_title=has_title)
+    layout = map_layout(
+        rect,
+        head_map.queries,
+        head_map.keys,
+        view=view,
+        has_title=has_title,
+        has_bar=style.has_bar,
+        turn=style.turn,
+        is_compact=is_compact,
+    )
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     if has_title:
         _paint_title(painter, layout, head_map, gate, palette)
     cache = cache or ImageCache()
-    coded = cache.codes(head_map.weights, style.scale)
+    coded = cache.codes(head_map.weights, style.scale, head_map.full)
     _paint_cells(painter, layout, coded, style, palette, cache)
-    if style.show_values and min(layout.rows.step, layout.columns.step) >= _MIN_VALUE_CELL_PX:
+    if style.show_values and min(layout.rows.step, layout.columns.step) >= type_px(_MIN_VALUE_CELL_PX):
         _paint_values(painter, layout, head_map, coded, style, palette)
-    _paint_highlight(painter, layout, highlight, palette)
-    _paint_axes(painter, layout, head_map, palette, highlight)
-    _paint_bar(painter, layout, coded, style, palette)
+    paint_highlight(painter, layout, highlight, palette)
+    _paint_axes(painter, layout, head_map, palette, highlight, style)
+    if not is_compact:
+        _paint_axis_names(painter, layout, palette)
+    if style.has_bar:
+        _paint_bar(painter, layout, coded, style, palette, head_map, not_allowed_words)
     painter.restore()
     return layout
 
@@ -66,17 +81,26 @@ def paint_readout(
     cell: tuple[int, int],
     position: QPointF,
     palette: Palette,
+    *,
+    is_knocked_out: bool = False,
 ) -> None:
     """Write the exact weight of `cell` beside `position`, staying inside `rect`."""
     query, key = cell
-    value = weight_text(float(head_map.weights[query, key]))
-    names = readout_names(head_map, query, key)
-    value_font, name_font = font(13, is_bold=True), font(SMALL_PX)
+    weight = float(head_map.weights[query, key])
+    value = weight_text(weight, has_left_out=bool(head_map.note), is_knocked_out=is_knocked_out)
+    paint_note(painter, rect, value, readout_names(head_map, query, key), position, palette)
+
+
+def paint_note(
+    painter: QPainter, rect: QRectF, value: str, names: str, position: QPointF, palette: Palette
+) -> None:
+    """Write a value, and what it is of, in a box beside `position`, staying inside `rect`."""
+    value_font, name_font = font(NORMAL_PX, is_bold=True), font(SMALL_PX)
     width = max(
         QFontMetricsF(value_font).horizontalAdvance(value),
         QFontMetricsF(name_font).horizontalAdvance(names),
     )
-    box = QRectF(position.x() + 16, position.y() + 16, width + 16, 38)
+    box = QRectF(position.x() + 16, position.y() + 16, width + 16, type_px(38))
     if box.right() > rect.right() - 4:
         box.moveRight(position.x() - 12)
     if box.bottom() > rect.bottom() - 4:
@@ -87,18 +111,18 @@ def paint_readout(
     painter.drawRoundedRect(box, 4, 4)
     painter.setFont(value_font)
     painter.setPen(QColor(palette.text))
-    painter.drawText(QPointF(box.left() + 8, box.top() + 16), value)
+    painter.drawText(QPointF(box.left() + 8, box.top() + type_px(16)), value)
     painter.setFont(name_font)
     painter.setPen(QColor(palette.muted))
-    painter.drawText(QPointF(box.left() + 8, box.top() + 31), names)
+    painter.drawText(QPointF(box.left() + 8, box.top() + type_px(31)), names)
 
 
-def weight_text(weight: float) -> str:
+def weight_text(weight: float, *, has_left_out: bool = False, is_knocked_out: bool = False) -> str:
     """A weight with four significant digits, or what stands in its place."""
     if np.isnan(weight):
-        return "not allowed by the mask"
+        return "knocked out" if is_knocked_out else "not allowed by the mask"
     if np.isinf(weight):
-        return "no data"
+        return "left out" if has_left_out else "no data"
     return f"{weight:#.4g}" if weight == 0 or abs(weight) >= 1e-4 else f"{weight:.3e}"
 
 
@@ -111,17 +135,37 @@ def readout_names(head_map: HeadMap, query: int, key: int) -> str:
 def _paint_title(
     painter: QPainter, layout: MapLayout, head_map: HeadMap, gate: float, palette: Palette
 ) -> None:
-    label = head_map.head.label
+    label = head_map.name or head_map.head.label
     painter.setFont(font(LARGE_PX, is_bold=True))
     painter.setPen(QColor(palette.text))
     left = layout.cells.left() - layout.row_width - PAD_PX - 4
-    baseline = layout.title.top() + 17
+    baseline = layout.title.top() + type_px(17)
+    metrics = QFontMetricsF(font(LARGE_PX, is_bold=True))
+    label = metrics.elidedText(label, Qt.TextElideMode.ElideRight, max(layout.title.right() - left, 40.0))
     painter.drawText(QPointF(left, baseline), label)
-    left += QFontMetricsF(font(LARGE_PX, is_bold=True)).horizontalAdvance(label) + 10
-    words = head_map.head.stack + ("" if gate == 1 else " · off" if gate == 0 else f" · gate {gate:.2f}")
-    painter.setFont(font(13))
+    left += metrics.horizontalAdvance(label) + 10
+    gate_words = "" if gate == 1 else " · off" if gate == 0 else f" · gate {gate:.2f}"
+    words = head_map.head.stack + ("" if head_map.name else gate_words)
+    words += f" · {head_map.note}" if head_map.note else ""
+    painter.setFont(font(NORMAL_PX))
     painter.setPen(QColor(palette.muted))
-    painter.drawText(QPointF(left, baseline), words)
+    room = max(layout.title.right() - left - _paint_badge(painter, layout, head_map, palette), 40.0)
+    painter.setFont(font(NORMAL_PX))
+    painter.setPen(QColor(palette.muted))
+    shown = QFontMetricsF(font(NORMAL_PX)).elidedText(words, Qt.TextElideMode.ElideRight, room)
+    painter.drawText(QPointF(left, baseline), shown)
+
+
+def _paint_badge(painter: QPainter, layout: MapLayout, head_map: HeadMap, palette: Palette) -> float:
+    """The self-check at the right of the title; gives the width it takes."""
+    check = head_map.check
+    if check is None:
+        return 0.0
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted if check.is_good else palette.warning))
+    width = text_width(check.badge)
+    painter.drawText(QPointF(layout.title.right() - width, layout.title.top() + type_px(17)), check.badge)
+    return width + PAD_PX
 
 
 def _paint_cells(
@@ -170,7 +214,8 @@ def _paint_values(
             painter.drawText(layout.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, text)
 
 
-def _paint_highlight(painter: QPainter, layout: MapLayout, highlight: Highlight, palette: Palette) -> None:
+def paint_highlight(painter: QPainter, layout: MapLayout, highlight: Highlight, palette: Palette) -> None:
+    """Frame a row, a column or both."""
     query, key = highlight
     if query is None and key is None:
         return
@@ -194,24 +239,40 @@ def _paint_highlight(painter: QPainter, layout: MapLayout, highlight: Highlight,
 
 
 def _paint_axes(
-    painter: QPainter, layout: MapLayout, head_map: HeadMap, palette: Palette, highlight: Highlight
+    painter: QPainter,
+    layout: MapLayout,
+    head_map: HeadMap,
+    palette: Palette,
+    highlight: Highlight,
+    style: MapStyle,
 ) -> None:
-    cells = layout.cells
+    cells, width, every = layout.cells, layout.column_width, style.label_every
     bottom = cells.top() - PAD_PX
     right = cells.left() - PAD_PX - 2
     columns, rows = layout.columns, layout.rows
-    paint_columns(
-        painter, head_map.keys, columns, bottom, layout.turn, layout.column_width, palette, highlight[1]
-    )
-    paint_rows(painter, head_map.queries, rows, right, layout.row_width, palette, highlight[0])
+    across = every if style.turn is None else column_stride(columns.step, style.turn, width, every)
+    place = (columns, bottom, layout.turn, width)
+    paint_columns(painter, head_map.keys, *place, palette, highlight[1], every=across)
+    paint_rows(painter, head_map.queries, rows, right, layout.row_width, palette, highlight[0], every=every)
+
+
+def _paint_axis_names(painter: QPainter, layout: MapLayout, palette: Palette) -> None:
+    """What the axes are, in the corner above the rows' labels."""
+    bottom, right = layout.cells.top() - PAD_PX, layout.cells.left() - PAD_PX - 2
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
-    for words, baseline in (("key →", bottom - LINE_PX - 4), ("query ↓", bottom - 3)):
+    for words, baseline in (("key →", bottom - type_px(LINE_PX) - 4), ("query ↓", bottom - 3)):
         painter.drawText(QPointF(right - text_width(words), baseline), words)
 
 
 def _paint_bar(
-    painter: QPainter, layout: MapLayout, coded: MapCodes, style: MapStyle, palette: Palette
+    painter: QPainter,
+    layout: MapLayout,
+    coded: MapCodes,
+    style: MapStyle,
+    palette: Palette,
+    head_map: HeadMap,
+    not_allowed_words: str,
 ) -> None:
     note = ""
     if style.scale == "row":
@@ -221,7 +282,7 @@ def _paint_bar(
         ticks = tuple((t, f"{t * coded.peak:.2g}" if t else "0") for t in (0.0, 0.5, 1.0))
         note = "to head max"
     else:
-        ticks = tuple((t, f"{t:g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
+        ticks = tuple((t, f"{t * head_map.full:.3g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
     paint_colour_bar(
         painter,
         layout.bar,
@@ -231,5 +292,7 @@ def _paint_bar(
         ticks=ticks,
         note=note,
         has_not_allowed=coded.has_not_allowed,
+        not_allowed_words=not_allowed_words,
         has_no_data=coded.has_no_data,
+        no_data_words="left out" if head_map.note else "no data",
     )

@@ -57,11 +57,11 @@ class ImageCache:
         self._images[slot] = (key, image)
         return image
 
-    def codes(self, weights: NDArray[np.float32], scale: Scale) -> MapCodes:
+    def codes(self, weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -> MapCodes:
         """The codes of a map, computed once for each scale."""
         key = (id(weights), scale)
         if key not in self._codes:
-            self._codes[key] = map_codes(weights, scale)
+            self._codes[key] = map_codes(weights, scale, full)
         return self._codes[key]
 
     def clear(self) -> None:
@@ -70,9 +70,9 @@ class ImageCache:
         self._codes.clear()
 
 
-def map_codes(weights: NDArray[np.float32], scale: Scale) -> MapCodes:
+def map_codes(weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -> MapCodes:
     """The codes of a map, its largest weight, and which kinds of missing numbers it has."""
-    codes = codes_from_weights(weights, scale)
+    codes = codes_from_weights(weights, scale, full)
     finite = weights[np.isfinite(weights)]
     return MapCodes(
         codes=codes,
@@ -82,15 +82,16 @@ def map_codes(weights: NDArray[np.float32], scale: Scale) -> MapCodes:
     )
 
 
-def scale_peaks(weights: NDArray[np.float32], scale: Scale) -> NDArray[np.float32]:
+def scale_peaks(weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -> NDArray[np.float32]:
     """The weight that the end of the colour map stands for, for each row [n_queries, 1].
 
-    `fixed`: 1. `head`: the largest weight of the map. `row`: the largest of each row. Never 0.
+    `fixed`: `full`, which is 1 for one head. `head`: the largest weight of the map. `row`: the largest
+    of each row. Never 0.
     """
     finite = np.where(np.isfinite(weights), weights, 0.0)
     n_queries = len(weights)
     if scale == "fixed" or weights.size == 0:
-        peaks = np.ones((n_queries, 1), dtype=np.float32)
+        peaks = np.full((n_queries, 1), full, dtype=np.float32)
     elif scale == "head":
         peaks = np.full((n_queries, 1), finite.max(), dtype=np.float32)
     else:
@@ -99,9 +100,9 @@ def scale_peaks(weights: NDArray[np.float32], scale: Scale) -> NDArray[np.float3
     return peaks
 
 
-def codes_from_weights(weights: NDArray[np.float32], scale: Scale) -> Codes:
+def codes_from_weights(weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -> Codes:
     """Codes of a weight map. NaN is not allowed; infinities and rows that are all NaN are no data."""
-    shares = np.clip(np.nan_to_num(weights / scale_peaks(weights, scale), nan=0.0), 0.0, 1.0)
+    shares = np.clip(np.nan_to_num(weights / scale_peaks(weights, scale, full), nan=0.0), 0.0, 1.0)
     codes: Codes = (np.rint(shares * 255) + FIRST_COLOUR).astype(np.uint16)
     is_nan = np.isnan(weights)
     codes[is_nan] = NOT_ALLOWED

@@ -7,25 +7,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.errors import UserError
+from attnscope.figures.cell_map import CellMap
 from attnscope.figures.style import MapStyle
 from attnscope.records.arrays import frozen_array
+from attnscope.records.inside import HeadInside
+from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.positions import PositionTable
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.records.tiles import MapTile
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.aspect import PLAIN, Aspect
+from attnscope.viewmodels.difference import ComparedMaps
+from attnscope.viewmodels.inside_words import Step
 
-View = Literal["grid", "head", "lines", "positions", "curves"]
-VIEWS: tuple[View, ...] = ("grid", "head", "lines", "positions", "curves")
+View = Literal["grid", "head", "lines", "inside", "panels", "difference", "positions", "curves", "lab"]
+VIEWS: tuple[View, ...] = (
+    "grid",
+    "head",
+    "lines",
+    "inside",
+    "panels",
+    "difference",
+    "positions",
+    "curves",
+    "lab",
+)
 MIN_MM, MAX_MM = 20.0, 1200.0
 MIN_DPI, MAX_DPI = 36, 2400
 MAX_PIXELS = 100_000_000
 MAX_SIDE_PX = 32_000
 MM_PER_INCH = 25.4
 LAYOUT_DPI = 96.0
+BASE_PT = 8.25
+"""Small type in points where a layout pixel is 1/96 inch: 11 pixels."""
+MIN_PT, MAX_PT = 4.0, 48.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One curve: `xs` ascending and `ys` [n]; NaN breaks the line. `colour` indexes the palette."""
+    """One curve: `xs` ascending and `ys` [n]; NaN breaks the line. `colour` indexes the palette.
+
+    `style` points draws no line, stems a line from 0 up to each point.
+    """
 
     name: str
     xs: NDArray[np.float64]
@@ -33,6 +57,7 @@ class Series:
     colour: int = 0
     is_quiet: bool = False
     has_points: bool = False
+    style: Literal["line", "points", "stems"] = "line"
 
     def __post_init__(self) -> None:
         for name in ("xs", "ys"):
@@ -44,7 +69,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Curves on shared axes; `y_range` fixes the y axis, None fits it to the data."""
+    """Curves on shared axes; `y_range` fixes the y axis, None fits it to the data.
+
+    `marks` are upright dashed lines, each at an x and with a word beside it.
+    """
 
     title: str
     x_label: str
@@ -52,6 +80,8 @@ class Chart:
     series: tuple[Series, ...]
     is_log_y: bool = False
     y_range: tuple[float, float] | None = None
+    is_log_x: bool = False
+    marks: tuple[tuple[float, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,26 +100,78 @@ class Caption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MapPart:
+    """A part of a map too long to be held whole: its tile, and the tokens of the whole map."""
+
+    tile: MapTile
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the part is the whole map."""
+        return self.tile.rows == (0, len(self.queries)) and self.tile.cols == (0, len(self.keys))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsidePart:
+    """The inside of one head: which step is marked, and the row of the key whose numbers are written out."""
+
+    inside: HeadInside
+    step: Step = "softmax"
+    row: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureOrigin:
+    """What a figure of a text was made from, enough to make it again: see `figure_file`.
+
+    `source` is what opens the model, `model` its name; `heads` the selection that was blended, if any was.
+    """
+
+    source: str
+    model: str = ""
+    sha256: str = ""
+    text: str = ""
+    target: str | None = None
+    past_trained: bool = False
+    heads: tuple[HeadRef, ...] = ()
+    aspect: Aspect = PLAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FigureSpec:
     """One figure: its view, the records it shows, how, and at what size in millimetres.
 
-    `grid` needs `grids`; `head` and `lines` need `maps`; `positions` needs `positions`; `curves`
-    needs `charts`. `dpi` matters for PNG and the clipboard only. `caption` None leaves it out.
+    `grid` needs `grids`; `head` and `lines` need `maps` (`head` of a long map: `part`); `positions`
+    needs `positions`; `curves` needs `charts`; `difference` needs `compared`; `lab` needs `charts` or
+    `cells`; `inside` needs `inside`; `panels` needs `panels`: charts that share one page, one scale and one
+    colour bar. `dpi` matters for PNG and the clipboard only. `font_pt` is the size of token labels and the
+    caption; titles, margins and lines grow with it. `caption` None leaves it out; `origin` is for a figure
+    file.
     """
 
     view: View
+    inside: InsidePart | None = None
     grids: tuple[SiteGrid, ...] = ()
     maps: tuple[HeadMap, ...] = ()
+    part: MapPart | None = None
     positions: tuple[PositionTable, ...] = ()
     charts: tuple[Chart, ...] = ()
+    cells: tuple[CellMap, ...] = ()
+    compared: ComparedMaps | None = None
     gates: Gates = NO_GATES
     selection: tuple[HeadRef, ...] = ()
+    interventions: Interventions = ()
     style: MapStyle = field(default_factory=MapStyle)
     title: str = ""
     caption: Caption | None = None
     width_mm: float = 160.0
     height_mm: float = 130.0
     dpi: int = 300
+    font_pt: float = BASE_PT
+    panels: tuple["FigureSpec", ...] = ()
+    origin: FigureOrigin | None = None
 
     @property
     def width_px(self) -> float:
@@ -102,6 +184,11 @@ class FigureSpec:
         return self.height_mm / MM_PER_INCH * LAYOUT_DPI
 
     @property
+    def type_scale(self) -> float:
+        """How much larger type is than at `BASE_PT`."""
+        return self.font_pt / BASE_PT
+
+    @property
     def size_in_dots(self) -> tuple[int, int]:
         """Width and height of the PNG in pixels."""
         scale = self.dpi / MM_PER_INCH
@@ -112,10 +199,14 @@ def check_spec(spec: FigureSpec) -> None:
     """Raise UserError when the figure has nothing to show or an impossible size."""
     shown = {
         "grid": spec.grids,
-        "head": spec.maps,
+        "head": spec.maps or spec.part,
         "lines": spec.maps,
+        "inside": spec.inside,
+        "panels": spec.panels,
+        "difference": spec.compared,
         "positions": spec.positions,
         "curves": spec.charts,
+        "lab": spec.charts or spec.cells,
     }
     if spec.view not in shown:
         raise UserError(
@@ -126,6 +217,12 @@ def check_spec(spec: FigureSpec) -> None:
             f"The figure '{spec.view}' has nothing to show.",
             expected="at least one map, table or curve",
             action="Trace a text or open a run first.",
+        )
+    if not MIN_PT <= spec.font_pt <= MAX_PT:
+        raise UserError(
+            f"The type is to be {spec.font_pt:g} points large.",
+            expected=f"{MIN_PT:g} to {MAX_PT:g} pt",
+            action="8 suits a journal, 14 a slide.",
         )
     for name, value in (("wide", spec.width_mm), ("high", spec.height_mm)):
         if not MIN_MM <= value <= MAX_MM:

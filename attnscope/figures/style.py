@@ -1,5 +1,11 @@
-"""How maps are drawn: the choices a person makes, and the type sizes everything shares."""
+"""How maps are drawn: the choices a person makes, and the type sizes everything shares.
 
+Type on the screen may be larger than in files (a projector needs it): `type_px` says how large a length
+that belongs to type is at this moment, and `paper_type` puts it back to 1 while a file is painted.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +15,8 @@ from attnscope.figures.colours import ColourMap
 
 Scale = Literal["fixed", "head", "row"]
 SCALES: tuple[Scale, ...] = ("fixed", "head", "row")
+Turn = Literal[0, 45, 90]
+TURNS: tuple[Turn, ...] = (0, 45, 90)
 SMALL_PX, NORMAL_PX, LARGE_PX = 11, 13, 18
 
 
@@ -16,18 +24,52 @@ SMALL_PX, NORMAL_PX, LARGE_PX = 11, 13, 18
 class MapStyle:
     """How weights become colours: `fixed` 0…1, up to each `head`'s maximum, or up to each `row`'s.
 
-    `show_values` writes the weight into cells that are large enough.
+    `show_values` writes the weight into cells that are large enough. Lines: none under `least_weight`, and
+    the `n_strongest` of each query of a head (0: all). Token labels of keys turn by `turn` degrees (None: as
+    there is room) and only every `label_every`-th is written (0: as many as there is room for). `has_bar`
+    False leaves the colour bar out.
     """
 
     colour_map: ColourMap = "viridis"
     scale: Scale = "fixed"
     show_values: bool = False
+    least_weight: float = 0.0
+    n_strongest: int = 0
+    turn: Turn | None = None
+    label_every: int = 0
+    has_bar: bool = True
+
+
+class _Type:
+    """How much larger than on paper type is at this moment."""
+
+    factor = 1.0
+
+
+def set_type_factor(factor: float) -> None:
+    """Let type on the screen be `factor` times as large as on paper, from the next painting on."""
+    _Type.factor = min(max(factor, 0.5), 4.0)
+
+
+def type_px(length_px: float) -> float:
+    """A length that belongs to type, such as the height of a row of text, at the present size."""
+    return length_px * _Type.factor
+
+
+@contextmanager
+def paper_type() -> Iterator[None]:
+    """Type at its size on paper within the `with`, whatever the screen shows."""
+    factor, _Type.factor = _Type.factor, 1.0
+    try:
+        yield
+    finally:
+        _Type.factor = factor
 
 
 def font(size_px: int = SMALL_PX, *, is_bold: bool = False, is_italic: bool = False) -> QFont:
-    """The system's font at a size in pixels, digits of equal width, the same on screen and in files."""
+    """The system's font at a size in pixels (see `type_px`), digits of equal width."""
     result = QFont()
-    result.setPixelSize(size_px)
+    result.setPixelSize(round(type_px(size_px)))
     result.setBold(is_bold)
     result.setItalic(is_italic)
     result.setHintingPreference(QFont.HintingPreference.PreferNoHinting)

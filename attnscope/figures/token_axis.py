@@ -6,17 +6,16 @@ are quieter; the highlighted token is marked and always shown.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_piece
-from attnscope.figures.style import SMALL_PX, font
+from attnscope.figures.style import SMALL_PX, Turn, font, type_px
 from attnscope.records.tokens import Token
 
-Turn = Literal[0, 45, 90]
 LINE_PX = 13.0
 PAD_PX = 5.0
 _MAX_LABEL_PX = 132.0
@@ -54,11 +53,17 @@ def label_font(token: Token) -> QFont:
 def label_width(token: Token) -> float:
     """The width of a token's label in pixels, at most the room an axis gives it."""
     metrics = QFontMetricsF(label_font(token))
-    return min(float(metrics.horizontalAdvance(plain_piece(token.piece))), _MAX_LABEL_PX)
+    return min(float(metrics.horizontalAdvance(plain_piece(token.piece))), type_px(_MAX_LABEL_PX))
 
 
 def widest(tokens: tuple[Token, ...]) -> float:
     """The width of the widest label; texts of over 400 tokens are judged by their longest pieces."""
+    return _widest(tokens, type_px(1.0))
+
+
+@lru_cache(maxsize=32)
+def _widest(tokens: tuple[Token, ...], _type_size: float) -> float:
+    """`widest`, worked out once for each text and size of type: every repaint asks for it."""
     shown = tokens if len(tokens) <= 400 else sorted(tokens, key=lambda t: -len(t.piece))[:60]
     return max((label_width(token) for token in shown), default=0.0)
 
@@ -67,21 +72,27 @@ def column_turn(tokens: tuple[Token, ...], step: float, *, width: float | None =
     """How far column labels turn: not when they fit side by side, 45° when lines do, else 90°."""
     if (widest(tokens) if width is None else width) <= step - 8:
         return 0
-    return 45 if step >= LINE_PX * math.sqrt(2) else 90
+    return 45 if step >= type_px(LINE_PX) * math.sqrt(2) else 90
 
 
 def column_height(width: float, turn: Turn) -> float:
     """The height of column labels whose widest is `width`."""
     if turn == 0:
-        return LINE_PX + PAD_PX
+        return type_px(LINE_PX) + PAD_PX
     if turn == 90:
         return width + PAD_PX
-    return (width + LINE_PX * 0.7) * math.sin(math.radians(45)) + PAD_PX
+    return (width + type_px(LINE_PX) * 0.7) * math.sin(math.radians(45)) + PAD_PX
 
 
-def stride_for(step: float) -> int:
-    """Every how many tokens a label is drawn so that lines do not touch."""
-    return max(1, math.ceil(_MIN_STEP_PX / max(step, 1e-6)))
+def stride_for(step: float, every: int = 0) -> int:
+    """Every how many tokens a label is drawn so that lines do not touch; `every` asks for fewer."""
+    return max(1, every, math.ceil(type_px(_MIN_STEP_PX) / max(step, 1e-6)))
+
+
+def column_stride(step: float, turn: Turn, width: float, every: int = 0) -> int:
+    """Every how many keys a label of at most `width` has room when labels turn by `turn` degrees."""
+    apart = {0: width + 8, 45: type_px(LINE_PX) * math.sqrt(2), 90: 0.0}[turn]
+    return max(stride_for(step, every), math.ceil(apart / max(step, 1e-6) - 1e-6))
 
 
 def paint_rows(
@@ -92,11 +103,14 @@ def paint_rows(
     width: float,
     palette: Palette,
     highlight: int | None,
+    *,
+    every: int = 0,
 ) -> None:
     """Draw labels right-aligned, ending at x = `right`, each up to `width` wide."""
-    _paint_word_links(painter, tokens, span, palette, x=right + 2.0, y=None)
-    for i in _shown(span, highlight):
-        box = QRectF(right - width, span.centre(i) - LINE_PX / 2, width, LINE_PX)
+    stride = stride_for(span.step, every)
+    _paint_word_links(painter, tokens, span, palette, stride, x=right + 2.0, y=None)
+    for i in _shown(span, highlight, stride):
+        box = QRectF(right - width, span.centre(i) - type_px(LINE_PX) / 2, width, type_px(LINE_PX))
         _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignRight, palette, i == highlight)
 
 
@@ -108,11 +122,14 @@ def paint_keys(
     width: float,
     palette: Palette,
     highlight: int | None,
+    *,
+    every: int = 0,
 ) -> None:
     """Draw labels left-aligned, starting at x = `left`: keys as a column, as the lines show them."""
-    _paint_word_links(painter, tokens, span, palette, x=left - 2.0, y=None)
-    for i in _shown(span, highlight):
-        box = QRectF(left, span.centre(i) - LINE_PX / 2, width, LINE_PX)
+    stride = stride_for(span.step, every)
+    _paint_word_links(painter, tokens, span, palette, stride, x=left - 2.0, y=None)
+    for i in _shown(span, highlight, stride):
+        box = QRectF(left, span.centre(i) - type_px(LINE_PX) / 2, width, type_px(LINE_PX))
         _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignLeft, palette, i == highlight)
 
 
@@ -125,27 +142,30 @@ def paint_columns(
     width: float,
     palette: Palette,
     highlight: int | None,
+    *,
+    every: int = 0,
 ) -> None:
     """Draw labels ending just above y = `bottom`, turned by `turn` degrees."""
-    _paint_word_links(painter, tokens, span, palette, x=None, y=bottom + 2.0)
-    for i in _shown(span, highlight):
+    stride = stride_for(span.step, every)
+    _paint_word_links(painter, tokens, span, palette, stride, x=None, y=bottom + 2.0)
+    for i in _shown(span, highlight, stride):
         x = span.centre(i)
         if turn == 0:
-            box = QRectF(x - span.step / 2, bottom - LINE_PX, span.step, LINE_PX)
+            room = span.step * stride
+            box = QRectF(x - room / 2, bottom - type_px(LINE_PX), room, type_px(LINE_PX))
             _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignHCenter, palette, i == highlight)
             continue
         painter.save()
         painter.translate(QPointF(x, bottom))
         painter.rotate(-turn)
-        shift = -LINE_PX / 2 if turn == 90 else -LINE_PX * 0.62
-        box = QRectF(0.0, shift, width, LINE_PX)
+        shift = -type_px(LINE_PX) / 2 if turn == 90 else -type_px(LINE_PX) * 0.62
+        box = QRectF(0.0, shift, width, type_px(LINE_PX))
         _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignLeft, palette, i == highlight)
         painter.restore()
 
 
-def _shown(span: Span, highlight: int | None) -> list[int]:
+def _shown(span: Span, highlight: int | None, stride: int) -> list[int]:
     """The labels to draw; the highlighted one comes last, and its neighbours give way to it."""
-    stride = stride_for(span.step)
     shown = [i for i in span.visible() if i % stride == 0]
     if highlight is not None and highlight in span.visible():
         shown = [i for i in shown if abs(i - highlight) >= stride]
@@ -193,12 +213,13 @@ def _paint_word_links(
     tokens: tuple[Token, ...],
     span: Span,
     palette: Palette,
+    stride: int,
     *,
     x: float | None,
     y: float | None,
 ) -> None:
     """A thin line beside the pieces of one word joins them."""
-    if stride_for(span.step) > 1:
+    if stride > 1:
         return
     painter.setPen(QPen(QColor(palette.muted), 1.0))
     for i in span.visible():

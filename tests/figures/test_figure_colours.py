@@ -2,7 +2,17 @@ import numpy as np
 import pytest
 
 from attnscope.errors import UserError
-from attnscope.figures.colours import COLOUR_MAPS, DARK, LIGHT, Palette, contrast, lightness, lut, lut_argb
+from attnscope.figures.colours import (
+    COLOUR_MAPS,
+    DARK,
+    LIGHT,
+    PROJECTOR,
+    Palette,
+    contrast,
+    lightness,
+    lut,
+    lut_argb,
+)
 
 
 @pytest.mark.parametrize("name", ["viridis", "cividis", "magma"])
@@ -42,7 +52,7 @@ def test_that_an_unknown_map_is_refused_by_name() -> None:
         lut("jet")
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("palette", [LIGHT, DARK, PROJECTOR], ids=["light", "dark", "projector"])
 def test_that_text_can_be_read_on_every_ground(palette: Palette) -> None:
     for colour in (palette.text, palette.muted, palette.accent, palette.warning, palette.error):
         for ground in (palette.background, palette.panel, palette.raised):
@@ -50,13 +60,13 @@ def test_that_text_can_be_read_on_every_ground(palette: Palette) -> None:
     assert contrast(palette.accent_text, palette.accent) >= 4.5
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("palette", [LIGHT, DARK, PROJECTOR], ids=["light", "dark", "projector"])
 def test_that_series_colours_differ_from_the_ground_and_each_other(palette: Palette) -> None:
     assert len(set(palette.series)) == len(palette.series)
     assert all(contrast(colour, palette.background) >= 3.0 for colour in palette.series)
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("palette", [LIGHT, DARK, PROJECTOR], ids=["light", "dark", "projector"])
 def test_that_missing_numbers_have_no_colour_of_a_map(palette: Palette) -> None:
     for name in ("viridis", "cividis", "magma"):
         table = lut(name).astype(int)

@@ -22,6 +22,7 @@ from attnscope.figures.spec import VIEWS, Series
 from attnscope.figures.style import MapStyle
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
+from attnscope.records.tokens import Token
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -165,6 +166,10 @@ def test_that_the_clipboard_gets_an_image_and_svg() -> None:
 class FakeTrace:
     sites = (Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2),)
     gates = NO_GATES
+    interventions = ()
+
+    def tokens(self, site: Site) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+        return head_map(3, 3).queries, head_map(3, 3).keys
 
     def grid(self, site: Site, max_px: int = 96) -> SiteGrid:
         return SiteGrid(site=site, n_queries=2, n_keys=2, levels=np.full((2, 2, 2), 9), peaks=np.ones(2))

@@ -1,0 +1,272 @@
+"""A figure as a file of what to draw, not of pixels: model, texts, heads and style, to be drawn again later.
+
+Strict JSON. The model is named by where it is and by the hash of its weights, so that a figure drawn again
+from another model says so. Nothing in the file is run, and no path in it is opened but the model's.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from attnscope import paths
+from attnscope.errors import LoadError, UserError
+from attnscope.figures.caption import program_version
+from attnscope.figures.colours import COLOUR_MAPS
+from attnscope.figures.panels import shown_maps
+from attnscope.figures.spec import BASE_PT, FigureOrigin, FigureSpec, View
+from attnscope.figures.style import SCALES, TURNS, MapStyle
+from attnscope.records.interventions import Interventions, interventions_as_json, interventions_from_json
+from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, Stack
+from attnscope.strict_json import as_object, json_text, parse_object, read_json
+from attnscope.viewmodels.aspect import Aspect
+
+ENDING = ".figure.json"
+FORMAT = 1
+SAVED_VIEWS: tuple[View, ...] = ("grid", "head", "lines", "panels")
+ALSO = ("lines", "grid")
+_MAX_TEXT = 4_000_000
+_MAX_ENTRIES = 20_000
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SavedFigure:
+    """What a figure file holds; `also` are the panels beside the heads', `note` the caption's words."""
+
+    origin: FigureOrigin
+    view: View = "grid"
+    heads: tuple[HeadRef, ...] = ()
+    stack: Stack | None = None
+    also: tuple[str, ...] = ()
+    gates: Gates = NO_GATES
+    interventions: Interventions = ()
+    style: MapStyle = dataclasses.field(default_factory=MapStyle)
+    title: str = ""
+    has_caption: bool = False
+    note: str = ""
+    width_mm: float = 160.0
+    height_mm: float = 130.0
+    font_pt: float = BASE_PT
+    dpi: int = 300
+
+
+def saved_from_spec(spec: FigureSpec) -> SavedFigure:
+    """What must be kept of a figure to draw it again; raises UserError where that cannot be said."""
+    origin = spec.origin
+    if spec.view not in SAVED_VIEWS or origin is None or (spec.part is not None and not spec.part.is_whole):
+        raise UserError(
+            "This figure cannot be kept as a figure file.",
+            expected="a grid, whole heads, lines or panels of a text that a model has read",
+            action="Save it as SVG or PDF instead.",
+        )
+    heads = origin.heads if origin.aspect.blend != "none" else tuple(m.head for m in shown_maps(spec))
+    if spec.part is not None:
+        heads = (spec.part.tile.head,)
+    grids = spec.grids or tuple(grid for panel in spec.panels for grid in panel.grids)
+    return SavedFigure(
+        origin=origin,
+        view=spec.view,
+        heads=heads if spec.view != "grid" else spec.selection,
+        stack=grids[0].site.stack if grids else heads[0].stack if heads else None,
+        also=tuple(name for name in ALSO if any(panel.view == name for panel in spec.panels)),
+        gates=spec.gates,
+        interventions=spec.interventions,
+        style=spec.style,
+        title=spec.title,
+        has_caption=spec.caption is not None,
+        note=spec.caption.note if spec.caption is not None else "",
+        width_mm=spec.width_mm,
+        height_mm=spec.height_mm,
+        font_pt=spec.font_pt,
+        dpi=spec.dpi,
+    )
+
+
+def figure_file_bytes(saved: SavedFigure, *, folder: Path | None = None) -> bytes:
+    """The file's content. A model under `folder` is named by its path from there, so both can be moved."""
+    origin = saved.origin
+    content = {
+        "format": FORMAT,
+        "program": f"AttnScope {program_version()}",
+        "model": {
+            "source": _relative(origin.source, folder), "name": origin.model, "sha256": origin.sha256
+        },
+        "text": origin.text,
+        "target": origin.target,
+        "past_trained": origin.past_trained,
+        "view": saved.view,
+        "stack": saved.stack,
+        "heads": [_head_entry(head) for head in saved.heads],
+        "also": list(saved.also),
+        "gates": [[*_head_entry(head), value] for head, value in saved.gates.values],
+        "interventions": interventions_as_json(saved.interventions),
+        "aspect": dataclasses.asdict(origin.aspect),
+        "style": dataclasses.asdict(saved.style),
+        "title": saved.title,
+        "caption": {"is_shown": saved.has_caption, "note": saved.note},
+        "page": {
+            "width_mm": saved.width_mm,
+            "height_mm": saved.height_mm,
+            "font_pt": saved.font_pt,
+            "dpi": saved.dpi,
+        },
+    }  # fmt: skip
+    return (json_text(content) + "\n").encode()
+
+
+def is_figure_file(path: Path | str) -> bool:
+    """Whether the name is that of a figure file."""
+    return str(path).lower().endswith(ENDING)
+
+
+def read_figure_file(path: Path) -> SavedFigure:
+    """The figure in a file; raises LoadError saying what is wrong with it."""
+    return _figure(_Fields(as_object(read_json(path), what=str(path)), str(path)), path.parent)
+
+
+def figure_from_bytes(data: bytes, *, what: str = "figure", folder: Path | None = None) -> SavedFigure:
+    """The figure in these bytes; raises LoadError."""
+    return _figure(_Fields(parse_object(data, what=what), what), folder)
+
+
+class _Fields:
+    """One JSON object whose values are looked at by type; each wrong one is refused by its name."""
+
+    def __init__(self, values: Mapping[str, object], what: str) -> None:
+        self.values, self.what = values, what
+
+    def refuse(self, reason: str) -> LoadError:
+        return LoadError(
+            f"The figure file {self.what} cannot be drawn: {reason}.",
+            kind="figure",
+            expected=f"a file saved by AttnScope (*{ENDING})",
+            action="Save the figure again.",
+        )
+
+    def get(self, name: str, kind: type[_T], default: _T) -> _T:
+        value = self.values.get(name, default)
+        if kind is float and type(value) is int:
+            value = float(value)
+        is_kind = type(value) is kind and not (isinstance(value, float) and not math.isfinite(value))
+        if not is_kind or (isinstance(value, str) and (len(value) > _MAX_TEXT or "\0" in value)):
+            raise self.refuse(f"'{name}' is not {_KIND_WORDS[kind]}")
+        if isinstance(value, list) and len(value) > _MAX_ENTRIES:
+            raise self.refuse(f"'{name}' has over {_MAX_ENTRIES:,} entries")
+        return value  # type: ignore[return-value]
+
+    def part(self, name: str) -> "_Fields":
+        return _Fields(self.get(name, dict, {}), self.what)
+
+    def one_of(self, name: str, known: tuple[_T, ...], default: _T) -> _T:
+        value = self.values.get(name, default)
+        found = [entry for entry in known if type(entry) is type(value) and entry == value]
+        if not found:
+            raise self.refuse(f"'{name}' is none of {', '.join(map(str, known))}")
+        return found[0]
+
+
+_KIND_WORDS: dict[type, str] = {
+    str: "a text", float: "a number", int: "a whole number", bool: "true or false", list: "a list",
+    dict: "an object",
+}  # fmt: skip
+
+
+def _figure(fields: _Fields, folder: Path | None) -> SavedFigure:
+    if fields.get("format", int, FORMAT) > FORMAT:
+        raise fields.refuse("a newer AttnScope saved it")
+    page, caption = fields.part("page"), fields.part("caption")
+    heads = tuple(_head(fields, entry) for entry in fields.get("heads", list, []))
+    try:
+        gates = Gates.of(dict(_gate(fields, entry) for entry in fields.get("gates", list, [])))
+        changes = interventions_from_json(fields.get("interventions", list, []))
+        origin = _origin(fields, folder, heads)
+    except LoadError:
+        raise
+    except (UserError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise fields.refuse(f"it holds something unknown ({error})") from error
+    return SavedFigure(
+        origin=origin,
+        view=fields.one_of("view", SAVED_VIEWS, "grid"),
+        heads=heads,
+        stack=fields.one_of("stack", (*STACKS, None), None),
+        also=tuple(name for name in ALSO if name in fields.get("also", list, [])),
+        gates=gates,
+        interventions=changes,
+        style=_style(fields.part("style")),
+        title=fields.get("title", str, ""),
+        has_caption=caption.get("is_shown", bool, False),
+        note=caption.get("note", str, ""),
+        width_mm=page.get("width_mm", float, 160.0),
+        height_mm=page.get("height_mm", float, 130.0),
+        font_pt=page.get("font_pt", float, BASE_PT),
+        dpi=page.get("dpi", int, 300),
+    )
+
+
+def _origin(fields: _Fields, folder: Path | None, heads: tuple[HeadRef, ...]) -> FigureOrigin:
+    model, aspect = fields.part("model"), fields.part("aspect")
+    return FigureOrigin(
+        source=_absolute(model.get("source", str, ""), folder),
+        model=model.get("name", str, ""),
+        sha256=model.get("sha256", str, ""),
+        text=fields.get("text", str, ""),
+        target=None if fields.values.get("target") is None else fields.get("target", str, ""),
+        past_trained=fields.get("past_trained", bool, False),
+        heads=heads,
+        aspect=Aspect(
+            blend=aspect.get("blend", str, "none"),  # type: ignore[arg-type]
+            over=aspect.get("over", str, "selection"),  # type: ignore[arg-type]
+            hidden=aspect.get("hidden", str, "nothing"),  # type: ignore[arg-type]
+            is_renormalised=aspect.get("is_renormalised", bool, False),
+            is_by_word=aspect.get("is_by_word", bool, False),
+        ),
+    )
+
+
+def _style(fields: _Fields) -> MapStyle:
+    return MapStyle(
+        colour_map=fields.one_of("colour_map", COLOUR_MAPS, "viridis"),
+        scale=fields.one_of("scale", SCALES, "fixed"),
+        show_values=fields.get("show_values", bool, False),
+        least_weight=fields.get("least_weight", float, 0.0),
+        n_strongest=fields.get("n_strongest", int, 0),
+        turn=fields.one_of("turn", (*TURNS, None), None),
+        label_every=fields.get("label_every", int, 0),
+        has_bar=fields.get("has_bar", bool, True),
+    )
+
+
+def _head_entry(head: HeadRef) -> list[object]:
+    return [head.stack, head.layer, head.head]
+
+
+def _head(fields: _Fields, entry: object) -> HeadRef:
+    match entry:
+        case [str(stack), int(layer), int(head), *_] if stack in STACKS and layer >= 0 and head >= 0:
+            return HeadRef(stack=stack, layer=layer, head=head)
+        case _:
+            raise fields.refuse(f"{str(entry)[:60]} is not a head: [stack, layer, head]")
+
+
+def _gate(fields: _Fields, entry: object) -> tuple[HeadRef, float]:
+    match entry:
+        case [_, _, _, int(value) | float(value)] if not isinstance(value, bool):
+            return _head(fields, entry), float(value)
+        case _:
+            raise fields.refuse(f"{str(entry)[:60]} is not a gate: [stack, layer, head, value]")
+
+
+def _relative(source: str, folder: Path | None) -> str:
+    """A demo model by its name, one under `folder` by its path from there, any other as it is."""
+    path = Path(source)
+    if path.parent == paths.resources_folder() / "models":
+        return path.name
+    if folder is None or not path.is_absolute() or not path.is_relative_to(folder.absolute()):
+        return source
+    return "./" + path.relative_to(folder.absolute()).as_posix()
+
+
+def _absolute(source: str, folder: Path | None) -> str:
+    return str(folder.absolute() / source[2:]) if folder is not None and source.startswith("./") else source

@@ -1,0 +1,130 @@
+"""The numbers of heads as CSV and as JSON."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+from attnscope.records.maps import HeadMeasures
+from attnscope.records.measures import Estimate, HeadTable
+from attnscope.records.roles import HeadCard
+from attnscope.records.word_tables import AlignmentTable, SyntaxTable
+
+COLUMNS = ("entropy", "distance", "confidence", "previous", "first", "diagonal")
+"""The measures of one text."""
+
+
+def csv_of_corpus(table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCard]) -> str:
+    """Every measure with its interval and its number of texts, one head to a line."""
+    header = ["stack", "layer", "head", "best_offset", "what_it_does"]
+    for name in table.names:
+        header += [name, f"{name}_low", f"{name}_high", f"{name}_texts"]
+    lines = []
+    for row in rows:
+        head = table.heads[row]
+        offset = float(table.best_offsets[row])
+        cells: list[object] = [head.stack, head.layer, head.head, _cell(offset), cards[row].sentence]
+        for name in table.names:
+            found = table.estimate(head, name)
+            cells += [_cell(found.value), _cell(found.low), _cell(found.high), found.n]
+        lines.append(cells)
+    return _csv(header, lines)
+
+
+def csv_of_text(measures: Sequence[HeadMeasures]) -> str:
+    """The measures of one text, one head to a line."""
+    lines = [
+        [m.head.stack, m.head.layer, m.head.head, *(_cell(getattr(m, name)) for name in COLUMNS)]
+        for m in measures
+    ]
+    return _csv(["stack", "layer", "head", *COLUMNS], lines)
+
+
+def json_of_corpus(table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCard]) -> dict[str, object]:
+    """Everything of a corpus, heads in the order of `rows`."""
+    return {
+        "model": table.model,
+        "corpus": table.corpus,
+        "statement": table.statement,
+        "specials": table.specials,
+        "n_texts": table.n_texts,
+        "n_tokens": table.n_tokens,
+        "level": table.level,
+        "n_resamples": table.n_resamples,
+        "seed": table.seed,
+        "heads": [_json_head(table, row, cards[row]) for row in rows],
+    }
+
+
+def json_of_syntax(table: SyntaxTable) -> dict[str, object]:
+    """Every head's share of every relation."""
+    return {
+        "statement": table.statement,
+        "relations": [
+            {
+                "relation": relation,
+                "direction": direction,
+                "heads": [
+                    {
+                        "head": f"{head.stack} {head.label}",
+                        "share": float(table.values[row, column]),
+                        "low": float(table.low[row, column]),
+                        "high": float(table.high[row, column]),
+                        "best_offset": int(table.offsets[row, column]),
+                        "baseline": float(table.baseline[row, column]),
+                        "n_arcs": int(table.n_arcs[row, column]),
+                    }
+                    for row, head in enumerate(table.heads)
+                ],
+            }
+            for column, (relation, direction) in enumerate(table.relations)
+        ],
+    }
+
+
+def json_of_alignment(table: AlignmentTable) -> dict[str, object]:
+    """Every head and layer mean."""
+    return {
+        "n_texts": table.n_texts,
+        "n_skipped": table.n_skipped,
+        "rows": table.rows,
+        "heads": [
+            {
+                "name": table.label(index),
+                "error_rate": float(table.error_rate[index]),
+                "low": float(table.low[index]),
+                "high": float(table.high[index]),
+                "precision": float(table.precision[index]),
+                "recall": float(table.recall[index]),
+            }
+            for index in range(len(table.error_rate))
+        ],
+    }
+
+
+def _json_head(table: HeadTable, row: int, card: HeadCard) -> dict[str, object]:
+    head = table.heads[row]
+    return {
+        "stack": head.stack,
+        "layer": head.layer,
+        "head": head.head,
+        "what_it_does": card.sentence,
+        "roles": [role.name for role in card.roles],
+        "best_offset": float(table.best_offsets[row]),
+        "measures": {name: _json_estimate(table.estimate(head, name)) for name in table.names},
+    }
+
+
+def _json_estimate(found: Estimate) -> dict[str, object]:
+    return {"value": found.value, "low": found.low, "high": found.high, "n_texts": found.n}
+
+
+def _cell(value: float) -> str:
+    return f"{value:.6g}" if value == value else ""
+
+
+def _csv(header: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(lines)
+    return stream.getvalue()

@@ -1,0 +1,259 @@
+"""Every head of a comparison small: its difference, and a stripe whose colour is its mean |Δ|."""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QImage, QPainter, QPen
+
+from attnscope.figures.colours import Palette, difference_map, lut_argb
+from attnscope.figures.difference_codes import delta_codes
+from attnscope.figures.raster import ImageCache, image_from_words, words_of
+from attnscope.figures.style import SMALL_PX, font, text_width, type_px
+from attnscope.records.compare import DifferenceGrid, pooled_difference
+from attnscope.records.sites import HeadRef
+
+STRIPE_PX = 5.0
+_LABEL_PX, _GAP_PX, _MARGIN_PX, _SIDE_PX = 14.0, 8.0, 8.0, 30.0
+_LEAST_LABELLED_PX, _LARGEST_PX = 26.0, 160.0
+_SITES_ABREAST = (2, 3, 4)
+_T = TypeVar("_T")
+_LEAST_TOP = 1e-5
+"""Differences of rounding do not fill a stripe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedHead:
+    """One head: where it is in its grid, and its numbers."""
+
+    head: HeadRef
+    grid: DifferenceGrid
+    index: int
+
+    @property
+    def mean_abs(self) -> float:
+        """The mean |Δ|, exact; NaN where no cell is shared."""
+        return float(self.grid.mean_abs[self.index])
+
+    @property
+    def sentence(self) -> str:
+        """The head in words."""
+        name = f"{self.head.stack} {self.head.label}"
+        if np.isnan(self.mean_abs):
+            return f"{name}: no cell in common"
+        peak, moved = float(self.grid.peaks[self.index]), float(self.grid.moved[self.index])
+        return f"{name}   mean |Δ| {self.mean_abs:.3g} · largest {peak:.3g} · a row moves {moved:.1%}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesLayout:
+    """Where the thumbnails lie: `rows` of heads, each box `side` × `height` with label and stripe around."""
+
+    area: QRectF
+    rows: tuple[tuple[ChangedHead, ...], ...]
+    names: tuple[str, ...]
+    width: float
+    height: float
+    label_px: float
+
+    @property
+    def pitch(self) -> tuple[float, float]:
+        """From one thumbnail to the next, across and down."""
+        return self.width + _GAP_PX, self.height + self.label_px + STRIPE_PX + _GAP_PX
+
+    def box(self, row: int, column: int) -> QRectF:
+        """The rectangle of one thumbnail, on whole pixels."""
+        across, down = self.pitch
+        left = round(self.area.left() + column * across)
+        top = round(self.area.top() + row * down + self.label_px)
+        return QRectF(left, top, max(1, round(self.width)), max(1, round(self.height)))
+
+    def places(self) -> list[tuple[int, int]]:
+        """Every (row, column) there is."""
+        return [(r, c) for r, row in enumerate(self.rows) for c in range(len(row))]
+
+    def hit(self, position: QPointF) -> ChangedHead | None:
+        """The head under a position, its label and stripe included."""
+        for row, column in self.places():
+            box = self.box(row, column).adjusted(0, -self.label_px, 0, STRIPE_PX + 2)
+            if box.contains(position):
+                return self.rows[row][column]
+        return None
+
+    def place(self, head: HeadRef | None) -> tuple[int, int] | None:
+        """The (row, column) of a head."""
+        return next(((r, c) for r, c in self.places() if self.rows[r][c].head == head), None)
+
+
+def changed_heads(grids: tuple[DifferenceGrid, ...]) -> tuple[ChangedHead, ...]:
+    """Every head of some sites, in their order."""
+    return tuple(
+        ChangedHead(head=head, grid=grid, index=k) for grid in grids for k, head in enumerate(grid.heads)
+    )
+
+
+def most_changed(heads: tuple[ChangedHead, ...]) -> tuple[ChangedHead, ...]:
+    """The heads with the largest mean |Δ| first; those without a number last."""
+    return tuple(sorted(heads, key=lambda h: (np.isnan(h.mean_abs), -np.nan_to_num(h.mean_abs))))
+
+
+def changes_layout(rect: QRectF, grids: tuple[DifferenceGrid, ...], *, is_sorted: bool) -> ChangesLayout:
+    """Sites as rows, or the most changed heads first in as many columns as give the largest maps."""
+    heads = changed_heads(grids)
+    inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
+    first = grids[0] if grids else None
+    aspect = min(2.0, max(0.5, first.n_queries / first.n_keys)) if first and first.n_keys else 1.0
+    if is_sorted:
+        ordered = most_changed(heads)
+        found = (_laid_out(inner, _lines(ordered, n), (), aspect) for n in range(1, len(ordered) + 1))
+        return max(found, key=_legibility, default=_laid_out(inner, (), (), aspect))
+    sites = tuple(tuple(h for h in heads if h.grid is grid) for grid in grids)
+    is_mixed = len({grid.heads[0].stack for grid in grids if grid.heads}) > 1
+    names = tuple(_site_name(grid, is_mixed=is_mixed) for grid in grids)
+    beside = QRectF(inner.adjusted(type_px(_SIDE_PX), 0, 0, 0))
+    layouts = [_laid_out(beside, sites, names, aspect)]
+    for n in () if is_mixed else _SITES_ABREAST:  # short layers side by side, told apart by their labels
+        wide = _laid_out(inner, tuple(sum(line, ()) for line in _lines(sites, n)), (), aspect)
+        layouts += [wide] if wide.label_px else []
+    return max(layouts, key=_legibility)
+
+
+def paint_changes(
+    painter: QPainter,
+    rect: QRectF,
+    grids: tuple[DifferenceGrid, ...],
+    *,
+    palette: Palette,
+    colour_map: str = "viridis",
+    is_sorted: bool = False,
+    end: float = 0.0,
+    selected: HeadRef | None = None,
+    hovered: HeadRef | None = None,
+    cache: ImageCache | None = None,
+) -> ChangesLayout:
+    """Draw all heads into `rect`; `end` is the |Δ| at the ends of the colours, 0: each head's largest."""
+    layout = changes_layout(rect, grids, is_sorted=is_sorted)
+    top = top_mean(grids)
+    cache = cache or ImageCache()
+    stripes = lut_argb(colour_map)
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    painter.setFont(font(SMALL_PX))
+    for row, column in layout.places():
+        changed, box = layout.rows[row][column], layout.box(row, column)
+        painter.drawImage(box, _image(changed, box, end, palette, cache))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(QColor(palette.line), 1.0))
+        painter.drawRect(box.adjusted(-1, -1, 0, 0))
+        stripe = QRectF(box.left(), box.bottom() + 2, box.width(), STRIPE_PX - 1)
+        if np.isnan(changed.mean_abs):
+            painter.fillRect(stripe, QColor(palette.no_data))
+        else:
+            share = changed.mean_abs / top if top > 0 else 0.0
+            painter.fillRect(stripe, QColor.fromRgb(int(stripes[round(255 * min(share, 1.0))])))
+        _paint_frame(painter, box, changed.head, selected, hovered, palette)
+        if layout.label_px:
+            is_mixed = len({grid.heads[0].stack for grid in grids}) > 1
+            _paint_label(painter, box, changed, selected, palette, is_mixed=is_mixed)
+    painter.setPen(QColor(palette.muted))
+    for row, name in enumerate(layout.names):
+        box = layout.box(row, 0)
+        place = QRectF(rect.left(), box.center().y() - type_px(8), box.left() - rect.left() - 6, type_px(16))
+        painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
+    painter.restore()
+    return layout
+
+
+def top_mean(grids: tuple[DifferenceGrid, ...]) -> float:
+    """The largest mean |Δ| of the heads shown: what the end of the stripes' colours stands for."""
+    means = [h.mean_abs for h in changed_heads(grids) if not np.isnan(h.mean_abs)]
+    top = max(means, default=0.0)
+    return max(top, _LEAST_TOP) if top > 0 else top
+
+
+def _legibility(layout: ChangesLayout) -> tuple[bool, float]:
+    return layout.label_px > 0, layout.width
+
+
+def _lines(parts: tuple[_T, ...], n: int) -> tuple[tuple[_T, ...], ...]:
+    return tuple(parts[i : i + n] for i in range(0, len(parts), n))
+
+
+def _laid_out(
+    inner: QRectF, rows: tuple[tuple[ChangedHead, ...], ...], names: tuple[str, ...], aspect: float
+) -> ChangesLayout:
+    n_rows, n_columns = max(1, len(rows)), max(1, max((len(row) for row in rows), default=1))
+    across = inner.width() / n_columns - _GAP_PX
+    down = inner.height() / n_rows - _GAP_PX - STRIPE_PX
+    label = type_px(_LABEL_PX)
+    width = min(across, (down - label) / aspect, _LARGEST_PX)
+    if width < type_px(_LEAST_LABELLED_PX):
+        label, width = 0.0, min(across, down / aspect)
+    width = max(3.0, width)
+    return ChangesLayout(
+        area=inner, rows=rows, names=names, width=width, height=width * aspect, label_px=label
+    )
+
+
+def _site_name(grid: DifferenceGrid, *, is_mixed: bool) -> str:
+    head = grid.heads[0]
+    return f"{head.stack[0].upper()} L{head.layer}" if is_mixed else f"L{head.layer}"
+
+
+def _image(changed: ChangedHead, box: QRectF, end: float, palette: Palette, cache: ImageCache) -> QImage:
+    """The thumbnail, pooled to its pixels where it has more cells than those."""
+    peak = float(changed.grid.peaks[changed.index])
+    key = (id(changed.grid), changed.index, box.width(), box.height(), end, palette)
+    found = cache.image(changed.head, key)
+    if found is not None:
+        return found
+    levels = changed.grid.levels[changed.index]
+    delta = (levels.astype(np.float32) - 128) / np.float32(127) * np.float32(peak)
+    delta[levels == 0] = np.nan
+    delta = pooled_difference(delta, (int(box.height()), int(box.width())))
+    codes = delta_codes(delta, max(end or peak, 1e-6))
+    return cache.keep(changed.head, key, image_from_words(words_of(difference_map(palette), palette)[codes]))
+
+
+def _paint_frame(
+    painter: QPainter,
+    box: QRectF,
+    head: HeadRef,
+    selected: HeadRef | None,
+    hovered: HeadRef | None,
+    palette: Palette,
+) -> None:
+    if head not in (selected, hovered):
+        return
+    pen = QPen(QColor(palette.accent if head == selected else palette.text), 2.0 if head == selected else 1.0)
+    pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
+    painter.setPen(pen)
+    painter.drawRect(box.adjusted(-2, -2, 1, 1))
+
+
+def _short(value: float) -> str:
+    if np.isnan(value):
+        return ""
+    return "0" if value == 0 else "<.01" if 0 < value < 0.005 else f"{value:.2f}".replace("0.", ".", 1)
+
+
+def _paint_label(
+    painter: QPainter,
+    box: QRectF,
+    changed: ChangedHead,
+    selected: HeadRef | None,
+    palette: Palette,
+    *,
+    is_mixed: bool,
+) -> None:
+    """The head's name, with the first letter of its stack where several are shown and there is room."""
+    label = changed.head.label
+    longer = f"{changed.head.stack[0].upper()} {label}"
+    if is_mixed and text_width(longer) <= box.width() + _GAP_PX - 2:
+        label = longer
+    painter.setPen(QColor(palette.accent if changed.head == selected else palette.muted))
+    painter.drawText(QPointF(box.left(), box.top() - 4), label)
+    value = _short(changed.mean_abs)
+    if text_width(label) + text_width(value) + 6 <= box.width():
+        painter.drawText(QPointF(box.right() - text_width(value), box.top() - 4), value)

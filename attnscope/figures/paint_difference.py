@@ -1,0 +1,279 @@
+"""One head of two sides: A, B and the signed difference B − A on one scale around 0, cell under cell."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+
+from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colours import Palette, argb, difference_map, lut
+from attnscope.figures.difference_codes import GAP, DifferenceCodes, delta_codes, difference_codes
+from attnscope.figures.difference_layout import DifferenceLayout, difference_layout
+from attnscope.figures.map_layout import MapLayout
+from attnscope.figures.paint_map import paint_highlight
+from attnscope.figures.plain import plain_text
+from attnscope.figures.raster import (
+    FIRST_COLOUR,
+    NO_DATA,
+    NOT_ALLOWED,
+    Codes,
+    ImageCache,
+    cells_image,
+    image_size,
+    words_of,
+)
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px
+from attnscope.figures.token_axis import LINE_PX, PAD_PX, paint_columns, paint_rows
+from attnscope.records.compare import ONLY_A, ONLY_B, Which, pooled_difference
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.difference import ComparedMaps
+
+_LEAST_LETTERED_PX, _LEAST_VALUED_PX = 16.0, 32.0
+_N_LETTERED = 4000
+Highlight = tuple[int | None, int | None]
+
+
+def paint_difference(
+    painter: QPainter,
+    rect: QRectF,
+    shown: ComparedMaps,
+    *,
+    style: MapStyle,
+    palette: Palette,
+    view: QRectF | None = None,
+    highlight: Highlight = (None, None),
+    cache: ImageCache | None = None,
+    codes: DifferenceCodes | None = None,
+    layout: DifferenceLayout | None = None,
+) -> DifferenceLayout:
+    """Draw the three maps into `rect` and return where everything lies.
+
+    `view` is the visible part in slots (x keys, y queries); `highlight` a (query, key) slot of which either
+    may be None. A and B share one scale. `layout` is that of `rect` and `view` where it is known.
+    """
+    layout = layout or difference_layout(rect, shown, view=view)
+    codes = codes or difference_codes(shown, style)
+    cache = cache or ImageCache()
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    sides: tuple[tuple[Which, Codes], ...] = (("A", codes.first), ("B", codes.second))
+    for k, (which, coded) in enumerate(sides):
+        panel = layout.panels[k]
+        words = np.append(words_of(style.colour_map, palette), np.uint32(argb(palette.background)))
+        words[NO_DATA] = argb(palette.background)
+        _paint_title(painter, panel, layout.title_ends[k], which, _side_words(shown, k), palette)
+        _paint_cells(painter, panel, coded, words, palette, cache, (k, style, palette))
+        _paint_gaps(painter, panel, shown, which, palette)
+    delta = layout.panels[2]
+    _paint_title(painter, delta, layout.title_ends[2], "B − A", delta_words(shown), palette)
+    _paint_delta(painter, delta, shown, codes.delta, palette, cache)
+    _paint_letters(painter, delta, shown, palette)
+    if style.show_values:
+        _paint_values(painter, layout, shown, codes, style, palette)
+    for k, panel in enumerate(layout.panels):
+        paint_highlight(painter, panel, highlight, palette)
+        names = (shown.queries, shown.keys) if k == 2 else (shown.side_queries[k], shown.side_keys[k])
+        _paint_axes(painter, panel, names, palette, highlight)
+    _paint_bars(painter, layout, shown, codes, style, palette)
+    painter.restore()
+    return layout
+
+
+def delta_words(shown: ComparedMaps) -> str:
+    """How far the two maps lie apart, in words."""
+    mean, moved = shown.mean_abs, shown.moved
+    if np.isnan(mean):
+        return "no cell in common"
+    if few := shown.too_little_in_common:
+        return few
+    if shown.is_same:
+        return "no difference"
+    return f"mean |Δ| {mean:.3g} · rows move {moved:.1%} of their weight"
+
+
+def _side_words(shown: ComparedMaps, side: int) -> str:
+    name = shown.names[side].removeprefix("AB"[side]).removeprefix(" · ")
+    return " · ".join(part for part in (name, shown.badges[side]) if part)
+
+
+def _paint_title(
+    painter: QPainter, panel: MapLayout, right: float, label: str, words: str, palette: Palette
+) -> None:
+    left = panel.cells.left() - panel.row_width - PAD_PX - 4
+    baseline = panel.title.top() + type_px(17)
+    face = font(LARGE_PX, is_bold=True)
+    painter.setFont(face)
+    painter.setPen(QColor(palette.text))
+    painter.drawText(QPointF(left, baseline), label)
+    left += QFontMetricsF(face).horizontalAdvance(label) + 10
+    painter.setFont(font(NORMAL_PX))
+    painter.setPen(QColor(palette.muted))
+    room = max(right - 8 - left, 40.0)
+    metrics = QFontMetricsF(font(NORMAL_PX))
+    painter.drawText(
+        QPointF(left, baseline), metrics.elidedText(plain_text(words), Qt.TextElideMode.ElideRight, room)
+    )
+
+
+def _paint_cells(
+    painter: QPainter,
+    panel: MapLayout,
+    codes: Codes,
+    words: NDArray[np.uint32],
+    palette: Palette,
+    cache: ImageCache,
+    name: tuple[object, ...],
+) -> None:
+    if codes.size:
+        size_px, scale = image_size(painter, panel.cells, panel.view)
+        key = (id(codes), name, size_px, panel.view.getRect())
+        image = cache.image(name[0], key)
+        if image is None:
+            made = cells_image(codes, panel.view, size_px, words, hatch=palette.hatch, hatch_scale=scale)
+            image = cache.keep(name[0], key, made)
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
+        painter.drawImage(panel.cells, image)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(palette.line), 1.0))
+    painter.drawRect(panel.cells.adjusted(-0.5, -0.5, 0.5, 0.5))
+
+
+def _paint_delta(
+    painter: QPainter,
+    panel: MapLayout,
+    shown: ComparedMaps,
+    codes: Codes,
+    palette: Palette,
+    cache: ImageCache,
+) -> None:
+    """The differences; where cells share a pixel, the largest of either sign."""
+    words = np.append(words_of(difference_map(palette), palette), np.uint32(argb(palette.background)))
+    words[NO_DATA] = argb(palette.grid)
+    (width, height), _ = image_size(painter, panel.cells, panel.view)
+    view, name = panel.view, ("delta", palette)
+    if view.width() > width or view.height() > height:
+        rows = slice(max(int(view.top()), 0), int(np.ceil(view.bottom())))
+        cols = slice(max(int(view.left()), 0), int(np.ceil(view.right())))
+        codes = delta_codes(pooled_difference(shown.delta[rows, cols], (height, width)), shown.end)
+        panel = replace(panel, view=QRectF(0, 0, codes.shape[1], codes.shape[0]))
+    _paint_cells(painter, panel, codes, words, palette, cache, name)
+
+
+def _paint_gaps(
+    painter: QPainter, panel: MapLayout, shown: ComparedMaps, which: Which, palette: Palette
+) -> None:
+    """Rows and columns of tokens that a side does not have: empty, with a thin line through them."""
+    painter.save()
+    painter.setClipRect(panel.cells)
+    painter.setPen(QPen(QColor(palette.line), 1.0))
+    rows, columns = shown.rows.side(which), shown.cols.side(which)
+    for row in panel.rows.visible():
+        if rows[row] < 0:
+            y = panel.rows.centre(row)
+            painter.drawLine(QPointF(panel.cells.left(), y), QPointF(panel.cells.right(), y))
+    for column in panel.columns.visible():
+        if columns[column] < 0:
+            x = panel.columns.centre(column)
+            painter.drawLine(QPointF(x, panel.cells.top()), QPointF(x, panel.cells.bottom()))
+    painter.restore()
+
+
+def _paint_letters(painter: QPainter, panel: MapLayout, shown: ComparedMaps, palette: Palette) -> None:
+    """The side that alone allows a cell, where cells have room for a letter."""
+    rows, columns = panel.rows.visible(), panel.columns.visible()
+    if min(panel.rows.step, panel.columns.step) < type_px(_LEAST_LETTERED_PX):
+        return
+    if len(rows) * len(columns) > _N_LETTERED:
+        return
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    for query in rows:
+        for key in columns:
+            kind = shown.kinds[query, key]
+            if kind in (ONLY_A, ONLY_B):
+                letter = "A" if kind == ONLY_A else "B"
+                painter.drawText(panel.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, letter)
+
+
+def _paint_values(
+    painter: QPainter,
+    layout: DifferenceLayout,
+    shown: ComparedMaps,
+    codes: DifferenceCodes,
+    style: MapStyle,
+    palette: Palette,
+) -> None:
+    painter.setFont(font(SMALL_PX))
+    maps = (shown.first, shown.second, shown.delta)
+    colours = (style.colour_map, style.colour_map, difference_map(palette))
+    coded = (codes.first, codes.second, codes.delta)
+    for panel, values, name, codes_now in zip(layout.panels, maps, colours, coded, strict=True):
+        if min(panel.rows.step, panel.columns.step) < type_px(_LEAST_VALUED_PX):
+            return
+        brightness = lut(name) @ np.array([0.299, 0.587, 0.114])
+        for query in panel.rows.visible():
+            for key in panel.columns.visible():
+                code, value = int(codes_now[query, key]), float(values[query, key])
+                if not FIRST_COLOUR <= code < GAP or abs(value) < 0.005:
+                    continue
+                painter.setPen(QColor("#101010" if brightness[code - FIRST_COLOUR] > 135 else "#ffffff"))
+                text = f"{abs(value):.2f}".replace("0.", ".", 1)
+                text = f"−{text}" if value < 0 else text
+                painter.drawText(panel.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, text)
+
+
+def _paint_axes(
+    painter: QPainter,
+    panel: MapLayout,
+    names: tuple[tuple[Token, ...], tuple[Token, ...]],
+    palette: Palette,
+    highlight: Highlight,
+) -> None:
+    bottom, right = panel.cells.top() - PAD_PX, panel.cells.left() - PAD_PX - 2
+    queries, keys = names
+    width = panel.column_width
+    paint_columns(painter, keys, panel.columns, bottom, panel.turn, width, palette, highlight[1])
+    paint_rows(painter, queries, panel.rows, right, panel.row_width, palette, highlight[0])
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    for words, baseline in (("key →", bottom - type_px(LINE_PX) - 4), ("query ↓", bottom - 3)):
+        painter.drawText(QPointF(right - text_width(words), baseline), words)
+
+
+def _paint_bars(
+    painter: QPainter,
+    layout: DifferenceLayout,
+    shown: ComparedMaps,
+    codes: DifferenceCodes,
+    style: MapStyle,
+    palette: Palette,
+) -> None:
+    ticks = tuple((t, f"{t * codes.top:.3g}") for t in (0.0, 0.5, 1.0))
+    if style.scale == "row":
+        ticks = ((0.0, "0"), (1.0, "row max"))
+    has_mask = bool((codes.first == NOT_ALLOWED).any() or (codes.second == NOT_ALLOWED).any())
+    paint_colour_bar(
+        painter,
+        layout.weight_bar,
+        palette,
+        colour_map=style.colour_map,
+        title="weight",
+        ticks=ticks,
+        note="row max of both" if style.scale == "row" else "",
+        has_not_allowed=has_mask,
+    )
+    end = shown.end
+    paint_colour_bar(
+        painter,
+        layout.delta_bar,
+        palette,
+        colour_map=difference_map(palette),
+        title="B − A",
+        ticks=((0.0, f"−{end:.2g}"), (0.5, "0"), (1.0, f"+{end:.2g}")),
+        has_not_allowed=bool((codes.delta == NOT_ALLOWED).any()),
+        has_no_data=bool((codes.delta == NO_DATA).any()),
+        no_data_words="A or B only",
+        no_data_colour=palette.grid,
+    )

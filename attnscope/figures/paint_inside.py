@@ -1,0 +1,204 @@
+"""One head on one query as a picture: q over its keys, their products, scores, weights, values, the output.
+
+Strips are colours centred on 0, each of its own scale, which its heading names. What belongs to the step that
+is looked at is marked, and its formula stands above with the numbers of one key.
+"""
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.inside_layout import COLUMN_STEPS, Column, InsideLayout, inside_layout
+from attnscope.figures.inside_parts import (
+    limit_of,
+    paint_bars,
+    paint_numbers,
+    paint_strip,
+    paint_weights,
+    pooled,
+    short_limit,
+    values_of,
+)
+from attnscope.figures.plain import isolated, plain_piece
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, font, text_width, type_px
+from attnscope.figures.token_axis import paint_rows
+from attnscope.records.inside import HeadInside
+from attnscope.viewmodels.inside_words import Step, check_words, rest_words, step_words, title_words
+
+_BAND_ALPHA = 0.08
+
+
+def paint_inside(
+    painter: QPainter,
+    rect: QRectF,
+    inside: HeadInside,
+    *,
+    palette: Palette,
+    step: Step = "product",
+    row: int | None = None,
+    dimension: int | None = None,
+    offset_px: float = 0.0,
+    is_paper: bool = False,
+) -> InsideLayout:
+    """Draw the inside of a head; `row` and `dimension` are those whose numbers are written out."""
+    layout = inside_layout(rect, inside, step=step, offset_px=offset_px, is_paper=is_paper)
+    row = inside.strongest() if row is None else row
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    _paint_words(painter, layout, inside, palette, step_words(inside, step, row, dimension))
+    _paint_names(painter, layout, inside, palette, step)
+    _paint_query(painter, layout, inside, palette)
+    _paint_rows(painter, layout, inside, palette, step, row)
+    _paint_output(painter, layout, inside, palette, step)
+    painter.restore()
+    return layout
+
+
+def _paint_rows(
+    painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette, step: Step, row: int | None
+) -> None:
+    """Every column of the rows in sight, the keys' tokens, and the row that is written out."""
+    painter.save()
+    painter.setClipRect(layout.field.adjusted(-4, 0, 4, 0), Qt.ClipOperation.IntersectClip)
+    _paint_band(painter, layout, palette, step)
+    for column in layout.columns:
+        if column.n_cells:
+            paint_strip(painter, layout, column, inside, palette)
+        elif column.name == "weight":
+            paint_weights(painter, layout, column, inside, palette)
+        else:
+            paint_numbers(painter, layout, column, inside, palette)
+    width = layout.label_width
+    paint_rows(painter, inside.key_tokens, layout.rows, layout.rect.left() + width, width, palette, row)
+    if row is not None:
+        _mark_row(painter, layout, row, palette)
+    painter.restore()
+
+
+def _paint_words(
+    painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette, words: tuple[str, str]
+) -> None:
+    """The head, the query, the check; below them the formula and its note."""
+    baseline = layout.title.top() + type_px(17)
+    check = check_words(inside)
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted if inside.is_exact else palette.warning))
+    right = layout.title.right() - text_width(check)
+    painter.drawText(QPointF(right, baseline), check)
+    painter.setFont(font(LARGE_PX, is_bold=True))
+    painter.setPen(QColor(palette.text))
+    painter.drawText(QPointF(layout.title.left(), baseline), inside.head.label)
+    left = layout.title.left() + text_width(inside.head.label, LARGE_PX, is_bold=True) + 10
+    beside = f"{title_words(inside)} {isolated(plain_piece(inside.query_token.piece))}"
+    _write(painter, beside, left, baseline, right - left - 8, palette.muted, NORMAL_PX)
+    top, width = layout.formula.top(), layout.formula.width()
+    _write(painter, words[0], layout.formula.left(), top + type_px(14), width, palette.text, NORMAL_PX)
+    _write(painter, words[1], layout.formula.left(), top + type_px(30), width, palette.muted, SMALL_PX)
+
+
+def _write(
+    painter: QPainter, text: str, left: float, baseline: float, width: float, colour: str, size_px: int
+) -> None:
+    painter.setFont(font(size_px))
+    painter.setPen(QColor(colour))
+    shown = QFontMetricsF(font(size_px)).elidedText(text, Qt.TextElideMode.ElideRight, max(width, 0.0))
+    painter.drawText(QPointF(left, baseline), shown)
+
+
+def _paint_names(
+    painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette, step: Step
+) -> None:
+    """The heading of each column; those of the step are marked, strips name their scale."""
+    baseline = layout.names.top() + type_px(11)
+    for column in layout.columns:
+        is_lit = COLUMN_STEPS[column.name] == step
+        face = font(SMALL_PX, is_bold=is_lit)
+        painter.setFont(face)
+        painter.setPen(QColor(palette.accent if is_lit else palette.text))
+        width = QFontMetricsF(face).horizontalAdvance(column.heading)
+        left = column.left if column.n_cells or column.name == "weight" else column.right - width
+        painter.drawText(QPointF(left, baseline), column.heading)
+        scale = _scale_words(column, inside) if column.n_cells else ""
+        if scale and width + 6 + text_width(scale) <= column.width + 4:
+            painter.setFont(font(SMALL_PX))
+            painter.setPen(QColor(palette.muted))
+            painter.drawText(QPointF(left + width + 6, baseline), scale)
+
+
+def _scale_words(column: Column, inside: HeadInside) -> str:
+    pooled = f", {column.n_pooled} to 1" if column.n_pooled > 1 else ""
+    return f"±{short_limit(limit_of(values_of(inside, column.name)))}{pooled}"
+
+
+def _paint_query(painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette) -> None:
+    """The query as bars over the keys' strip, its token before it."""
+    column = layout.column("k")
+    if column is None:
+        return
+    place = QRectF(column.left, layout.query_bars.top(), column.width, layout.query_bars.height())
+    paint_bars(painter, place, pooled(inside.q[None], column.n_cells)[0], palette)
+    baseline = place.center().y() + type_px(4)
+    end = layout.rect.left() + layout.label_width
+    words = f"q  {isolated(plain_piece(inside.query_token.piece))}"
+    words = words if text_width(words) <= layout.label_width else "q"
+    _write(painter, words, end - text_width(words), baseline, layout.label_width, palette.accent, SMALL_PX)
+    scale = layout.column("products")
+    if scale is not None:
+        _write(
+            painter,
+            f"±{short_limit(limit_of(inside.q))}",
+            scale.left,
+            baseline,
+            scale.width,
+            palette.muted,
+            SMALL_PX,
+        )
+
+
+def _query_scale(inside: HeadInside) -> str:
+    return f"±{short_limit(limit_of(inside.q))}"
+
+
+def _paint_output(
+    painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette, step: Step
+) -> None:
+    """The output as bars under the weighted values, and in words what is not shown."""
+    column = layout.column("weighted")
+    rest = rest_words(inside)
+    width = layout.note.width()
+    if column is not None:
+        place = QRectF(column.left, layout.output_bars.top(), column.width, layout.output_bars.height())
+        if step == "output":
+            painter.fillRect(place.adjusted(-4, 0, 4, 0), _band(palette))
+        paint_bars(painter, place, pooled(inside.output[None], column.n_cells)[0], palette)
+        words = f"output ±{short_limit(limit_of(inside.output))}"
+        face = font(SMALL_PX, is_bold=step == "output")
+        painter.setFont(face)
+        painter.setPen(QColor(palette.accent if step == "output" else palette.text))
+        left = column.left - QFontMetricsF(face).horizontalAdvance(words) - 10
+        painter.drawText(QPointF(left, place.center().y() + type_px(4)), words)
+    if rest:
+        baseline = layout.note.top() + type_px(11)
+        _write(painter, rest, layout.note.left(), baseline, width, palette.muted, SMALL_PX)
+
+
+def _band(palette: Palette) -> QColor:
+    colour = QColor(palette.accent)
+    colour.setAlphaF(_BAND_ALPHA)
+    return colour
+
+
+def _paint_band(painter: QPainter, layout: InsideLayout, palette: Palette, step: Step) -> None:
+    """A light band behind the columns of the step."""
+    for column in layout.columns:
+        if COLUMN_STEPS[column.name] == step and not column.n_cells:
+            left, width = column.left - 4, column.width + 8
+            painter.fillRect(QRectF(left, layout.field.top(), width, layout.field.height()), _band(palette))
+
+
+def _mark_row(painter: QPainter, layout: InsideLayout, row: int, palette: Palette) -> None:
+    place = layout.row_rect(row)
+    left = layout.rect.left() + layout.label_width + 4
+    painter.setPen(QColor(palette.accent))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.drawRect(QRectF(left, place.top(), place.right() + 3 - left, place.height() - 1))

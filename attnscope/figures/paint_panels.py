@@ -1,0 +1,133 @@
+"""Several charts on one page: a letter and a title each, one scale, one colour bar."""
+
+import math
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+
+from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
+from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.paint_grid import GridMarks, paint_grid
+from attnscope.figures.paint_lines import comparable, paint_lines
+from attnscope.figures.paint_map import paint_head_map
+from attnscope.figures.panels import common_peak, on_common_scale, panel_letters, panel_title
+from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
+from attnscope.figures.spec import FigureSpec
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, font
+
+_MARGIN_PX = 12.0
+_HEADER_PX = 24.0
+_LETTER_PX = 20.0
+_DASH_PX = 14.0
+_LABELS_PX = (56.0, 44.0)
+_OUTSET_PX = 6.0
+
+
+def panel_rects(rect: QRectF, n_panels: int) -> tuple[QRectF, ...]:
+    """The panels in rows, in as many columns as let squares be largest; a last short row stays left."""
+    columns = max(range(1, n_panels + 1), key=lambda n: (_side(rect, n_panels, n), -n))
+    rows = -(-n_panels // columns)
+    width, height = rect.width() / columns, rect.height() / rows
+    places = (divmod(i, columns) for i in range(n_panels))
+    return tuple(
+        QRectF(rect.left() + column * width, rect.top() + row * height, width, height)
+        for row, column in places
+    )
+
+
+def paint_panels(painter: QPainter, rect: QRectF, spec: FigureSpec, *, palette: Palette) -> None:
+    """Draw all panels into `rect` with the colour bar at its right."""
+    has_colours = any(panel.view != "lines" for panel in spec.panels)
+    bar_px = WIDTH_PX + _MARGIN_PX if spec.style.has_bar and has_colours else 0.0
+    field = rect.adjusted(0, 0, -bar_px, 0)
+    rects = panel_rects(field, len(spec.panels))
+    letters = panel_letters(spec)
+    colours = _series_colours(spec, palette)
+    for i, (panel, place) in enumerate(zip(on_common_scale(spec), rects, strict=True)):
+        colour = colours.get(id(spec.panels[i].maps[0]), "") if panel.view == "head" else ""
+        _paint_header(painter, place, letters[i], panel, colour, palette)
+        _paint_panel(painter, place.adjusted(_MARGIN_PX - 4, _HEADER_PX, -4, 0), panel, palette)
+    if bar_px:
+        top = rect.top() + _HEADER_PX
+        bar = QRectF(field.right(), top, WIDTH_PX, rect.bottom() - _MARGIN_PX - top)
+        _paint_bar(painter, bar, spec, palette)
+
+
+def _side(rect: QRectF, n_panels: int, columns: int) -> float:
+    """How large a square each panel has room for; empty places count against an arrangement."""
+    rows = -(-n_panels // columns)
+    width = rect.width() / columns - _LABELS_PX[0]
+    height = rect.height() / rows - _HEADER_PX - _LABELS_PX[1]
+    return min(width, height) * math.sqrt(n_panels / (rows * columns))
+
+
+def _paint_header(
+    painter: QPainter, rect: QRectF, letter: str, panel: FigureSpec, colour: str, palette: Palette
+) -> None:
+    """The letter, the colour of the panel's head in the lines, and what the panel shows."""
+    baseline = rect.top() + _MARGIN_PX + 8
+    painter.setFont(font(LARGE_PX, is_bold=True))
+    painter.setPen(QColor(palette.text))
+    painter.drawText(QPointF(rect.left() + _MARGIN_PX, baseline), letter)
+    left = rect.left() + _MARGIN_PX + _LETTER_PX
+    if colour:
+        painter.setPen(QPen(QColor(colour), 3.0))
+        painter.drawLine(QPointF(left, baseline - 5), QPointF(left + _DASH_PX, baseline - 5))
+        left += _DASH_PX + 6
+    face, room = font(NORMAL_PX), max(rect.right() - left, 24.0)
+    title, metrics = panel_title(panel), QFontMetricsF(face)
+    if panel.view == "head" and metrics.horizontalAdvance(title) > room:
+        title = panel.maps[0].name or panel.maps[0].head.label  # the caption names the stack
+    words = metrics.elidedText(title, Qt.TextElideMode.ElideRight, room)
+    painter.setFont(face)
+    painter.setPen(QColor(palette.muted))
+    painter.drawText(QPointF(left, baseline), words)
+
+
+def _series_colours(spec: FigureSpec, palette: Palette) -> dict[int, str]:
+    """The colour in which the lines show each map; empty without lines."""
+    lines = next((panel for panel in spec.panels if panel.view == "lines"), None)
+    shown = comparable(lines.maps) if lines is not None else ()
+    return {id(head_map): series_colour(palette, i) for i, head_map in enumerate(shown)}
+
+
+def _paint_panel(painter: QPainter, rect: QRectF, panel: FigureSpec, palette: Palette) -> None:
+    wider = rect.adjusted(-_OUTSET_PX / 2, -2 * _OUTSET_PX, _OUTSET_PX, _OUTSET_PX)  # less of their margins
+    match panel.view:
+        case "head":
+            head_map = panel.maps[0]
+            paint_head_map(
+                painter, rect, head_map, style=panel.style, palette=palette, has_title=False, is_compact=True
+            )
+        case "lines":
+            paint_lines(painter, wider, panel.maps, palette=palette, style=panel.style, has_names=False)
+        case "grid":
+            marks = GridMarks(gates=panel.gates, selection=panel.selection)
+            paint_grid(painter, wider, panel.grids, style=panel.style, palette=palette, marks=marks)
+        case _:
+            raise ValueError(f"no panel for the view {panel.view!r}")
+
+
+def _paint_bar(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Palette) -> None:
+    peak, scale = common_peak(spec), spec.style.scale
+    shares = (0.0, 0.5, 1.0) if scale == "head" else (0.0, 0.25, 0.5, 0.75, 1.0)
+    ticks = tuple((t, f"{t * peak:.2g}" if t else "0") for t in shares)
+    if scale == "row":
+        ticks = ((0.0, "0"), (1.0, "row max"))
+    maps = [m for panel in spec.panels if panel.view == "head" for m in panel.maps]
+    codes = [codes_from_weights(m.weights, scale, peak) for m in maps]
+    grids = [grid for panel in spec.panels for grid in panel.grids]
+    has_masked = any(bool((c == NOT_ALLOWED).any()) for c in codes)
+    paint_colour_bar(
+        painter,
+        rect,
+        palette,
+        colour_map=spec.style.colour_map,
+        title="weight",
+        ticks=ticks,
+        note={"row": "per row", "head": "to the largest", "fixed": ""}[scale],
+        has_not_allowed=has_masked or any(bool((grid.levels == 0).any()) for grid in grids),
+        has_no_data=any(bool((c == NO_DATA).any()) for c in codes),
+        no_data_words="left out" if any(m.note for m in maps) else "no data",
+        is_hatched=bool(maps),
+    )

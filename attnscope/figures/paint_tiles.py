@@ -1,0 +1,268 @@
+"""A long map from its tiles: coarse ones below, finer ones above, hatched where the mask forbids.
+
+A tile becomes an image of one pixel for each of its blocks, once; painting only places it. Blocks are at
+least one device pixel wide, so that placing without smoothing never drops one.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QImage, QPainter, QPen, QPixmap
+
+from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colours import Palette, lut
+from attnscope.figures.paint_map import weight_text
+from attnscope.figures.raster import FIRST_COLOUR, words_of
+from attnscope.figures.style import LARGE_PX, SMALL_PX, MapStyle, font, text_width, type_px
+from attnscope.figures.tile_layout import TileLayout
+from attnscope.records.tiles import MapTile
+from attnscope.viewmodels.map_window import MapWindow
+
+_HATCH_PX = 7
+_VALUE_STEP_PX = 58.0
+
+
+class TileImages:
+    """The images of tiles, each made once for a style, a palette and a largest weight."""
+
+    def __init__(self) -> None:
+        self._images: dict[int, tuple[MapTile, Hashable, QImage]] = {}
+        self._hatches: dict[str, QBrush] = {}
+
+    def image(self, tile: MapTile, style: MapStyle, palette: Palette, head_peak: float) -> QImage:
+        """The image of a tile."""
+        key = (style.colour_map, style.scale, palette, head_peak if style.scale == "head" else 0.0)
+        found = self._images.get(id(tile))
+        if found is not None and found[0] is tile and found[1] == key:
+            return found[2]
+        image = tile_image(tile, style, palette, head_peak)
+        self._images[id(tile)] = (tile, key, image)
+        return image
+
+    def hatch(self, palette: Palette) -> QBrush:
+        """The pattern of what the mask forbids."""
+        if palette.hatch not in self._hatches:
+            self._hatches[palette.hatch] = _hatch_brush(palette)
+        return self._hatches[palette.hatch]
+
+    def keep_only(self, tiles: tuple[MapTile, ...]) -> None:
+        """Forget the images of all other tiles."""
+        wanted = {id(tile) for tile in tiles}
+        self._images = {key: value for key, value in self._images.items() if key in wanted}
+
+
+def tile_image(tile: MapTile, style: MapStyle, palette: Palette, head_peak: float) -> QImage:
+    """One pixel for each block of a tile, transparent where nothing is allowed."""
+    words = words_of(style.colour_map, palette)
+    levels = tile.levels
+    if style.scale == "row":
+        peaks = tile.row_peaks
+        if peaks is None:
+            peaks = (levels.max(axis=1, initial=1).astype(np.float32) - 1) / 254 * tile.peak
+        factor = (tile.peak / np.maximum(peaks, 1e-30) / 254 * 255).astype(np.float32)[:, None]
+        shares = np.clip((levels.astype(np.float32) - 1) * factor, 0, 255)
+        pixels = words[FIRST_COLOUR + np.rint(shares).astype(np.uint16)]
+        pixels[levels == 0] = 0
+    else:
+        top = 1.0 if style.scale == "fixed" else max(head_peak, 1e-30)
+        shares = np.clip((np.arange(256, dtype=np.float64) - 1) / 254 * tile.peak / top, 0, 1)
+        table = words[FIRST_COLOUR + np.rint(shares * 255).astype(np.int64)]
+        table[0] = 0
+        pixels = table[levels]
+    pixels = np.ascontiguousarray(pixels, dtype=np.uint32)
+    height, width = pixels.shape
+    image = QImage(pixels.data, width, height, width * 4, QImage.Format.Format_ARGB32_Premultiplied)
+    return image.copy()
+
+
+def paint_tiles(
+    painter: QPainter,
+    layout: TileLayout,
+    window: MapWindow,
+    tiles: tuple[MapTile, ...],
+    images: TileImages,
+    *,
+    style: MapStyle,
+    palette: Palette,
+    head_peak: float,
+) -> None:
+    """Draw tiles into the cells' rectangle, in the order given, and a frame around the map."""
+    painter.save()
+    painter.setClipRect(layout.cells)
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    whole = part_rect(layout, window, (0, window.n_queries), (0, window.n_keys)) & layout.cells
+    painter.fillRect(whole, QColor(palette.grid))
+    for tile in tiles:
+        rows = max(tile.rows[0], window.rows[0]), min(tile.rows[1], window.rows[1])
+        cols = max(tile.cols[0], window.cols[0]), min(tile.cols[1], window.cols[1])
+        if rows[0] >= rows[1] or cols[0] >= cols[1]:
+            continue
+        image = images.image(tile, style, palette, head_peak)
+        source = _source_rect(tile, rows, cols)
+        target = part_rect(
+            layout,
+            window,
+            _cells_of(source.top(), source.bottom(), tile.b, tile.rows),
+            _cells_of(source.left(), source.right(), tile.b, tile.cols),
+        )
+        painter.fillRect(target & layout.cells, images.hatch(palette))
+        painter.drawImage(target, image, source)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(palette.line), 1.0))
+    painter.setClipping(False)
+    painter.drawRect(whole.adjusted(-0.5, -0.5, 0.5, 0.5))
+    painter.restore()
+
+
+def paint_cell_values(
+    painter: QPainter,
+    layout: TileLayout,
+    window: MapWindow,
+    tile: MapTile,
+    *,
+    style: MapStyle,
+    head_peak: float,
+) -> None:
+    """Write each weight into its cell where cells are large enough and the tile holds exact weights."""
+    weights, (step_x, step_y) = tile.weights, window.step
+    if weights is None or step_x < type_px(_VALUE_STEP_PX) or step_y < type_px(18):
+        return
+    brightness = lut(style.colour_map) @ np.array([0.299, 0.587, 0.114])
+    painter.save()
+    painter.setClipRect(layout.cells)
+    painter.setFont(font(SMALL_PX))
+    for query in range(max(window.rows[0], tile.rows[0]), min(window.rows[1], tile.rows[1])):
+        row = weights[query - tile.rows[0]]
+        top = {"fixed": 1.0, "head": head_peak}.get(style.scale, float(np.nanmax(row, initial=0.0)))
+        for key in range(max(window.cols[0], tile.cols[0]), min(window.cols[1], tile.cols[1])):
+            weight = float(row[key - tile.cols[0]])
+            if not np.isfinite(weight):
+                continue
+            shade = brightness[round(255 * min(1.0, weight / max(top, 1e-30)))]
+            painter.setPen(QColor("#101010" if shade > 135 else "#ffffff"))
+            box = part_rect(layout, window, (query, query + 1), (key, key + 1))
+            painter.drawText(box, Qt.AlignmentFlag.AlignCenter, weight_text(weight))
+    painter.restore()
+
+
+def part_rect(
+    layout: TileLayout, window: MapWindow, rows: tuple[float, float], cols: tuple[float, float]
+) -> QRectF:
+    """Where some rows and columns lie, which may be partly outside the cells' rectangle."""
+    left, top = window.place(rows[0], cols[0])
+    right, bottom = window.place(rows[1], cols[1])
+    corner = layout.cells.topLeft()
+    return QRectF(QPointF(left, top) + corner, QPointF(right, bottom) + corner)
+
+
+def paint_small_map(
+    painter: QPainter,
+    box: QRectF,
+    window: MapWindow,
+    overview: MapTile | None,
+    images: TileImages,
+    *,
+    style: MapStyle,
+    palette: Palette,
+    head_peak: float,
+) -> None:
+    """Draw the whole map small, and a frame around the part that is seen."""
+    if overview is None:
+        return
+    area = small_map_rect(box, window)
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, True)
+    painter.fillRect(area, QColor(palette.not_allowed))
+    painter.drawImage(area, images.image(overview, style, palette, head_peak))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(palette.line), 1.0))
+    painter.drawRect(area)
+    if not window.is_whole:
+        x, y = area.width() / window.n_keys, area.height() / window.n_queries
+        (top, bottom), (left, right) = window.rows, window.cols
+        seen = QRectF(area.left() + left * x, area.top() + top * y, (right - left) * x, (bottom - top) * y)
+        if min(seen.width(), seen.height()) < 5.0:
+            middle = seen.center()
+            seen = QRectF(middle.x() - 2.5, middle.y() - 2.5, 5.0, 5.0)
+        painter.setPen(QPen(QColor(palette.background), 3.0))
+        painter.drawRect(seen)
+        painter.setPen(QPen(QColor(palette.accent), 1.5))
+        painter.drawRect(seen)
+    painter.restore()
+
+
+def small_map_rect(box: QRectF, window: MapWindow) -> QRectF:
+    """The part of `box` that the small map takes, with the map's own shape."""
+    scale = min(box.width() / max(1, window.n_keys), box.height() / max(1, window.n_queries))
+    width, height = max(8.0, window.n_keys * scale), max(8.0, window.n_queries * scale)
+    return QRectF(box.left(), box.top(), min(width, box.width()), min(height, box.height()))
+
+
+def paint_tile_title(painter: QPainter, layout: TileLayout, label: str, words: str, palette: Palette) -> None:
+    """Name the head and say what is seen, in one line above the map."""
+    baseline = layout.title.top() + 17
+    painter.setFont(font(LARGE_PX, is_bold=True))
+    painter.setPen(QColor(palette.text))
+    painter.drawText(QPointF(layout.title.left(), baseline), label)
+    left = layout.title.left() + text_width(label, LARGE_PX, is_bold=True) + 10
+    painter.setFont(font(13))
+    painter.setPen(QColor(palette.muted))
+    room = layout.title.right() - left
+    words = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, int(room))
+    painter.drawText(QPointF(left, baseline), words)
+
+
+def paint_tile_bar(
+    painter: QPainter,
+    layout: TileLayout,
+    style: MapStyle,
+    palette: Palette,
+    head_peak: float,
+    *,
+    masked: bool,
+) -> None:
+    """Draw the colour bar of a long map."""
+    note = ""
+    ticks: tuple[tuple[float, str], ...] = tuple((t, f"{t:g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
+    if style.scale == "row":
+        ticks, note = ((0.0, "0"), (1.0, "row max")), "per row"
+    elif style.scale == "head" and head_peak > 0:
+        ticks = tuple((t, f"{t * head_peak:.2g}" if t else "0") for t in (0.0, 0.5, 1.0))
+        note = "to head max"
+    paint_colour_bar(
+        painter,
+        layout.bar,
+        palette,
+        colour_map=style.colour_map,
+        title="weight",
+        ticks=ticks,
+        note=note,
+        has_not_allowed=masked,
+    )
+
+
+def _source_rect(tile: MapTile, rows: tuple[int, int], cols: tuple[int, int]) -> QRectF:
+    """The whole blocks of a tile that some rows and columns touch, in the image's pixels."""
+    top, left = (rows[0] - tile.rows[0]) // tile.b, (cols[0] - tile.cols[0]) // tile.b
+    bottom = -(-(rows[1] - tile.rows[0]) // tile.b)
+    right = -(-(cols[1] - tile.cols[0]) // tile.b)
+    return QRectF(left, top, right - left, bottom - top)
+
+
+def _cells_of(first: float, last: float, b: int, part: tuple[int, int]) -> tuple[float, float]:
+    """Where blocks lie in the map; the last one is drawn in full though it may stand for fewer cells."""
+    return part[0] + first * b, part[0] + last * b
+
+
+def _hatch_brush(palette: Palette) -> QBrush:
+    n = _HATCH_PX
+    picture = QPixmap(n, n)
+    picture.fill(QColor(palette.not_allowed))
+    with QPainter(picture) as painter:
+        painter.setPen(QColor(palette.hatch))
+        for i in range(n):
+            painter.drawPoint(i, n - 1 - i)
+    return QBrush(picture)

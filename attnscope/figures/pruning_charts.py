@@ -1,0 +1,102 @@
+"""How much heads matter, as charts: scores from the most to the least important, and pruning curves."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from attnscope.figures.spec import Chart, Series
+from attnscope.records.importance import UNITS, Importance, PruningCurve, Ranking
+from attnscope.records.redundancy import CollapseCurve, SiteSpectrum
+from attnscope.viewmodels.curve_groups import RANKING_NAMES, CurveGroup, grouped
+
+SCORE_UNITS: dict[Ranking, str] = {
+    "gradient": "mean |∂ loss / ∂ gate|, nats",
+    "leave-one-out": "rise of the loss, nats",
+    "learned": "chance of being open",
+    "random": "random number",
+}
+
+
+def importance_chart(found: Importance) -> Chart:
+    """The scores of all heads in falling order, one curve for each stack, with their intervals."""
+    ranked = sorted(found.scores, key=lambda score: -score.value)
+    series: list[Series] = []
+    for colour, stack in enumerate(dict.fromkeys(score.head.stack for score in found.scores)):
+        places = [i for i, score in enumerate(ranked) if score.head.stack == stack]
+        xs = np.array(places, np.float64) + 1
+        lines = {n: np.array([getattr(ranked[i], n) for i in places]) for n in ("low", "high", "value")}
+        series += [Series(name="", xs=xs, ys=lines[n], colour=colour, is_quiet=True) for n in ("low", "high")]
+        series.append(Series(name=stack, xs=xs, ys=lines["value"], colour=colour, has_points=True))
+    unit = "share of its layer's length" if found.is_normalised else SCORE_UNITS[found.ranking]
+    title = f"Importance of heads: {RANKING_NAMES[found.ranking]}, {found.n_texts} texts"
+    return Chart(title=title, x_label="heads, most important first", y_label=unit, series=tuple(series))
+
+
+def pruning_chart(curves: Sequence[PruningCurve]) -> Chart:
+    """A metric against heads removed for several rankings, each with its 95 % interval.
+
+    Several random orders are drawn as quiet lines with their mean.
+    """
+    groups = grouped(curves)
+    series = [one for colour, group in enumerate(groups) for one in _group_series(group, colour)]
+    metric = curves[0].metric
+    return Chart(
+        title=f"{metric.replace('-', ' ').capitalize()} as heads are removed, {curves[0].n_texts} texts",
+        x_label=f"heads removed of {curves[0].n_heads}",
+        y_label=UNITS[metric],
+        series=tuple(series),
+        y_range=None if metric == "loss" else (0.0, 1.02),
+    )
+
+
+def _group_series(group: CurveGroup, colour: int) -> list[Series]:
+    """The line of one ranking with its interval, or with the single orders."""
+    xs = np.array(group.removed, np.float64)
+    if len(group.curves) > 1:
+        quiet = [[point.value for point in curve.points] for curve in group.curves]
+    else:
+        points = group.curves[0].points
+        quiet = [[getattr(point, name) for point in points] for name in ("low", "high")]
+    series = [Series(name="", xs=xs, ys=np.array(ys), colour=colour, is_quiet=True) for ys in quiet]
+    line = Series(name=group.name, xs=xs, ys=np.array(group.means), colour=colour, has_points=True)
+    return [*series, line]
+
+
+def spectrum_chart(spectrum: SiteSpectrum) -> Chart:
+    """How much of the energy the largest singular values hold: each head alone, and all together."""
+
+    def curve(name: str, shares: Iterable[float], *, colour: int, is_quiet: bool = False) -> Series:
+        ys = np.fromiter(shares, np.float64)
+        return Series(name=name, xs=np.arange(1.0, len(ys) + 1), ys=ys, colour=colour, is_quiet=is_quiet)
+
+    singles = [curve("", row, colour=0, is_quiet=True) for row in spectrum.single_energy()]
+    mean = curve("heads alone", spectrum.single_energy().mean(axis=0), colour=0)
+    stacked = curve("all together", spectrum.stacked_energy(), colour=1)
+    return Chart(
+        title=f"Query-key products, {spectrum.site.stack} layer {spectrum.site.layer}",
+        x_label="dimensions kept",
+        y_label="share of energy",
+        series=(*singles, mean, stacked),
+        y_range=(0.0, 1.02),
+    )
+
+
+def collapse_chart(curves: Sequence[CollapseCurve]) -> Chart:
+    """How far tokens still differ after each layer, with parts of the model off; a logarithmic axis."""
+    series = tuple(
+        Series(
+            name=curve.label,
+            xs=np.arange(float(len(curve.ratios))),
+            ys=np.array(curve.ratios),
+            colour=colour,
+            has_points=True,
+        )
+        for colour, curve in enumerate(curves)
+    )
+    return Chart(
+        title=f"Rank collapse, {curves[0].stack}",
+        x_label="layers passed",
+        y_label="‖res‖ / ‖X‖",
+        series=series,
+        is_log_y=True,
+    )

@@ -1,0 +1,74 @@
+"""The maps and charts of the labs: colours of cells, places on a logarithmic axis, numbers in tables."""
+
+import numpy as np
+import pytest
+from figure_samples import lab_cells, lab_charts, spec
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QImage, QPainter
+
+from attnscope.figures.cell_map import CellMap
+from attnscope.figures.colours import DARK, LIGHT, Palette
+from attnscope.figures.export import render
+from attnscope.figures.paint_cells import paint_cells
+from attnscope.figures.paint_chart import paint_chart
+from attnscope.figures.paint_lab import panel_places, row_sizes
+
+pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
+RECT = QRectF(0, 0, 300, 300)
+
+
+def blank(palette: Palette) -> QImage:
+    image = QImage(300, 300, QImage.Format.Format_RGB32)
+    image.fill(QColor(palette.background))
+    return image
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+def test_that_kinds_have_the_colours_of_their_legend_and_the_forbidden_has_none(palette: Palette) -> None:
+    image = blank(palette)
+    with QPainter(image) as painter:
+        layout = paint_cells(painter, RECT, lab_cells()[0], palette=palette)
+
+    def colour(i: int, j: int) -> str:
+        return image.pixelColor(layout.cell(i, j).center().toPoint()).name()
+
+    assert (colour(0, 0), colour(0, 1), colour(1, 0)) == (*palette.series[:2], palette.series[1])
+    assert colour(1, 1) in (palette.not_allowed, palette.hatch)
+    assert layout.at(layout.cell(1, 0).center()) == (1, 0)
+    assert layout.at(QPointF(0, 0)) is None
+
+
+def test_that_powers_of_ten_are_equally_far_apart_on_a_logarithmic_axis() -> None:
+    (chart,) = lab_charts()
+    image = blank(LIGHT)
+    with QPainter(image) as painter:
+        layout = paint_chart(painter, RECT, chart, palette=LIGHT)
+    xs, _ = layout.place(np.array([1.0, 10.0, 100.0]), np.ones(3))
+    assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1])
+    assert layout.x_at(float(xs[1])) == pytest.approx(10.0)
+
+
+def test_that_every_value_of_a_map_is_in_the_table_and_the_forbidden_are_empty() -> None:
+    lines = render(spec("lab"), "csv").decode().splitlines()
+    assert '"weights","a","d","1"' in lines
+    assert '"weights","b","d",""' in lines
+    assert '"Lab","points","10","10"' in lines
+
+
+def test_that_panels_fill_rows_without_overlap_and_names_must_fit() -> None:
+    assert [row_sizes(n) for n in (0, 1, 2, 3, 5, 6, 7)] == [
+        (),
+        (1,),
+        (1, 1),
+        (1, 2),
+        (2, 3),
+        (3, 3),
+        (3, 3, 1),
+    ]
+    assert row_sizes(2, n_maps=2) == (2,)
+    for n in range(1, 8):
+        places = panel_places(RECT, n)
+        assert len(places) == n
+        assert not any(a.intersects(b) for k, a in enumerate(places) for b in places[k + 1 :])
+    with pytest.raises(ValueError, match="names"):
+        CellMap(title="", values=np.zeros((2, 2)), rows=("a",))

@@ -1,0 +1,118 @@
+"""Panels share one scale and one colour bar; presets, type and labels reach the page."""
+
+import dataclasses
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from figure_samples import head_map, site_grid, spec
+from PySide6.QtCore import QRectF
+
+from attnscope.errors import UserError
+from attnscope.figures import export
+from attnscope.figures.caption import caption_lines
+from attnscope.figures.map_layout import map_layout
+from attnscope.figures.paint_panels import panel_rects
+from attnscope.figures.panels import common_peak, on_common_scale, panels_figure, shown_maps
+from attnscope.figures.presets import PRESETS, preset_of
+from attnscope.figures.raster import codes_from_grid, codes_from_weights
+from attnscope.figures.spec import BASE_PT
+from attnscope.figures.style import MapStyle
+from attnscope.figures.token_axis import column_stride
+
+pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(content: bytes) -> list[str]:
+    return ["".join(e.itertext()) for e in ElementTree.fromstring(content).iter(f"{SVG}text")]
+
+
+def panels(n: int = 2, **changes):
+    base = spec("lines", width_mm=174.0, height_mm=130.0, **changes)
+    return panels_figure(
+        base, tuple(head_map(head=h) for h in range(n)), has_lines=True, grids=(site_grid(),)
+    )
+
+
+def test_that_panels_have_letters_and_one_colour_bar():
+    content = export.render(panels(), "svg")
+    shown = texts(content)
+    assert [word for word in shown if re.fullmatch("[a-z]", word)] == ["a", "b", "c", "d"]
+    assert shown.count("weight") == 1
+    assert {"L1H0 decoder", "L1H1 decoder", "lines", "decoder, all heads"} <= set(shown)
+    assert "a: L1H0 decoder" in " ".join(caption_lines(panels()))
+    bare = export.render(dataclasses.replace(panels(), style=MapStyle(has_bar=False)), "svg")
+    assert "weight" not in texts(bare)
+
+
+def test_that_cells_are_whole_images_and_text_is_text_in_both_vector_formats():
+    content = export.render(panels(), "svg")
+    root = ElementTree.fromstring(content)
+    images = list(root.iter(f"{SVG}image"))
+    assert len(images) == 2 + 3 + 1  # maps, thumbnails, the colour bar: no cell is a shape of its own
+    assert content.count(b"image-rendering:pixelated") == len(images)
+    assert {"q0", "k4", "query", "key", "weight"} <= set(texts(content))
+    pdf = export.render(panels(), "pdf")
+    assert b"/FontFile" in pdf
+    assert b"/Type /Font" in pdf
+
+
+def test_that_panels_are_coloured_on_one_scale():
+    strong = dataclasses.replace(head_map(), weights=head_map().weights * 0.5)
+    shown = panels_figure(
+        spec("lines", style=MapStyle(scale="head")), (head_map(head=1), strong), grids=(site_grid(),)
+    )
+    peak = common_peak(shown)
+    assert peak == 1.0  # the grid's largest
+    for before, panel in zip(shown.panels, on_common_scale(shown), strict=True):
+        assert panel.style.scale == "fixed"
+        for one, other in zip(before.maps, panel.maps, strict=True):
+            codes = codes_from_weights(other.weights, "fixed", other.full)
+            np.testing.assert_array_equal(codes, codes_from_weights(one.weights, "fixed", peak))
+    alone = panels_figure(spec("lines", style=MapStyle(scale="head")), (head_map(), strong))
+    assert common_peak(alone) == pytest.approx(float(head_map().weights.max()))
+    wide = panels_figure(spec("lines", style=MapStyle(scale="head")), (), grids=(site_grid(),))
+    scaled = on_common_scale(wide)[0].grids[0]
+    np.testing.assert_array_equal(codes_from_grid(scaled, "fixed"), codes_from_grid(site_grid(), "fixed"))
+
+
+def test_that_a_page_holds_four_heads_and_each_map_once():
+    assert [m.head.head for m in shown_maps(panels(4))] == [0, 1, 2, 3]
+    with pytest.raises(UserError, match="4 heads, not 5"):
+        panels(5)
+
+
+@pytest.mark.parametrize(("n", "columns"), [(1, 1), (2, 2), (4, 2), (6, 3)])
+def test_that_panels_lie_in_rows_without_overlap(n: int, columns: int):
+    rects = panel_rects(QRectF(0, 0, 600, 420 if n > 2 else 300), n)
+    assert len({r.left() for r in rects}) == columns
+    assert not any(a.intersects(b) for i, a in enumerate(rects) for b in rects[:i])
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda p: p.name)
+def test_that_a_preset_sets_page_and_type(preset):
+    shown = spec("head", width_mm=preset.width_mm, height_mm=preset.height_mm, font_pt=preset.font_pt)
+    assert preset_of(shown) is preset
+    assert preset_of(dataclasses.replace(shown, width_mm=100.0)) is None
+    content = export.render(shown, "svg").decode()
+    scale = preset.font_pt / BASE_PT
+    assert re.search(rf'transform="matrix\({scale:.4f}'[:-2], content)
+
+
+def test_that_type_out_of_range_is_refused():
+    with pytest.raises(UserError, match="points"):
+        export.render(spec("head", font_pt=200.0), "svg")
+
+
+def test_that_labels_turn_and_thin_as_asked():
+    one = head_map(12, 12)
+    rect = QRectF(0, 0, 320, 300)
+    for turn in (0, 45, 90):
+        assert map_layout(rect, one.queries, one.keys, turn=turn).turn == turn
+    drawn = texts(export.render(spec("head", maps=(one,), style=MapStyle(label_every=5)), "svg"))
+    assert [w for w in drawn if re.fullmatch(r"q\d+", w)] == ["q0", "q5", "q10"]
+    assert column_stride(10.0, 0, 32.0) == 4
+    assert column_stride(100.0, 0, 32.0) == 1
+    assert column_stride(10.0, 45, 32.0) == 2
