@@ -4,6 +4,7 @@ Must not import torch: the worker thread does, once the window has been painted.
 """
 
 import dataclasses
+import functools
 import time
 from pathlib import Path
 
@@ -12,19 +13,33 @@ from PySide6.QtWidgets import QApplication
 
 from attnscope import paths
 from attnscope.crash import CrashLog
-from attnscope.errors import LoadError, UserError
-from attnscope.records.messages import ModelLoaded, Ready, Reply, Traced
+from attnscope.errors import UserError
+from attnscope.records.messages import Failed, ModelLoaded, Ready, Reply, Traced
+from attnscope.records.tiles import GridRefined, RefineGrids, TileReply
 from attnscope.settings import Settings, StartOptions, write_settings
+from attnscope.viewmodels.across_layers import AcrossState
+from attnscope.viewmodels.alike import AlikeState
+from attnscope.viewmodels.compare import CompareState
+from attnscope.viewmodels.generation import GenerationState
+from attnscope.viewmodels.heads import HeadsState
+from attnscope.viewmodels.inside import InsideState
+from attnscope.viewmodels.layer_lens import LensState
+from attnscope.viewmodels.map_tiles import MapTiles
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.pruning import PruningState
+from attnscope.viewmodels.pruning_curves import CurvesState
 from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.session_file import ENDING as SESSION_ENDING
+from attnscope.viewmodels.tinting import TintState
 from attnscope.viewmodels.training import TrainingState
 from attnscope.widgets.main_window import MainWindow
 from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import BuildEngine, WorkerThread
+from attnscope.workers.tile_thread import TileThread
+from attnscope.workers.views import Views
 
 PREFERRED_DEMO = "english-french"
-_MAX_TEXT_BYTES = 100_000
 
 
 class Program(QObject):
@@ -44,7 +59,7 @@ class Program(QObject):
         crash_log: CrashLog,
         options: StartOptions,
         is_remembering: bool = True,
-        make_engine: BuildEngine = build_engine,
+        make_engine: BuildEngine | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -53,13 +68,40 @@ class Program(QObject):
         self._is_remembering = is_remembering
         self._is_ending = False
         self.milestones: dict[str, float] = {}
+        views = Views()
+        make_engine = make_engine or functools.partial(build_engine, views=views)
         self.worker = WorkerThread(make_engine, crash_log.write, self)
+        self.tiles = TileThread(views, crash_log.write, self)
         numbers = Numbers()
+        self.map_tiles = MapTiles(self.tiles.post, numbers)
         self.session = Session(self.worker.post, numbers)
         self.training = TrainingState(self.worker.post, numbers)
         self.positions = PositionsState(self.worker.post, numbers)
-        self.window = MainWindow(self.session, self.training, self.positions, settings)
+        self.pruning = PruningState(self.worker.post, numbers)
+        self.heads = HeadsState(self.session, self.worker.post, numbers)
+        self.compare = CompareState(self.session, self.worker.post, numbers)
+        self.window = MainWindow(
+            self.session, self.training, self.positions, settings, self.pruning, self.heads, self.compare
+        )
+        self.generation = GenerationState(self.session, self.worker.post, self.worker.cancel, numbers)
+        self.window.explore.offer_writing(self.generation)
+        self.lens = LensState(self.session, self.worker.post, numbers)
+        self.window.explore.offer_lens(self.lens)
+        self.inside = InsideState(self.session, self.worker.post, numbers)
+        self.window.explore.offer_inside(self.inside)
+        self.across = AcrossState(self.session, self.worker.post, numbers)
+        self.window.explore.offer_across(self.across)
+        self.curves = CurvesState(self.session, self.worker.post, numbers)
+        self.window.heads_tabs.offer_pruning(self.curves, lambda: self.heads.path)
+        self.curves.subscribe(self._on_curves)
+        self.alike = AlikeState(self.session, self.worker.post, numbers)
+        self.window.heads_tabs.offer_alike(self.alike, lambda: self.heads.path)
+        self.tints = TintState(self.session, self.heads)
+        self.window.explore.grid_panel.offer_frames(self.tints)
+        self.window.heads_page.table.frames_wanted.connect(self.tints.choose_column)
+        self.window.explore.head_panel.show_long_maps(self.map_tiles)
         self.worker.replied.connect(self._on_replied)
+        self.tiles.replied.connect(self._on_tiles_replied)
         self.fault_told.connect(self._on_fault_told)
         self.window.closing.connect(self.end)
         self.window.installEventFilter(self)
@@ -67,6 +109,8 @@ class Program(QObject):
     def show(self) -> None:
         """Show the window; the worker starts when it has been painted."""
         self.window.show()
+        if self._is_remembering:
+            self.window.workspace.start_autosave(paths.settings_folder() / "sessions")
 
     def close(self) -> None:
         """Close the window as a person would."""
@@ -81,6 +125,7 @@ class Program(QObject):
         self.window.removeEventFilter(self)
         snapshot = self._snapshot()
         self.window.hide()
+        self.tiles.stop()
         self.worker.stop()
         if self._is_remembering and snapshot is not None:
             try:
@@ -109,6 +154,15 @@ class Program(QObject):
         self.session.handle(reply)
         self.training.handle(reply)
         self.positions.handle(reply)
+        self.generation.handle(reply)
+        self.lens.handle(reply)
+        self.across.handle(reply)
+        self.inside.handle(reply)
+        self.pruning.handle(reply)
+        self.heads.handle(reply)
+        self.compare.handle(reply)
+        self.curves.handle(reply)
+        self.alike.handle(reply)
         match reply:
             case Ready():
                 self._reach("ready")
@@ -118,8 +172,31 @@ class Program(QObject):
                 self._settings = self._settings.with_recent(reply.info.source)
             case Traced():
                 self._reach("traced")
+                self._refine(reply)
             case _:
                 pass
+
+    def _on_curves(self, name: str) -> None:
+        """The table of heads shows what the pruning curves have found."""
+        if name == "importance":
+            self.heads.rank(self.curves.importances)
+
+    @Slot(object)
+    def _on_tiles_replied(self, reply: TileReply | Failed) -> None:
+        """Hand a reply of the tile thread to those who show long maps."""
+        if self._is_ending:
+            return
+        if isinstance(reply, Failed):
+            self.session.handle(reply)
+        else:
+            self.map_tiles.handle(reply)
+            if isinstance(reply, GridRefined):
+                self.session.take_grid(reply.trace, reply.grid)
+
+    def _refine(self, traced: Traced) -> None:
+        """Have the rough thumbnails of a long text made exact when there is time."""
+        if not traced.view and any(grid.is_sampled for grid in traced.grids):
+            self.tiles.post(RefineGrids(number=traced.number, model=traced.model, trace=traced.number))
 
     @Slot(str)
     def _on_fault_told(self, message: str) -> None:
@@ -137,11 +214,13 @@ class Program(QObject):
         """Open what the person named, or a demo model on its first sample."""
         device = self._settings.device
         path = Path(self._source) if self._source else None
-        if path is not None and path.is_file() and path.suffix.lower() == ".txt":
-            try:
-                self.session.set_text(read_text(path))
-            except LoadError as error:
-                self.session.tell_person(str(error), is_error=True)
+        if path is not None and path.suffix.lower() == SESSION_ENDING:
+            self.window.workspace.files.open_path(str(path))
+            if self.session.busy is not None:
+                return
+            path = None
+        elif path is not None and path.is_file() and path.suffix.lower() == ".txt":
+            self.session.open_text(str(path))
             path = None
         elif path is not None and (path / "recipe.toml").is_file():
             self.training.open_run(str(path))
@@ -165,26 +244,6 @@ class Program(QObject):
 def first_demo(names: tuple[str, ...]) -> str:
     """The demo model to begin with; empty when there is none."""
     return PREFERRED_DEMO if PREFERRED_DEMO in names else next(iter(names), "")
-
-
-def read_text(path: Path) -> str:
-    """The text of a small UTF-8 file; raises LoadError."""
-    try:
-        if path.stat().st_size > _MAX_TEXT_BYTES:
-            raise LoadError(
-                f"The text {path} has {path.stat().st_size:,} bytes.",
-                kind="too-large",
-                expected=f"at most {_MAX_TEXT_BYTES:,}",
-                action="Cut out the part to look at.",
-            )
-        return path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LoadError(
-            f"The text {path} cannot be read: {error}.",
-            kind="unreadable",
-            expected="a UTF-8 text file",
-            action="Save it as UTF-8 and open it again.",
-        ) from error
 
 
 def make_application() -> QApplication:

@@ -18,13 +18,67 @@ from attnscope.records.tokens import Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SelfCheck:
+    """Whether a trace can be believed, with the numbers behind it.
+
+    `row_sum_error` is max |Σ_j a_ij − 1|; `forbidden_weight` the largest weight where the mask
+    forbids; `output_error` max |weights·v − the model's own head output| over the checked sites. Of long
+    maps `n_rows` of `n_all_rows` rows were checked, spread evenly.
+    """
+
+    row_sum_error: float
+    forbidden_weight: float
+    output_error: float
+    is_evaluation_mode: bool
+    n_rows: int = 0
+    n_all_rows: int = 0
+    tolerance: float = 1e-4
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every number is within tolerance."""
+        worst = max(self.row_sum_error, self.forbidden_weight, self.output_error)
+        return self.is_evaluation_mode and bool(worst <= self.tolerance)
+
+    @property
+    def badge(self) -> str:
+        """The verdict in as few words as a picture has room for."""
+        if self.is_good:
+            return f"✓ exact to {self.output_error:.0e}"
+        if not self.is_evaluation_mode:
+            return "⚠ training mode"
+        return f"⚠ off by {max(self.row_sum_error, self.forbidden_weight, self.output_error):.0e}"
+
+    @property
+    def sentence(self) -> str:
+        """The badge in words."""
+        if self.is_good:
+            return f"rows sum to 1 · exact to {self.output_error:.0e}"
+        if not self.is_evaluation_mode:
+            return "the model was in training mode: dropout makes these weights wrong"
+        return (
+            f"row sums off by {self.row_sum_error:.0e}, forbidden weight {self.forbidden_weight:.0e}, "
+            f"output off by {self.output_error:.0e}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeadMap:
-    """The weights of one head; rows are queries, columns are keys, NaN where the mask forbids."""
+    """The weights of one head; rows are queries, columns are keys, NaN where the mask forbids.
+
+    A map that was made of others says so: `name` is what it is instead of one head, `note` what was taken
+    away, and infinite cells were left out. `full` is where a fixed scale ends. `check` is the self-check of
+    the head's site.
+    """
 
     head: HeadRef
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
     weights: NDArray[np.float32]
+    name: str = ""
+    note: str = ""
+    full: float = 1.0
+    check: SelfCheck | None = None
 
     def __post_init__(self) -> None:
         weights = frozen_array(self.weights, dtype=np.float32, rank=2, name="weights")
@@ -38,7 +92,8 @@ class SiteGrid:
     """Thumbnails of all heads of one site, as bytes relative to each head's largest weight.
 
     Level 0 means not allowed (or no data); level 1 + 254·w/peak stands for the weight w. When a map
-    has more cells than the thumbnail, each level is the *maximum* over its cells (`is_pooled`).
+    has more cells than the thumbnail, each level is the *maximum* over its cells (`is_pooled`). Of a
+    very long map the first thumbnails are `is_sampled`: the maximum over a few of the cells only.
     """
 
     site: Site
@@ -46,6 +101,7 @@ class SiteGrid:
     n_keys: int
     levels: NDArray[np.uint8]
     peaks: NDArray[np.float32]
+    is_sampled: bool = False
 
     def __post_init__(self) -> None:
         levels = frozen_array(self.levels, dtype=np.uint8, rank=3, name="levels")
@@ -66,8 +122,10 @@ class HeadMeasures:
     """What one head did on one text; definitions in `analysis/measures.py`.
 
     `entropy` is normalised to 0…1 by the keys each row may see; `distance` is in tokens;
-    `confidence` is the mean largest weight; `previous`, `first` and `diagonal` are the mean weight
-    on the previous token, the first token and the token itself. Not applicable is NaN.
+    `confidence` is the mean largest weight, an end token's column left out; `previous`, `first` and
+    `diagonal` are the mean weight on the previous token, the first token and the token itself. Not
+    applicable is NaN. Of long maps
+    `n_rows` of `n_all_rows` rows were read, spread evenly; 0: all of them.
     """
 
     head: HeadRef
@@ -77,36 +135,5 @@ class HeadMeasures:
     previous: float
     first: float
     diagonal: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelfCheck:
-    """Whether a trace can be believed, with the numbers behind it.
-
-    `row_sum_error` is max |Σ_j a_ij − 1|; `forbidden_weight` the largest weight where the mask
-    forbids; `output_error` max |weights·v − the model's own head output| over the checked sites.
-    """
-
-    row_sum_error: float
-    forbidden_weight: float
-    output_error: float
-    is_evaluation_mode: bool
-    tolerance: float = 1e-4
-
-    @property
-    def is_good(self) -> bool:
-        """Whether every number is within tolerance."""
-        worst = max(self.row_sum_error, self.forbidden_weight, self.output_error)
-        return self.is_evaluation_mode and bool(worst <= self.tolerance)
-
-    @property
-    def sentence(self) -> str:
-        """The badge in words."""
-        if self.is_good:
-            return f"rows sum to 1 · exact to {self.output_error:.0e}"
-        if not self.is_evaluation_mode:
-            return "the model was in training mode: dropout makes these weights wrong"
-        return (
-            f"row sums off by {self.row_sum_error:.0e}, forbidden weight {self.forbidden_weight:.0e}, "
-            f"output off by {self.output_error:.0e}"
-        )
+    n_rows: int = 0
+    n_all_rows: int = 0

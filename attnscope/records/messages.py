@@ -6,11 +6,36 @@ view requests that are not the newest of their kind. Requests capture all they n
 
 from dataclasses import dataclass
 
+from attnscope.records.compare import CompareTraces, TracesCompared
+from attnscope.records.corpora import (
+    CardShown,
+    HeadsMeasured,
+    MeasureHeads,
+    MeasuringNews,
+    ShowCard,
+    StopMeasuring,
+)
+from attnscope.records.generation import TextWritten, WriteText, WritingNews
+from attnscope.records.influence import InfluenceShown, ShowInfluence
+from attnscope.records.inside import InsideShown, ShowInside
+from attnscope.records.interventions import Interventions
+from attnscope.records.lens import LensShown, ShowLens
 from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison
 from attnscope.records.positions import PositionTable
+from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
+from attnscope.records.pruning_runs import (
+    CurveMeasured,
+    CurvesMeasured,
+    CurvesNews,
+    HeadsRanked,
+    MeasureCurves,
+    StopCurves,
+)
+from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadsCompared, StopComparing
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.records.texts import OpenText, TextOpened
 from attnscope.records.tokens import Tokens
 from attnscope.records.training import TrainingEvent
 
@@ -34,7 +59,10 @@ class TraceText:
     """Trace one text through a model with and without gates, and show `heads` in full.
 
     `target` None lets a sequence-to-sequence model write its own. Thumbnails have at most
-    `thumbnail_px` cells a side. Newest wins, separately for each `model`.
+    `thumbnail_px` cells a side. `past_trained` reads on where the model was never trained, if its
+    positions allow it. A `view` is a place of the window that looks at models of its own choice; a target
+    is left out there where the model reads none. Newest wins, separately for each `view`, or each `model`
+    without one.
     """
 
     number: int
@@ -45,15 +73,29 @@ class TraceText:
     model: str = OPEN_MODEL
     thumbnail_px: int = 96
     n_candidates: int = 8
+    past_trained: bool = False
+    interventions: Interventions = ()
+    view: str = ""
+
+    @property
+    def place(self) -> str:
+        """What its trace is kept under: the view, or the model."""
+        return self.view or self.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowHeads:
-    """Show heads of the newest trace of `model` in full. Newest wins, separately for each `model`."""
+    """Show heads of the newest trace of `view` or `model` in full. Newest wins, for each of them."""
 
     number: int
     heads: tuple[HeadRef, ...]
     model: str = OPEN_MODEL
+    view: str = ""
+
+    @property
+    def place(self) -> str:
+        """What the trace is kept under: the view, or the model."""
+        return self.view or self.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +147,30 @@ class SaveModel:
 
 
 Request = (
-    LoadModel | TraceText | ShowHeads | ShowPositions | StartTraining | ControlTraining | OpenRun | SaveModel
+    LoadModel
+    | TraceText
+    | ShowHeads
+    | ShowPositions
+    | StartTraining
+    | ControlTraining
+    | OpenRun
+    | OpenText
+    | SaveModel
+    | WriteText
+    | TryPruning
+    | SavePruned
+    | ForgetPruned
+    | MeasureHeads
+    | StopMeasuring
+    | ShowCard
+    | ShowLens
+    | ShowInfluence
+    | ShowInside
+    | MeasureCurves
+    | StopCurves
+    | CompareHeads
+    | StopComparing
+    | CompareTraces
 )
 
 
@@ -131,7 +196,8 @@ class Traced:
     """One text seen by one model: every head small, the wanted heads in full, what the model says.
 
     `source` and `target` are the tokens of both texts. `grids` has one entry for each site, in the
-    model's order. `measures` covers every head. `comparison` is without gates against with gates.
+    model's order. `measures` covers every head. `comparison` is without gates against with gates. Of a
+    trace for a `view`, `info` is its model.
     """
 
     number: int
@@ -147,6 +213,14 @@ class Traced:
     check: SelfCheck
     duration_ms: float
     step: int | None = None
+    interventions: Interventions = ()
+    view: str = ""
+    info: ModelInfo | None = None
+
+    @property
+    def place(self) -> str:
+        """What the trace is kept under: the view, or the model."""
+        return self.view or self.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +299,25 @@ Reply = (
     | PositionsShown
     | TrainingNews
     | RunOpened
+    | TextOpened
     | ModelSaved
     | Progress
+    | WritingNews
+    | TextWritten
+    | PruningTried
+    | PrunedSaved
+    | MeasuringNews
+    | HeadsMeasured
+    | CardShown
+    | LensShown
+    | InfluenceShown
+    | InsideShown
+    | CurvesNews
+    | HeadsRanked
+    | CurveMeasured
+    | CurvesMeasured
+    | ComparingNews
+    | HeadsCompared
+    | TracesCompared
     | Failed
 )

@@ -20,7 +20,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """A loaded model in words and numbers; `sha256` is of its weights file."""
+    """A loaded model in words and numbers; `sha256` is of its weights file.
+
+    `architecture` is the library's class for a model of another library, `licence` what its files name.
+    `reads_pairs` says that two sentences may be read together, `reads` what the text is or names.
+    """
 
     name: str
     source: str
@@ -35,8 +39,13 @@ class ModelInfo:
     sites: tuple[Site, ...]
     samples: tuple[Sample, ...] = ()
     note: str = ""
+    can_read_past: bool = False
+    architecture: str = ""
+    licence: str = ""
+    reads_pairs: bool = False
+    reads: Literal["text", "picture", "recording"] = "text"
 
     @property
     def takes_target(self) -> bool:
-        """Whether the model reads a second text (the decoder's)."""
-        return self.form == "encoder-decoder"
+        """Whether the model reads a second text: the decoder's, or a second sentence."""
+        return self.form == "encoder-decoder" or self.reads_pairs

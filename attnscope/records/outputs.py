@@ -5,7 +5,7 @@ from typing import Literal
 
 from attnscope.records.tokens import Token
 
-OutputKind = Literal["next-token", "masked-token", "translation"]
+OutputKind = Literal["next-token", "masked-token", "translation", "class", "nothing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Output:
 
     `next-token`: one prediction, after the last token; `masked-token`: one for each mask token (every
     token of the text when there is none); `translation`: one for each target token, and the text
-    generated greedily.
+    generated greedily; `class`: one, over the model's labels; `nothing`: the model has no output layer.
     """
 
     kind: OutputKind

@@ -25,7 +25,8 @@ class Tokens:
 
     `n_dropped` counts tokens cut off because the model takes no more; `n_unknown` counts tokens the
     tokenizer has no piece for; `n_replaced` counts characters replaced by U+FFFD before encoding;
-    `n_cut` counts characters cut off a huge text before encoding.
+    `n_cut` counts characters cut off a huge text before encoding; `n_untrained` tokens stand at
+    positions that the model was never trained on.
     """
 
     text: str
@@ -34,6 +35,7 @@ class Tokens:
     n_unknown: int = 0
     n_replaced: int = 0
     n_cut: int = 0
+    n_untrained: int = 0
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -44,6 +46,21 @@ class Tokens:
     def pieces(self) -> tuple[str, ...]:
         """The pieces in order."""
         return tuple(token.piece for token in self.tokens)
+
+    @property
+    def cut_words(self) -> str:
+        """What was not read, for instance `only the first 128 of 43,943 tokens were read`; else empty."""
+        if self.n_dropped:
+            n_all = len(self.tokens) + self.n_dropped
+            more = f", and {self.n_cut:,} characters after them were not counted" if self.n_cut else ""
+            return f"only the first {len(self.tokens):,} of {n_all:,} tokens were read{more}"
+        return f"the last {self.n_cut:,} characters were not read" if self.n_cut else ""
+
+    @property
+    def read_text(self) -> str:
+        """The text as far as it was read: to its end, or to the last token before the cut."""
+        end = max((token.end for token in self.tokens), default=0)
+        return self.text[:end] if self.n_dropped and end else self.text
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -32,6 +32,7 @@ class Segment:
 
 _LEAST_SHOWN = 0.0005
 _N_ROWS_KEPT = 3
+_LEAST_MOVED_NATS = 1e-4
 
 
 def probability_text(probability: float) -> str:
@@ -67,6 +68,13 @@ def kl_text(comparison: Comparison, index: int) -> str:
         return ""
     value = max(comparison.kl_nats[index], 0.0)
     return "KL 0 nats" if value < 5e-7 else f"KL {value:.3g} nats"
+
+
+def most_changed(comparison: Comparison) -> int:
+    """The prediction that the gates moved most, by KL; the first one when none moved."""
+    values = [value if value == value else 0.0 for value in comparison.kl_nats]
+    largest = max(values, default=0.0)
+    return values.index(largest) if largest >= _LEAST_MOVED_NATS else 0
 
 
 def text_difference(before: str, after: str) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:

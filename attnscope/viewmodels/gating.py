@@ -1,4 +1,4 @@
-"""What the person can do to many gates at once, as pure functions."""
+"""What the person can do to many gates at once, as pure functions, and how a step names it."""
 
 from collections.abc import Iterable
 
@@ -29,8 +29,20 @@ def inverted(gates: Gates, sites: Iterable[Site]) -> Gates:
     return Gates.of({head: round(1.0 - set_gates.get(head, 1.0), 9) for head in every_head(sites)})
 
 
+def joined(selection: tuple[HeadRef, ...], heads: tuple[HeadRef, ...]) -> tuple[HeadRef, ...]:
+    """The selection with `heads` added, without those it had already; never empty."""
+    kept = tuple(head for head in selection if head not in heads)
+    return (kept + tuple(head for head in heads if head not in selection)) or selection
+
+
 def named(heads: tuple[HeadRef, ...]) -> str:
     """Heads as a label names them: one by name and stack, many by number."""
     if len(heads) == 1:
         return f"{heads[0].label} ({heads[0].stack})"
     return f"{len(heads)} heads"
+
+
+def named_text(text: str, what: str = "text") -> str:
+    """A text as a label names it: its first words."""
+    words = " ".join(text.split())
+    return f"{what} “{words[:31]}…”" if len(words) > 32 else f"{what} “{words}”"

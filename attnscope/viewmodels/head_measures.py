@@ -5,13 +5,15 @@ Definitions follow Clark et al. 2019 (entropy, attention to position) and Vig & 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from attnscope.records.maps import HeadMeasures, SiteGrid
-from attnscope.records.sites import HeadRef
+from attnscope.records.messages import Traced
+from attnscope.records.sites import HeadRef, Site, Stack
+from attnscope.records.tokens import Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,8 @@ MEASURES: tuple[MeasureKind, ...] = (
         field="confidence",
         name="confidence",
         unit="weight",
-        definition="The largest weight of a row, averaged over rows. (Voita et al. 2019)",
+        definition="The largest weight of a row, averaged over rows. The column of an end token is left"
+        " out: a row that rests on it counts with what it gives the other keys. (Voita et al. 2019)",
     ),
     MeasureKind(
         field="previous",
@@ -123,8 +126,14 @@ def measures_shown(all_measures: tuple[HeadMeasures, ...], head: HeadRef) -> tup
     return tuple(shown)
 
 
-def describe(measures: HeadMeasures) -> str:
-    """What the head does on this text, in one line."""
+def leaves_out_end(keys: Sequence[Token]) -> bool:
+    """Whether a head's confidence leaves out the last key: it does where an end token stands there."""
+    return len(keys) > 1 and keys[-1].is_special
+
+
+def describe(measures: HeadMeasures, keys: Sequence[Token] = ()) -> str:
+    """What the head does on this text, in one line; `keys` tell whether an end token was left out."""
+    ends = ", end token left out" if leaves_out_end(keys) else ""
     parts = (
         (measures.previous, "attends to the previous token"),
         (measures.diagonal, "attends to the same position"),
@@ -134,12 +143,12 @@ def describe(measures: HeadMeasures) -> str:
     if weight >= 0.5:
         return f"{sentence}: {weight:.2f} of its weight"
     if measures.confidence >= 0.6:
-        return f"looks mostly at one token per row ({measures.confidence:.2f} on average)"
+        return f"looks mostly at one token per row ({measures.confidence:.2f} on average{ends})"
     if measures.entropy >= 0.85:
         return f"spreads evenly: entropy {measures.entropy:.2f} of 1"
     if math.isfinite(weight) and weight >= 0.25:
         return f"partly {sentence}: {weight:.2f} of its weight"
-    return f"mixes: largest weight {measures.confidence:.2f} on average"
+    return f"mixes: largest weight {measures.confidence:.2f} on average{ends}"
 
 
 def striking_head(all_measures: Iterable[HeadMeasures], grids: Iterable[SiteGrid] = ()) -> HeadRef | None:
@@ -160,6 +169,13 @@ def striking_head(all_measures: Iterable[HeadMeasures], grids: Iterable[SiteGrid
 
     best = max(all_measures, key=clearness, default=None)
     return best.head if best else None
+
+
+def first_choice(stack: Stack | None, traced: Traced | None, sites: Iterable[Site]) -> HeadRef | None:
+    """The most striking head of a stack; before the first trace its first head."""
+    measures = traced.measures if traced else ()
+    found = striking_head((m for m in measures if m.head.stack == stack), traced.grids if traced else ())
+    return found or next((s.heads[0] for s in sites if s.stack == stack and s.heads), None)
 
 
 def _stripes(grid: SiteGrid) -> list[float]:

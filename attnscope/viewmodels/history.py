@@ -1,8 +1,10 @@
-"""Undo and redo of what the person did to heads: gates and selection, with labels people can read."""
+"""Undo and redo of what the person did: gates, selection, aspect and text, with labels people can read."""
 
 from dataclasses import dataclass
 
+from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.viewmodels.aspect import PLAIN, Aspect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,6 +13,10 @@ class Setting:
 
     gates: Gates = NO_GATES
     selection: tuple[HeadRef, ...] = ()
+    aspect: Aspect = PLAIN
+    text: str = ""
+    target: str | None = None
+    interventions: Interventions = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +73,24 @@ class History:
         self._done.append(change)
         self._is_open = False
         return change.after
+
+    def go_to(self, n_steps: int) -> Setting | None:
+        """Step back or forward until `n_steps` are done; gives what to bring back, None when nothing is."""
+        setting = None
+        n_steps = min(max(n_steps, 0), len(self._done) + len(self._undone))
+        while len(self._done) != n_steps:
+            setting = self.undo() if len(self._done) > n_steps else self.redo()
+        return setting
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every step, the oldest first, with those that were undone at the end."""
+        return tuple(change.label for change in (*self._done, *reversed(self._undone)))
+
+    @property
+    def n_done(self) -> int:
+        """How many of the labels are done; the rest is undone."""
+        return len(self._done)
 
     def clear(self) -> None:
         """Forget everything."""

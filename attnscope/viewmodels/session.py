@@ -1,59 +1,43 @@
 """The open model, the text, the gates and what the worker says about them.
 
 Widgets read the attributes (never write them), call the intents and listen to `subscribe`. What can
-change has a name: ready, model, text, traced, heads, gates, selection, history, busy, notice.
+change has a name: ready, model, text, traced, heads, gates, interventions, selection, aspect, history,
+busy, notice, grids (better thumbnails of the same trace).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
-from attnscope.records.maps import HeadMap, HeadMeasures
+from attnscope.records.interventions import Interventions
+from attnscope.records.maps import HeadMap, HeadMeasures, SiteGrid
 from attnscope.records.messages import (
     OPEN_MODEL,
     Failed,
     HeadsShown,
-    LoadModel,
     ModelLoaded,
     ModelSaved,
-    PositionsShown,
     Progress,
     Ready,
     Reply,
     Request,
-    RunOpened,
-    SaveModel,
-    ShowHeads,
     Traced,
-    TraceText,
-    TrainingNews,
 )
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
-from attnscope.viewmodels.gating import all_but, inverted, named, toggled
-from attnscope.viewmodels.head_measures import striking_head
+from attnscope.records.texts import TextOpened
+from attnscope.viewmodels.asking import Asking
+from attnscope.viewmodels.aspect import PLAIN, Aspect, aspect_words
+from attnscope.viewmodels.gating import joined, named, named_text
+from attnscope.viewmodels.head_changes import HeadChanges
+from attnscope.viewmodels.head_measures import first_choice
 from attnscope.viewmodels.history import Change, History, Setting
+from attnscope.viewmodels.intervening import fitting
 from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.notices import Busy, Notice, short_name
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.shown_maps import ShownMaps, distinct, heads_to_blend, keys_of, with_grid
 from attnscope.viewmodels.typed_text import TypedText, clean_text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
-    """Something to tell the person; `request` names what it is about."""
-
-    message: str
-    request: str = ""
-    is_error: bool = True
-    crash_log: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Busy:
-    """A model is being opened: what is happening, and how far it is (0…1, None when unknown)."""
-
-    source: str
-    what: str
-    fraction: float | None = None
 
 
 class Session:
@@ -66,8 +50,12 @@ class Session:
     text: str = ""
     target: str | None = None
     typed: TypedText = TypedText()
+    text_names: Mapping[str, str] = MappingProxyType({})
+    is_past_trained: bool = False
     gates: Gates = NO_GATES
+    interventions: Interventions = ()
     selection: tuple[HeadRef, ...] = ()
+    aspect: Aspect = PLAIN
     traced: Traced | None = None
     maps: tuple[HeadMap, ...] = ()
     is_stale: bool = False
@@ -75,20 +63,15 @@ class Session:
     notice: Notice | None = None
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers | None = None) -> None:
-        self._post = post
-        self._numbers = numbers or Numbers()
+        self._asking = Asking(post, numbers or Numbers())
         self._listeners = Listeners()
-        self._history = History()
-        self._load_number = 0
-        self._save_number = 0
-        self._trace_number = 0
-        self._heads_number = 0
+        self._shown = ShownMaps()
+        self.history = History()
+        self._head_changes = HeadChanges(self, self._listeners.tell)
         self._is_trace_wanted = False
         self._is_sample_text = self._is_sample_target = False
         self._sample_to_come: Sample | None = None
         self._last_in_stack: dict[Stack, HeadRef] = {}
-
-    # What can be read
 
     @property
     def primary(self) -> HeadRef | None:
@@ -111,46 +94,64 @@ class Session:
         return self.traced.measures if self.traced else ()
 
     @property
-    def undo_label(self) -> str:
-        """What undo would take back, or an empty text."""
-        return self._history.undo_label
+    def head_changes(self) -> HeadChanges:
+        """What can be done to heads."""
+        return self._head_changes
 
     @property
-    def redo_label(self) -> str:
-        """What redo would do again, or an empty text."""
-        return self._history.redo_label
+    def blended(self) -> tuple[HeadRef, ...]:
+        """The heads of the shown map: the one selected last, or those the aspect makes one of."""
+        return heads_to_blend(self.aspect, self.selection, self.model, self.traced, self.text)
 
     def map_of(self, head: HeadRef | None) -> HeadMap | None:
-        """The full map of `head` when the worker has sent it."""
-        return next((m for m in self.maps if m.head == head), None)
+        """The full map of `head` through the aspect, when the worker has sent it."""
+        return self._shown.map_of(head, self.maps, self.aspect, self.blended)
+
+    @property
+    def shown_maps(self) -> tuple[HeadMap, ...]:
+        """The maps of the selected heads through the aspect; a blend of them once."""
+        return distinct(map(self.map_of, self.selection))
+
+    def shown_grid(self, grid: SiteGrid) -> SiteGrid:
+        """The thumbnails of one site through the aspect."""
+        return self._shown.grid(grid, self.aspect, keys_of(grid.site, self.traced)) if self.traced else grid
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""
         return self._listeners.add(callback)
 
-    # Intents: models and text
-
     def load_model(self, source: str, device: str = "auto", *, sample: Sample | None = None) -> None:
         """Open a model, on `sample` when given; the present one stays until the new one is complete."""
-        self._load_number, self._sample_to_come = self._numbers.next(), sample
-        self.busy = Busy(source=source, what=f"Loading {_short_name(source)}…")
-        self._post(LoadModel(number=self._load_number, source=source, device=device))
+        self._sample_to_come = sample
+        self.busy = Busy(source=source, what=f"Loading {short_name(source)}…")
+        self._asking.load(source, device)
         self._drop_notice("LoadModel")
         self._listeners.tell("busy")
 
     def save_model(self, folder: str) -> None:
         """Write the open model to a folder."""
         if self.model:
-            self._save_number = self._numbers.next()
-            self._post(SaveModel(number=self._save_number, folder=folder))
+            self._asking.save(folder)
 
     def set_text(self, raw: str) -> None:
-        """Look at another text; traced at once."""
+        """Look at another text; traced at once. Words typed one after the other are steps for undo."""
         typed = clean_text(raw)
         self._is_sample_text, self._sample_to_come = False, None
         if typed != self.typed:
-            self.typed, self.text = typed, typed.text
-            self._drop_sample_target()
+            self.typed = typed
+            self._read(named_text(typed.text), typed.text, None if self._is_sample_target else self.target)
+            self._is_sample_target = False
+            if typed.text.endswith(" "):
+                self.history.close_group()
+
+    def open_text(self, path: str) -> None:
+        """Look at the text of a file, as soon as the worker has read it."""
+        self._asking.open_text(path)
+
+    def read_past(self, is_past_trained: bool) -> None:
+        """Read long texts on where the model was never trained, or cut them there."""
+        if is_past_trained != self.is_past_trained:
+            self.is_past_trained = is_past_trained
             self._listeners.tell("text")
             self._trace()
 
@@ -159,34 +160,26 @@ class Session:
         target = clean_text(raw).text if raw and raw.strip() else None
         self._sample_to_come = None
         if target != self.target:
-            self.target, self._is_sample_target = target, False
+            self._is_sample_target = False
             self._is_sample_text = self._is_sample_text and target is None
-            self._listeners.tell("text")
-            self._trace()
+            self._read(named_text(target or "its own", "target"), self.text, target)
 
     def choose_sample(self, sample: Sample) -> None:
         """Look at a sample sentence, and its target when it has one."""
-        self.typed = clean_text(sample.text)
-        self.text = self.typed.text
-        self.target = sample.target if self.model and self.model.takes_target else None
+        self.history.close_group()
+        self._read(named_text(sample.text, "sample"), sample.text, self._target_of(sample))
+        self.history.close_group()
         self._is_sample_text = self._is_sample_target = True
         self._sample_to_come = None
-        self._listeners.tell("text")
-        self._trace()
-
-    # Intents: heads and gates
 
     def select_heads(self, heads: tuple[HeadRef, ...], additive: bool = False) -> None:
         """Select heads of one stack; additive adds them, or takes away those already selected."""
         check_heads(heads, self.model.sites if self.model else ())
         if not heads:
             return
-        selection = heads
-        if additive and self.stack == heads[0].stack:
-            kept = tuple(head for head in self.selection if head not in heads)
-            added = tuple(head for head in heads if head not in self.selection)
-            selection = (kept + added) or self.selection
-        self._change(f"select {named(selection)}", selection=selection, group="select")
+        selection = joined(self.selection, heads) if additive and self.stack == heads[0].stack else heads
+        label = f"select {named(selection)}"
+        self.change(label, replace(self.setting, selection=selection), group="select")
 
     def select_stack(self, stack: Stack) -> None:
         """Show another stack, with the head last looked at there."""
@@ -196,60 +189,46 @@ class Session:
         if found:
             self.select_heads((found,))
 
-    def toggle_gate(self, head: HeadRef) -> None:
-        """Switch one head off, or fully on when it is off."""
-        self.toggle_gates((head,))
-
-    def toggle_gates(self, heads: tuple[HeadRef, ...]) -> None:
-        """Switch heads off, or fully on when all of them are off."""
-        if heads:
-            gates = toggled(self.gates, heads)
-            verb = "switch off" if gates.value(heads[0]) == 0.0 else "switch on"
-            self._change(f"{verb} {named(heads)}", gates=gates)
-
-    def set_gate(self, head: HeadRef, value: float) -> None:
-        """Move one gate; moves of one gate in a row are one step for undo until `end_drag`."""
-        gates = self.gates.with_value(head, min(max(value, 0.0), 1.0))
-        label = f"gate of {named((head,))} to {gates.value(head):.2f}"
-        self._change(label, gates=gates, group=f"gate {head}", is_drag=True)
-
-    def end_drag(self) -> None:
-        """The gate is let go: the next move is a step of its own."""
-        self._history.close_group()
-
-    def prune_all_but(self, heads: tuple[HeadRef, ...]) -> None:
-        """Switch off every head of the model except these."""
-        if self.model and heads:
-            self._change(f"prune all but {named(heads)}", gates=all_but(self.model.sites, heads))
-
-    def invert_gates(self) -> None:
-        """Each gate g becomes 1 − g."""
-        if self.model:
-            self._change("invert gates", gates=inverted(self.gates, self.model.sites))
-
-    def reset_gates(self) -> None:
-        """Every head fully on."""
-        self._change("reset gates", gates=NO_GATES)
+    def set_aspect(self, aspect: Aspect) -> None:
+        """Look at the maps in another way."""
+        self.change(aspect_words(aspect), replace(self.setting, aspect=aspect))
 
     def undo(self) -> None:
-        """Take back the last change of gates or selection."""
-        self._apply(self._history.undo())
+        """Take back the last change."""
+        self._apply(self.history.undo())
 
     def redo(self) -> None:
         """Do again what was taken back."""
-        self._apply(self._history.redo())
+        self._apply(self.history.redo())
 
-    def tell_person(self, message: str, *, is_error: bool = False) -> None:
-        """Show a message until it is dismissed or out of date."""
-        self.notice = Notice(message=message, is_error=is_error)
+    def go_to(self, n_steps: int) -> None:
+        """Go back or forward in the history until `n_steps` of its steps are done."""
+        self._apply(self.history.go_to(n_steps))
+
+    def take_grid(self, trace_number: int, grid: SiteGrid) -> None:
+        """Better thumbnails of one site have come for the trace that is shown."""
+        if self.traced and self.traced.number == trace_number:
+            self.traced = with_grid(self.traced, grid)
+            self._listeners.tell("grids")
+
+    def show_traced(self, traced: Traced) -> None:
+        """Show a trace that was made for another part of the window, until a newer one comes."""
+        self._take_trace(traced)
+
+    def restore(self, setting: Setting, label: str) -> None:
+        """Take over a whole setting, as one step."""
+        self._is_sample_text = self._is_sample_target = False
+        self.change(label, setting if setting.selection else replace(setting, selection=self.selection))
+
+    def tell_person(self, message: str, *, is_error: bool = False, action: str = "") -> None:
+        """Show a message until it is dismissed or out of date; `action` names one that helps."""
+        self.notice = Notice(message=message, is_error=is_error, action=action)
         self._listeners.tell("notice")
 
     def dismiss_notice(self) -> None:
         """The person has read the message."""
         self.notice = None
         self._listeners.tell("notice")
-
-    # Replies
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
@@ -259,141 +238,163 @@ class Session:
                 self._listeners.tell("ready")
                 if reply.note:
                     self.tell_person(reply.note)
-            case ModelLoaded() if reply.number == self._load_number:
+            case ModelLoaded() if reply.number == self._asking.load_number:
                 self._take_model(reply.info)
-            case Traced() if reply.number == self._trace_number and reply.model == OPEN_MODEL:
+            case Traced() if reply.number == self._asking.trace_number and reply.model == OPEN_MODEL:
                 self._take_trace(reply)
-            case HeadsShown() if reply.number == self._heads_number and reply.model == OPEN_MODEL:
+            case HeadsShown() if reply.number == self._asking.heads_number:
                 kept = tuple(m for m in self.maps if m.head not in {new.head for new in reply.maps})
                 self.maps = kept + reply.maps
                 self._listeners.tell("heads")
-            case ModelSaved() if reply.number == self._save_number:
+            case ModelSaved() if reply.number == self._asking.save_number:
                 self.tell_person(f"The model is saved in {reply.folder}.")
-            case Progress() if reply.number == self._load_number and self.busy:
+            case TextOpened() if reply.number == self._asking.text_number:
+                self._take_text(reply)
+            case Progress() if reply.number == self._asking.load_number and self.busy:
                 self.busy = Busy(source=self.busy.source, what=reply.what, fraction=reply.fraction)
                 self._listeners.tell("busy")
             case Failed():
                 self._take_failure(reply)
-            case (
-                ModelLoaded() | Traced() | HeadsShown() | ModelSaved() | Progress()
-                | PositionsShown() | TrainingNews() | RunOpened()
-            ):  # fmt: skip
+            case _ if isinstance(reply, Reply):
                 pass  # too late, or for another view
             case _:
                 raise TypeError(f"unknown reply {type(reply).__name__}")
 
     def _take_model(self, info: ModelInfo) -> None:
         self.model, self.busy = info, None
-        self.gates, self.selection, self.maps, self.traced = NO_GATES, (), (), None
+        self.gates, self.interventions, self.selection, self.maps, self.traced = NO_GATES, (), (), (), None
+        self._head_changes.forget()
+        self._shown.clear()
         self._last_in_stack.clear()
-        self._history.clear()
+        self.history.clear()
         self._listeners.tell("model", "busy", "gates", "selection", "history", "traced")
-        sample = self._sample_to_come
-        if info.samples and (self._is_sample_text or not self.text.strip()):
-            sample = sample or info.samples[0]
-        if sample:
-            self.choose_sample(sample)
-        else:
-            self._drop_sample_target()
-            self.target = self.target if info.takes_target else None
-            self._listeners.tell("text")
-            self._trace()
+        is_sample_wanted = self._is_sample_text or not self.text.strip() or info.reads != "text"
+        sample = self._sample_to_come or next(iter(info.samples if is_sample_wanted else ()), None)
+        target = self._target_of(sample) if sample else None if self._is_sample_target else self.target
+        self._is_sample_text = self._is_sample_target = sample is not None
+        self._sample_to_come = None
+        self.text, self.target = sample.text if sample else self.text, target if info.takes_target else None
+        self.typed = clean_text(self.text)
+        self._listeners.tell("text")
+        self._trace()
         if info.note:
             self.tell_person(info.note)
 
     def _take_trace(self, reply: Traced) -> None:
         self.traced, self.maps, self.is_stale = reply, reply.maps, False
+        self._shown.clear()
         if not self.selection:
             found = self._first_choice(None)
             self.selection = (found,) if found else ()
             self._listeners.tell("selection")
         self._drop_notice("TraceText")
         self._listeners.tell("traced", "heads")
-        self._show_missing_heads()
+        self._fetch_heads()
         if self._is_trace_wanted:
             self._trace()
 
+    def _take_text(self, reply: TextOpened) -> None:
+        self.history.close_group()
+        self.typed = TypedText(text=reply.text, n_cut=reply.n_cut, n_replaced=reply.n_replaced)
+        kept = [*self.text_names.items()][-7:]
+        self.text_names = MappingProxyType({**dict(kept), reply.text: reply.name})
+        self._is_sample_text, self._sample_to_come = False, None
+        self._read(named_text(reply.name, "file"), reply.text, None)
+        self._is_sample_target = False
+        self.history.close_group()
+
     def _take_failure(self, reply: Failed) -> None:
-        if reply.number == self._load_number:
-            self._load_number, self.busy = 0, None
+        if reply.number == self._asking.load_number:
+            self._asking.load_number, self.busy = 0, None
             self._listeners.tell("busy")
-        elif reply.number == self._trace_number:
-            self._trace_number = 0
-        elif reply.number not in (0, self._heads_number, self._save_number):
+        elif reply.number == self._asking.trace_number:
+            self._asking.trace_number = 0  # the old pictures stay, dimmed
+            self._listeners.tell("traced")
+        elif not self._asking.is_awaited(reply.number):
             return
         self.notice = Notice(message=reply.message, request=reply.request, crash_log=reply.crash_log)
-        self._listeners.tell("notice", "traced")
+        self._listeners.tell("notice")
 
     def _trace(self, *, is_drag: bool = False) -> None:
         """Ask for a trace. In a drag one is on its way at a time, so that pictures follow the hand."""
         if self.model is None or not self.text.strip():
-            self._trace_number, self.is_stale, self._is_trace_wanted = 0, False, False
+            self._asking.trace_number, self.is_stale, self._is_trace_wanted = 0, False, False
             self._listeners.tell("traced")
             return
-        self._is_trace_wanted = is_drag and self.is_stale and self._trace_number != 0
+        self._is_trace_wanted = is_drag and self.is_stale and self._asking.trace_number != 0
         if self._is_trace_wanted:
             return
-        self._trace_number, self.is_stale = self._numbers.next(), True
-        n, text, target = self._trace_number, self.text, self.target
-        self._post(TraceText(number=n, text=text, target=target, gates=self.gates, heads=self.selection))
+        self.is_stale = True
+        self._asking.trace(self.setting, self._wanted(), past_trained=self.is_past_trained)
         self._listeners.tell("stale")
 
-    def _show_missing_heads(self) -> None:
-        shown = {m.head for m in self.maps}
-        if self.traced and not shown.issuperset(self.selection):
-            self._heads_number = self._numbers.next()
-            self._post(ShowHeads(number=self._heads_number, heads=self.selection))
+    def _wanted(self) -> tuple[HeadRef, ...]:
+        """The heads to be sent in full: the selected ones, and all of a blend."""
+        return tuple(dict.fromkeys((*self.selection, *self.blended)))
 
-    def _change(
-        self,
-        label: str,
-        *,
-        gates: Gates | None = None,
-        selection: tuple[HeadRef, ...] | None = None,
-        group: str = "",
-        is_drag: bool = False,
-    ) -> None:
-        before = Setting(gates=self.gates, selection=self.selection)
-        after = Setting(
-            gates=before.gates if gates is None else gates,
-            selection=before.selection if selection is None else selection,
+    def _fetch_heads(self) -> None:
+        shown, wanted = {m.head for m in self.maps}, self._wanted()
+        if self.traced and not shown.issuperset(wanted):
+            self._asking.show_heads(wanted, self.traced.model)
+
+    @property
+    def setting(self) -> Setting:
+        """Everything that undo brings back, as it is now."""
+        return Setting(
+            gates=self.gates,
+            selection=self.selection,
+            aspect=self.aspect,
+            text=self.text,
+            target=self.target,
+            interventions=self.interventions,
         )
+
+    def _read(self, label: str, text: str, target: str | None) -> None:
+        """Another text: changes that name its places go with the old one."""
+        kept = fitting(self.interventions, self.model.sites if self.model else (), is_same_text=False)
+        after = replace(self.setting, text=text, target=target, interventions=kept)
+        self.change(label, after, group="text")
+
+    def _target_of(self, sample: Sample) -> str | None:
+        return sample.target if self.model and self.model.takes_target else None
+
+    def change(self, label: str, after: Setting, *, group: str = "", is_drag: bool = False) -> None:
+        """Take over a setting as one step; steps of one `group` in a row become one."""
+        before = self.setting
         if after != before:
-            self._history.record(Change(label=label, before=before, after=after, group=group))
+            self.history.record(Change(label=label, before=before, after=after, group=group))
             self._apply(after, is_drag=is_drag)
 
     def _apply(self, setting: Setting | None, *, is_drag: bool = False) -> None:
+        """Take over a setting; whatever needs another trace asks for one, once."""
         if setting is None:
             return
-        is_gated, is_selected = setting.gates != self.gates, setting.selection != self.selection
-        self.gates, self.selection = setting.gates, setting.selection
+        before = self.setting
+        self.gates, self.selection, self.aspect = setting.gates, setting.selection, setting.aspect
+        self.text, self.target = setting.text, setting.target
+        self.interventions = setting.interventions
+        is_read = (before.text, before.target) != (setting.text, setting.target)
         if self.primary:
             self._last_in_stack[self.primary.stack] = self.primary
-        if is_selected:
-            self._listeners.tell("selection")
-            self._show_missing_heads()
-        if is_gated:
-            self._listeners.tell("gates")
+        for name in ("selection", "gates", "interventions", "aspect"):
+            if getattr(before, name) != getattr(setting, name):
+                self._listeners.tell(name)
+        if is_read:
+            self.typed = self.typed if self.typed.text == self.text else clean_text(self.text)
+            self._listeners.tell("text")
+        if before.aspect != setting.aspect:
+            self._listeners.tell("heads")
+        is_changed = (before.gates, before.interventions) != (setting.gates, setting.interventions)
+        if is_read or is_changed:
             self._trace(is_drag=is_drag)
+        self._fetch_heads()
         self._listeners.tell("history")
 
     def _first_choice(self, stack: Stack | None) -> HeadRef | None:
         """The most striking head of a stack; of the last stack when none is named."""
         wanted = stack or next(reversed(self.stacks), None)
-        grids = self.traced.grids if self.traced else ()
-        found = striking_head((m for m in self.measures if m.head.stack == wanted), grids)
-        if found is None and self.model:
-            found = next((s.heads[0] for s in self.model.sites if s.stack == wanted and s.heads), None)
-        return found
-
-    def _drop_sample_target(self) -> None:
-        if self._is_sample_target:
-            self.target, self._is_sample_target = None, False
+        return first_choice(wanted, self.traced, self.model.sites if self.model else ())
 
     def _drop_notice(self, request: str) -> None:
         if self.notice and self.notice.request == request:
             self.dismiss_notice()
-
-
-def _short_name(source: str) -> str:
-    return source.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1] or source

@@ -26,7 +26,7 @@ def stage_of(session: Session) -> Stage:
     if not session.text.strip():
         return Stage(
             kind="empty",
-            title="Type a sentence…",
+            title=wanted_input(session.model.reads),
             hint="Every head of every layer is drawn as you type. The samples show where to start.",
         )
     if session.traced is None:
@@ -34,6 +34,11 @@ def stage_of(session: Session) -> Stage:
             return Stage(kind="failed", title="Nothing to show", hint=session.notice.message)
         return Stage(kind="waiting", title="Tracing…", is_working=True)
     return Stage(kind="shown")
+
+
+def wanted_input(reads: Literal["text", "picture", "recording"]) -> str:
+    """What a person is asked to type for a model."""
+    return "Type a sentence…" if reads == "text" else f"Type the path of a {reads}…"
 
 
 def _without_model(session: Session) -> Stage:

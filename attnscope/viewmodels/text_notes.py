@@ -14,5 +14,6 @@ def text_notes(tokens: Tokens, typed: TypedText = _NOTHING) -> str:
         (tokens.n_dropped, "tokens cut" if tokens.n_dropped != 1 else "token cut"),
         (tokens.n_unknown, "unknown"),
         (n_replaced, "replaced"),
+        (tokens.n_untrained, "at positions never trained"),
     )
     return " · ".join(f"{count:,} {what}" for count, what in parts if count)

@@ -10,11 +10,12 @@ from typing import Literal, get_args
 
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.session_file import LookSaved
 
-Page = Literal["explore", "positions", "train"]
-HeadViewKind = Literal["heatmap", "lines"]
+Page = Literal["explore", "compare", "heads", "positions", "train", "kernels"]
+HeadViewKind = Literal["heatmap", "lines", "inside"]
 Scale = Literal["fixed", "head", "row"]
-Theme = Literal["system", "light", "dark"]
+Theme = Literal["system", "light", "dark", "projector"]
 Side = Literal["source", "target"]
 
 SCALES: dict[Scale, str] = {
@@ -23,6 +24,23 @@ SCALES: dict[Scale, str] = {
     "row": "0 to each row's largest weight",
 }
 THEMES: tuple[Theme, ...] = get_args(Theme)
+THEME_NAMES: dict[Theme, str] = {
+    "system": "like the system",
+    "light": "light",
+    "dark": "dark",
+    "projector": "projector: large type, high contrast",
+}
+COLOUR_MAP_NAMES: dict[str, str] = {
+    "viridis": "viridis",
+    "cividis": "cividis, made for colour-blind people",
+    "magma": "magma",
+    "greys": "greys, for print",
+    "diverging": "diverging",
+}
+SIZES: tuple[int, ...] = (80, 90, 100, 110, 125, 150, 175, 200, 250)
+"""Sizes of type in percent."""
+LEAST_WEIGHTS: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
+STRONGEST: tuple[int, ...] = (0, 1, 2, 3, 5, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +53,18 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """The cell under the cursor: both pieces and the weight, None where the mask forbids it."""
+    """The cell under the cursor: both pieces and the weight, None where the mask or a person forbids it."""
 
     query: str
     key: str
     weight: float | None
+    is_knocked_out: bool = False
 
     @property
     def sentence(self) -> str:
         """The cell in words, with four significant digits."""
-        value = "not allowed by the mask" if self.weight is None else f"{self.weight:.4g}"
+        forbidden = "knocked out" if self.is_knocked_out else "not allowed by the mask"
+        value = forbidden if self.weight is None else f"{self.weight:.4g}"
         return f"{self.query} → {self.key}  {value}"
 
 
@@ -58,7 +78,10 @@ class ViewState:
     view: HeadViewKind = "heatmap"
     colour_map: str = "viridis"
     scale: Scale = "fixed"
+    least_weight: float = 0.0
+    n_strongest: int = 0
     theme: Theme = "system"
+    size_percent: int = 100
     highlight: Highlight = NO_HIGHLIGHT
     cell: Cell | None = None
     pointer_text: str = ""
@@ -82,7 +105,7 @@ class ViewState:
         self._set("page", page, "page")
 
     def show_view(self, view: HeadViewKind) -> None:
-        """Show the selected heads as a heatmap or as lines."""
+        """Show the selected heads as a heatmap or as lines, or the inside of one."""
         self._set("view", view, "view")
 
     def set_colour_map(self, name: str) -> None:
@@ -94,10 +117,36 @@ class ViewState:
         if scale in SCALES:
             self._set("scale", scale, "style")
 
+    def set_size(self, percent: int) -> None:
+        """Show all type at another size."""
+        self._set("size_percent", min(max(percent, SIZES[0]), SIZES[-1]), "theme")
+
+    def set_least_weight(self, weight: float) -> None:
+        """Draw no line of a smaller weight."""
+        self._set("least_weight", min(max(weight, 0.0), 1.0), "style")
+
+    def set_strongest(self, n_lines: int) -> None:
+        """Draw the strongest lines of each query of a head only; 0 draws all."""
+        self._set("n_strongest", min(max(n_lines, 0), 1000), "style")
+
     def set_theme(self, theme: Theme) -> None:
-        """Light, dark, or what the system says."""
+        """Light, dark, for a projector, or what the system says."""
         if theme in THEMES:
             self._set("theme", theme, "theme")
+
+    def show_saved(self, look: LookSaved) -> None:
+        """Show things as a session file says; what is not known here is left alone."""
+        pages: dict[str, Page] = {name: name for name in get_args(Page)}
+        views: dict[str, HeadViewKind] = {name: name for name in get_args(HeadViewKind)}
+        scales: dict[str, Scale] = {name: name for name in SCALES}
+        self.show_page(pages.get(look.page, self.page))
+        self.show_view(views.get(look.view, self.view))
+        if look.colour_map in COLOUR_MAP_NAMES:
+            self.set_colour_map(look.colour_map)
+        self.set_scale(scales.get(look.scale, self.scale))
+        self.set_least_weight(look.least_weight)
+        self.set_strongest(look.n_strongest)
+        self.choose_position(look.position)
 
     def choose_position(self, index: int) -> None:
         """Show another of several predictions."""

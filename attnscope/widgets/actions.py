@@ -7,7 +7,8 @@ from typing import Literal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QWidget
 
-Menu = Literal["File", "Edit", "View", "Model", "Help", ""]
+Menu = Literal["File", "Edit", "View", "Model", "Window", "Help", ""]
+MENUS: tuple[Menu, ...] = ("File", "Edit", "View", "Model", "Window", "Help")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,60 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec(name="open-model", text="Open model folder…", menu="Model", shortcuts=("Ctrl+O",)),
     ActionSpec(name="open-run", text="Open training run…", menu="Model", shortcuts=("Ctrl+Shift+O",)),
     ActionSpec(name="save-model", text="Save model as…", menu="Model", shortcuts=("Ctrl+S",)),
+    ActionSpec(
+        name="remove-heads",
+        text="Remove heads that are off…",
+        menu="Model",
+        tip="Make a smaller model that says the same as with these heads off",
+        is_after_rule=True,
+    ),
+    ActionSpec(
+        name="open-text",
+        text="Open text…",
+        menu="File",
+        shortcuts=("Ctrl+Alt+F",),
+        tip="Look at the text of a file, up to 200,000 characters of it",
+    ),
+    ActionSpec(name="open-session", text="Open session…", menu="File", shortcuts=("Ctrl+Alt+O",)),
+    ActionSpec(
+        name="save-session",
+        text="Save session…",
+        menu="File",
+        shortcuts=("Ctrl+Alt+S",),
+        tip="Model, texts, gates, selection and views in one small file",
+    ),
+    ActionSpec(
+        name="restore-session",
+        text="Restore the last session",
+        menu="File",
+        shortcuts=("Ctrl+Alt+R",),
+        tip="What was open when AttnScope ended the last time",
+    ),
+    ActionSpec(
+        name="locate-model", text="Locate the model…", menu="", tip="Say where the session's model is now"
+    ),
+    ActionSpec(
+        name="copy-python",
+        text="Copy as Python",
+        menu="File",
+        shortcuts=("Ctrl+Alt+P",),
+        tip="A script that makes what is shown, for the Python API",
+        is_after_rule=True,
+    ),
+    ActionSpec(
+        name="copy-command",
+        text="Copy as command line",
+        menu="File",
+        shortcuts=("Ctrl+Alt+T",),
+        tip="A command that makes what is shown, for a terminal",
+    ),
+    ActionSpec(
+        name="reload-model",
+        text="Read the model again",
+        menu="Model",
+        shortcuts=("F5",),
+        tip="Open the model's files anew, with the same text",
+    ),
     ActionSpec(name="export", text="Export figure…", menu="File", shortcuts=("Ctrl+E",)),
     ActionSpec(name="copy-figure", text="Copy figure", menu="File", shortcuts=("Ctrl+Shift+C",)),
     ActionSpec(name="quit", text="Quit", menu="File", shortcuts=("Ctrl+Q",), is_after_rule=True),
@@ -55,18 +110,119 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec(
         name="reset", text="Reset gates", menu="Edit", shortcuts=("Ctrl+R",), tip="Every head fully on"
     ),
+    ActionSpec(
+        name="keep-a",
+        text="Keep this as A",
+        menu="Edit",
+        shortcuts=("Ctrl+Alt+A",),
+        tip="Remember model, text, gates and interventions as side A of the Compare page",
+        is_after_rule=True,
+    ),
+    ActionSpec(
+        name="keep-b",
+        text="Keep this as B",
+        menu="Edit",
+        shortcuts=("Ctrl+Alt+B",),
+        tip="Remember model, text, gates and interventions as side B of the Compare page",
+    ),
     ActionSpec(name="page-explore", text="Explore", menu="View", shortcuts=("Ctrl+1",)),
-    ActionSpec(name="page-positions", text="Positions", menu="View", shortcuts=("Ctrl+2",)),
-    ActionSpec(name="page-train", text="Train", menu="View", shortcuts=("Ctrl+3",)),
+    ActionSpec(
+        name="page-compare",
+        text="Compare",
+        menu="View",
+        shortcuts=("Ctrl+2",),
+        tip="Two of anything side by side: texts, models, checkpoints, before and after a change",
+    ),
+    ActionSpec(name="page-heads", text="Heads", menu="View", shortcuts=("Ctrl+3",)),
+    ActionSpec(name="page-positions", text="Positions", menu="View", shortcuts=("Ctrl+4",)),
+    ActionSpec(name="page-train", text="Train", menu="View", shortcuts=("Ctrl+5",)),
+    ActionSpec(
+        name="page-kernels",
+        text="Kernels",
+        menu="View",
+        shortcuts=("Ctrl+6",),
+        tip="Labs: scores as kernels, saturation, masks, cost by length, order",
+    ),
+    ActionSpec(
+        name="swap-sides",
+        text="Swap A and B",
+        menu="View",
+        shortcuts=("S",),
+        tip="On the Compare page: A becomes B and B becomes A",
+    ),
     ActionSpec(name="stack-1", text="First stack", menu="View", shortcuts=("1",), is_after_rule=True),
     ActionSpec(name="stack-2", text="Second stack", menu="View", shortcuts=("2",)),
     ActionSpec(name="stack-3", text="Third stack", menu="View", shortcuts=("3",)),
     ActionSpec(name="heatmap", text="Head as heatmap", menu="View", shortcuts=("H",), is_after_rule=True),
     ActionSpec(name="lines", text="Heads as lines", menu="View", shortcuts=("L",)),
+    ActionSpec(
+        name="inside",
+        text="Inside the head",
+        menu="View",
+        shortcuts=("I",),
+        tip="One query step by step: q · k, scale, mask, softmax, values, output",
+    ),
     ActionSpec(name="enlarge", text="Enlarge the head", menu="View", shortcuts=("Ctrl+Shift+F", "F")),
     ActionSpec(name="next-scale", text="Next scale", menu="View", shortcuts=("Ctrl+L",), is_after_rule=True),
     ActionSpec(name="next-colours", text="Next colour map", menu="View", shortcuts=("Ctrl+M",)),
-    ActionSpec(name="next-theme", text="Light, dark or system", menu="View", shortcuts=("Ctrl+D",)),
+    ActionSpec(
+        name="next-blend",
+        text="Blend heads: next way",
+        menu="View",
+        shortcuts=("M",),
+        tip="One head, then mean, largest and sum of heads",
+        is_after_rule=True,
+    ),
+    ActionSpec(name="next-over", text="Blend over: next heads", menu="View", shortcuts=("Shift+M",)),
+    ActionSpec(
+        name="next-hidden",
+        text="Leave out keys: next choice",
+        menu="View",
+        shortcuts=("K",),
+        tip="Every key, without the first token, without special tokens, without both",
+    ),
+    ActionSpec(name="renormalise", text="Let rows sum to 1 again", menu="View", shortcuts=("N",)),
+    ActionSpec(name="by-word", text="Words instead of pieces", menu="View", shortcuts=("W",)),
+    ActionSpec(name="plain-maps", text="Maps as they are", menu="View", shortcuts=("Shift+K",)),
+    ActionSpec(name="larger", text="Larger type", menu="Window", shortcuts=("Ctrl++", "Ctrl+=")),
+    ActionSpec(name="smaller", text="Smaller type", menu="Window", shortcuts=("Ctrl+-",)),
+    ActionSpec(name="next-theme", text="Next theme", menu="Window", shortcuts=("Ctrl+D",)),
+    ActionSpec(
+        name="history",
+        text="History",
+        menu="Window",
+        shortcuts=("Ctrl+H",),
+        tip="Everything that was done; click a step to go back to it",
+        is_after_rule=True,
+    ),
+    ActionSpec(
+        name="own-grid",
+        text="Grid in its own window",
+        menu="Window",
+        shortcuts=("Ctrl+Alt+G",),
+        is_after_rule=True,
+    ),
+    ActionSpec(name="own-head", text="Head in its own window", menu="Window", shortcuts=("Ctrl+Alt+H",)),
+    ActionSpec(name="own-lines", text="Lines in their own window", menu="Window", shortcuts=("Ctrl+Alt+L",)),
+    ActionSpec(
+        name="own-inspector", text="Inspector in its own window", menu="Window", shortcuts=("Ctrl+Alt+I",)
+    ),
+    ActionSpec(name="own-output", text="Output in its own window", menu="Window", shortcuts=("Ctrl+Alt+U",)),
+    ActionSpec(
+        name="reset-layout",
+        text="Reset the layout",
+        menu="Window",
+        shortcuts=("Ctrl+Alt+0",),
+        tip="Every panel in its page, every splitter where it was at first, type at 100 %",
+        is_after_rule=True,
+    ),
+    ActionSpec(
+        name="palette",
+        text="Find a command…",
+        menu="Help",
+        shortcuts=("Ctrl+Shift+P",),
+        tip="Find any command, page, model, sample or head",
+    ),
     ActionSpec(name="shortcuts", text="Shortcuts", menu="Help", shortcuts=("F1",)),
     ActionSpec(name="about", text="About AttnScope", menu="Help", shortcuts=("Shift+F1",)),
     ActionSpec(name="dismiss", text="Dismiss message, back to the grid", menu="", shortcuts=("Esc",)),
@@ -79,12 +235,13 @@ HANDS: tuple[tuple[str, str], ...] = (
     ("Select a head", "click, arrow keys"),
     ("Add a head to the selection", "Ctrl+click"),
     ("Switch the selected head off or on", "Space"),
-    ("Turn a head off or on", "click the switch at a thumbnail's corner"),
+    ("Turn a head off or on", "the switch at a thumbnail's corner"),
     ("Enlarge a head", "double click, Enter"),
     ("Zoom at the cursor", "wheel, + and −"),
     ("Pan", "drag"),
     ("Fit", "0"),
     ("Walk the tokens", "← → in the token strip"),
+    ("Inside a head: walk steps, queries, keys", "← →, ↑ ↓, Shift+↑ ↓"),
 )
 """What the mouse and keys do inside the views."""
 

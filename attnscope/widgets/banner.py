@@ -1,23 +1,37 @@
-"""A message over the page that blocks nothing: what went wrong, or what was done."""
+"""A message that lies over the page, moves nothing and blocks nothing: what went wrong, or what was done."""
 
-from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
+from collections.abc import Mapping
+
+from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
-from attnscope.viewmodels.session import Notice, Session
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.notices import Notice
+from attnscope.viewmodels.session import Session
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, listen, tool_button
 
 _NOTE_MS = 6000
+_MAX_WIDTH_PX, _EDGE_PX = 720, 16
 
 
 class Banner(QFrame):
-    """Shows the session's notice; errors stay until dismissed, notes go by themselves."""
+    """Shows the session's notice at the lower edge of `over`; errors stay until dismissed, notes go.
 
-    def __init__(self, session: Session, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._session = session
+    A notice that names one of `actions` gets a button for it.
+    """
+
+    def __init__(
+        self, session: Session, palette: Palette, over: QWidget, actions: Mapping[str, QAction] | None = None
+    ) -> None:
+        super().__init__(over)
+        self._session, self._over, self._actions = session, over, dict(actions or {})
+        self._help = QPushButton()
+        self._help.clicked.connect(self._on_help_clicked)
+        over.installEventFilter(self)
         self._label = PlainLabel()
         self._label.setWordWrap(True)
         self._close = tool_button("", "Dismiss the message", role="flat")
@@ -26,8 +40,9 @@ class Banner(QFrame):
         self._timer.setSingleShot(True)
         self._timer.setInterval(_NOTE_MS)
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(16, 4, 8, 4)
+        layout.setContentsMargins(16, 8, 8, 8)
         layout.addWidget(self._label, 1)
+        layout.addWidget(self._help)
         layout.addWidget(self._close)
         self._close.clicked.connect(session.dismiss_notice)
         self._timer.timeout.connect(session.dismiss_notice)
@@ -44,6 +59,28 @@ class Banner(QFrame):
         """What the banner says."""
         return self._label.text()
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Stay at the lower edge when the page changes its size."""
+        if watched is self._over and event.type() == QEvent.Type.Resize and self.isVisible():
+            self._place()
+        return super().eventFilter(watched, event)
+
+    def _place(self) -> None:
+        """As wide as the sentence needs, above the lower edge, in the middle."""
+        room = self._over.size()
+        width = min(round(type_px(_MAX_WIDTH_PX)), room.width() - 2 * _EDGE_PX)
+        height = max(self.heightForWidth(width), self.sizeHint().height() if width <= 0 else 0)
+        height = min(max(height, self.minimumSizeHint().height()), room.height() - 2 * _EDGE_PX)
+        self.setGeometry((room.width() - width) // 2, room.height() - height - _EDGE_PX, width, height)
+        self.raise_()
+
+    def _on_help_clicked(self) -> None:
+        notice = self._session.notice
+        action = self._actions.get(notice.action) if notice is not None else None
+        self._session.dismiss_notice()
+        if action is not None:
+            action.trigger()
+
     def _on_session(self, name: str) -> None:
         if name == "notice":
             self._show(self._session.notice)
@@ -59,5 +96,9 @@ class Banner(QFrame):
         self.style().unpolish(self)
         self.style().polish(self)
         self.setAccessibleName(f"{'Error' if notice.is_error else 'Note'}: {notice.message}")
-        if not notice.is_error:
+        helping = self._actions.get(notice.action)
+        self._help.setVisible(helping is not None)
+        self._help.setText(helping.text() if helping is not None else "")
+        self._place()
+        if not notice.is_error and helping is None:
             self._timer.start()

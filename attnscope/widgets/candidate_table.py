@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
 from attnscope.viewmodels.comparison_rows import CandidateRow, probability_text
 
 _ROW_PX, _HEAD_PX = 24, 20
@@ -15,13 +15,21 @@ _ROW_PX, _HEAD_PX = 24, 20
 class CandidateTable(QWidget):
     """One row a candidate: its piece, then probability and bar before, then after."""
 
-    def __init__(self, palette: Palette, n_rows: int = 8, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        palette: Palette,
+        n_rows: int = 8,
+        parent: QWidget | None = None,
+        *,
+        names: tuple[str, str] = ("before", "after"),
+    ) -> None:
         super().__init__(parent)
-        self._palette = palette
+        self._palette, self._names = palette, names
         self._rows: tuple[CandidateRow, ...] = ()
-        self.setFixedHeight(_HEAD_PX + n_rows * _ROW_PX)
+        self._n_rows = n_rows
+        self._fit()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Most probable tokens before and after")
+        self.setAccessibleName(f"Most probable tokens: {names[0]} and {names[1]}")
 
     def show_rows(self, rows: tuple[CandidateRow, ...]) -> None:
         """Show other candidates."""
@@ -33,6 +41,7 @@ class CandidateTable(QWidget):
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
         self._palette = palette
+        self._fit()
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -46,26 +55,30 @@ class CandidateTable(QWidget):
             painter.setFont(font(SMALL_PX))
             painter.setPen(QColor(self._palette.muted))
             middle = Qt.AlignmentFlag.AlignVCenter
-            for column, name in ((piece, "token"), (before, "before"), (after, "after")):
+            for column, name in ((piece, "token"), (before, self._names[0]), (after, self._names[1])):
                 painter.drawText(column, middle, name)
             for k, row in enumerate(self._rows):
-                top = _HEAD_PX + k * _ROW_PX
+                top = type_px(_HEAD_PX + k * _ROW_PX)
                 self._paint_piece(painter, piece.translated(0, top), row)
                 self._paint_side(painter, before.translated(0, top), row.before, self._palette.muted)
                 self._paint_side(painter, after.translated(0, top), row.after, self._palette.accent)
 
+    def _fit(self) -> None:
+        self.setFixedHeight(round(type_px(_HEAD_PX + self._n_rows * _ROW_PX)))
+
     def _columns(self) -> tuple[QRectF, QRectF, QRectF]:
         width = float(self.width())
-        piece = min(0.3 * width, 160.0)
+        piece = min(0.3 * width, type_px(160.0))
+        head = type_px(_HEAD_PX)
         side = (width - piece - 16) / 2
         return (
-            QRectF(0, 0, piece, _HEAD_PX),
-            QRectF(piece + 8, 0, side, _HEAD_PX),
-            QRectF(piece + 16 + side, 0, side, _HEAD_PX),
+            QRectF(0, 0, piece, head),
+            QRectF(piece + 8, 0, side, head),
+            QRectF(piece + 16 + side, 0, side, head),
         )
 
     def _paint_piece(self, painter: QPainter, place: QRectF, row: CandidateRow) -> None:
-        place = QRectF(place.x(), place.y(), place.width(), _ROW_PX)
+        place = QRectF(place.x(), place.y(), place.width(), type_px(_ROW_PX))
         type_ = font(NORMAL_PX)
         text = plain_piece(row.token.piece)
         text = QFontMetricsF(type_).elidedText(text, Qt.TextElideMode.ElideMiddle, place.width())
@@ -77,9 +90,10 @@ class CandidateTable(QWidget):
         text = "–" if value is None else probability_text(value)
         painter.setFont(font(SMALL_PX))
         painter.setPen(QColor(self._palette.text if value is not None else self._palette.muted))
-        number = QRectF(place.right() - 36, place.y(), 36, _ROW_PX)
+        room, row = type_px(36), type_px(_ROW_PX)
+        number = QRectF(place.right() - room, place.y(), room, row)
         painter.drawText(number, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, text)
-        bar = QRectF(place.x(), place.y() + 8, max(place.width() - 38, 8), 8)
+        bar = QRectF(place.x(), place.y() + row / 2 - 4, max(place.width() - room - 2, 8), 8)
         painter.fillRect(bar, QColor(self._palette.grid))
         bar.setWidth(bar.width() * min(max(value or 0.0, 0.0), 1.0))
         painter.fillRect(bar, QColor(colour))

@@ -46,4 +46,25 @@ class ChoiceButton(QToolButton):
         self.chosen.emit(str(action.data()))
 
 
-_SHORT = {"fixed": "0–1", "head": "per head", "row": "per row"}
+_SHORT = {
+    "fixed": "0–1",
+    "head": "per head",
+    "row": "per row",
+    "none": "one",
+    "mean": "mean",
+    "max": "largest",
+    "sum": "sum",
+    "selection": "selection",
+    "layer": "layer",
+    "stack": "stack",
+    "nothing": "all",
+    "first": "no first",
+    "special": "no special",
+    "both": "no first, special",
+    "weight:0": "all",
+    "pairs": "pieces, in pairs",
+    "pieces": "same pieces",
+    "position": "by position",
+    "every": "all heads",
+    "unit": "±1",
+}

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from attnscope import paths
@@ -13,13 +13,15 @@ from attnscope.figures.caption import program_version
 from attnscope.figures.clipboard import to_clipboard
 from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.spec import FigureSpec, View
+from attnscope.viewmodels.pruning import PruningState
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import SCALES, THEMES, Page, ViewState
+from attnscope.widgets.aspect_steps import following
 from attnscope.widgets.export_dialog import ExportDialog
 from attnscope.widgets.figures_offered import current_figure
+from attnscope.widgets.prune_dialog import PruneDialog
 from attnscope.widgets.shortcuts_sheet import ShortcutsSheet
 
-T = TypeVar("T")
 ChooseFolder = Callable[[QWidget, str, str], str]
 OfferFigures = Callable[[], dict[View, FigureSpec]]
 
@@ -41,11 +43,12 @@ class Commands:
         open_run: Callable[[str], None],
         edit_text: Callable[[], None],
         export_folder: str = "",
+        pruning: PruningState | None = None,
         choose_folder: ChooseFolder = _ask_folder,
     ) -> None:
         self._session, self._view, self._window = session, view, window
         self._offer_figures, self._open_run, self._edit_text = offer_figures, open_run, edit_text
-        self._choose_folder = choose_folder
+        self._choose_folder, self._pruning = choose_folder, pruning
         self.export_folder = export_folder
 
     def handlers(self) -> Mapping[str, Callable[[], None]]:
@@ -55,6 +58,8 @@ class Commands:
             "open-model": self.open_model,
             "open-run": self.open_run,
             "save-model": self.save_model,
+            "reload-model": self.reload_model,
+            "remove-heads": self.remove_heads,
             "export": self.export,
             "copy-figure": self.copy_figure,
             "quit": self._quit,
@@ -63,16 +68,19 @@ class Commands:
             "edit-text": self._edit_text,
             "toggle-heads": self._toggle_heads,
             "prune-all-but": self._prune_all_but,
-            "invert": session.invert_gates,
-            "reset": session.reset_gates,
+            "invert": session.head_changes.invert_gates,
+            "reset": session.head_changes.reset_gates,
             "page-explore": self._turn_to("explore"),
             "page-positions": self._turn_to("positions"),
+            "page-heads": self._turn_to("heads"),
             "page-train": self._turn_to("train"),
+            "page-kernels": self._turn_to("kernels"),
             "stack-1": self._show_stack(0),
             "stack-2": self._show_stack(1),
             "stack-3": self._show_stack(2),
             "heatmap": self._show_heatmap,
             "lines": self._show_lines,
+            "inside": self._show_inside,
             "enlarge": self._enlarge,
             "next-scale": self._next_scale,
             "next-colours": self._next_colours,
@@ -104,6 +112,29 @@ class Commands:
         if folder:
             self._session.save_model(folder)
 
+    def remove_heads(self) -> None:
+        """Open the dialog that makes a smaller model without the heads that are off."""
+        session, pruning = self._session, self._pruning
+        if session.model is None or pruning is None or not session.gates.off():
+            session.tell_person("No head is off. Switch heads off first, then remove them.")
+            return
+        pruning.begin(session.gates, session.text, session.target)
+        dialog = PruneDialog(
+            pruning,
+            name=session.model.name,
+            suggested=str(Path.home() / f"{session.model.name}-smaller"),
+            choose_folder=self._choose_folder,
+            parent=self._window,
+        )
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open_wanted.connect(self._on_open_wanted)
+        dialog.open()
+
+    def reload_model(self) -> None:
+        """Open the files of the open model again."""
+        if self._session.model is not None:
+            self._session.load_model(self._session.model.source)
+
     def export(self) -> None:
         """Open the export dialog on the figure that is looked at."""
         offered = self._offer_figures()
@@ -132,7 +163,7 @@ class Commands:
 
     def show_shortcuts(self) -> None:
         """Open the sheet of shortcuts."""
-        sheet = ShortcutsSheet(self._window)
+        sheet = ShortcutsSheet(self._window.findChildren(QAction), self._window)
         sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         sheet.open()
 
@@ -148,6 +179,10 @@ class Commands:
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()
 
+    def _on_open_wanted(self, folder: str) -> None:
+        self._session.load_model(folder)
+        self._view.show_page("explore")
+
     def _on_exported(self, path: str) -> None:
         self.export_folder = str(Path(path).parent)
         self._session.tell_person(f"Saved {path}.")
@@ -156,10 +191,10 @@ class Commands:
         self._window.close()
 
     def _toggle_heads(self) -> None:
-        self._session.toggle_gates(self._session.selection)
+        self._session.head_changes.toggle_gates(self._session.selection)
 
     def _prune_all_but(self) -> None:
-        self._session.prune_all_but(self._session.selection)
+        self._session.head_changes.prune_all_but(self._session.selection)
 
     def _turn_to(self, page: Page) -> Callable[[], None]:
         view = self._view
@@ -180,25 +215,23 @@ class Commands:
     def _show_lines(self) -> None:
         self._view.show_view("lines")
 
+    def _show_inside(self) -> None:
+        self._view.show_view("inside")
+
     def _enlarge(self) -> None:
         self._view.enlarge(not self._view.is_enlarged)
 
     def _next_scale(self) -> None:
-        self._view.set_scale(_after(tuple(SCALES), self._view.scale))
+        self._view.set_scale(following(tuple(SCALES), self._view.scale))
 
     def _next_colours(self) -> None:
-        self._view.set_colour_map(_after(tuple(COLOUR_MAPS), self._view.colour_map))
+        self._view.set_colour_map(following(tuple(COLOUR_MAPS), self._view.colour_map))
 
     def _next_theme(self) -> None:
-        self._view.set_theme(_after(THEMES, self._view.theme))
+        self._view.set_theme(following(THEMES, self._view.theme))
 
     def _dismiss(self) -> None:
         if self._session.notice:
             self._session.dismiss_notice()
         else:
             self._view.enlarge(False)
-
-
-def _after(choices: tuple[T, ...], present: object) -> T:
-    at = next((k for k, choice in enumerate(choices) if choice == present), -1)
-    return choices[(at + 1) % len(choices)]

@@ -44,6 +44,7 @@ class DifferenceLabel(QWidget):
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
         self._palette = palette
+        self._fit()
         self.update()
 
     def sizeHint(self) -> QSize:

@@ -7,17 +7,34 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.across_layers import AcrossState
+from attnscope.viewmodels.generation import GenerationState
+from attnscope.viewmodels.inside import InsideState
+from attnscope.viewmodels.layer_lens import LensState
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.stage import stage_of
 from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.across_view import AcrossPanel
+from attnscope.widgets.aspect_bar import AspectBar
+from attnscope.widgets.generation_panel import GenerationPanel
 from attnscope.widgets.grid_panel import GridPanel
 from attnscope.widgets.head_panel import HeadPanel
 from attnscope.widgets.inspector import Inspector
 from attnscope.widgets.labels import listen, rule
+from attnscope.widgets.lens_view import LensPanel
 from attnscope.widgets.output_panel import OutputPanel
+from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.stale_watch import StaleWatch
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.text_bar import TextBar
+
+DEFAULT_SIZES = {
+    "explore.columns": [1000, 280],
+    "explore.pictures": [400, 560],
+    "explore.side": [288, 420],
+}
+"""Where the splitters are at first; the room that is there is shared out by their stretch."""
 
 
 class ExplorePage(QWidget):
@@ -32,7 +49,7 @@ class ExplorePage(QWidget):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._session, self._view = session, view
+        self._session, self._view, self._palette = session, view, palette
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.text_bar = TextBar(session, view, palette)
@@ -40,6 +57,12 @@ class ExplorePage(QWidget):
         self.head_panel = HeadPanel(session, view, palette)
         self.inspector = Inspector(session, palette)
         self.output = OutputPanel(session, view, palette)
+        self.generation: GenerationPanel | None = None
+        self.lens: LensPanel | None = None
+        self.across: AcrossPanel | None = None
+        self.answers = SideTabs()
+        self.answers.add("Output", self.output)
+        self.aspect_bar = AspectBar(session, view)
         self.card = StateCard()
         self._stages = QStackedWidget()
         self.pictures = QSplitter(Qt.Orientation.Horizontal)
@@ -55,6 +78,39 @@ class ExplorePage(QWidget):
         """Paint in other colours."""
         for part in (self.text_bar, self.grid_panel, self.head_panel, self.inspector, self.output):
             part.set_theme(palette)
+        self._palette = palette
+        self.side.setMinimumWidth(round(type_px(264)))
+        if self.generation is not None:
+            self.generation.set_theme(palette)
+        if self.lens is not None:
+            self.lens.set_theme(palette)
+        if self.across is not None:
+            self.across.set_theme(palette)
+
+    def offer_writing(self, state: GenerationState) -> None:
+        """Let the model write, in a tab beside what it says."""
+        self.generation = GenerationPanel(state, self._session, self._view, self._palette)
+        self.answers.add("Write", self.generation)
+        self.output.title.setVisible(False)
+
+    def offer_lens(self, state: LensState) -> None:
+        """What each layer would say, in a tab beside what the model says."""
+        self.lens = LensPanel(state, self._palette)
+        self.answers.add("Layers", self.lens)
+        self.output.title.setVisible(False)
+
+    def offer_inside(self, state: InsideState) -> None:
+        """Let the selected head be looked into; a click on a token makes it the query."""
+        self.head_panel.offer_inside(state)
+        bar = self.text_bar
+        bar.source_strip.token_clicked.connect(lambda place: state.choose_token("source", place))
+        bar.target_strip.token_clicked.connect(lambda place: state.choose_token("target", place))
+
+    def offer_across(self, state: AcrossState) -> None:
+        """What an output token owes to the inputs, in a tab beside what the model says."""
+        self.across = AcrossPanel(state, self._palette)
+        self.answers.add("Across", self.across)
+        self.answers.tabs["Across"].setToolTip("Across layers: what an output token owes to the inputs")
 
     def splitters(self) -> dict[str, QSplitter]:
         """The splitters whose places are remembered, by name."""
@@ -65,7 +121,6 @@ class ExplorePage(QWidget):
         self.pictures.addWidget(self.head_panel)
         self.pictures.setStretchFactor(0, 2)
         self.pictures.setStretchFactor(1, 3)
-        self.pictures.setSizes([400, 560])
         self._stages.addWidget(self.card)
         self._stages.addWidget(self.pictures)
         left = QWidget()
@@ -74,21 +129,22 @@ class ExplorePage(QWidget):
         column.setSpacing(0)
         column.addWidget(self.text_bar)
         column.addWidget(rule())
+        column.addWidget(self.aspect_bar)
+        column.addWidget(rule())
         column.addWidget(self._stages, 1)
-        for panel in (self.inspector, self.output):
+        for panel in (self.inspector, self.answers):
             panel.setProperty("role", "panel")
             panel.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
             self.side.addWidget(panel)
-        self.side.setMinimumWidth(240)
         self.side.setStretchFactor(1, 1)
-        self.side.setSizes([288, 420])
         self.columns.addWidget(left)
         self.columns.addWidget(self.side)
         self.columns.setStretchFactor(0, 1)
-        self.columns.setSizes([1000, 280])
         for splitter in (self.pictures, self.side, self.columns):
             splitter.setHandleWidth(1)
             splitter.setChildrenCollapsible(False)
+        for name, splitter in self.splitters().items():
+            splitter.setSizes(DEFAULT_SIZES[name])
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.columns)
@@ -101,7 +157,8 @@ class ExplorePage(QWidget):
 
     def _on_view(self, name: str) -> None:
         if name == "enlarged":
-            self.grid_panel.setVisible(not self._view.is_enlarged)
+            is_in_page = self.grid_panel.window() is self.window()
+            self.grid_panel.setVisible(not (self._view.is_enlarged and is_in_page))
 
     def _show_stage(self) -> None:
         stage = stage_of(self._session)

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.errors import UserError
-from attnscope.figures.export import Format, save, suggested_name
+from attnscope.figures.export import ENDINGS, Format, save, suggested_name
 from attnscope.figures.spec import FigureSpec, View
 from attnscope.widgets.export_choices import ExportChoices
 from attnscope.widgets.figure_preview import FigurePreview
@@ -108,7 +108,7 @@ class ExportDialog(QDialog):
     def _on_save_clicked(self) -> None:
         format = self.choices.format()
         path, _ = QFileDialog.getSaveFileName(
-            self, "Export figure", self.suggested_path(), f"{format.upper()} (*.{format})"
+            self, "Export figure", self.suggested_path(), f"{format.upper()} (*{ENDINGS[format]})"
         )
         if path:
-            self.save_to(path if Path(path).suffix else f"{path}.{format}")
+            self.save_to(path if Path(path).suffix else f"{path}{ENDINGS[format]}")

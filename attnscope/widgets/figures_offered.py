@@ -1,8 +1,13 @@
 """The figures that can be exported at this moment, made from what is shown."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from attnscope.figures.spec import Caption, FigureSpec, View
+from attnscope.figures.inside_layout import paper_height_mm
+from attnscope.figures.panels import MAX_HEAD_PANELS, panels_figure
+from attnscope.figures.spec import Caption, FigureOrigin, FigureSpec, InsidePart, MapPart, View
+from attnscope.records.maps import HeadMap
+from attnscope.records.models import ModelInfo
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.map_style import map_style
@@ -11,10 +16,29 @@ SpecOfPage = Callable[[], FigureSpec | None]
 
 
 def offered_figures(
-    session: Session, view: ViewState, pages: Mapping[Page, SpecOfPage]
+    session: Session,
+    view: ViewState,
+    pages: Mapping[Page, SpecOfPage],
+    *,
+    part: MapPart | None = None,
+    long_lines: tuple[HeadMap, ...] = (),
+    inside: InsidePart | None = None,
 ) -> dict[View, FigureSpec]:
-    """Every figure there is something to show for."""
-    found = _session_figures(session, view)
+    """Every figure there is something to show for.
+
+    `part` and `long_lines` are of a map shown by tiles, `inside` of the head that is looked into.
+    """
+    found = _session_figures(session, view, part, long_lines)
+    if inside is not None and "grid" in found:
+        found["inside"] = replace(
+            found["grid"],
+            view="inside",
+            grids=(),
+            inside=inside,
+            origin=None,
+            width_mm=170.0,
+            height_mm=paper_height_mm(inside.inside),
+        )
     for make in pages.values():
         spec = make()
         if spec is not None:
@@ -25,43 +49,87 @@ def offered_figures(
 def current_figure(view: ViewState, offered: Mapping[View, FigureSpec]) -> View | None:
     """Which of the offered figures the person is looking at."""
     wanted: tuple[View, ...] = ("head", "grid")
-    if view.page == "positions":
+    if view.page == "compare":
+        wanted = ("difference",)
+    elif view.page == "positions":
         wanted = ("positions",)
     elif view.page == "train":
         wanted = ("curves",)
+    elif view.page == "kernels":
+        wanted = ("lab",)
+    elif view.view == "inside":
+        wanted = ("inside", "head", "grid")
     elif view.view == "lines":
         wanted = ("lines", "grid")
     return next((name for name in wanted if name in offered), next(iter(offered), None))
 
 
-def _session_figures(session: Session, view: ViewState) -> dict[View, FigureSpec]:
+def _session_figures(
+    session: Session, view: ViewState, part: MapPart | None, long_lines: tuple[HeadMap, ...]
+) -> dict[View, FigureSpec]:
     traced = session.traced
     if traced is None or session.model is None or not session.text.strip():
         return {}
     caption = Caption(
         model=session.model.name,
         sha256=session.model.sha256,
-        text=traced.source.text,
+        text=traced.source.read_text,
         target=traced.target.text if traced.target else None,
         step=traced.step,
+        note=traced.source.cut_words,
     )
+    origin = _origin(session, session.model, caption)
     style = map_style(view)
     found: dict[View, FigureSpec] = {}
-    grids = tuple(grid for grid in traced.grids if grid.site.stack == session.stack)
+    grids = tuple(session.shown_grid(grid) for grid in traced.grids if grid.site.stack == session.stack)
     if grids:
         found["grid"] = FigureSpec(
             view="grid",
             grids=grids,
             gates=traced.gates,
+            interventions=traced.interventions,
             style=style,
             caption=caption,
+            origin=origin,
         )
     primary = session.map_of(session.primary)
-    maps = tuple(m for m in map(session.map_of, session.selection) if m)
-    if primary is not None:
+    maps = long_lines or session.shown_maps
+    if primary is not None or part is not None:
         found["head"] = FigureSpec(
-            view="head", maps=(primary,), gates=traced.gates, style=style, caption=caption
+            view="head",
+            maps=(primary,) if primary is not None and part is None else (),
+            part=part,
+            gates=traced.gates,
+            interventions=traced.interventions,
+            style=style,
+            caption=caption,
+            origin=origin,
         )
     if maps:
-        found["lines"] = FigureSpec(view="lines", maps=maps, gates=traced.gates, style=style, caption=caption)
+        found["lines"] = FigureSpec(
+            view="lines",
+            maps=maps,
+            gates=traced.gates,
+            interventions=traced.interventions,
+            style=style,
+            caption=caption,
+            origin=origin if not long_lines else None,  # a part cannot be asked for again
+        )
+        found["panels"] = panels_figure(
+            found["lines"], maps[-MAX_HEAD_PANELS:], has_lines=True, grids=grids if not long_lines else ()
+        )
     return found
+
+
+def _origin(session: Session, model: ModelInfo, caption: Caption) -> FigureOrigin:
+    """What the figures are made from, for figure files."""
+    return FigureOrigin(
+        source=model.source,
+        model=model.name,
+        sha256=model.sha256,
+        text=caption.text,
+        target=caption.target,
+        past_trained=session.is_past_trained,
+        heads=session.selection,
+        aspect=session.aspect,
+    )

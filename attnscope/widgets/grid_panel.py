@@ -6,14 +6,16 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QToolButton, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
+from attnscope.figures.colours import Palette, ramp_colour
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.tinting import TintState
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.grid_view import GridView
 from attnscope.widgets.labels import ElidedLabel, listen, tool_button
 from attnscope.widgets.map_style import map_style
+from attnscope.widgets.tint_bar import TintButton, TintLegend
 
 
 class GridPanel(QWidget):
@@ -28,7 +30,8 @@ class GridPanel(QWidget):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._session, self._view = session, view
+        self._session, self._view, self._palette = session, view, palette
+        self._tints: TintState | None = None
         self._head_actions = tuple(head_actions)
         self.grid = GridView(has_switches=True)
         self.grid.set_theme(palette)
@@ -43,7 +46,7 @@ class GridPanel(QWidget):
         self._hint = ElidedLabel(role="muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._tab_row.addWidget(self._hint, 1)
-        layout = QVBoxLayout(self)
+        layout = self._column = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addLayout(self._tab_row)
@@ -54,7 +57,31 @@ class GridPanel(QWidget):
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
+        self._palette = palette
         self.grid.set_theme(palette)
+        if self._tints is not None:
+            self.legend.set_theme(palette)
+            self.frames_button.set_theme(palette)
+            self._on_tint("tint")
+
+    def offer_frames(self, state: TintState) -> None:
+        """Frame the heads by a number; off at first. The legend stands below the heads."""
+        self._tints = state
+        self.legend = TintLegend(state, self._view, self._palette)
+        self.frames_button = TintButton(state, self._palette)
+        self._tab_row.addWidget(self.frames_button)
+        self._column.addWidget(self.legend)
+        listen(self, state, self._on_tint)
+        self._on_tint("tint")
+
+    def _on_tint(self, _name: str) -> None:
+        state = self._tints
+        if state is None:
+            return
+        shares = {head: state.share(head) for head in state.values} if state.choice is not None else {}
+        self.grid.set_frames(
+            {head: ramp_colour(self._palette, s) for head, s in shares.items() if s is not None}
+        )
 
     def tab(self, stack: Stack) -> QToolButton:
         """The tab of one stack."""
@@ -62,7 +89,7 @@ class GridPanel(QWidget):
 
     def _connect(self) -> None:
         self.grid.head_selected.connect(self._on_head_selected)
-        self.grid.head_toggled.connect(self._session.toggle_gate)
+        self.grid.head_toggled.connect(self._session.head_changes.toggle_gate)
         self.grid.head_activated.connect(self._on_head_activated)
         self.grid.head_hovered.connect(self._on_head_hovered)
         self.grid.customContextMenuRequested.connect(self._on_menu_requested)
@@ -74,7 +101,7 @@ class GridPanel(QWidget):
         session = self._session
         if name == "model":
             self._make_tabs()
-        if name in ("traced", "selection", "model"):
+        if name in ("traced", "grids", "selection", "model", "aspect"):
             self._show_stack()
         if name in ("selection", "model"):
             self.grid.set_selection(session.selection)
@@ -104,13 +131,14 @@ class GridPanel(QWidget):
         for name, button in self._tabs.items():
             button.setChecked(name == stack)
         traced = session.traced if session.text.strip() else None
-        grids = tuple(grid for grid in traced.grids if grid.site.stack == stack) if traced else ()
+        grids = tuple(session.shown_grid(g) for g in traced.grids if g.site.stack == stack) if traced else ()
         if len(grids) != len(self._grids) or any(a is not b for a, b in zip(grids, self._grids, strict=True)):
             self._grids = grids
             self.grid.set_grids(grids)
         n_heads = sum(grid.site.n_heads for grid in grids)
         layers = "1 layer" if len(grids) == 1 else f"{len(grids)} layers"
-        self._hint.set_full_text(f"{layers} · {n_heads} heads" if grids else "")
+        rough = " · rough" if any(grid.is_sampled for grid in grids) else ""
+        self._hint.set_full_text(f"{layers} · {n_heads} heads{rough}" if grids else "")
 
     def _on_tab_clicked(self, button: QToolButton) -> None:
         stack = next(name for name, tab in self._tabs.items() if tab is button)

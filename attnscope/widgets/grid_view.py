@@ -1,5 +1,7 @@
 """All heads of one stack as small maps: hover, select, switch off, enlarge, zoom and pan."""
 
+from collections.abc import Mapping
+
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
@@ -59,6 +61,7 @@ class GridView(QWidget):
         self._gates: Gates = NO_GATES
         self._selection: tuple[HeadRef, ...] = ()
         self._hovered: HeadRef | None = None
+        self._frames: dict[HeadRef, str] = {}
         self._style = MapStyle()
         self._palette = LIGHT
         self._is_stale = False
@@ -95,6 +98,11 @@ class GridView(QWidget):
     def set_selection(self, heads: tuple[HeadRef, ...]) -> None:
         """Frame these heads; the last one is where arrow keys start."""
         self._selection = tuple(heads)
+        self.update()
+
+    def set_frames(self, frames: Mapping[HeadRef, str]) -> None:
+        """Frame heads in colours that stand for a number."""
+        self._frames = dict(frames)
         self.update()
 
     def set_style(self, style: MapStyle) -> None:
@@ -266,7 +274,9 @@ class GridView(QWidget):
         self.update()
 
     def _marks(self) -> GridMarks:
-        return GridMarks(gates=self._gates, selection=self._selection, hovered=self._hovered)
+        return GridMarks(
+            gates=self._gates, selection=self._selection, hovered=self._hovered, frames=self._frames
+        )
 
     def _hover(self, head: HeadRef | None, *, is_on_switch: bool = False) -> None:
         if is_on_switch != self._is_on_switch:

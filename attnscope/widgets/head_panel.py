@@ -2,17 +2,27 @@
 
 import math
 
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, Palette
 from attnscope.figures.plain import plain_piece
+from attnscope.figures.spec import MapPart
+from attnscope.records.maps import HeadMap
+from attnscope.viewmodels.inside import InsideState
+from attnscope.viewmodels.intervening import knocked_out
+from attnscope.viewmodels.long_maps import long_map_of
+from attnscope.viewmodels.map_tiles import MapTiles
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import SCALES, Cell, Highlight, Scale, ViewState
 from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.head_menu import head_menu, knock_out
 from attnscope.widgets.head_view import HeadView
+from attnscope.widgets.inside_panel import InsidePanel
 from attnscope.widgets.labels import listen, tool_button
-from attnscope.widgets.lines_view import LinesView
+from attnscope.widgets.lines_view import FINDING, NO_HEADS, LinesView
 from attnscope.widgets.map_style import map_style
+from attnscope.widgets.street_map import StreetMap
 
 
 class HeadPanel(QWidget):
@@ -24,6 +34,8 @@ class HeadPanel(QWidget):
         super().__init__(parent)
         self._session, self._view = session, view
         self.heatmap, self.lines = HeadView(), LinesView()
+        self.street_map: StreetMap | None = None
+        self.inside: InsidePanel | None = None
         self._pages = QStackedWidget()
         self._pages.addWidget(self.heatmap)
         self._pages.addWidget(self.lines)
@@ -31,6 +43,9 @@ class HeadPanel(QWidget):
         self.lines_button = tool_button("Lines", "Show lines", role="segment", is_checkable=True)
         self.heatmap_button.setToolTip("The selected head as a heatmap (H)")
         self.lines_button.setToolTip("The selected heads as lines from queries to keys (L)")
+        self.inside_button = tool_button("Inside", "Look inside", role="segment", is_checkable=True)
+        self.inside_button.setToolTip("The selected head on one query, step by step (I)")
+        self.inside_button.setVisible(False)
         self.scale = ChoiceButton(
             "Scale", "How colours stand for weights", {str(name): text for name, text in SCALES.items()}
         )
@@ -48,20 +63,46 @@ class HeadPanel(QWidget):
         """Paint in other colours."""
         self.heatmap.set_theme(palette)
         self.lines.set_theme(palette)
+        self._palette = palette
+        if self.street_map is not None:
+            self.street_map.set_theme(palette)
+        if self.inside is not None:
+            self.inside.set_theme(palette)
+
+    def offer_inside(self, state: InsideState) -> None:
+        """Let the selected head be looked into."""
+        self.inside = InsidePanel(state, self._session, self._view, self._palette)
+        self._pages.addWidget(self.inside)
+        self._heading.addWidget(self.inside.chooser)
+        self.inside_button.setVisible(True)
+        self._on_view("view")
 
     def set_stale(self, is_stale: bool) -> None:
         """Dim the pictures while newer ones are on their way."""
         self.heatmap.set_stale(is_stale)
         self.lines.set_stale(is_stale)
+        if self.street_map is not None:
+            self.street_map.set_stale(is_stale)
+
+    def show_long_maps(self, tiles: MapTiles) -> None:
+        """Show maps that are too long to be held whole by tiles."""
+        self.street_map = StreetMap(tiles)
+        self.street_map.set_theme(self._palette)
+        self.street_map.set_style(map_style(self._view))
+        self.street_map.cell_hovered.connect(self._on_long_cell_hovered)
+        self.street_map.left.connect(self._on_left)
+        self._pages.addWidget(self.street_map)
+        listen(self, tiles.lines, self._on_long_lines)
+        self._on_session("heads")
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout()
+        self._heading = row = QHBoxLayout()
         row.setContentsMargins(8, 4, 8, 0)
         row.setSpacing(8)
         group = QButtonGroup(self)
         switch = QHBoxLayout()
         switch.setSpacing(0)
-        for button in (self.heatmap_button, self.lines_button):
+        for button in (self.heatmap_button, self.lines_button, self.inside_button):
             group.addButton(button)
             switch.addWidget(button)
         row.addWidget(self.back)
@@ -78,10 +119,13 @@ class HeadPanel(QWidget):
     def _connect(self) -> None:
         self.heatmap_button.clicked.connect(self._on_heatmap_clicked)
         self.lines_button.clicked.connect(self._on_lines_clicked)
+        self.inside_button.clicked.connect(self._on_inside_clicked)
         self.scale.chosen.connect(self._on_scale_chosen)
         self.colours.chosen.connect(self._view.set_colour_map)
         self.back.clicked.connect(self._on_back_clicked)
         self.heatmap.cell_hovered.connect(self._on_cell_hovered)
+        self.heatmap.menu_wanted.connect(self._on_menu_wanted)
+        self.heatmap.edge_toggled.connect(self._on_edge_toggled)
         self.heatmap.left.connect(self._on_left)
         self.lines.token_hovered.connect(self._on_line_token_hovered)
         listen(self, self._session, self._on_session)
@@ -94,37 +138,103 @@ class HeadPanel(QWidget):
             head_map = session.map_of(session.primary) if has_text else None
             if head_map is not None or not has_text or session.traced is None:
                 self.heatmap.set_map(head_map)
+            self.heatmap.set_knocked_out(self._knocked_out())
             maps = tuple(m for m in map(session.map_of, session.selection) if m and has_text)
+            if maps or not has_text:
+                self.lines.set_empty_text(*NO_HEADS)
             if maps or not has_text or session.traced is None:
                 self.lines.set_maps(maps)
+            if self.street_map is not None:
+                self.street_map.state.show(long_map_of(session.traced if has_text else None, session.primary))
+            self._ask_long_lines()
+            self._show_picture()
         if name in ("gates", "selection", "heads") and self._session.primary:
             self.heatmap.set_gate(self._session.gates.value(self._session.primary))
+            if self.street_map is not None:
+                self.street_map.set_gate(self._session.gates.value(self._session.primary))
 
     def _on_view(self, name: str) -> None:
         view = self._view
         if name == "style":
-            for picture in (self.heatmap, self.lines):
-                picture.set_style(map_style(view))
+            for picture in (self.heatmap, self.lines, self.street_map):
+                if picture is not None:
+                    picture.set_style(map_style(view))
             self.scale.show_choice(view.scale)
             self.colours.show_choice(view.colour_map)
         elif name == "view":
-            is_heatmap = view.view == "heatmap"
+            is_heatmap = view.view == "heatmap" or (view.view == "inside" and self.inside is None)
             self.heatmap_button.setChecked(is_heatmap)
-            self.lines_button.setChecked(not is_heatmap)
-            self._pages.setCurrentWidget(self.heatmap if is_heatmap else self.lines)
+            self.lines_button.setChecked(view.view == "lines")
+            self.inside_button.setChecked(view.view == "inside" and not is_heatmap)
+            if self.inside is not None and view.view == "inside":
+                self.inside.begin_with_lit_query()
+            self._ask_long_lines()
+            self._show_picture()
             for button in (self.scale, self.colours):
                 button.setVisible(is_heatmap)
+            if self.inside is not None:
+                self.inside.chooser.setVisible(view.view == "inside")
         elif name == "highlight":
             self.heatmap.set_highlight(view.highlight.query, view.highlight.key)
-            self.lines.set_highlight(view.highlight.query, view.highlight.key)
+            self.lines.set_highlight(*self._line_rows(view.highlight.query, view.highlight.key))
+            if self.street_map is not None:
+                self.street_map.set_highlight(view.highlight.query, view.highlight.key)
         elif name == "enlarged":
             self.back.setVisible(view.is_enlarged)
+
+    def long_part(self) -> MapPart | None:
+        """The part of a long map that is seen, for a figure; None while it is not exact."""
+        state = self.street_map.state if self.street_map is not None else None
+        if state is None or state.shown is None:
+            return None
+        tile = state.seen_tile()
+        shown = state.shown
+        return MapPart(tile=tile, queries=shown.queries, keys=shown.keys) if tile is not None else None
+
+    def long_lines(self) -> tuple[HeadMap, ...]:
+        """The lines of long maps that are seen."""
+        return self.street_map.state.lines.maps if self.street_map is not None else ()
+
+    def _ask_long_lines(self) -> None:
+        """Have the strongest edges of long maps found while lines are looked at."""
+        if self.street_map is None:
+            return
+        session = self._session
+        is_looking = self._view.view == "lines" and bool(session.text.strip())
+        found = (long_map_of(session.traced, head) for head in session.selection if is_looking)
+        self.street_map.state.lines.show(tuple(long_map for long_map in found if long_map is not None))
+
+    def _on_long_lines(self, _name: str) -> None:
+        if self.street_map is not None and self.street_map.state.lines.shown:
+            long_lines = self.street_map.state.lines
+            self.lines.set_empty_text(*(FINDING if long_lines.is_waiting else NO_HEADS))
+            self.lines.set_maps(long_lines.maps)
+            lit = self._view.highlight
+            self.lines.set_highlight(*self._line_rows(lit.query, lit.key))
+
+    def _line_rows(self, query: int | None, key: int | None) -> tuple[int | None, int | None]:
+        """Where a query and a key of the text stand among the lines."""
+        lines = self.street_map.state.lines if self.street_map is not None else None
+        return (query, key) if lines is None or not lines.shown else lines.row(query, key)
+
+    def _show_picture(self) -> None:
+        """Show the heatmap, the long map in its place, the lines, or the inside."""
+        if self._view.view == "lines":
+            self._pages.setCurrentWidget(self.lines)
+        elif self._view.view == "inside" and self.inside is not None:
+            self._pages.setCurrentWidget(self.inside)
+        else:
+            long_map = self.street_map if self.street_map and self.street_map.state.shown else None
+            self._pages.setCurrentWidget(long_map or self.heatmap)
 
     def _on_heatmap_clicked(self) -> None:
         self._view.show_view("heatmap")
 
     def _on_lines_clicked(self) -> None:
         self._view.show_view("lines")
+
+    def _on_inside_clicked(self) -> None:
+        self._view.show_view("inside")
 
     def _on_back_clicked(self) -> None:
         self._view.enlarge(False)
@@ -143,6 +253,44 @@ class HeadPanel(QWidget):
                 query=plain_piece(shown.queries[query].piece),
                 key=plain_piece(shown.keys[key].piece),
                 weight=weight if math.isfinite(weight) else None,
+                is_knocked_out=(query, key) in self._knocked_out(),
+            )
+        )
+
+    def _knocked_out(self) -> frozenset[tuple[int, int]]:
+        """The edges that are taken out of the shown head, where its cells are tokens."""
+        shown = self._session.map_of(self._session.primary)
+        if shown is None or not self._is_whole(shown):
+            return frozenset()
+        return knocked_out(self._session.interventions, shown.head)
+
+    def _on_menu_wanted(self, place: QPoint, cell: tuple[int, int] | None) -> None:
+        shown = self._session.map_of(self._session.primary)
+        if shown is not None:
+            menu = head_menu(self._session, shown, cell if self._is_whole(shown) else None, (), self)
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.popup(self.heatmap.mapToGlobal(place))
+
+    def _on_edge_toggled(self, query: int, key: int) -> None:
+        shown = self._session.map_of(self._session.primary)
+        if shown is not None and self._is_whole(shown):
+            knock_out(self._session, shown, (query, key))
+
+    def _is_whole(self, shown: HeadMap) -> bool:
+        """Whether the cells of the shown map are those of one head, token by token."""
+        own = next((m for m in self._session.maps if m.head == shown.head), None)
+        return own is not None and own.weights.shape == shown.weights.shape and shown.queries == own.queries
+
+    def _on_long_cell_hovered(self, query: int, key: int, weight: float) -> None:
+        shown = self.street_map.state.shown if self.street_map is not None else None
+        if shown is None:
+            return
+        self._view.set_highlight(Highlight(query=query, key=key))
+        self._view.set_cell(
+            Cell(
+                query=plain_piece(shown.queries[query].piece),
+                key=plain_piece(shown.keys[key].piece),
+                weight=weight if math.isfinite(weight) else None,
             )
         )
 
@@ -151,4 +299,7 @@ class HeadPanel(QWidget):
         self._view.set_cell(None)
 
     def _on_line_token_hovered(self, query: int | None, key: int | None) -> None:
+        lines = self.street_map.state.lines if self.street_map is not None else None
+        if lines is not None and lines.shown:
+            query, key = lines.token(query, key)
         self._view.set_highlight(Highlight(query=query, key=key))

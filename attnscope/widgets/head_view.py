@@ -3,6 +3,7 @@
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QContextMenuEvent,
     QFocusEvent,
     QKeyEvent,
     QMouseEvent,
@@ -36,6 +37,10 @@ class HeadView(QWidget):
 
     cell_hovered = Signal(int, int, float)
     """Query, key and weight (NaN where the mask forbids) of the cell under the cursor."""
+    menu_wanted = Signal(object, object)
+    """Where (QPoint in the view) a menu is wanted, and the cell (query, key) there or None."""
+    edge_toggled = Signal(int, int)
+    """Query and key of the cell that the person knocks out or puts back."""
     left = Signal()
     """The cursor is over no cell any more."""
 
@@ -51,6 +56,7 @@ class HeadView(QWidget):
         self._cursor = QPointF(0, 0)
         self._highlight: tuple[int | None, int | None] = (None, None)
         self._drag: Drag | None = None
+        self._knocked_out: frozenset[tuple[int, int]] = frozenset()
         self._cache = ImageCache()
         self._empty_title = "No head chosen"
         self._empty_text = "Click a small map to see it here with its tokens and exact weights."
@@ -74,6 +80,11 @@ class HeadView(QWidget):
     def set_gate(self, gate: float) -> None:
         """Name the head's gate in the title."""
         self._gate = gate
+        self.update()
+
+    def set_knocked_out(self, cells: frozenset[tuple[int, int]]) -> None:
+        """These (query, key) have no weight because a person took them out, not because of the mask."""
+        self._knocked_out = cells
         self.update()
 
     def set_style(self, style: MapStyle) -> None:
@@ -158,12 +169,21 @@ class HeadView(QWidget):
                 view=self._view,
                 highlight=self._cell or self._highlight,
                 cache=self._cache,
+                not_allowed_words="ruled out" if self._knocked_out else "masked",
             )
             if self._is_stale:
                 paint_veil(painter, layout.cells, self._palette)
             if self._cell is not None:
                 painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-                paint_readout(painter, rect, self._map, self._cell, self._cursor, self._palette)
+                paint_readout(
+                    painter,
+                    rect,
+                    self._map,
+                    self._cell,
+                    self._cursor,
+                    self._palette,
+                    is_knocked_out=self._cell in self._knocked_out,
+                )
             if self.hasFocus():
                 painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
                 painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -200,6 +220,14 @@ class HeadView(QWidget):
                 self._point_at(layout.hit(event.position()))
         event.accept()
 
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        layout = self.layout_now()
+        is_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
+        cell = layout.hit(QPointF(event.pos())) if layout is not None and is_mouse else self._cell
+        place = event.pos() if is_mouse else self._cursor.toPoint()
+        self.menu_wanted.emit(place, cell)
+        event.accept()
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
         if key in _STEPS and self._map is not None and self._map.weights.size:
@@ -210,6 +238,8 @@ class HeadView(QWidget):
             layout = self.layout_now()
             centre = layout.cells.center() if layout is not None else QPointF(0, 0)
             self.zoom_at(centre, 0.8 if key == Qt.Key.Key_Minus else 1.25)
+        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) and self._cell is not None:
+            self.edge_toggled.emit(*self._cell)
         elif key == Qt.Key.Key_Escape and self._cell is not None:
             self._point_at(None)
         else:

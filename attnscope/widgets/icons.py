@@ -45,11 +45,34 @@ def _positions(painter: QPainter, _colour: QColor) -> None:
     painter.drawPath(path)
 
 
+def _compare(painter: QPainter, colour: QColor) -> None:
+    painter.drawRect(QRectF(3.5, 5, 7, 14))
+    painter.drawRect(QRectF(13.5, 5, 7, 14))
+    for left, top in ((5.2, 7), (5.2, 14), (15.2, 7), (15.2, 10.5)):
+        painter.fillRect(QRectF(left, top, 3.6, 3), colour)
+
+
+def _heads(painter: QPainter, colour: QColor) -> None:
+    for row, length in enumerate((13.0, 8.0, 11.0, 4.5)):
+        y = 5.0 + 4.6 * row
+        painter.drawEllipse(QPointF(5, y), 1.2, 1.2)
+        painter.fillRect(QRectF(8.5, y - 1.2, length, 2.4), colour)
+
+
 def _train(painter: QPainter, _colour: QColor) -> None:
     painter.drawPolyline([QPointF(4, 4), QPointF(4, 20), QPointF(20, 20)])
     path = QPainterPath(QPointF(7, 6))
     path.cubicTo(QPointF(9, 15), QPointF(12, 16), QPointF(20, 16.5))
     painter.drawPath(path)
+
+
+def _kernels(painter: QPainter, colour: QColor) -> None:
+    painter.drawLine(QPointF(3, 20), QPointF(21, 20))
+    path = QPainterPath(QPointF(3, 18.5))
+    path.cubicTo(QPointF(9, 18.5), QPointF(8, 4), QPointF(12, 4))
+    path.cubicTo(QPointF(16, 4), QPointF(15, 18.5), QPointF(21, 18.5))
+    painter.drawPath(path)
+    painter.fillRect(QRectF(11.2, 9, 1.6, 9.5), colour)
 
 
 def _undo(painter: QPainter, _colour: QColor) -> None:
@@ -92,6 +115,17 @@ def _system(painter: QPainter, colour: QColor) -> None:
     painter.fillPath(path, colour)
 
 
+def _projector(painter: QPainter, _colour: QColor) -> None:
+    painter.drawRect(QRectF(3, 5, 18, 11))
+    painter.drawLine(QPointF(12, 16), QPointF(12, 20))
+    painter.drawLine(QPointF(8, 20), QPointF(16, 20))
+
+
+def _search(painter: QPainter, _colour: QColor) -> None:
+    painter.drawEllipse(QPointF(10.5, 10.5), 6, 6)
+    painter.drawLine(QPointF(15, 15), QPointF(20, 20))
+
+
 def _close(painter: QPainter, _colour: QColor) -> None:
     painter.drawLine(QPointF(6, 6), QPointF(18, 18))
     painter.drawLine(QPointF(18, 6), QPointF(6, 18))
@@ -106,12 +140,17 @@ def _brand(painter: QPainter, colour: QColor) -> None:
 _DRAWINGS: dict[str, Callable[[QPainter, QColor], None]] = {
     "explore": _explore,
     "positions": _positions,
+    "compare": _compare,
+    "heads": _heads,
     "train": _train,
+    "kernels": _kernels,
     "undo": _undo,
     "redo": _redo,
     "light": _light,
     "dark": _dark,
     "system": _system,
+    "projector": _projector,
+    "search": _search,
     "close": _close,
     "brand": _brand,
 }

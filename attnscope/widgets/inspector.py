@@ -4,8 +4,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
+from attnscope.records.sites import HeadRef
+from attnscope.records.tokens import Token
 from attnscope.viewmodels.head_measures import describe, find_measures, measures_shown
 from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.shown_maps import keys_of
+from attnscope.widgets.change_list import ChangeList
 from attnscope.widgets.gate_control import GateControl
 from attnscope.widgets.labels import PlainLabel, listen
 from attnscope.widgets.measure_rows import MeasureRows
@@ -21,27 +26,45 @@ class Inspector(QWidget):
         self.place = PlainLabel(role="muted")
         self.line = PlainLabel(role="hint")
         self.line.setWordWrap(True)
-        self.line.setFixedHeight(36)
         self.line.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.gate = GateControl(session)
+        self.changes = ChangeList(session)
         self.measures = MeasureRows(palette)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 8, 16, 8)
-        for widget in (self.name, self.place, self.line, self.gate, self.measures):
+        for widget in (self.name, self.place, self.line, self.gate, self.changes, self.measures):
             layout.addWidget(widget)
         layout.setSpacing(4)
         layout.addStretch(1)
-        self.setMinimumHeight(288)
+        self.set_theme(palette)
+        self.changes.resized.connect(self._make_room)
         listen(self, session, self._on_session)
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
+        self.line.setFixedHeight(round(type_px(36)))
+        self.gate.set_theme(palette)
         self.measures.set_theme(palette)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """The measures stay whole, however many changes are listed above them."""
+        layout = self.layout()
+        listed = self.changes.sizeHint().height() if not self.changes.isHidden() else 0
+        least = layout.totalMinimumSize().height() if layout is not None else 0
+        self.setMinimumHeight(max(round(type_px(288)) + listed, least))
 
     def _on_session(self, name: str) -> None:
         if name in ("selection", "traced", "model"):
             self._show()
+
+    def _keys(self, head: HeadRef) -> tuple[Token, ...]:
+        """The keys of a head on the text that its measures are of."""
+        model, traced = self._session.model, self._session.traced
+        sites = model.sites if model else ()
+        site = next((site for site in sites if head in site.heads), None)
+        return keys_of(site, traced) if site and traced else ()
 
     def _show(self) -> None:
         session, head = self._session, self._session.primary
@@ -54,7 +77,9 @@ class Inspector(QWidget):
         n_more = len(session.selection) - 1
         self.name.setText(head.label)
         place = f"{head.stack} · layer {head.layer} · head {head.head}"
-        self.place.setText(f"{place} · and {n_more} more" if n_more else place)
         own = find_measures(session.measures, head)
-        self.line.setText(describe(own) if own and session.text.strip() else "")
+        if own and own.n_rows:
+            place = f"{head.stack} · measured on {own.n_rows:,} of {own.n_all_rows:,} rows"
+        self.place.setText(f"{place} · and {n_more} more" if n_more else place)
+        self.line.setText(describe(own, self._keys(own.head)) if own and session.text.strip() else "")
         self.measures.show_measures(measures_shown(session.measures, head) if session.text.strip() else ())

@@ -4,7 +4,7 @@ import html
 from collections.abc import Callable
 from typing import Protocol
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QToolButton, QWidget
 
 from attnscope.viewmodels.listeners import Listener
@@ -18,7 +18,7 @@ class Source(Protocol):
         ...
 
 
-def listen(widget: QWidget, source: Source, callback: Listener) -> None:
+def listen(widget: QObject, source: Source, callback: Listener) -> None:
     """Tell `callback` what changes in `source` for as long as `widget` lives."""
     remove = source.subscribe(callback)
     widget.destroyed.connect(lambda: remove())

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QAction, QCloseEvent, QGuiApplication
+from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from attnscope.errors import UserError
@@ -11,29 +11,42 @@ from attnscope.figures.clipboard import release_clipboard
 from attnscope.figures.colours import COLOUR_MAPS, Palette
 from attnscope.figures.export import save
 from attnscope.figures.spec import FigureSpec, View
+from attnscope.records.messages import Request
 from attnscope.records.models import Sample
 from attnscope.settings import Settings
+from attnscope.viewmodels.compare import CompareState
+from attnscope.viewmodels.heads import HeadsState
+from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.pruning import PruningState
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.training import TrainingState
 from attnscope.viewmodels.view_state import Page, Scale, ViewState
 from attnscope.widgets.actions import HEAD_ACTIONS, build_actions
 from attnscope.widgets.banner import Banner
 from attnscope.widgets.commands import Commands
+from attnscope.widgets.compare_page import ComparePage, compare_handlers
 from attnscope.widgets.explore_page import ExplorePage
 from attnscope.widgets.figures_offered import current_figure, offered_figures
+from attnscope.widgets.heads_page import HeadsPage
+from attnscope.widgets.heads_tabs import HeadsTabs
+from attnscope.widgets.kernels_page import KernelsPage
 from attnscope.widgets.labels import listen
 from attnscope.widgets.layout_memory import restore_geometry, restore_splitters, splitter_sizes
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.model_menu import ModelMenu
+from attnscope.widgets.model_watch import ModelWatch
 from attnscope.widgets.page_bar import PageBar
 from attnscope.widgets.positions_page import PositionsPage
 from attnscope.widgets.status_bar import StatusBar
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.top_bar import TopBar
 from attnscope.widgets.training_page import TrainingPage
+from attnscope.widgets.workspace import Workspace
 
-_PAGES: tuple[Page, ...] = ("explore", "positions", "train")
+_LEAST, _LARGE_LEAST, _LARGE_FROM = (960, 600), (1200, 720), 1.2
+"""The least size of the window; larger where type is larger than this factor."""
+_PAGES: tuple[Page, ...] = ("explore", "compare", "heads", "positions", "train", "kernels")
 
 
 class MainWindow(QMainWindow):
@@ -47,13 +60,17 @@ class MainWindow(QMainWindow):
         training: TrainingState,
         positions: PositionsState,
         settings: Settings | None = None,
+        pruning: PruningState | None = None,
+        heads: HeadsState | None = None,
+        compare: CompareState | None = None,
     ) -> None:
         super().__init__()
         dress_application()
         self._session, self._training = session, training
         self._settings = settings or Settings()
         self.view = _view_state(self._settings)
-        self._palette = palette_for(self.view.theme)
+        self._palette = palette_for(self.view.theme, self.view.size_percent)
+        self.workspace = Workspace(self, session, self.view, self._settings, self._open_run)
         self._commands = Commands(
             session,
             self.view,
@@ -62,10 +79,16 @@ class MainWindow(QMainWindow):
             open_run=self._open_run,
             edit_text=self._edit_text,
             export_folder=self._settings.export_folder,
+            pruning=pruning,
         )
-        self.actions_by_name = build_actions(self, self._commands.handlers())
-        self._build_pages(positions)
+        self._compare = compare or CompareState(session, _post_nothing, Numbers())
+        handlers = {**self._commands.handlers(), **self.workspace.handlers()}
+        handlers |= compare_handlers(self._compare, session, self.view)
+        self.actions_by_name = build_actions(self, handlers)
+        self._build_pages(positions, heads or HeadsState(session, _post_nothing, Numbers()))
         self._build_bars()
+        splitters = self._splitters()
+        self.workspace.attach(self.actions_by_name, self.explore, splitters, self._palette, self._stack)
         self._lay_out()
         listen(self, session, self._on_session)
         listen(self, self.view, self._on_view)
@@ -73,6 +96,8 @@ class MainWindow(QMainWindow):
         self.set_theme(self._palette)
         restore_geometry(self, self._settings)
         restore_splitters(self._splitters(), self._settings)
+        if self.workspace.panels is not None:
+            self.workspace.panels.restore(self._settings.panels)
         if self._settings.is_maximised:
             self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
         self._show_page()
@@ -85,14 +110,32 @@ class MainWindow(QMainWindow):
         """Dress everything in the colours of a theme."""
         self._palette = palette
         apply_theme(self, palette)
+        self.setMinimumSize(*(_LARGE_LEAST if palette.type_factor > _LARGE_FROM else _LEAST))
         parts = (self.top_bar, self.page_bar, self.status_bar, self.banner)
-        for part in (*parts, self.explore, self.positions, self.training_page):
+        for part in (
+            *parts,
+            self.workspace,
+            self.explore,
+            self.compare_page,
+            self.positions,
+            self.heads_tabs,
+            self.training_page,
+            self.kernels_page,
+        ):
             part.set_theme(palette)
 
     def offered_figures(self) -> dict[View, FigureSpec]:
         """Every figure that can be exported now, by its view."""
-        pages = {"positions": self.positions.figure_spec, "train": self.training_page.figure_spec}
-        return offered_figures(self._session, self.view, pages)  # type: ignore[arg-type]
+        pages = {
+            "compare": self.compare_page.figure_spec,
+            "positions": self.positions.figure_spec,
+            "train": self.training_page.figure_spec,
+            "kernels": self.kernels_page.figure_spec,
+        }
+        head = self.explore.head_panel
+        part, lines = head.long_part(), head.long_lines()
+        inside = head.inside.figure() if head.inside is not None and self.view.view == "inside" else None
+        return offered_figures(self._session, self.view, pages, part=part, long_lines=lines, inside=inside)  # type: ignore[arg-type]
 
     def export_current(self, path: Path | str) -> Path:
         """Write the figure that is looked at; raises UserError when there is none or it cannot be saved."""
@@ -114,42 +157,82 @@ class MainWindow(QMainWindow):
             geometry=(place.x(), place.y(), place.width(), place.height()),
             is_maximised=self.isMaximized(),
             splitters=splitter_sizes(self._splitters()),
-            recent=self._settings.recent,
+            recent=self.workspace.recents.models,
+            recent_sessions=self.workspace.recents.sessions,
+            size_percent=self.view.size_percent,
+            panels=self.workspace.panels.places() if self.workspace.panels else (),
             export_folder=self._commands.export_folder,
         )
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Tell the program, which stops the worker and saves."""
         release_clipboard()
+        self.workspace.end()
         super().closeEvent(event)
         self.closing.emit()
 
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Models, runs, sessions and texts can be dropped anywhere."""
+        if self.workspace.can_take(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Open what was dropped."""
+        self.workspace.take(event.mimeData())
+        event.acceptProposedAction()
+
     # Building
 
-    def _build_pages(self, positions: PositionsState) -> None:
+    def _build_pages(self, positions: PositionsState, heads: HeadsState) -> None:
         head_actions = tuple(self.actions_by_name[name] for name in HEAD_ACTIONS)
         self.explore = ExplorePage(self._session, self.view, self._palette, head_actions)
+        self.compare_page = ComparePage(
+            self._compare, self._session, self.view, self._palette, offer_models=self._models_offered
+        )
+        self.compare_page.hover_text.connect(self.view.set_pointer_text)
         self.positions = PositionsPage(positions, self._palette)
+        self.heads_page = HeadsPage(heads, self._palette)
+        self.heads_tabs = HeadsTabs(self.heads_page, self._palette)
+        for heads_part in (self.heads_page, self.heads_tabs):
+            heads_part.failed.connect(self._on_failed)
+            heads_part.explore_wanted.connect(self.actions_by_name["page-explore"].trigger)
+        self.heads_tabs.remove_wanted.connect(self.actions_by_name["remove-heads"].trigger)
         self.training_page = TrainingPage(
             self._training, self._palette, open_checkpoint=self._open_checkpoint
         )
         self.training_page.failed.connect(self._on_failed)
         self.positions.hover_text.connect(self.view.set_pointer_text)
         self.training_page.hover_text.connect(self.view.set_pointer_text)
+        self.kernels_page = KernelsPage(self._palette)
+        self.kernels_page.hover_text.connect(self.view.set_pointer_text)
+        self.kernels_page.export_wanted.connect(self.actions_by_name["export"].trigger)
         self._stack = QStackedWidget()
-        for page in (self.explore, self.positions, self.training_page):
+        for page in (
+            self.explore,
+            self.compare_page,
+            self.heads_tabs,
+            self.positions,
+            self.training_page,
+            self.kernels_page,
+        ):
             self._stack.addWidget(page)
 
     def _build_bars(self) -> None:
         actions = self.actions_by_name
-        model_actions = tuple(actions[name] for name in ("open-model", "open-run", "save-model"))
-        self.model_menu = ModelMenu(self._session, model_actions, self)
+        model_actions = tuple(
+            actions[name] for name in ("open-model", "open-run", "reload-model", "save-model", "remove-heads")
+        )
+        self.model_menu = ModelMenu(self._session, model_actions, self, self.workspace.recents)
         self.top_bar = TopBar(
-            self._session, self.view, self._palette, actions=actions, model_menu=self.model_menu
+            self._session,
+            self.view,
+            self._palette,
+            actions=actions,
+            model_menu=self.model_menu,
+            recent_menu=self.workspace.recent_menu(),
         )
         pages: dict[Page, QAction] = {page: actions[f"page-{page}"] for page in _PAGES}
         self.page_bar = PageBar(self.view, self._palette, pages)
-        self.banner = Banner(self._session, self._palette)
         self.status_bar = StatusBar(
             self._session, self.view, self._palette, undo=actions["undo"], redo=actions["redo"]
         )
@@ -157,24 +240,27 @@ class MainWindow(QMainWindow):
     def _lay_out(self) -> None:
         self.setMenuWidget(self.top_bar)
         centre = QWidget()
+        self.banner = Banner(self._session, self._palette, self._stack, actions=self.actions_by_name)
+        self.model_watch = ModelWatch(self._session, self)
+        self.setAcceptDrops(True)
         column = QVBoxLayout(centre)
         row, right = QHBoxLayout(), QVBoxLayout()
         for layout in (column, row, right):
             layout.setContentsMargins(0, 0, 0, 0)
             layout.setSpacing(0)
-        right.addWidget(self.banner)
         right.addWidget(self._stack, 1)
         row.addWidget(self.page_bar)
         row.addLayout(right, 1)
         column.addLayout(row, 1)
         column.addWidget(self.status_bar)
         self.setCentralWidget(centre)
-        self.setMinimumSize(960, 600)
 
     def _splitters(self) -> dict[str, QSplitter]:
         training = {f"train.{k}": s for k, s in enumerate(self.training_page.splitters())}
         positions = {f"positions.{k}": s for k, s in enumerate(self.positions.splitters())}
-        return {**self.explore.splitters(), **training, **positions}
+        heads = {f"heads.{k}": s for k, s in enumerate(self.heads_page.splitters())}
+        compare = {f"compare.{k}": s for k, s in enumerate(self.compare_page.splitters())}
+        return {**self.explore.splitters(), **training, **positions, **heads, **compare}
 
     # Showing
 
@@ -189,7 +275,7 @@ class MainWindow(QMainWindow):
         if name == "page":
             self._show_page()
         elif name == "theme":
-            self.set_theme(palette_for(self.view.theme))
+            self.set_theme(palette_for(self.view.theme, self.view.size_percent))
         elif name == "enlarged":
             self._show_actions()
         elif name == "style":
@@ -202,16 +288,17 @@ class MainWindow(QMainWindow):
     def _show_actions(self) -> None:
         session, actions = self._session, self.actions_by_name
         has_model, has_head = session.model is not None, bool(session.selection)
-        for name, label in (("undo", session.undo_label), ("redo", session.redo_label)):
+        for name, label in (("undo", session.history.undo_label), ("redo", session.history.redo_label)):
             verb = name.capitalize()
             actions[name].setEnabled(bool(label))
             actions[name].setText(f"{verb}: {label}" if label else verb)
             actions[name].setToolTip(f"{actions[name].text()} ({actions[name].shortcut().toString()})")
         for name in ("toggle-heads", "prune-all-but", "enlarge"):
             actions[name].setEnabled(has_head)
-        for name in ("invert", "save-model"):
+        for name in ("invert", "save-model", "reload-model"):
             actions[name].setEnabled(has_model)
         actions["reset"].setEnabled(bool(session.gates))
+        actions["remove-heads"].setEnabled(has_model and bool(session.gates.off()))
         for k in range(3):
             actions[f"stack-{k + 1}"].setVisible(k < len(session.stacks))
             if k < len(session.stacks):
@@ -219,6 +306,12 @@ class MainWindow(QMainWindow):
         actions["dismiss"].setEnabled(session.notice is not None or self.view.is_enlarged)
 
     # Intents that need more than one state
+
+    def _models_offered(self) -> tuple[str, ...]:
+        """Models that a side of a comparison may be: demos, those opened lately, checkpoints of the run."""
+        checkpoints = [checkpoint.folder for checkpoint in self._training.watch.checkpoints[-8:]]
+        demos, recent = self._session.demo_models, self.workspace.recents.models[:6]
+        return tuple(dict.fromkeys((*demos, *recent, *reversed(checkpoints))))
 
     def _open_run(self, folder: str) -> None:
         self._training.open_run(folder)
@@ -244,13 +337,18 @@ class MainWindow(QMainWindow):
     @Slot(Qt.ColorScheme)
     def _on_system_theme_changed(self, _scheme: Qt.ColorScheme) -> None:
         if self.view.theme == "system":
-            self.set_theme(palette_for("system"))
+            self.set_theme(palette_for("system", self.view.size_percent))
+
+
+def _post_nothing(_request: Request) -> None:
+    """For a window without a worker."""
 
 
 def _view_state(settings: Settings) -> ViewState:
     """The view state as remembered; what is not known there is left at its default."""
     view = ViewState()
     view.set_theme(settings.theme)
+    view.set_size(settings.size_percent)
     view.set_colour_map(settings.colour_map if settings.colour_map in COLOUR_MAPS else "viridis")
     scales: dict[str, Scale] = {"fixed": "fixed", "head": "head", "row": "row"}
     view.set_scale(scales.get(settings.scale, "fixed"))

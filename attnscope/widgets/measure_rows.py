@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
 from attnscope.viewmodels.head_measures import MEASURES, MeasureKind, MeasureShown
 from attnscope.widgets.labels import plain_tooltip
 
@@ -21,7 +21,7 @@ class MeasureRow(QWidget):
         super().__init__(parent)
         self._kind, self._palette = kind, palette
         self._shown: MeasureShown | None = None
-        self.setFixedHeight(_ROW_PX)
+        self.setFixedHeight(round(type_px(_ROW_PX)))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setToolTip(plain_tooltip(f"{kind.name}, {kind.unit}\n{kind.definition}"))
         self.setAccessibleName(kind.name)
@@ -37,11 +37,12 @@ class MeasureRow(QWidget):
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
         self._palette = palette
+        self.setFixedHeight(round(type_px(_ROW_PX)))
         self.update()
 
     def sizeHint(self) -> QSize:
         """Room for name, bar and value."""
-        return QSize(240, _ROW_PX)
+        return QSize(240, round(type_px(_ROW_PX)))
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         """Paint name, bar and value."""
@@ -50,11 +51,12 @@ class MeasureRow(QWidget):
         with QPainter(self) as painter:
             painter.setFont(font(NORMAL_PX))
             painter.setPen(QColor(palette.muted))
-            painter.drawText(QRectF(0, 0, _NAME_PX, _ROW_PX), middle, self._kind.name)
-            bar = QRectF(_NAME_PX + 8, 8, self.width() - _NAME_PX - _VALUE_PX - 16, 8)
+            row, name, room = type_px(_ROW_PX), type_px(_NAME_PX), type_px(_VALUE_PX)
+            painter.drawText(QRectF(0, 0, name, row), middle, self._kind.name)
+            bar = QRectF(name + 8, row / 2 - 4, self.width() - name - room - 16, 8)
             painter.fillRect(bar, QColor(palette.grid))
             painter.setPen(QColor(palette.text))
-            value = QRectF(self.width() - _VALUE_PX, 0, _VALUE_PX, _ROW_PX)
+            value = QRectF(self.width() - room, 0, room, row)
             painter.setFont(font(SMALL_PX if shown is None else NORMAL_PX))
             painter.drawText(value, middle | Qt.AlignmentFlag.AlignRight, shown.text if shown else "–")
             if shown:

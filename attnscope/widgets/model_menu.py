@@ -1,21 +1,30 @@
-"""The menu of models: those that come with the program, folders, runs."""
+"""The menu of models: those that come with the program, those opened before, folders, runs."""
 
 from collections.abc import Sequence
 
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
-from attnscope.figures.plain import plain_text
+from attnscope.figures.plain import plain_text, shorten
+from attnscope.viewmodels.recents import Recents
 from attnscope.viewmodels.session import Session
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import listen, plain_tooltip
+
+_N_RECENT = 6
 
 
 class ModelMenu(QMenu):
     """Offers the demo models the worker has named, then `actions`."""
 
-    def __init__(self, session: Session, actions: Sequence[QAction], parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        actions: Sequence[QAction],
+        parent: QWidget | None = None,
+        recents: Recents | None = None,
+    ) -> None:
         super().__init__("&Model", parent)
-        self._session = session
+        self._session, self._recents = session, recents or Recents()
         self._fixed = tuple(actions)
         self._demos: list[QAction] = []
         self._group = QActionGroup(self)
@@ -23,20 +32,25 @@ class ModelMenu(QMenu):
         self.addActions(self._fixed)
         self.triggered.connect(self._on_triggered)
         listen(self, session, self._on_session)
+        listen(self, self._recents, self._on_recents)
         self._show_demos()
 
     def demo_actions(self) -> tuple[QAction, ...]:
-        """One action for each demo model."""
+        """One action for each demo model and each model opened before."""
         return tuple(self._demos)
 
     def _on_session(self, name: str) -> None:
         if name in ("ready", "model"):
             self._show_demos()
 
+    def _on_recents(self, _name: str) -> None:
+        self._show_demos()
+
     def _show_demos(self) -> None:
         for action in self._demos:
             self._group.removeAction(action)
             self.removeAction(action)
+            action.setParent(None)
             action.deleteLater()
         self._demos.clear()
         open_source = self._session.model.source if self._session.model else ""
@@ -48,6 +62,20 @@ class ModelMenu(QMenu):
             action.setChecked(name in (open_source, open_name))
             if k < 9:
                 action.setShortcut(QKeySequence(f"Ctrl+Alt+{k + 1}"))
+            self._group.addAction(action)
+            self.insertAction(self._rule, action)
+            self._demos.append(action)
+        self._show_recents(open_source)
+
+    def _show_recents(self, open_source: str) -> None:
+        """Models opened before that are no demos, under a line of their own."""
+        others = [name for name in self._recents.models if name not in self._session.demo_models]
+        for source in others[:_N_RECENT]:
+            action = QAction(shorten(plain_text(source), 60).replace("&", "&&"), self)
+            action.setData(source)
+            action.setCheckable(True)
+            action.setChecked(source == open_source)
+            action.setToolTip(plain_tooltip(source))
             self._group.addAction(action)
             self.insertAction(self._rule, action)
             self._demos.append(action)

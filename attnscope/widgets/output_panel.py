@@ -9,6 +9,7 @@ from attnscope.records.outputs import Comparison, OutputKind
 from attnscope.viewmodels.comparison_rows import (
     candidate_rows,
     kl_text,
+    most_changed,
     prediction_labels,
     text_difference,
 )
@@ -22,6 +23,8 @@ _KINDS: dict[OutputKind, str] = {
     "next-token": "next token",
     "masked-token": "masked token",
     "translation": "translation",
+    "class": "label",
+    "nothing": "none: the model has no output head",
 }
 _KL_TOOLTIP = (
     "Kullback–Leibler divergence KL(before ‖ after) = Σ p·ln(p/q) over the whole vocabulary, in nats.\n"
@@ -30,13 +33,17 @@ _KL_TOOLTIP = (
 
 
 class OutputPanel(QWidget):
-    """Shows the comparison of the newest trace; which prediction is the view state's."""
+    """Shows the comparison of the newest trace; which prediction is the view state's.
+
+    It begins at the prediction that the gates moved most, until the person chooses one.
+    """
 
     def __init__(
         self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self._session, self._view = session, view
+        self.title = PlainLabel("Output", "name")
         self.kind = PlainLabel(role="muted")
         self.positions = QComboBox()
         self.positions.setAccessibleName("Prediction to show")
@@ -51,7 +58,8 @@ class OutputPanel(QWidget):
             DifferenceLabel("Text after the gates", palette),
         )
         self._lay_out()
-        self.positions.activated.connect(view.choose_position)
+        self._is_chosen = False
+        self.positions.activated.connect(self._on_chosen)
         listen(self, session, self._on_session)
         listen(self, view, self._on_view)
         self._show_all()
@@ -69,7 +77,7 @@ class OutputPanel(QWidget):
         column.setSpacing(8)
         heading = QHBoxLayout()
         heading.setSpacing(8)
-        heading.addWidget(PlainLabel("Output", "name"))
+        heading.addWidget(self.title)
         heading.addWidget(self.kind)
         heading.addStretch(1)
         heading.addWidget(self.kl)
@@ -93,6 +101,11 @@ class OutputPanel(QWidget):
         if name == "traced":
             self._show_all()
 
+    def _on_chosen(self, index: int) -> None:
+        """The person chose: other gates do not move on to another prediction until the text changes."""
+        self._is_chosen = True
+        self._view.choose_position(index)
+
     def _on_view(self, name: str) -> None:
         if name == "position":
             self._show_prediction()
@@ -108,6 +121,9 @@ class OutputPanel(QWidget):
         if labels != [self.positions.itemText(k) for k in range(self.positions.count())]:
             self.positions.clear()
             self.positions.addItems(labels)
+            self._is_chosen = False
+        if comparison and not self._is_chosen:
+            self._view.choose_position(most_changed(comparison))
         self.positions.setVisible(len(labels) > 1)
         before = comparison.before.generated if comparison else ""
         after = comparison.after.generated if comparison else ""

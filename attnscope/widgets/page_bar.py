@@ -7,6 +7,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
 from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import listen, tool_button
@@ -29,7 +30,6 @@ class PageBar(QWidget):
         self.setProperty("role", "bar")
         self.setProperty("edge", "right")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setFixedWidth(WIDTH_PX)
         self.buttons: dict[Page, QToolButton] = {}
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 8, 1, 8)
@@ -39,8 +39,6 @@ class PageBar(QWidget):
             button = tool_button(action.text(), f"Page {action.text()}", role="page", is_checkable=True)
             button.setToolTip(action.toolTip())
             button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
-            button.setIconSize(QSize(22, 22))
-            button.setFixedSize(WIDTH_PX - 1, 56)
             button.clicked.connect(action.trigger)
             group.addButton(button)
             layout.addWidget(button)
@@ -52,8 +50,12 @@ class PageBar(QWidget):
 
     def set_theme(self, palette: Palette) -> None:
         """Draw the icons in another colour."""
+        side, width = round(type_px(22)), round(type_px(WIDTH_PX))
+        self.setFixedWidth(width)
         for page, button in self.buttons.items():
-            button.setIcon(icon(page, palette.text, side_px=22))
+            button.setIconSize(QSize(side, side))
+            button.setFixedSize(width - 1, round(type_px(56)))
+            button.setIcon(icon(page, palette.text, side_px=side))
 
     def _on_view(self, name: str) -> None:
         if name == "page":

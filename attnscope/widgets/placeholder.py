@@ -4,7 +4,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.style import LARGE_PX, NORMAL_PX, font
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, font, type_px
 
 
 def paint_placeholder(painter: QPainter, rect: QRectF, palette: Palette, title: str, text: str) -> None:
@@ -12,10 +12,10 @@ def paint_placeholder(painter: QPainter, rect: QRectF, palette: Palette, title: 
     middle = rect.center().y()
     painter.setFont(font(LARGE_PX))
     painter.setPen(QColor(palette.muted))
-    above = QRectF(rect.left() + 16, middle - 36, rect.width() - 32, 28)
+    above = QRectF(rect.left() + 16, middle - type_px(36), rect.width() - 32, type_px(28))
     painter.drawText(above, Qt.AlignmentFlag.AlignCenter, title)
     painter.setFont(font(NORMAL_PX))
-    below = QRectF(rect.left() + 24, middle, rect.width() - 48, 60)
+    below = QRectF(rect.left() + 24, middle, rect.width() - 48, type_px(60))
     align = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
     painter.drawText(below, align, text)
 

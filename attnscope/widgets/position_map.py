@@ -19,7 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.figures.colours import Palette, argb, lut_argb
-from attnscope.figures.style import SMALL_PX, font
+from attnscope.figures.style import SMALL_PX, font, type_px
 from attnscope.widgets.panning import Drag, zoom_factor
 
 _LEFT_PX, _BOTTOM_PX, _TOP_PX, _RIGHT_PX = 44.0, 32.0, 4.0, 8.0
@@ -120,7 +120,7 @@ class PositionMap(QWidget):
 
     def plot_rect(self) -> QRectF:
         """Where the matrix itself is drawn."""
-        rect = QRectF(self.rect()).adjusted(_LEFT_PX, _TOP_PX, -_RIGHT_PX, -_BOTTOM_PX)
+        rect = QRectF(self.rect()).adjusted(type_px(_LEFT_PX), _TOP_PX, -_RIGHT_PX, -type_px(_BOTTOM_PX))
         if self._is_square:
             side = max(1.0, min(rect.width(), rect.height()))
             rect = QRectF(rect.left(), rect.top(), side, side)
@@ -249,18 +249,20 @@ class PositionMap(QWidget):
         painter.setFont(font(SMALL_PX))
         painter.setPen(QColor(self._palette.muted))
         n_rows, n_columns = self._values.shape
+        line, left = type_px(14), type_px(_LEFT_PX)
         for i, share in ticks(n_columns, self._view.left(), self._view.right(), rect.width() / 40):
             x = rect.left() + share * rect.width()
-            painter.drawText(QRectF(x - 24, rect.bottom() + 2, 48, 14), Qt.AlignmentFlag.AlignHCenter, str(i))
+            place = QRectF(x - 24, rect.bottom() + 2, 48, line)
+            painter.drawText(place, Qt.AlignmentFlag.AlignHCenter, str(i))
         for i, share in ticks(n_rows, self._view.top(), self._view.bottom(), rect.height() / 24):
             y = rect.top() + share * rect.height()
-            place = QRectF(rect.left() - _LEFT_PX + 14, y - 7, _LEFT_PX - 18, 14)
+            place = QRectF(rect.left() - left + line, y - line / 2, left - line - 4, line)
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, str(i))
-        below = QRectF(rect.left(), rect.bottom() + 16, rect.width(), 14)
+        below = QRectF(rect.left(), rect.bottom() + 2 + line, rect.width(), line)
         painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, self._labels[0])
-        painter.translate(rect.left() - _LEFT_PX + 1, rect.center().y())
+        painter.translate(rect.left() - left + 1, rect.center().y())
         painter.rotate(-90)
-        across = QRectF(-rect.height() / 2, 0, rect.height(), 14)
+        across = QRectF(-rect.height() / 2, 0, rect.height(), line)
         painter.drawText(across, Qt.AlignmentFlag.AlignHCenter, self._labels[1])
         painter.resetTransform()
 

@@ -6,8 +6,10 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
+from attnscope.figures.style import type_px
 from attnscope.records.maps import SelfCheck
 from attnscope.viewmodels.head_measures import describe, find_measures
+from attnscope.viewmodels.intervening import counted
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.icons import icon
@@ -32,7 +34,6 @@ class StatusBar(QWidget):
         self.setProperty("role", "bar")
         self.setProperty("edge", "top")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setFixedHeight(24)
         self.badge = PlainLabel(role="good")
         self.duration = PlainLabel(role="muted")
         self.cell = ElidedLabel(role="value")
@@ -61,13 +62,14 @@ class StatusBar(QWidget):
 
     def set_theme(self, palette: Palette) -> None:
         """Draw the arrows in another colour."""
+        self.setFixedHeight(round(type_px(24)))
         for button, name in ((self._undo, "undo"), (self._redo, "redo")):
             button.defaultAction().setIcon(icon(name, palette.text, side_px=16))
 
     def _on_session(self, name: str) -> None:
         if name == "traced":
             self._show_trace()
-        elif name in ("gates", "model"):
+        elif name in ("gates", "interventions", "model"):
             self._show_gates()
 
     def _on_view(self, name: str) -> None:
@@ -98,7 +100,8 @@ class StatusBar(QWidget):
         n_off, n_partly = len(gates.off()), len(gates.values) - len(gates.off())
         parts = [f"{n_off} {'head' if n_off == 1 else 'heads'} off"] if n_off else []
         parts += [f"{n_partly} turned down"] if n_partly else []
-        self.heads_off.setText(" · ".join(parts) or "all heads on")
+        changes = counted(self._session.interventions)
+        self.heads_off.setText(" · ".join([*parts, *filter(None, [changes])]) or "all heads on")
 
 
 def _check_tooltip(check: SelfCheck) -> str:

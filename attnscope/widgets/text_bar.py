@@ -8,14 +8,23 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLineEdit, QMenu, QWidge
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
-from attnscope.records.models import Sample
+from attnscope.figures.style import type_px
+from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.shown_maps import shown_tokens
+from attnscope.viewmodels.stage import wanted_input
 from attnscope.viewmodels.text_notes import text_notes
 from attnscope.viewmodels.view_state import Side, ViewState, sides_of
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
 from attnscope.widgets.token_scroll import TokenScroll
 from attnscope.widgets.token_strip import TokenStrip
+
+MAX_LINE_CHARACTERS = 20_000
+"""Longer texts are named in the field, not shown there."""
+_OWN, _PAIR = "the model writes its own", "none: the text is read alone"
+_OWN_TOOLTIP = "Empty: the model writes its own translation. Type to see how it reads yours."
+_PAIR_TOOLTIP = "A second sentence, read together with the first. Empty: the text is read alone."
 
 
 class TextBar(QWidget):
@@ -28,7 +37,7 @@ class TextBar(QWidget):
         self._session, self._view = session, view
         self._is_history_newer = False
         self.text_edit = _LineEdit("Text", "Type a sentence…", self._leaves_undo)
-        self.target_edit = _LineEdit("Target text", "the model writes its own", self._leaves_undo)
+        self.target_edit = _LineEdit("Target text", _OWN, self._leaves_undo)
         self._text_label = PlainLabel("text", "muted")
         self._target_label = PlainLabel("target", "muted")
         self.samples_button = tool_button("Samples ▾", "Sample sentences")
@@ -40,13 +49,16 @@ class TextBar(QWidget):
         self._target_scroll = TokenScroll(self.target_strip)
         self._source_notes = PlainLabel(role="warning")
         self._target_notes = PlainLabel(role="warning")
+        self.past_button = tool_button("Read on", "Read on past the trained positions", role="status")
         self._lay_out()
+        self.past_button.clicked.connect(self._on_past_clicked)
         self.text_edit.textEdited.connect(self._on_text_edited)
         self.target_edit.textEdited.connect(self._on_target_edited)
         self.source_strip.token_hovered.connect(self._on_source_hovered)
         self.target_strip.token_hovered.connect(self._on_target_hovered)
         for strip in (self.source_strip, self.target_strip):
             strip.token_left.connect(self._on_token_left)
+        self.set_theme(palette)
         listen(self, session, self._on_session)
         listen(self, view, self._on_view)
         for name in ("model", "text", "traced"):
@@ -54,6 +66,8 @@ class TextBar(QWidget):
 
     def set_theme(self, palette: Palette) -> None:
         """Paint the tokens in other colours."""
+        for label in (self._text_label, self._target_label):
+            label.setFixedWidth(round(type_px(40)))
         self.source_strip.set_theme(palette)
         self.target_strip.set_theme(palette)
 
@@ -68,20 +82,20 @@ class TextBar(QWidget):
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(4)
         grid.setColumnStretch(1, 1)
-        label_width = 40
         for row, (label, edit, strip, notes) in enumerate(
             (
                 (self._text_label, self.text_edit, self._source_scroll, self._source_notes),
                 (self._target_label, self.target_edit, self._target_scroll, self._target_notes),
             )
         ):
-            label.setFixedWidth(label_width)
             grid.addWidget(label, 2 * row, 0)
             grid.addWidget(edit, 2 * row, 1)
             line = QHBoxLayout()
             line.setSpacing(8)
             line.addWidget(strip, 1)
             line.addWidget(notes, 0, Qt.AlignmentFlag.AlignVCenter)
+            if row == 0:
+                line.addWidget(self.past_button, 0, Qt.AlignmentFlag.AlignVCenter)
             grid.addLayout(line, 2 * row + 1, 1, 1, 2)
         grid.addWidget(self.samples_button, 0, 2)
 
@@ -90,7 +104,7 @@ class TextBar(QWidget):
             self._show_samples()
             self._show_target_row()
         elif name == "text":
-            _show_text(self.text_edit, self._session.text)
+            self._show_source_text()
             _show_text(self.target_edit, self._session.target or "", is_quiet_when_blank=True)
             self._show_notes()
         elif name == "traced":
@@ -98,7 +112,9 @@ class TextBar(QWidget):
             self._show_notes()
         elif name == "history":
             self._is_history_newer = True
-        if name in ("selection", "traced"):
+        elif name == "aspect":
+            self._show_tokens()
+        if name in ("selection", "traced", "aspect"):
             self._show_lit()
 
     def _on_view(self, name: str) -> None:
@@ -110,7 +126,8 @@ class TextBar(QWidget):
         takes_target = model is not None and model.takes_target
         for widget in (self._target_label, self.target_edit, self._target_scroll, self._target_notes):
             widget.setVisible(takes_target)
-        self._text_label.setText("source" if takes_target else "text")
+        self._text_label.setText(_text_name(model))
+        self._target_label.setText("second" if model is not None and model.reads_pairs else "target")
         self.samples_button.setEnabled(bool(model and model.samples))
 
     def _show_samples(self) -> None:
@@ -131,23 +148,52 @@ class TextBar(QWidget):
 
     def _show_tokens(self) -> None:
         traced = self._session.traced if self._session.text.strip() else None
-        self.source_strip.set_tokens(traced.source.tokens if traced else ())
-        self.target_strip.set_tokens(traced.target.tokens if traced and traced.target else ())
+        aspect = self._session.aspect
+        self.source_strip.set_tokens(shown_tokens(traced.source, aspect) if traced else ())
+        target = traced.target if traced else None
+        self.target_strip.set_tokens(shown_tokens(target, aspect) if target else ())
         written = traced.comparison.before.generated if traced else ""
         written = shorten(plain_text(written), 120)
-        self.target_edit.setPlaceholderText(written or "the model writes its own")
-        self.target_edit.setToolTip(
-            plain_tooltip("Empty: the model writes its own translation. Type to see how it reads yours.")
-        )
+        is_pair = self._session.model is not None and self._session.model.reads_pairs
+        self.target_edit.setPlaceholderText(_PAIR if is_pair else written or _OWN)
+        self.target_edit.setToolTip(plain_tooltip(_PAIR_TOOLTIP if is_pair else _OWN_TOOLTIP))
+
+    def _show_source_text(self) -> None:
+        """Show the text, or of one too long for a line what it is; typing then replaces it."""
+        session = self._session
+        is_line = len(session.text) <= MAX_LINE_CHARACTERS and session.text not in session.text_names
+        _show_text(self.text_edit, session.text if is_line else "")
+        name = session.text_names.get(session.text, "a long text")
+        words = f"{name} · {len(session.text):,} characters · typing replaces it"
+        asked = wanted_input(session.model.reads if session.model else "text")
+        self.text_edit.setPlaceholderText(asked if is_line else plain_text(words))
 
     def _show_notes(self) -> None:
-        traced = self._session.traced
+        traced = self._session.traced if self._session.text.strip() else None
         source = traced.source if traced else Tokens(text="", tokens=())
         target = traced.target if traced else None
         self._source_notes.setText(text_notes(source, self._session.typed))
         self._target_notes.setText(text_notes(target) if target else "")
+        self._show_past_button(source)
         for notes in (self._source_notes, self._target_notes):
             notes.setToolTip(plain_tooltip(_NOTES_TOOLTIP if notes.text() else ""))
+
+    def _show_past_button(self, source: Tokens) -> None:
+        """Offer to read a long text on, where the model's positions are computed and not learned."""
+        model, is_past = self._session.model, self._session.is_past_trained
+        can_read_past = model is not None and model.can_read_past
+        self.past_button.setVisible(can_read_past and (source.n_dropped > 0 or source.n_untrained > 0))
+        if model is not None:
+            self.past_button.setText(f"Cut at {model.max_tokens:,}" if is_past else "Read on")
+            self.past_button.setToolTip(
+                plain_tooltip(
+                    f"The model was trained on texts of up to {model.max_tokens:,} tokens. Its positions are "
+                    "computed, so it can read on, but nothing it does there was ever trained."
+                )
+            )
+
+    def _on_past_clicked(self) -> None:
+        self._session.read_past(not self._session.is_past_trained)
 
     def _show_lit(self) -> None:
         sides = self._sides()
@@ -159,19 +205,21 @@ class TextBar(QWidget):
         return sides_of(self._session.stack, has_target=bool(model and model.takes_target))
 
     def _on_text_edited(self, text: str) -> None:
-        self._is_history_newer = False
         self._session.set_text(text)
+        self._is_history_newer = False
 
     def _on_target_edited(self, text: str) -> None:
-        self._is_history_newer = False
         self._session.set_target(text)
+        self._is_history_newer = False
 
     def _leaves_undo(self, edit: QLineEdit, is_redo: bool) -> bool:
         """Whether undo (or redo) is about heads: they changed last, or `edit` has nothing to take back."""
         session = self._session
         if not (edit.isRedoAvailable() if is_redo else edit.isUndoAvailable()):
             return True
-        return self._is_history_newer and bool(session.redo_label if is_redo else session.undo_label)
+        return self._is_history_newer and bool(
+            session.history.redo_label if is_redo else session.history.undo_label
+        )
 
     def _on_source_hovered(self, index: int) -> None:
         self._view.hover_token("source", index, self._sides())
@@ -186,7 +234,8 @@ class TextBar(QWidget):
 _NOTES_TOOLTIP = (
     "cut: the model reads no more tokens than this.\n"
     "unknown: the tokenizer has no piece for it.\n"
-    "replaced: characters that are not text became U+FFFD."
+    "replaced: characters that are not text became U+FFFD.\n"
+    "never trained: the model was trained on shorter texts."
 )
 
 
@@ -198,6 +247,7 @@ class _LineEdit(QLineEdit):
         self._leaves_undo = leaves_undo
         self.setAccessibleName(name)
         self.setPlaceholderText(placeholder)
+        self.setAcceptDrops(False)  # the window takes files and texts alike
 
     def event(self, event: QEvent) -> bool:
         """Take every key but those of an undo that is not the field's own."""
@@ -222,3 +272,10 @@ def _show_text(edit: QLineEdit, text: str, *, is_quiet_when_blank: bool = False)
     at = edit.cursorPosition()
     edit.setText(text)
     edit.setCursorPosition(min(at, len(text)) if edit.hasFocus() else 0)
+
+
+def _text_name(model: ModelInfo | None) -> str:
+    """What stands in the first line: a text, or the path of something else."""
+    if model is None or model.reads == "text":
+        return "source" if model is not None and model.form == "encoder-decoder" else "text"
+    return model.reads

@@ -1,15 +1,19 @@
 """The look of the window from one palette: Qt's own palette, and a style sheet for the rest.
 
-Three sizes of type (11, 13, 18 px), a grid of 8 px. Widgets say what they are with the property
-`role`; only this file says how that looks.
+Three sizes of type (11, 13, 18 px, larger for a projector), a grid of 8 px. Widgets say what they are
+with the property `role`; only this file says how that looks.
 """
+
+import dataclasses
+import re
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
-from attnscope.figures.colours import DARK, LIGHT, Palette
-from attnscope.figures.style import NORMAL_PX, font
+from attnscope.figures.colours import DARK, LIGHT, PROJECTOR, Palette
+from attnscope.figures.style import NORMAL_PX, font, set_type_factor
+from attnscope.paths import resources_folder
 from attnscope.viewmodels.view_state import Theme
 
 
@@ -21,17 +25,23 @@ def dress_application() -> None:
         application.setFont(font(NORMAL_PX))
 
 
-def palette_for(theme: Theme) -> Palette:
-    """The palette of a theme; `system` asks the desktop."""
+def palette_for(theme: Theme, size_percent: int = 100) -> Palette:
+    """The palette of a theme, with type at a size; `system` asks the desktop."""
+    found = _palette_of(theme)
+    return dataclasses.replace(found, type_factor=found.type_factor * size_percent / 100)
+
+
+def _palette_of(theme: Theme) -> Palette:
     if theme == "system":
         return DARK if QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark else LIGHT
-    return DARK if theme == "dark" else LIGHT
+    return {"dark": DARK, "projector": PROJECTOR}.get(theme, LIGHT)
 
 
 def apply_theme(widget: QWidget, palette: Palette) -> None:
     """Dress `widget` and everything in it, and the program's menus and tooltips."""
     application = QApplication.instance()
     if isinstance(application, QApplication):
+        set_type_factor(palette.type_factor)
         application.setPalette(_qt_palette(palette))
     widget.setStyleSheet(stylesheet(palette))
 
@@ -42,7 +52,9 @@ def stylesheet(palette: Palette) -> str:
     sheet = _SHEET
     for name in sorted(names, key=len, reverse=True):
         sheet = sheet.replace(f"@{name}@", names[name])
-    return sheet
+    sheet = sheet.replace("@chevron@", (resources_folder() / "icons" / "chevron.svg").as_posix())
+    sheet = _LENGTH.sub(lambda found: f"{round(int(found[1]) * palette.type_factor)}px", sheet)
+    return sheet.replace("@handle@", "12px")
 
 
 def _qt_palette(palette: Palette) -> QPalette:
@@ -75,6 +87,9 @@ _NAMES = (
     "warning", "error", "line", "grid", "no_data",
 )  # fmt: skip
 
+_LENGTH = re.compile(r"\b(1[0-9]|[2-9][0-9])px")
+"""Lengths that grow with the type; thinner ones are lines and gaps."""
+
 _SHEET = """
 * { font-size: 13px; color: @text@; outline: none; }
 QMainWindow, QDialog, QWidget[role="page"] { background: @background@; }
@@ -87,6 +102,7 @@ QWidget[edge="right"] { border-right: 1px solid @line@; }
 QLabel { background: transparent; border: none; }
 QLabel[role="small"], QLabel[role="muted"], QLabel[role="value"] { font-size: 11px; }
 QLabel[role="muted"] { color: @muted@; }
+QLabel:disabled { color: @no_data@; }
 QLabel[role="hint"] { color: @muted@; }
 QLabel[role="section"] { font-size: 11px; font-weight: 600; color: @muted@; }
 QLabel[role="name"] { font-weight: 600; }
@@ -95,10 +111,17 @@ QLabel[role="warning"] { font-size: 11px; color: @warning@; font-weight: 600; }
 QLabel[role="error"] { color: @error@; }
 QLabel[role="good"] { font-size: 11px; color: @muted@; }
 QFrame[role="rule"] { background: @line@; border: none; }
-QFrame[role="banner-error"] { background: @panel@; border: none; border-left: 4px solid @error@;
-    border-bottom: 1px solid @line@; }
-QFrame[role="banner-note"] { background: @panel@; border: none; border-left: 4px solid @accent@;
-    border-bottom: 1px solid @line@; }
+QFrame[role="palette"] { background: @panel@; border: 1px solid @line@; border-radius: 8px; }
+QFrame[role="palette"] QListView { background: transparent; border: none; }
+QListView, QTreeView, QTableView { background: @raised@; border: 1px solid @line@; border-radius: 4px; }
+QListView::item { padding: 4px 8px; border-radius: 4px; }
+QListView::item:selected { background: @accent@; color: @accent_text@; }
+QListView:focus, QTreeView:focus, QTableView:focus, QScrollArea:focus { border: 1px solid @accent@; }
+QCheckBox:focus, QRadioButton:focus { color: @accent@; }
+QFrame[role="banner-error"] { background: @raised@; border: 1px solid @line@; border-left: 4px solid @error@;
+    border-radius: 4px; }
+QFrame[role="banner-note"] { background: @raised@; border: 1px solid @line@; border-left: 4px solid @accent@;
+    border-radius: 4px; }
 QMenuBar { background: transparent; padding: 0; }
 QMenuBar::item { background: transparent; padding: 4px 8px; border-radius: 4px; }
 QMenuBar::item:selected { background: @grid@; }
@@ -113,6 +136,12 @@ QLineEdit, QPlainTextEdit {
     selection-background-color: @accent@; selection-color: @accent_text@; }
 QPlainTextEdit { padding: 4px 8px; }
 QLineEdit:focus, QPlainTextEdit:focus { border: 1px solid @accent@; }
+QComboBox { background: @raised@; border: 1px solid @line@; border-radius: 4px; padding: 0 8px;
+    min-height: 26px; }
+QComboBox:hover { background: @grid@; }
+QComboBox:focus, QAbstractSpinBox:focus { border: 1px solid @accent@; }
+QComboBox::drop-down { border: none; width: 20px; }
+QComboBox::down-arrow { image: url("@chevron@"); width: 12px; height: 12px; margin-right: 8px; }
 QComboBox QAbstractItemView { background: @raised@; border: 1px solid @line@; padding: 4px;
     selection-background-color: @accent@; selection-color: @accent_text@; }
 QLineEdit:disabled, QPlainTextEdit:disabled, QComboBox:disabled, QAbstractSpinBox:disabled,
@@ -153,7 +182,7 @@ QSplitter::handle { background: @line@; }
 QSplitter::handle:hover { background: @accent@; }
 QSlider::groove:horizontal { height: 4px; background: @line@; border-radius: 2px; }
 QSlider::sub-page:horizontal { background: @accent@; border-radius: 2px; }
-QSlider::handle:horizontal { width: 12px; height: 12px; margin: -5px 0; border-radius: 7px;
+QSlider::handle:horizontal { width: @handle@; height: @handle@; margin: -5px 0; border-radius: 7px;
     background: @raised@; border: 1px solid @muted@; }
 QSlider::sub-page:horizontal:disabled { background: @line@; }
 QSlider::handle:horizontal:focus, QSlider::handle:horizontal:hover { border: 2px solid @accent@; }

@@ -3,6 +3,7 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
+from attnscope.figures.style import type_px
 from attnscope.viewmodels.view_state import Highlight
 from attnscope.widgets.token_strip import ROW_PX, TokenStrip
 
@@ -23,7 +24,7 @@ class TokenScroll(QScrollArea):
         self.viewport().setAutoFillBackground(False)
         self.setWidget(strip)
         strip.setAutoFillBackground(False)  # setWidget turns it on
-        self.setFixedHeight(ROW_PX)
+        self.setFixedHeight(round(type_px(ROW_PX)))
         strip.rows_changed.connect(self._on_rows_changed)
         strip.token_hovered.connect(self._on_token_hovered)
 
@@ -35,14 +36,14 @@ class TokenScroll(QScrollArea):
             self._bring_into_view(index)
 
     def _on_rows_changed(self, n_rows: int) -> None:
-        self.setFixedHeight(min(n_rows, MAX_ROWS) * ROW_PX)
+        self.setFixedHeight(min(n_rows, MAX_ROWS) * round(type_px(ROW_PX)))
 
     def _on_token_hovered(self, index: int) -> None:
         if self._strip.hasFocus():
             self._bring_into_view(index)
 
     def _bring_into_view(self, index: int) -> None:
-        chips = self._strip.chips()
-        if self._strip.height() > self.height() and index < len(chips):
-            centre = chips[index].rect.center().toPoint()
-            self.ensureVisible(centre.x(), centre.y(), 0, ROW_PX // 2)
+        chip = self._strip.chip_of(index)
+        if self._strip.height() > self.height() and chip is not None:
+            centre = chip.rect.center().toPoint()
+            self.ensureVisible(centre.x(), centre.y(), 0, round(type_px(ROW_PX)) // 2)

@@ -19,12 +19,15 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.style import NORMAL_PX, font, text_width
+from attnscope.figures.style import NORMAL_PX, font, text_width, type_px
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight
 from attnscope.widgets.labels import plain_tooltip
 
 CHIP_PX, ROW_PX, GAP_PX, PAD_PX = 24, 28, 4, 6
+
+MAX_CHIPS, N_AROUND = 600, 60
+"""Longer texts are shown in part: so many tokens around the one that is lit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,12 @@ def place_chips(tokens: Sequence[Token], width_px: float) -> tuple[tuple[Chip, .
         if x > 0 and x + width > width_px:
             x, row = 0.0, row + 1
         joins_next = k + 1 < len(tokens) and tokens[k + 1].joins_previous
-        rect = QRectF(x, row * ROW_PX + (ROW_PX - CHIP_PX) / 2, width, CHIP_PX)
+        rect = QRectF(
+            x,
+            row * round(type_px(ROW_PX)) + (round(type_px(ROW_PX)) - round(type_px(CHIP_PX))) / 2,
+            width,
+            round(type_px(CHIP_PX)),
+        )
         chips.append(Chip(token=token, text=text, rect=rect, joins_next=joins_next))
         x += width
     return tuple(chips), row + 1
@@ -60,13 +68,17 @@ class TokenStrip(QWidget):
 
     token_hovered = Signal(int)
     token_left = Signal()
+    token_clicked = Signal(int)
     rows_changed = Signal(int)
+
+    # Of a text with more than MAX_CHIPS tokens only some are shown: around the token that is lit.
 
     def __init__(self, name: str, palette: Palette, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._palette = palette
         self._tokens: tuple[Token, ...] = ()
         self._chips: tuple[Chip, ...] = ()
+        self._start = 0
         self._n_rows = 1
         self._lit = NO_HIGHLIGHT
         self._hovered: int | None = None
@@ -75,12 +87,12 @@ class TokenStrip(QWidget):
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setFixedHeight(ROW_PX)
+        self.setFixedHeight(round(type_px(ROW_PX)))
 
     def set_tokens(self, tokens: tuple[Token, ...]) -> None:
         """Show other tokens."""
         if tokens != self._tokens:
-            self._tokens, self._hovered = tokens, None
+            self._tokens, self._hovered, self._start = tokens, None, 0
             self.setAccessibleDescription(" ".join(token.piece for token in tokens[:100]))
             self._place()
 
@@ -88,6 +100,7 @@ class TokenStrip(QWidget):
         """Light one token as the query and one as the key."""
         if lit != self._lit:
             self._lit = lit
+            self._follow(lit)
             self.update()
 
     def set_stale(self, is_stale: bool) -> None:
@@ -99,15 +112,22 @@ class TokenStrip(QWidget):
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
         self._palette = palette
-        self.update()
+        self.setFixedHeight(self._n_rows * round(type_px(ROW_PX)))
+        self._place()
+        self.rows_changed.emit(self._n_rows)
 
     def chips(self) -> tuple[Chip, ...]:
-        """Where every token stands."""
+        """Where every token stands that is shown, and what says that there are more."""
         return self._chips
+
+    def chip_of(self, index: int) -> Chip | None:
+        """Where one token stands; None when it is not shown."""
+        k = index - self._first_index
+        return self._chips[k] if 0 <= k < len(self._chips) and self._is_token(k) else None
 
     def sizeHint(self) -> QSize:
         """As wide as it may be, as high as its rows."""
-        return QSize(400, self._n_rows * ROW_PX)
+        return QSize(400, self._n_rows * round(type_px(ROW_PX)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Break the rows anew."""
@@ -122,12 +142,19 @@ class TokenStrip(QWidget):
             if self._is_stale:
                 painter.setOpacity(0.45)
             for k, chip in enumerate(self._chips):
-                self._paint_chip(painter, k, chip)
+                self._paint_chip(painter, k + self._first_index if self._is_token(k) else -1, chip)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Light the token under the cursor."""
         place = event.position()
-        self._hover(next((k for k, c in enumerate(self._chips) if c.rect.contains(place)), None))
+        k = next((k for k, chip in enumerate(self._chips) if chip.rect.contains(place)), None)
+        self._hover(k + self._first_index if k is not None and self._is_token(k) else None)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Tell which token is clicked."""
+        super().mousePressEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton and self._hovered is not None:
+            self.token_clicked.emit(self._hovered)
 
     def leaveEvent(self, event: QEvent) -> None:
         """The cursor is gone."""
@@ -141,7 +168,7 @@ class TokenStrip(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Left, right, Home and End walk the tokens; Esc leaves them."""
-        last = len(self._chips) - 1
+        last = len(self._tokens) - 1
         at = self._hovered if self._hovered is not None else -1
         places = {
             Qt.Key.Key_Right: min(at + 1, last),
@@ -180,11 +207,37 @@ class TokenStrip(QWidget):
             else:
                 self.token_hovered.emit(index)
 
+    @property
+    def _first_index(self) -> int:
+        """The token of the first chip; one less where the first chip says that there are some before."""
+        return self._start - 1 if self._start else 0
+
+    def _is_token(self, k: int) -> bool:
+        """Whether a chip is a token, and not what says that there are more."""
+        return self._chips[k].token.id >= 0
+
+    def _follow(self, lit: Highlight) -> None:
+        """Of a long text, show the tokens around the one that is lit."""
+        index = lit.query if lit.query is not None else lit.key
+        if len(self._tokens) <= MAX_CHIPS or index is None or self.chip_of(index) is not None:
+            return
+        self._start = max(0, min(index - N_AROUND // 2, len(self._tokens) - N_AROUND))
+        self._place()
+
+    def _shown(self) -> tuple[Token, ...]:
+        tokens, start = self._tokens, self._start
+        if len(tokens) <= MAX_CHIPS:
+            return tokens
+        stop = min(len(tokens), start + N_AROUND)
+        before = (_more(start),) if start else ()
+        after = (_more(len(tokens) - stop),) if stop < len(tokens) else ()
+        return (*before, *tokens[start:stop], *after)
+
     def _place(self) -> None:
-        self._chips, n_rows = place_chips(self._tokens, max(self.width() - 2, 40))
+        self._chips, n_rows = place_chips(self._shown(), max(self.width() - 2, 40))
         if n_rows != self._n_rows:
             self._n_rows = n_rows
-            self.setFixedHeight(n_rows * ROW_PX)
+            self.setFixedHeight(n_rows * round(type_px(ROW_PX)))
             self.rows_changed.emit(n_rows)
         self.update()
 
@@ -207,6 +260,10 @@ class TokenStrip(QWidget):
         painter.setPen(QColor(ink))
         painter.setFont(font(NORMAL_PX))
         painter.drawText(chip.rect, Qt.AlignmentFlag.AlignCenter, isolated(chip.text))
+
+
+def _more(n: int) -> Token:
+    return Token(id=-1, piece=f"… {n:,} more", is_special=True)
 
 
 def _outline(chip: Chip) -> QPainterPath:

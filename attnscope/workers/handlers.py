@@ -11,7 +11,14 @@ import torch
 
 from attnscope.errors import UserError
 from attnscope.models import demo_models
+from attnscope.records.compare import CompareTraces
+from attnscope.records.corpora import MeasureHeads, ShowCard, StopMeasuring
+from attnscope.records.generation import WriteText
+from attnscope.records.influence import ShowInfluence
+from attnscope.records.inside import ShowInside
+from attnscope.records.lens import ShowLens
 from attnscope.records.messages import (
+    OPEN_MODEL,
     ControlTraining,
     Failed,
     LoadModel,
@@ -25,7 +32,22 @@ from attnscope.records.messages import (
     StartTraining,
     TraceText,
 )
+from attnscope.records.pruning import ForgetPruned, SavePruned, TryPruning
+from attnscope.records.pruning_runs import MeasureCurves, StopCurves
+from attnscope.records.redundancy import CompareHeads, StopComparing
+from attnscope.records.texts import OpenText
+from attnscope.workers.background import BackgroundJobs
+from attnscope.workers.curves_job import CurvesJob
+from attnscope.workers.measuring_job import MeasuringJob
+from attnscope.workers.plane_job import PlaneJob
+from attnscope.workers.serve_compare import Answers, compare_traces
+from attnscope.workers.serve_generation import write_text
+from attnscope.workers.serve_influence import show_influence
+from attnscope.workers.serve_inside import LastInside, show_inside
+from attnscope.workers.serve_lens import show_lens
 from attnscope.workers.serve_models import OpenModels, load_model, save_model
+from attnscope.workers.serve_pruning import LastPruned, save_pruned, try_pruning
+from attnscope.workers.serve_texts import open_text
 from attnscope.workers.serve_training import control_training, open_run, start_training
 from attnscope.workers.serve_views import show_heads, show_positions, trace_text
 from attnscope.workers.training_job import TrainingJob
@@ -37,11 +59,16 @@ CrashWriter = Callable[[BaseException, str], Path | None]
 class Engine:
     """Everything the worker knows: the open models, the newest traces, the run in training."""
 
-    def __init__(self, write_crash: CrashWriter) -> None:
+    def __init__(self, write_crash: CrashWriter, views: Views | None = None) -> None:
         self._write_crash = write_crash
         self._models = OpenModels()
-        self._views = Views()
+        self._views = views or Views()
+        self._answers = Answers()
         self._job: TrainingJob | None = None
+        self._pruned = LastPruned()
+        self._inside = LastInside()
+        self._measuring: MeasuringJob | None = None
+        self._background = BackgroundJobs()
 
     def ready(self) -> Ready:
         """What this machine offers."""
@@ -66,13 +93,17 @@ class Engine:
 
     @property
     def is_training(self) -> bool:
-        """Whether `advance_training` would make progress."""
-        return self._job is not None and self._job.is_active
+        """Whether `advance_training` would make progress: in a run, or in a measuring pass."""
+        is_measuring = self._measuring is not None and self._measuring.is_active
+        is_measuring = is_measuring or self._background.is_active
+        return is_measuring or (self._job is not None and self._job.is_active)
 
     def advance_training(self) -> Iterator[Reply]:
-        """Do one piece of training work and give the news when they are due; never raises."""
+        """Do one piece of background work and give the news when they are due; never raises."""
+        yield from self._advance_measuring()
+        yield from self._background.advance(self._failed)
         job = self._job
-        if job is None:
+        if job is None or not job.is_active:
             return
         try:
             news = job.advance()
@@ -86,24 +117,86 @@ class Engine:
             yield news
 
     def stop_training(self) -> None:
-        """Ask the run in progress to save and finish."""
+        """Ask the run in progress to save and finish; a measuring pass is given up."""
+        self._stop_measuring()
+        self._background.stop_all()
         if self._job is not None and not self._job.is_finished:
             self._job.stop()
+
+    def _advance_measuring(self) -> Iterator[Reply]:
+        job = self._measuring
+        if job is None or not job.is_active:
+            return
+        try:
+            news = job.advance()
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001  an edge, as above
+            yield self._failed(job.number, "MeasureHeads", error)
+            return
+        if news is not None:
+            yield news
+
+    def _stop_measuring(self) -> None:
+        if self._measuring is not None:
+            self._measuring.stop()
+
+    def _card(self, request: ShowCard) -> Reply:
+        if self._measuring is None:
+            raise UserError("No head has been measured.", action="Measure the heads over texts first.")
+        return self._measuring.card(request)
 
     def _serve(self, request: Request) -> Iterator[Reply]:
         match request:
             case LoadModel():
                 yield from load_model(request, self._models, self._views)
+                self._stop_measuring()
+                self._measuring = None  # it holds the model before
+                self._background.stop_all()
             case SaveModel():
                 yield from save_model(request, self._models)
             case TraceText():
-                yield from trace_text(request, self._models, self._views)
+                yield from trace_text(request, self._models, self._views, self._answers)
+            case CompareTraces():
+                yield from compare_traces(request, self._views, self._answers)
             case ShowHeads():
                 yield from show_heads(request, self._views)
+            case WriteText():
+                yield from write_text(request, self._models, self._views)
+            case TryPruning():
+                yield from try_pruning(request, self._models, self._pruned)
+            case SavePruned():
+                yield from save_pruned(request, self._pruned)
+            case ForgetPruned():
+                self._pruned.forget()
             case ShowPositions():
                 yield from show_positions(request, self._models)
+            case ShowLens():
+                yield from show_lens(request, self._models)
+            case ShowInside():
+                yield from show_inside(request, self._models, self._inside)
+            case ShowInfluence():
+                yield from show_influence(request, self._models, self._views)
+            case MeasureCurves():
+                self._background.start("MeasureCurves", CurvesJob(request, self._models.get(OPEN_MODEL)))
+            case StopCurves():
+                self._background.stop("MeasureCurves")
+            case CompareHeads():
+                job = PlaneJob(request, self._models.get(OPEN_MODEL), self._views)
+                self._background.start("CompareHeads", job)
+            case StopComparing():
+                self._background.stop("CompareHeads")
             case OpenRun():
                 yield from open_run(request)
+            case MeasureHeads():
+                self._stop_measuring()
+                self._measuring = MeasuringJob(request, self._models.get(OPEN_MODEL))
+            case StopMeasuring():
+                self._stop_measuring()
+            case ShowCard():
+                yield self._card(request)
+            case OpenText():
+                yield from open_text(request)
             case StartTraining():
                 self._job = start_training(request, self._job)
                 self._models.training = self._job

@@ -1,25 +1,31 @@
 """Which request is served next: a pure data structure, without threads and without Qt.
 
 Views (a trace, heads, positions) are served newest first wins: a new one replaces the waiting one of
-the same kind and model. Everything else (load, train, save, open) keeps its order, and nothing
-overtakes it. A view is served at most `MAX_PER_S` times a second for each kind and model, so that the
-window never drowns in replies.
+the same kind and model (or view, where it names one). Everything else (load, train, save, open) keeps
+its order, and nothing overtakes it. A view is served at most `MAX_PER_S` times a second for each kind
+and model, so that the window never drowns in replies.
 """
 
 import time
 from collections.abc import Callable
 
+from attnscope.records.compare import CompareTraces
+from attnscope.records.generation import WriteText
+from attnscope.records.influence import ShowInfluence
+from attnscope.records.inside import ShowInside
+from attnscope.records.lens import ShowLens
 from attnscope.records.messages import Request, ShowHeads, ShowPositions, TraceText
 
 MAX_PER_S = 20.0
 ViewKey = tuple[str, str]
+_VIEWS = ShowPositions | ShowLens | ShowInfluence | ShowInside | WriteText | CompareTraces
 
 
 def view_key(request: Request) -> ViewKey | None:
-    """The kind and model of a view request; None for a request that keeps its order."""
+    """The kind and place (view or model) of a view request; None for a request that keeps its order."""
     if isinstance(request, TraceText | ShowHeads):
-        return (type(request).__name__, request.model)
-    if isinstance(request, ShowPositions):
+        return (type(request).__name__, request.place)
+    if isinstance(request, _VIEWS):
         return (type(request).__name__, "")
     return None
 

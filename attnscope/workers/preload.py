@@ -12,14 +12,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.workers.views import Views
+
 if TYPE_CHECKING:
     from attnscope.workers.handlers import Engine
 
 TORCH_LIBRARIES = ("libtorch_global_deps", "libc10", "libtorch_cpu", "libtorch", "libtorch_python")
 
 
-def build_engine(write_crash: Callable[[BaseException, str], Path | None]) -> "Engine":
-    """Import torch and make the engine; runs on the worker thread."""
+def build_engine(
+    write_crash: Callable[[BaseException, str], Path | None], views: Views | None = None
+) -> "Engine":
+    """Import torch and make the engine; runs on the worker thread. `views` will hold its traces."""
     was_enabled = gc.isenabled()
     preload_torch()
     gc.disable()
@@ -29,7 +33,7 @@ def build_engine(write_crash: Callable[[BaseException, str], Path | None]) -> "E
         gc.freeze()
         if was_enabled:
             gc.enable()
-    return Engine(write_crash)
+    return Engine(write_crash, views)
 
 
 def preload_torch() -> None:

@@ -43,6 +43,10 @@ class OpenModels:
             self._checkpoints.popitem(last=False)
         return self._checkpoints[name]
 
+    def has(self, name: str) -> bool:
+        """Whether the model that a request names needs no opening."""
+        return name in (OPEN_MODEL, TRAINING_MODEL) or name in self._checkpoints
+
     def step(self, name: str) -> int | None:
         """The training step of the model that a request names, if it has one."""
         if name == OPEN_MODEL:

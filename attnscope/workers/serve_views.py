@@ -2,13 +2,16 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from attnscope.analysis.measures import measure
 from attnscope.analysis.positions import position_tables
+from attnscope.models.model import N_CONTINUE
 from attnscope.records.messages import (
     OPEN_MODEL,
     HeadsShown,
     PositionsShown,
+    Progress,
     Reply,
     ShowHeads,
     ShowPositions,
@@ -16,20 +19,44 @@ from attnscope.records.messages import (
     TraceText,
 )
 from attnscope.records.sites import check_heads
+from attnscope.trace.thumbnails import first_grids
+from attnscope.workers.serve_compare import Answer, Answers
 from attnscope.workers.serve_models import OpenModels
 from attnscope.workers.views import Views, head_maps
 
+MAX_CONTINUED = 16_000
+"""Longer texts (in characters) are not continued: each token would cost most of another pass."""
 
-def trace_text(request: TraceText, models: OpenModels, views: Views) -> Iterator[Reply]:
+
+def trace_text(
+    request: TraceText, models: OpenModels, views: Views, answers: Answers | None = None
+) -> Iterator[Reply]:
     """Trace one text with and without gates and show what the window needs of it."""
+    if request.view and not models.has(request.model):
+        yield Progress(number=request.number, what=f"Opening {Path(request.model).name}")
     begin_s = time.perf_counter()
     model = models.get(request.model)
     check_heads(request.heads, model.sites)
     check_heads((head for head, _ in request.gates.values), model.sites)
     step = models.step(request.model)
-    look = model.look(request.text, request.target, request.gates, request.n_candidates)
+    is_long = len(request.text) > MAX_CONTINUED
+    if is_long:  # a place to give up before the long pass, and another one after it
+        yield Progress(number=request.number, what=f"Reading {len(request.text):,} characters")
+    is_target_read = not request.view or model.info.takes_target
+    look = model.look(
+        request.text,
+        request.target if is_target_read else None,
+        request.gates,
+        interventions=request.interventions,
+        top=request.n_candidates,
+        past_trained=request.past_trained and model.info.can_read_past,
+        n_continue=0 if is_long else N_CONTINUE,
+        keep_output=bool(request.view),
+    )
     trace = look.trace
-    grids = tuple(trace.grid(site, request.thumbnail_px) for site in trace.sites)
+    if is_long:
+        yield Progress(number=request.number, what="Measuring")
+    grids = first_grids(trace, request.thumbnail_px)
     traced = Traced(
         number=request.number,
         model=request.model,
@@ -44,14 +71,19 @@ def trace_text(request: TraceText, models: OpenModels, views: Views) -> Iterator
         check=trace.check(),
         duration_ms=(time.perf_counter() - begin_s) * 1e3,
         step=step,
+        interventions=request.interventions,
+        view=request.view,
+        info=model.info if request.view else None,
     )
-    views.keep(request.model, trace)
+    views.keep(request.place, trace, request.number)
+    if request.view and answers is not None:
+        answers.keep(request.view, Answer(number=request.number, model=model, log_p=look.log_p))
     yield traced
 
 
 def show_heads(request: ShowHeads, views: Views) -> Iterator[Reply]:
     """Show heads of the newest trace in full."""
-    maps = views.head_maps(request.model, request.heads)
+    maps = views.head_maps(request.place, request.heads)
     yield HeadsShown(number=request.number, model=request.model, maps=maps)
 
 

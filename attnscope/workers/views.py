@@ -1,43 +1,75 @@
-"""The newest trace of each model, kept so that other heads can be shown without another pass. No Qt."""
+"""The newest trace of each model, kept so that other heads can be shown without another pass. No Qt.
 
+The worker puts traces here, the tile thread reads them: a trace never changes, and a lock guards the list.
+Must not import the engine: the program makes this before torch is there.
+"""
+
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from attnscope.errors import UserError
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import HeadRef, check_heads
-from attnscope.trace import Trace
+from attnscope.records.tiles import is_long
+
+if TYPE_CHECKING:
+    from attnscope.trace import Trace
 
 N_TRACES_KEPT = 6
 
 
 class Views:
-    """The newest trace by the name its request gave the model."""
+    """The newest trace by the name its request gave the model, and the number of that request."""
 
     def __init__(self) -> None:
-        self._traces: OrderedDict[str, Trace] = OrderedDict()
+        self._traces: OrderedDict[str, tuple[int, Trace]] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def keep(self, model: str, trace: Trace) -> None:
+    def keep(self, model: str, trace: "Trace", number: int = 0) -> None:
         """Make `trace` the newest of `model`."""
-        self._traces[model] = trace
-        self._traces.move_to_end(model)
-        while len(self._traces) > N_TRACES_KEPT:
-            self._traces.popitem(last=False)
+        with self._lock:
+            self._traces[model] = (number, trace)
+            self._traces.move_to_end(model)
+            while len(self._traces) > N_TRACES_KEPT:
+                self._traces.popitem(last=False)
 
     def forget(self, model: str) -> None:
         """Drop the trace of `model`: another model has taken its name."""
-        self._traces.pop(model, None)
+        with self._lock:
+            self._traces.pop(model, None)
+
+    def find(self, model: str, number: int) -> "Trace | None":
+        """The trace that the request `number` made, unless a newer one has taken its place."""
+        with self._lock:
+            found = self._traces.get(model)
+        return found[1] if found is not None and found[0] == number else None
+
+    def newest(self, model: str) -> "Trace | None":
+        """The newest trace of `model`."""
+        with self._lock:
+            found = self._traces.get(model)
+        return found[1] if found is not None else None
 
     def head_maps(self, model: str, heads: Iterable[HeadRef]) -> tuple[HeadMap, ...]:
         """Heads of the newest trace in full; raises UserError when there is none or no such head."""
-        trace = self._traces.get(model)
+        trace = self.newest(model)
         if trace is None:
             raise UserError("There is no trace to show heads of.", action="Enter a text first.")
         return head_maps(trace, heads)
 
 
-def head_maps(trace: Trace, heads: Iterable[HeadRef]) -> tuple[HeadMap, ...]:
-    """The heads of `trace` in full; raises UserError for a head that the model does not have."""
+def head_maps(trace: "Trace", heads: Iterable[HeadRef]) -> tuple[HeadMap, ...]:
+    """The heads of `trace` in full, without those too long for that: they are shown by tiles.
+
+    Raises UserError for a head that the model does not have.
+    """
     wanted = tuple(heads)
     check_heads(wanted, trace.sites)
-    return tuple(trace.head_map(head) for head in wanted)
+    records = trace.records
+    return tuple(
+        trace.head_map(head)
+        for head in wanted
+        if not is_long(records[head.site_key].n_queries, records[head.site_key].n_keys)
+    )

@@ -178,7 +178,7 @@ def test_that_a_trace_carries_the_gates_and_the_selected_heads():
     desk = Desk().open()
     desk.session.select_heads((ref(0, 1),))
     desk.answer()
-    desk.session.toggle_gate(ref(1, 0))
+    desk.session.head_changes.toggle_gate(ref(1, 0))
     request = desk.traces()[0]
     assert request.gates == gates_off(ref(1, 0))
     assert request.heads == (ref(0, 1),)
@@ -215,18 +215,18 @@ def test_that_a_stack_comes_back_with_the_head_last_looked_at_there():
 def test_that_loading_another_model_drops_gates_selection_and_history():
     """F46: gates of one model never reach another."""
     desk = Desk().open()
-    desk.session.toggle_gate(ref(0, 0))
+    desk.session.head_changes.toggle_gate(ref(0, 0))
     desk.answer()
     desk.open(info("decoder", "other"))
     assert desk.session.gates == NO_GATES
-    assert desk.session.undo_label == ""
+    assert desk.session.history.undo_label == ""
     assert all(head.stack == "decoder" for head in desk.session.selection)
     assert desk.session.target is None
 
 
 def test_that_a_model_that_cannot_be_opened_leaves_everything_as_it_was():
     desk = Desk().open()
-    desk.session.toggle_gate(ref(0, 0))
+    desk.session.head_changes.toggle_gate(ref(0, 0))
     desk.answer()
     before = (desk.session.model, desk.session.traced, desk.session.gates, desk.session.selection)
     desk.session.load_model("/nowhere")
@@ -239,6 +239,26 @@ def test_that_a_model_that_cannot_be_opened_leaves_everything_as_it_was():
     assert desk.session.busy is None
     assert desk.session.notice is not None
     assert desk.session.notice.message == "No model there."
+
+
+def test_that_a_model_that_cannot_be_opened_leaves_a_dimmed_picture_dimmed():
+    desk = Desk().open()
+    desk.session.set_text("slow")
+    desk.session.load_model("/nowhere")
+    request = desk.posted[-1]
+    desk.told.clear()
+    desk.session.handle(Failed(number=request.number, request="LoadModel", message="No model there."))
+    assert desk.session.is_stale
+    assert "traced" not in desk.told
+
+
+def test_that_a_restored_text_stays_with_another_model():
+    desk = Desk()
+    desk.session.load_model("tiny", sample=Sample(text="my own words"))
+    desk.answer()
+    desk.session.restore(desk.session.setting, "open session")
+    desk.open(info(name="other"))
+    assert desk.session.text == "my own words"
 
 
 def test_that_only_the_model_asked_for_last_is_opened():
@@ -260,6 +280,7 @@ def test_that_a_failed_trace_says_so_and_keeps_the_old_picture_dimmed():
     desk.session.handle(Failed(number=desk.traces()[0].number, request="TraceText", message="Too odd."))
     assert desk.session.traced is shown
     assert desk.session.is_stale
+    assert desk.told[-2:] == ["traced", "notice"]
     desk.posted.clear()
     desk.session.set_text("good")
     desk.answer()

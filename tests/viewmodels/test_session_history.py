@@ -13,18 +13,18 @@ def settle(desk: Desk) -> None:
 def test_that_undo_and_redo_bring_gates_back_and_say_what_they_do():
     desk = Desk().open()
     session = desk.session
-    session.toggle_gate(ref(0, 1))
-    assert session.undo_label == "switch off L0H1 (encoder)"
+    session.head_changes.toggle_gate(ref(0, 1))
+    assert session.history.undo_label == "switch off L0H1 (encoder)"
     session.undo()
     assert session.gates == NO_GATES
-    assert session.redo_label == "switch off L0H1 (encoder)"
+    assert session.history.redo_label == "switch off L0H1 (encoder)"
     session.redo()
     assert session.gates == gates_off(ref(0, 1))
 
 
 def test_that_undo_traces_anew():
     desk = Desk().open()
-    desk.session.toggle_gate(ref(0, 1))
+    desk.session.head_changes.toggle_gate(ref(0, 1))
     settle(desk)
     desk.session.undo()
     assert desk.traces()[-1].gates == NO_GATES
@@ -34,34 +34,34 @@ def test_that_a_drag_is_one_step():
     desk = Desk().open()
     session = desk.session
     for value in (0.9, 0.6, 0.3):
-        session.set_gate(ref(0, 0), value)
-    session.end_drag()
-    assert session.undo_label == "gate of L0H0 (encoder) to 0.30"
+        session.head_changes.set_gate(ref(0, 0), value)
+    session.head_changes.end_drag()
+    assert session.history.undo_label == "gate of L0H0 (encoder) to 0.30"
     session.undo()
     assert session.gates == NO_GATES
-    assert session.undo_label == ""
+    assert session.history.undo_label == ""
 
 
 def test_that_two_drags_are_two_steps():
     session = Desk().open().session
-    session.set_gate(ref(0, 0), 0.5)
-    session.end_drag()
-    session.set_gate(ref(0, 0), 0.2)
+    session.head_changes.set_gate(ref(0, 0), 0.5)
+    session.head_changes.end_drag()
+    session.head_changes.set_gate(ref(0, 0), 0.2)
     session.undo()
     assert session.gates.value(ref(0, 0)) == 0.5
 
 
 def test_that_a_drag_back_to_where_it_began_leaves_no_step():
     session = Desk().open().session
-    session.set_gate(ref(0, 0), 0.5)
-    session.set_gate(ref(0, 0), 1.0)
-    assert session.undo_label == ""
+    session.head_changes.set_gate(ref(0, 0), 0.5)
+    session.head_changes.set_gate(ref(0, 0), 1.0)
+    assert session.history.undo_label == ""
 
 
 def test_that_a_drag_has_one_trace_on_its_way_and_ends_on_the_last_value():
     desk = Desk().open()
     for value in (0.9, 0.6, 0.3):
-        desk.session.set_gate(ref(0, 0), value)
+        desk.session.head_changes.set_gate(ref(0, 0), value)
     assert [r.gates.value(ref(0, 0)) for r in desk.traces()] == [0.9]
     settle(desk)
     assert desk.session.traced is not None
@@ -73,24 +73,24 @@ def test_that_a_drag_goes_on_after_a_trace_has_failed():
     from attnscope.records.messages import Failed
 
     desk = Desk().open()
-    desk.session.set_gate(ref(0, 0), 0.9)
+    desk.session.head_changes.set_gate(ref(0, 0), 0.9)
     desk.session.handle(Failed(number=desk.posted.pop().number, request="TraceText", message="no"))
-    desk.session.set_gate(ref(0, 0), 0.5)
+    desk.session.head_changes.set_gate(ref(0, 0), 0.5)
     assert len(desk.traces()) == 1
 
 
 def test_that_values_outside_the_range_are_clamped():
     session = Desk().open().session
-    session.set_gate(ref(0, 0), -3.0)
+    session.head_changes.set_gate(ref(0, 0), -3.0)
     assert session.gates.value(ref(0, 0)) == 0.0
-    session.set_gate(ref(0, 0), 3.0)
+    session.head_changes.set_gate(ref(0, 0), 3.0)
     assert session.gates == NO_GATES
 
 
 def test_that_setting_what_is_already_so_posts_nothing():
     desk = Desk().open()
-    desk.session.set_gate(ref(0, 0), 1.0)
-    desk.session.reset_gates()
+    desk.session.head_changes.set_gate(ref(0, 0), 1.0)
+    desk.session.head_changes.reset_gates()
     assert desk.posted == []
 
 
@@ -105,47 +105,47 @@ def test_that_walking_heads_is_one_step():
 
 def test_that_a_new_change_forgets_what_was_undone():
     session = Desk().open().session
-    session.toggle_gate(ref(0, 0))
+    session.head_changes.toggle_gate(ref(0, 0))
     session.undo()
-    session.toggle_gate(ref(1, 1))
-    assert session.redo_label == ""
+    session.head_changes.toggle_gate(ref(1, 1))
+    assert session.history.redo_label == ""
 
 
 def test_that_prune_all_but_leaves_only_these():
     session = Desk().open().session
-    session.prune_all_but((ref(0, 0), ref(1, 1)))
+    session.head_changes.prune_all_but((ref(0, 0), ref(1, 1)))
     on = [h for site in session.model.sites for h in site.heads if session.gates.value(h) > 0]
     assert on == [ref(0, 0), ref(1, 1)]
-    assert session.undo_label == "prune all but 2 heads"
+    assert session.history.undo_label == "prune all but 2 heads"
 
 
 def test_that_invert_turns_each_gate_into_one_minus_itself_and_back():
     session = Desk().open().session
-    session.toggle_gate(ref(0, 0))
-    session.set_gate(ref(0, 1), 0.3)
+    session.head_changes.toggle_gate(ref(0, 0))
+    session.head_changes.set_gate(ref(0, 1), 0.3)
     before = session.gates
-    session.invert_gates()
+    session.head_changes.invert_gates()
     assert session.gates.value(ref(0, 0)) == 1.0
     assert session.gates.value(ref(0, 1)) == pytest.approx(0.7)
     assert session.gates.value(ref(1, 1)) == 0.0
-    session.invert_gates()
+    session.head_changes.invert_gates()
     assert session.gates == before
 
 
 def test_that_reset_puts_every_head_on():
     session = Desk().open().session
-    session.prune_all_but((ref(0, 0),))
-    session.reset_gates()
+    session.head_changes.prune_all_but((ref(0, 0),))
+    session.head_changes.reset_gates()
     assert session.gates == Gates()
 
 
 def test_that_toggling_several_heads_switches_all_off_then_all_on():
     session = Desk().open().session
     heads = (ref(0, 0), ref(0, 1))
-    session.toggle_gate(ref(0, 0))
-    session.toggle_gates(heads)
+    session.head_changes.toggle_gate(ref(0, 0))
+    session.head_changes.toggle_gates(heads)
     assert session.gates == gates_off(*heads)
-    session.toggle_gates(heads)
+    session.head_changes.toggle_gates(heads)
     assert session.gates == NO_GATES
 
 

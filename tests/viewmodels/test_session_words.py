@@ -10,7 +10,7 @@ from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.messages import Failed, Ready
 from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import Site
-from attnscope.records.tokens import Tokens
+from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.comparison_rows import candidate_rows, kl_text, probability_text, text_difference
 from attnscope.viewmodels.head_measures import describe, measures_shown, striking_head
 from attnscope.viewmodels.stage import stage_of
@@ -92,6 +92,12 @@ def one(**values: float) -> HeadMeasures:
 )
 def test_that_a_head_is_described_in_one_line(values, sentence):
     assert describe(one(**values)) == sentence
+
+
+def test_that_a_confidence_without_the_end_token_says_so():
+    keys = (Token(id=1, piece="a"), Token(id=2, piece="</s>", is_special=True))
+    assert describe(one(), keys) == "mixes: largest weight 0.10 on average, end token left out"
+    assert describe(one(), keys[:1]) == describe(one())
 
 
 def test_that_a_measure_that_does_not_apply_is_a_dash():

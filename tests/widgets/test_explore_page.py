@@ -65,25 +65,25 @@ def test_that_dragging_the_gate_is_one_drag_for_the_session(qtbot):
     session = mock_session()
     gate = GateControl(session)
     qtbot.addWidget(gate)
-    session.set_gate.assert_not_called()
+    session.head_changes.set_gate.assert_not_called()
     gate.slider.setSliderDown(True)
     gate.slider.setSliderPosition(60)
     gate.slider.setSliderDown(False)
-    session.set_gate.assert_called_once_with(ref(0, 1), 0.6)
-    session.end_drag.assert_called_once_with()
+    session.head_changes.set_gate.assert_called_once_with(ref(0, 1), 0.6)
+    session.head_changes.end_drag.assert_called_once_with()
     qtbot.mouseClick(gate.switch, Qt.MouseButton.LeftButton)
-    session.toggle_gates.assert_called_once_with((ref(0, 1),))
+    session.head_changes.toggle_gates.assert_called_once_with((ref(0, 1),))
 
 
 def test_that_the_gate_shown_is_the_sessions(qtbot):
     desk = Desk().open()
     page, _ = make(qtbot, desk)
-    desk.session.set_gate(desk.session.primary, 0.25)
+    desk.session.head_changes.set_gate(desk.session.primary, 0.25)
     gate = page.inspector.gate
     assert (gate.value.text(), gate.slider.value(), gate.switch.text()) == ("0.25", 25, "on")
     desk.session.undo()
     assert gate.slider.value() == 100
-    desk.session.toggle_gate(desk.session.primary)
+    desk.session.head_changes.toggle_gate(desk.session.primary)
     assert gate.switch.text() == "off"
 
 
@@ -136,6 +136,9 @@ def test_that_lost_characters_and_tokens_are_counted_on_screen(qtbot):
     notes = [label.text() for label in page.text_bar.findChildren(type(page.inspector.place))]
     assert "3 tokens cut · 1 unknown · 1 replaced" in notes
     assert page.text_bar.text_edit.text() == "a\ufffdb"
+    desk.session.set_text("")
+    notes = [label.text() for label in page.text_bar.findChildren(type(page.inspector.place))]
+    assert not any("unknown" in note for note in notes)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "</s>", "a"])
@@ -192,7 +195,7 @@ def test_that_outputs_stand_side_by_side_with_what_changed(qtbot):
     assert output.positions.count() == 2
     view.choose_position(1)
     assert output.kl.text() == "KL 0 nats"
-    desk.session.toggle_gate(ref(0, 0))
+    desk.session.head_changes.toggle_gate(ref(0, 0))
     desk.answer()
     assert [text.accessibleDescription() for text in output.texts] == ["le chat dort", "le chien dort"]
 

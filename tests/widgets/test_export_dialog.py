@@ -4,6 +4,8 @@ import pytest
 from PySide6.QtWidgets import QWidget
 from session_samples import Desk, ref
 
+from attnscope.figures.export import ENDINGS
+from attnscope.figures.figure_file import read_figure_file
 from attnscope.records.messages import LoadModel, SaveModel
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.commands import Commands
@@ -48,14 +50,53 @@ def test_that_choices_reach_the_figure(qtbot):
     assert dialog.spec().caption is None
 
 
-@pytest.mark.parametrize("format", ["svg", "pdf", "png", "csv", "npz"])
+def test_that_a_preset_sets_the_page_and_a_size_of_ones_own_is_custom(qtbot):
+    dialog = make(qtbot)
+    choices = dialog.choices
+    assert choices.presets.currentData() == "custom"
+    choose(choices.presets, "single")
+    assert (choices.width_mm.value(), choices.font_pt.value()) == (85.0, 7.0)
+    assert choices.presets.currentData() == "single"
+    choices.width_mm.setValue(86.0)
+    assert choices.presets.currentData() == "custom"
+    choices.width_mm.setValue(85.0)
+    assert choices.presets.currentData() == "single"
+
+
+def test_that_panels_labels_and_bar_reach_the_figure(qtbot):
+    dialog = make(qtbot, shown="panels")
+    choices = dialog.choices
+    assert [panel.view for panel in dialog.spec().panels] == ["head"]
+    choices.has_lines.click()
+    choices.has_grid.click()
+    choose(choices.turn, "90")
+    choices.every.setValue(3)
+    choices.has_bar.click()
+    spec = dialog.spec()
+    assert [panel.view for panel in spec.panels] == ["head", "lines", "grid"]
+    assert (spec.style.turn, spec.style.label_every, spec.style.has_bar) == (90, 3, False)
+    assert {panel.style for panel in spec.panels} == {spec.style}
+    choose(choices.turn, "")
+    assert dialog.spec().style.turn is None
+
+
+def test_that_a_format_that_cannot_hold_the_view_is_said_before_saving(qtbot):
+    dialog = make(qtbot, shown="grid")
+    choose(dialog.choices.formats, "html")
+    dialog.show_preview()
+    assert "needs maps" in dialog.message.text()
+    assert not dialog.save_button.isEnabled()
+
+
+@pytest.mark.parametrize("format", ["svg", "pdf", "png", "csv", "npz", "html", "figure"])
 def test_that_every_format_is_written(qtbot, tmp_path, format):
     dialog = make(qtbot, folder=str(tmp_path))
     choose(dialog.choices.formats, format)
-    assert dialog.suggested_path().endswith(f".{format}")
+    ending = ENDINGS[format]
+    assert dialog.suggested_path().endswith(ending)
     with qtbot.waitSignal(dialog.exported):
         assert dialog.save_to(dialog.suggested_path())
-    assert len(list(tmp_path.glob(f"*.{format}"))) == 1
+    assert len(list(tmp_path.glob(f"*{ending}"))) == 1
 
 
 def test_that_a_failure_is_said_and_the_dialog_stays(qtbot, tmp_path):
@@ -131,3 +172,11 @@ def test_that_exporting_nothing_says_so(qtbot):
     desk.session.dismiss_notice()
     intents.copy_figure()
     assert desk.session.notice is not None
+
+
+def test_that_the_dialog_writes_a_figure_file_of_what_is_shown(qtbot, tmp_path):
+    dialog = make(qtbot, shown="panels")
+    assert dialog.save_to(str(tmp_path / "x.figure.json"))
+    saved = read_figure_file(tmp_path / "x.figure.json")
+    assert (saved.view, saved.heads, saved.origin.source) == ("panels", (ref(0, 1),), "tiny")
+    assert (saved.origin.text, saved.origin.sha256) == ("the cat sleeps", "ab" * 32)

@@ -1,0 +1,69 @@
+"""Measuring every head over texts: what the window asks for, and what comes back."""
+
+from dataclasses import dataclass
+
+from attnscope.records.measures import HeadTable, SpecialTokens
+from attnscope.records.roles import HeadCard
+from attnscope.records.sites import HeadRef
+from attnscope.records.word_tables import SyntaxTable
+
+OWN_TEXTS = ""
+"""As a path: texts that the program has for the model (of its task, or its sample sentences)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureHeads:
+    """Measure every head of the open model over the texts of a file, or over OWN_TEXTS.
+
+    `.conllu` and `.conllu.gz` hold trees, for which relations are measured too; any other file holds one
+    text, or one pair with a tab, in each line. The pass runs in the background; a new one ends it.
+    """
+
+    number: int
+    path: str = OWN_TEXTS
+    specials: SpecialTokens = "kept"
+    max_texts: int = 1000
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopMeasuring:
+    """Give up the pass in progress."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowCard:
+    """Show what one head does, with its most telling texts, from the last pass."""
+
+    number: int
+    head: HeadRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuringNews:
+    """How far the pass is: texts done and texts there are, and what is being done."""
+
+    number: int
+    what: str
+    n_done: int
+    n_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadsMeasured:
+    """The pass is complete: the numbers of all heads and what each does, without texts."""
+
+    number: int
+    table: HeadTable
+    cards: tuple[HeadCard, ...]
+    syntax: SyntaxTable | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardShown:
+    """What one head does, with its texts."""
+
+    number: int
+    card: HeadCard

@@ -1,0 +1,115 @@
+"""How much each head matters, and what is left of a model as heads go.
+
+| symbol | meaning                                               |
+|--------|-------------------------------------------------------|
+| value  | the measured number, a mean over texts                |
+| low    | lower end of its 95 % bootstrap interval over texts   |
+| high   | upper end                                             |
+
+An interval that was not computed is NaN at both ends.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from attnscope.records.sites import Gates, HeadRef
+
+Ranking = Literal["gradient", "leave-one-out", "learned", "random"]
+RANKINGS: tuple[Ranking, ...] = get_args(Ranking)
+MetricName = Literal["loss", "accuracy", "exact-match", "alignment-error"]
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
+UNITS: dict[MetricName, str] = {
+    "loss": "nats per token",
+    "accuracy": "share of tokens told",
+    "exact-match": "share of texts told whole",
+    "alignment-error": "alignment error rate",
+}
+"""What each metric counts, as an axis says it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a long analysis is: `n_done` of `n_total` parts, and what it is doing."""
+
+    n_done: int
+    n_total: int
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadScore:
+    """The importance of one head with its interval."""
+
+    head: HeadRef
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Importance:
+    """The importance of every head, in the order of the model's sites.
+
+    `is_normalised` says that the scores of each site were divided by their Euclidean norm.
+    """
+
+    ranking: Ranking
+    scores: tuple[HeadScore, ...]
+    n_texts: int
+    is_normalised: bool = False
+
+    @property
+    def order(self) -> tuple[HeadRef, ...]:
+        """The heads, least important first; equal ones in the order of the sites."""
+        return tuple(score.head for score in sorted(self.scores, key=lambda score: score.value))
+
+    def score(self, head: HeadRef) -> HeadScore:
+        """The score of one head; raises KeyError for a head that was not scored."""
+        return {score.head: score for score in self.scores}[head]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedGates:
+    """What learning the gates found: which heads to keep.
+
+    `gates` are the values without noise; `open_probability` of each head, in the order of the sites, is
+    the chance that its gate is not exactly 0.
+    """
+
+    gates: Gates
+    open_probability: tuple[tuple[HeadRef, float], ...]
+    penalty: float
+    n_steps: int
+
+    @property
+    def n_kept(self) -> int:
+        """Heads whose gate is not 0."""
+        return len(self.open_probability) - len(self.gates.off())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """The metric with `n_removed` heads off; `gates` reproduces it in the explorer."""
+
+    n_removed: int
+    gates: Gates
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruningCurve:
+    """A metric against the number of heads removed, in the order of one ranking.
+
+    `is_rescored` says that the ranking was computed anew after each removal; `seed` is of random ones.
+    """
+
+    ranking: Ranking
+    metric: MetricName
+    points: tuple[CurvePoint, ...]
+    n_heads: int
+    n_texts: int
+    is_rescored: bool = False
+    seed: int = 0

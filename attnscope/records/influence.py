@@ -1,0 +1,130 @@
+"""What the tokens that come out owe to the tokens that go in, across all layers.
+
+| symbol  | meaning                                              | shape                 |
+|---------|------------------------------------------------------|-----------------------|
+| weights | influence of a key on a query; NaN = not computed    | [n_queries, n_keys]   |
+
+In the form encoder–decoder the keys are the source tokens, then the target tokens.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.arrays import frozen_array
+from attnscope.records.sites import NO_GATES, Gates
+from attnscope.records.tokens import Token
+
+Method = Literal["raw", "rollout", "flow", "relevance"]
+METHODS: tuple[Method, ...] = get_args(Method)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfluenceMap:
+    """How much each input token counts for each output token.
+
+    Rows of `raw` and `rollout` sum to 1; those of `flow` and `relevance` need not. The first `n_source` keys
+    are of another text than the queries (0 where there is only one). `about` says what was explained.
+    """
+
+    method: Method
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    weights: NDArray[np.float32]
+    n_source: int = 0
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        weights = frozen_array(self.weights, dtype=np.float32, rank=2, name="weights")
+        if weights.shape != (len(self.queries), len(self.keys)):
+            raise ValueError(f"shape {weights.shape}: {len(self.queries)} queries, {len(self.keys)} keys")
+        object.__setattr__(self, "weights", weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfluenceRow:
+    """What one method says of one output token; `weights` [n_keys], or None and why it is refused.
+
+    Of `relevance` the 1 that every token gives itself at the start is taken off.
+    """
+
+    method: Method
+    weights: NDArray[np.float32] | None = None
+    refusal: str = ""
+
+    def __post_init__(self) -> None:
+        if self.weights is not None:
+            weights = frozen_array(self.weights, dtype=np.float32, rank=1, name="weights")
+            object.__setattr__(self, "weights", weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowInfluence:
+    """What the output token at `position` owes to the inputs, by every method. Newest wins.
+
+    `trace` is the number of the trace that is shown; text, target and gates are those it was made with,
+    and `position` counts the tokens of the stack that predicts.
+    """
+
+    number: int
+    trace: int
+    position: int
+    text: str
+    target: str | None = None
+    gates: Gates = NO_GATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfluenceShown:
+    """What a ShowInfluence asked for; the first `n_source` keys are of another text.
+
+    Comes again as more methods are done; those that are not are missing in `rows`. `explained` is the token
+    whose logit the relevance explains.
+    """
+
+    number: int
+    position: int
+    keys: tuple[Token, ...]
+    rows: tuple[InfluenceRow, ...]
+    n_source: int = 0
+    explained: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphNode:
+    """One token after one attention module; `level` indexes the graph's `levels`, 0 is at the bottom."""
+
+    level: int
+    position: int
+    token: Token
+    influence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphEdge:
+    """How much of the upper node comes from the lower one; both index the graph's nodes.
+
+    `is_stream` says that the weight is that of the residual stream alone or with attention to itself.
+    """
+
+    upper: int
+    lower: int
+    weight: float
+    is_stream: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionGraph:
+    """Attention from one output token down to the inputs; node 0 is the output token.
+
+    A node's `influence` is its share in the output by rollout. Edges that carry less than the threshold
+    (their weight times the influence of the upper node) are left out; `kept_share` is what the inputs that
+    are shown still account for.
+    """
+
+    levels: tuple[str, ...]
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    kept_share: float

@@ -1,0 +1,327 @@
+"""What heads do over many texts: one number with its interval for each head and measure.
+
+| symbol  | meaning                                              | shape                          |
+|---------|------------------------------------------------------|--------------------------------|
+| values  | mean over the texts; NaN = does not apply            | [n_heads, n_measures]          |
+| low, high | bootstrap interval over the texts                  | [n_heads, n_measures]          |
+| counts  | texts in which the measure applied                   | [n_heads, n_measures]          |
+| offsets | queries whose largest weight lies at an offset       | [n_heads, 2 · OFFSET_REACH + 3]|
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.arrays import frozen_array
+from attnscope.records.sites import HeadRef
+
+SpecialTokens = Literal["kept", "dropped", "renormalised"]
+"""Special tokens stay in; their rows and columns are left out; or the rest of a row is made to sum to 1."""
+SPECIAL_TOKENS: tuple[SpecialTokens, ...] = ("kept", "dropped", "renormalised")
+SPECIALS_SAID: dict[SpecialTokens, str] = {
+    "kept": "special tokens kept",
+    "dropped": "special tokens left out, rows not renormalised",
+    "renormalised": "special tokens left out, rows renormalised",
+}
+OFFSET_REACH = 8
+"""Offsets further away than so many tokens are counted together at either end."""
+N_TELLING = 3
+"""So many sentences are remembered for each head and measure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusMeasure:
+    """One column of the table: its name in files, its name for people, its unit and definition."""
+
+    name: str
+    title: str
+    unit: str
+    definition: str
+    is_self_only: bool = False
+
+
+CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
+    CorpusMeasure(
+        name="previous",
+        title="previous",
+        unit="weight",
+        definition="The weight on the token just before the query, over the rows that have one.",
+        is_self_only=True,
+    ),
+    CorpusMeasure(
+        name="diagonal",
+        title="itself",
+        unit="weight",
+        definition="The weight on the key at the query's own place.",
+        is_self_only=True,
+    ),
+    CorpusMeasure(name="first", title="first", unit="weight", definition="The weight on the first key."),
+    CorpusMeasure(
+        name="separator",
+        title="separators",
+        unit="weight",
+        definition="The weight on special tokens other than the first key. (Clark et al. 2019)",
+    ),
+    CorpusMeasure(
+        name="stripe",
+        title="stripe",
+        unit="weight",
+        definition="On random tokens written twice: the weight on the token after the same one before."
+        " (Olsson et al. 2022)",
+        is_self_only=True,
+    ),
+    CorpusMeasure(
+        name="duplicate_mul",
+        title="duplicates",
+        unit="share of all weight",
+        definition="Σ(a∘P)/Σa with P on earlier tokens equal to the query; texts that have any."
+        " (Nanda & Bloom 2022)",
+        is_self_only=True,
+    ),
+    CorpusMeasure(
+        name="induction_mul",
+        title="induction",
+        unit="share of all weight",
+        definition="Σ(a∘P)/Σa with P on tokens that followed an earlier token equal to the query;"
+        " texts that have any. (Nanda & Bloom 2022)",
+        is_self_only=True,
+    ),
+    CorpusMeasure(
+        name="positional",
+        title="one offset",
+        unit="share of rows",
+        definition="Rows whose largest weight lies at the head's most frequent offset; 0.9 makes it a"
+        " positional head. (Voita et al. 2019)",
+        is_self_only=True,
+    ),
+    CorpusMeasure(
+        name="rare",
+        title="rare",
+        unit="share of texts",
+        definition="Texts in which the token that gets most weight is one of the two least frequent."
+        " (after Voita et al. 2019)",
+    ),
+    CorpusMeasure(
+        name="entropy",
+        title="entropy",
+        unit="of the largest possible",
+        definition="−Σ a·ln a of a row over ln of the keys it may see; rows with two keys or more."
+        " (Clark et al. 2019)",
+    ),
+    CorpusMeasure(
+        name="confidence",
+        title="confidence",
+        unit="weight",
+        definition="The largest weight of a row, the end token's column left out. (Voita et al. 2019)",
+    ),
+    CorpusMeasure(
+        name="distance",
+        title="distance",
+        unit="tokens",
+        definition="Σ a·|i − j|, averaged over rows i. (Vig & Belinkov 2019)",
+        is_self_only=True,
+    ),
+    CorpusMeasure(
+        name="norm",
+        title="norm",
+        unit="length",
+        definition="Σ ‖a·f(x)‖ of a row, f(x) what the head writes for a key. (Kobayashi et al. 2020)",
+    ),
+    CorpusMeasure(
+        name="norm_first",
+        title="norm, first",
+        unit="share of the norm",
+        definition="The share of the value norm that comes from the first key. (Kobayashi et al. 2020)",
+    ),
+    CorpusMeasure(
+        name="norm_separator",
+        title="norm, sep.",
+        unit="share of the norm",
+        definition="The share of the value norm that comes from special tokens other than the first key."
+        " (Kobayashi et al. 2020)",
+    ),
+    CorpusMeasure(
+        name="entropy_nats",
+        title="nats",
+        unit="nats",
+        definition="−Σ a·ln a, averaged over rows. (Clark et al. 2019)",
+    ),
+    CorpusMeasure(
+        name="previous_mul",
+        title="previous, mul",
+        unit="share of all weight",
+        definition="Σ(a∘P)/Σa with P on the previous token. (Nanda & Bloom 2022)",
+        is_self_only=True,
+    ),
+    CorpusMeasure(
+        name="previous_abs",
+        title="previous, abs",
+        unit="score up to 1",
+        definition="1 − n·mean|a − P| with P on the previous token. (Nanda & Bloom 2022)",
+        is_self_only=True,
+    ),
+    CorpusMeasure(
+        name="duplicate_abs",
+        title="duplicate, abs",
+        unit="score up to 1",
+        definition="1 − n·mean|a − P| with P on earlier tokens equal to the query; texts that have any."
+        " (Nanda & Bloom 2022)",
+        is_self_only=True,
+    ),
+    CorpusMeasure(
+        name="induction_abs",
+        title="induction, abs",
+        unit="score up to 1",
+        definition="1 − n·mean|a − P| with P on tokens that followed an earlier token equal to the query;"
+        " texts that have any. (Nanda & Bloom 2022)",
+        is_self_only=True,
+    ),
+)
+"""Every measure of a head over texts, in the order of the table."""
+
+MEASURE_NAMES: tuple[str, ...] = tuple(measure.name for measure in CORPUS_MEASURES)
+
+
+def find_measure(name: str) -> CorpusMeasure:
+    """The measure of that name; raises KeyError."""
+    return {measure.name: measure for measure in CORPUS_MEASURES}[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A mean over `n` texts with its bootstrap interval; NaN where it does not apply."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a number."""
+        return self.value == self.value
+
+    @property
+    def text(self) -> str:
+        """For instance `0.96 (0.95–0.97)`; a dash where nothing applies."""
+        if not self.is_known:
+            return "–"
+        return f"{self.value:.2f} ({self.low:.2f}–{self.high:.2f})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusProgress:
+    """How far a pass over texts is; `n_total` counts the texts that will be read."""
+
+    n_done: int
+    n_total: int
+
+    @property
+    def fraction(self) -> float:
+        """From 0 to 1."""
+        return self.n_done / self.n_total if self.n_total else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadTable:
+    """Every head of a model in numbers over a corpus; columns are `names`, rows are `heads`.
+
+    `telling` [n_heads, n_names, N_TELLING] are the numbers of the texts in which the measure was largest,
+    −1 where there are fewer. `best_offsets` are the most frequent places of the largest weight, NaN between
+    two texts. Intervals cover `level` and come from `n_resamples` Poisson bootstrap samples of the texts.
+    """
+
+    model: str
+    corpus: str
+    heads: tuple[HeadRef, ...]
+    names: tuple[str, ...]
+    values: NDArray[np.float32]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    counts: NDArray[np.int32]
+    offsets: NDArray[np.int32]
+    best_offsets: NDArray[np.float32]
+    telling: NDArray[np.int32]
+    n_texts: int
+    n_tokens: int
+    n_cut: int = 0
+    n_skipped: int = 0
+    specials: SpecialTokens = "kept"
+    level: float = 0.95
+    n_resamples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        shape = (len(self.heads), len(self.names))
+        for field in ("values", "low", "high", "counts"):
+            dtype = np.int32 if field == "counts" else np.float32
+            array = frozen_array(getattr(self, field), dtype=dtype, rank=2, name=field)
+            if array.shape != shape:
+                raise ValueError(f"{field} is {array.shape}, expected {shape}")
+            object.__setattr__(self, field, array)
+        for field, rank, kind in (("offsets", 2, np.int32), ("telling", 3, np.int32)):
+            object.__setattr__(
+                self, field, frozen_array(getattr(self, field), dtype=kind, rank=rank, name=field)
+            )
+        best = frozen_array(self.best_offsets, dtype=np.float32, rank=1, name="best_offsets")
+        object.__setattr__(self, "best_offsets", best)
+
+    def estimate(self, head: HeadRef, name: str) -> Estimate:
+        """One measure of one head; raises KeyError for a head or measure that is not in the table."""
+        row, column = self._row(head), self._column(name)
+        return Estimate(
+            value=float(self.values[row, column]),
+            low=float(self.low[row, column]),
+            high=float(self.high[row, column]),
+            n=int(self.counts[row, column]),
+        )
+
+    def column(self, name: str) -> NDArray[np.float32]:
+        """One measure of every head, in the order of `heads`."""
+        found: NDArray[np.float32] = self.values[:, self._column(name)]
+        return found
+
+    def telling_texts(self, head: HeadRef, name: str) -> tuple[int, ...]:
+        """The numbers of the texts in which the measure of the head was largest, the largest first."""
+        numbers = self.telling[self._row(head), self._column(name)]
+        return tuple(int(number) for number in numbers if number >= 0)
+
+    def offset_share(self, head: HeadRef, offset: int) -> float:
+        """The share of rows whose largest weight lies at key = query + offset; NaN without rows."""
+        counts = self.offsets[self._row(head)]
+        total = int(counts.sum())
+        return float(counts[offset + OFFSET_REACH + 1]) / total if total else float("nan")
+
+    @property
+    def statement(self) -> str:
+        """What the numbers are of, in one line."""
+        parts = [
+            f"{self.n_texts:,} text{'s' if self.n_texts != 1 else ''}, {self.n_tokens:,} tokens",
+            SPECIALS_SAID[self.specials],
+            f"means over texts, {self.level:.0%} bootstrap intervals",
+        ]
+        if self.n_cut:
+            parts.append(f"{self.n_cut} cut to what the model takes")
+        if self.n_skipped:
+            parts.append(f"{self.n_skipped} left out")
+        return "; ".join(parts)
+
+    def _row(self, head: HeadRef) -> int:
+        if head not in self.heads:
+            raise KeyError(f"no head {head.stack} {head.label}")
+        return self.heads.index(head)
+
+    def _column(self, name: str) -> int:
+        if name not in self.names:
+            raise KeyError(f"no measure {name}")
+        return self.names.index(name)
+
+
+def order_heads(table: HeadTable, name: str, *, is_descending: bool = True) -> tuple[int, ...]:
+    """Row numbers sorted by a measure; heads without a number come last, equal ones in model order."""
+    column = table.column(name).astype(np.float64)
+    keys = -column if is_descending else column
+    order = np.argsort(np.where(np.isnan(keys), np.inf, keys), kind="stable")
+    return tuple(int(row) for row in order)

@@ -1,0 +1,72 @@
+"""Measuring pruning curves in the background: what the window asks for, and what comes back."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from attnscope.records.importance import Importance, MetricName, PruningCurve, Ranking
+
+TextSource = Literal["own", "samples", "file"]
+"""Texts that the program has for the model (of its task, or else its samples), its samples, or a file."""
+TEXT_SOURCES: tuple[TextSource, ...] = get_args(TextSource)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureCurves:
+    """Measure a metric as the open model's heads are removed, in the order of each ranking.
+
+    `path` names the file for `file`. `random` is measured `n_random` times, with seeds that follow `seed`.
+    The pass runs in the background; a new one ends it.
+    """
+
+    number: int
+    rankings: tuple[Ranking, ...]
+    metric: MetricName = "loss"
+    source: TextSource = "own"
+    path: str = ""
+    max_texts: int = 100
+    n_random: int = 3
+    is_rescored: bool = True
+    step_share: float = 0.1
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopCurves:
+    """Give up the pass in progress."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvesNews:
+    """What is being done, how far all of it is (0…1) and how long the rest will take; None: not known."""
+
+    number: int
+    what: str
+    fraction: float | None = None
+    left_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadsRanked:
+    """The importance of every head by one ranking, with every head on."""
+
+    number: int
+    importance: Importance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveMeasured:
+    """One curve is whole."""
+
+    number: int
+    curve: PruningCurve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvesMeasured:
+    """The pass is complete; `texts` says what the texts were."""
+
+    number: int
+    texts: str
+    duration_s: float

@@ -1,0 +1,171 @@
+"""Which heads do the same, and what a head's weights alone say about it.
+
+| symbol      | meaning                                                      | shape             |
+|-------------|--------------------------------------------------------------|-------------------|
+| divergences | Jensen–Shannon divergence, mean over queries, nats           | [n_heads, n_heads]|
+| places      | the heads on a plane; distances follow √divergence           | [n_heads, 2]      |
+| single      | singular values of each head's W_Q W_Kᵀ, falling             | [n_heads, d_head] |
+| stacked     | singular values of all heads' together, falling              | [n_values]        |
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.arrays import frozen_array
+from attnscope.records.sites import HeadRef, Site, Stack
+from attnscope.records.tokens import Token
+
+CircuitKind = Literal["ov", "qk"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadPlane:
+    """The heads of one stack as points: near ones attend alike.
+
+    `clusters` number the groups from 0, in the order of their first head. `shown_share` is how much of all
+    squared distance the two axes show.
+    """
+
+    stack: Stack
+    heads: tuple[HeadRef, ...]
+    divergences: NDArray[np.float64]
+    places: NDArray[np.float64]
+    clusters: tuple[int, ...]
+    shown_share: float
+    n_queries: int
+    n_texts: int
+
+    def __post_init__(self) -> None:
+        for name in ("divergences", "places"):
+            array = frozen_array(getattr(self, name), dtype=np.float64, rank=2, name=name)
+            object.__setattr__(self, name, array)
+        if not len(self.heads) == len(self.places) == len(self.divergences) == len(self.clusters):
+            raise ValueError(f"{len(self.heads)} heads, {len(self.places)} places")
+
+
+PlaneSource = Literal["shown", "own", "samples", "file"]
+"""The text that is shown, or texts as pruning curves take them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareHeads:
+    """Lay the heads of one stack of the open model out on a plane, by how alike they attend.
+
+    `shown` takes the trace of that number. The pass runs in the background; a new one ends it.
+    """
+
+    number: int
+    stack: Stack
+    source: PlaneSource = "shown"
+    path: str = ""
+    max_texts: int = 100
+    trace: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopComparing:
+    """Give up the pass in progress."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparingNews:
+    """How many texts of how many were compared."""
+
+    number: int
+    n_done: int
+    n_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadsCompared:
+    """The heads on their plane; `texts` says what the texts were."""
+
+    number: int
+    plane: HeadPlane
+    texts: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSpectrum:
+    """Singular values of the query-key products of one site."""
+
+    site: Site
+    single: NDArray[np.float64]
+    stacked: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name, rank in (("single", 2), ("stacked", 1)):
+            array = frozen_array(getattr(self, name), dtype=np.float64, rank=rank, name=name)
+            object.__setattr__(self, name, array)
+
+    def stacked_energy(self) -> NDArray[np.float64]:
+        """The share of Σσ² in the largest 1, 2, 3 … values of all heads together."""
+        return _energy(self.stacked)
+
+    def single_energy(self) -> NDArray[np.float64]:
+        """The same for each head alone, [n_heads, d_head]."""
+        return _energy(self.single)
+
+    def stacked_rank(self, share: float = 0.9) -> int:
+        """How many dimensions hold `share` of the energy of all heads together."""
+        return int(np.searchsorted(self.stacked_energy(), share - 1e-12) + 1)
+
+    def single_ranks(self, share: float = 0.9) -> tuple[int, ...]:
+        """How many dimensions each head needs by itself."""
+        return tuple(int(np.searchsorted(row, share - 1e-12) + 1) for row in self.single_energy())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenPair:
+    """Two tokens and what a head's weights make of them.
+
+    `ov`: attending to `first` raises the logit of `second` by `value` (before the last norm's scale);
+    `qk`: the query `first` scores the key `second` by `value`.
+    """
+
+    first: Token
+    second: Token
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadCircuit:
+    """The strongest token pairs of a head's OV or QK matrix, strongest first, and the weakest.
+
+    `sameness` is Σ Re λ / Σ |λ| of the matrix between tokens: near 1 the head copies (`ov`) or looks for
+    tokens like the query (`qk`), near −1 the opposite.
+    """
+
+    head: HeadRef
+    kind: CircuitKind
+    largest: tuple[TokenPair, ...]
+    smallest: tuple[TokenPair, ...]
+    sameness: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollapseCurve:
+    """‖res(X)‖/‖X‖ of the stream: of the input, then after each layer."""
+
+    stack: Stack
+    has_skips: bool
+    has_feed_forward: bool
+    ratios: tuple[float, ...]
+
+    @property
+    def label(self) -> str:
+        """The curve in words."""
+        skips = "with skips" if self.has_skips else "no skips"
+        return f"{skips}, {'with' if self.has_feed_forward else 'no'} feed-forward"
+
+
+def _energy(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    squares = np.cumsum(values**2, axis=-1)
+    total = squares[..., -1:]
+    shares: NDArray[np.float64] = squares / np.where(total > 0, total, 1.0)
+    return shares

@@ -1,0 +1,224 @@
+"""Parts of maps that are too long to be held whole: tiles, single cells, strong edges; and asking for them.
+
+| symbol  | meaning                                                       | shape              |
+|---------|---------------------------------------------------------------|--------------------|
+| b       | side of the block of cells that one level stands for; 1 exact | number             |
+| levels  | 0 not allowed (or no data), 1 + 254 · weight / peak otherwise | [⌈rows/b⌉, ⌈cols/b⌉]|
+| weights | the exact weights of a tile with b = 1; NaN = not allowed     | [rows, cols]       |
+
+Requests have numbers; of each kind the newest wins. They name a trace by its model and by the number of
+the request that made it, and are silently dropped when that trace is gone.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.arrays import frozen_array
+from attnscope.records.maps import SiteGrid
+from attnscope.records.sites import HeadRef
+from attnscope.records.tokens import Token
+
+MAX_WHOLE_CELLS = 1024 * 1024
+"""A map with more cells is never held as one array of weights: it is shown by tiles."""
+
+Reduction = Literal["max", "mean"]
+Part = tuple[int, int]
+"""First and one past the last index of some rows or columns."""
+
+
+def is_long(n_queries: int, n_keys: int) -> bool:
+    """Whether a map of this size is shown by tiles."""
+    return n_queries * n_keys > MAX_WHOLE_CELLS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongMap:
+    """Which long map is meant, with its tokens; it holds no weights.
+
+    `trace` is the number of the request that made the trace of `model`.
+    """
+
+    model: str
+    trace: int
+    head: HeadRef
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapTile:
+    """Some rows and columns of one long map, in blocks of b × b cells.
+
+    A sampled tile shows some of a block's weights, not the largest or the mean of all: a first picture.
+    `head_peak` is the largest weight of the whole map as far as it is known, `row_peaks` [⌈rows/b⌉] the
+    largest of each row of blocks over all keys, where that is known.
+    """
+
+    head: HeadRef
+    trace: int
+    rows: Part
+    cols: Part
+    b: int
+    levels: NDArray[np.uint8]
+    peak: float
+    head_peak: float
+    reduce: Reduction = "max"
+    is_sampled: bool = False
+    row_peaks: NDArray[np.float32] | None = None
+    weights: NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        levels = frozen_array(self.levels, dtype=np.uint8, rank=2, name="levels")
+        shape = tuple(-(-(stop - start) // self.b) for start, stop in (self.rows, self.cols))
+        if levels.shape != shape:
+            raise ValueError(f"levels are {levels.shape}, expected {shape}")
+        object.__setattr__(self, "levels", levels)
+        for name, rank in (("row_peaks", 1), ("weights", 2)):
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, frozen_array(values, dtype=np.float32, rank=rank, name=name))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether one level stands for one cell."""
+        return self.b == 1 and not self.is_sampled
+
+    @property
+    def sentence(self) -> str:
+        """What one cell of the picture stands for, in words."""
+        if self.is_sampled:
+            return f"sampled: some of each {self.b:,}×{self.b:,} cells"
+        return "every cell" if self.b == 1 else f"{self.reduce} over {self.b:,}×{self.b:,} cells"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellReading:
+    """The largest weight of a rectangle and where it stands; `weight` None: nothing there is allowed."""
+
+    rows: Part
+    cols: Part
+    query: int
+    key: int
+    weight: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrongEdges:
+    """The strongest weights of several heads, weakest first: index into `heads`, query, key, weight [n].
+
+    `n_all` counts all allowed cells; `hidden` is the share of the whole weight that is left out.
+    """
+
+    trace: int
+    heads: tuple[HeadRef, ...]
+    head_indices: NDArray[np.intp]
+    queries: NDArray[np.intp]
+    keys: NDArray[np.intp]
+    weights: NDArray[np.float32]
+    n_all: int
+    hidden: float
+
+    def __post_init__(self) -> None:
+        for name in ("head_indices", "queries", "keys"):
+            array = frozen_array(getattr(self, name), dtype=np.intp, rank=1, name=name)
+            object.__setattr__(self, name, array)
+        weights = frozen_array(self.weights, dtype=np.float32, rank=1, name="weights")
+        object.__setattr__(self, "weights", weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowTile:
+    """Show some rows and columns of a long map in blocks of b × b cells (b a power of two).
+
+    A rough tile may come first and the exact one later, under the same number. `slot` keeps apart what
+    is looked at from the overview: in each slot the newest wins.
+    """
+
+    number: int
+    model: str
+    trace: int
+    head: HeadRef
+    rows: Part
+    cols: Part
+    b: int
+    slot: Literal["view", "overview"] = "view"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCell:
+    """Read the largest weight of a small rectangle, or of one cell."""
+
+    number: int
+    model: str
+    trace: int
+    head: HeadRef
+    rows: Part
+    cols: Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowEdges:
+    """Find the strongest weights of some heads of one site."""
+
+    number: int
+    model: str
+    trace: int
+    heads: tuple[HeadRef, ...]
+    n_edges: int = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefineGrids:
+    """Make exact thumbnails of every head of a trace when there is nothing else to do."""
+
+    number: int
+    model: str
+    trace: int
+    thumbnail_px: int = 96
+
+
+TileRequest = ShowTile | ReadCell | ShowEdges | RefineGrids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileShown:
+    """A tile that was asked for; `fraction` says how far the exact one is when this is a rough one."""
+
+    number: int
+    slot: Literal["view", "overview"]
+    tile: MapTile
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellRead:
+    """What a ReadCell found."""
+
+    number: int
+    trace: int
+    head: HeadRef
+    reading: CellReading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgesShown:
+    """What a ShowEdges found."""
+
+    number: int
+    edges: StrongEdges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridRefined:
+    """One site's thumbnails, better than before; exact when the grid is not sampled any more."""
+
+    number: int
+    model: str
+    trace: int
+    grid: SiteGrid
+
+
+TileReply = TileShown | CellRead | EdgesShown | GridRefined

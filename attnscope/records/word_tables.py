@@ -1,0 +1,117 @@
+"""What heads do between words: dependency relations found, and word alignment."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.arrays import frozen_array
+from attnscope.records.sites import HeadRef
+
+Direction = Literal["to head", "to dependent"]
+"""Whether the dependent looks at its head, or the head at its dependent."""
+SYNTACTIC_MARGIN = 0.10
+"""So far above the best fixed offset makes a head syntactic (Voita et al. 2019, section 5.2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntaxTable:
+    """Shares of arcs whose other end gets most weight, of every head, relation and direction.
+
+    All arrays are [n_heads, n_relations]; `baseline` is the share that the best fixed offset between words
+    (`offsets`) gets right on the same arcs; `n_arcs` counts arcs whose other end the head may see.
+    """
+
+    model: str
+    corpus: str
+    heads: tuple[HeadRef, ...]
+    relations: tuple[tuple[str, Direction], ...]
+    values: NDArray[np.float32]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    baseline: NDArray[np.float32]
+    offsets: NDArray[np.int32]
+    n_arcs: NDArray[np.int32]
+    telling: NDArray[np.int32]
+    n_texts: int
+    n_skipped: int = 0
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        shape = (len(self.heads), len(self.relations))
+        for field in ("values", "low", "high", "baseline", "offsets", "n_arcs"):
+            dtype = np.int32 if field in ("offsets", "n_arcs") else np.float32
+            array = frozen_array(getattr(self, field), dtype=dtype, rank=2, name=field)
+            if array.shape != shape:
+                raise ValueError(f"{field} is {array.shape}, expected {shape}")
+            object.__setattr__(self, field, array)
+        object.__setattr__(
+            self, "telling", frozen_array(self.telling, dtype=np.int32, rank=3, name="telling")
+        )
+
+    @property
+    def margins(self) -> NDArray[np.float32]:
+        """How far each head lies above the best fixed offset, [n_heads, n_relations]."""
+        found: NDArray[np.float32] = self.values - self.baseline
+        return found
+
+    def best(self, head: HeadRef) -> int | None:
+        """The relation in which the head lies furthest above the best fixed offset; None without arcs."""
+        margins = self.margins[self.heads.index(head)]
+        return None if np.isnan(margins).all() else int(np.nanargmax(margins))
+
+    @property
+    def statement(self) -> str:
+        """What the numbers are of, in one line."""
+        parts = [
+            f"{self.n_texts:,} sentences",
+            "weights between words: summed over key pieces, averaged over query pieces",
+            "special tokens left out",
+            "arcs whose other end the head may see",
+            f"{self.level:.0%} bootstrap intervals",
+        ]
+        if self.n_skipped:
+            parts.append(f"{self.n_skipped} sentences left out")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlignmentTable:
+    """Cross-attention as word alignment: every head, and the mean of each layer's heads.
+
+    The arrays are [n_heads + n_layers]: `heads` first, then the mean of each of `layers`. `rows` says whether
+    the row that predicts a word stands for it, or the one that reads it.
+    """
+
+    model: str
+    corpus: str
+    heads: tuple[HeadRef, ...]
+    layers: tuple[int, ...]
+    error_rate: NDArray[np.float32]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    precision: NDArray[np.float32]
+    recall: NDArray[np.float32]
+    n_texts: int
+    rows: str = "predicting"
+    n_skipped: int = 0
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        for field in ("error_rate", "low", "high", "precision", "recall"):
+            array = frozen_array(getattr(self, field), dtype=np.float32, rank=1, name=field)
+            if len(array) != len(self.heads) + len(self.layers):
+                raise ValueError(f"{field} has {len(array)} numbers")
+            object.__setattr__(self, field, array)
+
+    @property
+    def best(self) -> int | None:
+        """The place of the smallest error rate; None when there is none."""
+        return None if np.isnan(self.error_rate).all() else int(np.nanargmin(self.error_rate))
+
+    def label(self, index: int) -> str:
+        """`L3H5`, or `L3 mean`."""
+        if index < len(self.heads):
+            return self.heads[index].label
+        return f"L{self.layers[index - len(self.heads)]} mean"

@@ -1,0 +1,83 @@
+"""Maps and thumbnails as an aspect shows them: heads blended, keys left out, words."""
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.aspect import Aspect, Blend, blend_name
+from attnscope.viewmodels.renormalising import hidden_keys, removed_note, without_keys
+from attnscope.viewmodels.word_map import word_weights, words_of_tokens
+
+MAX_BLENDED_CELLS = 4_000_000
+"""Cells of all heads together that are blended while the person waits."""
+
+
+def map_through(aspect: Aspect, maps: tuple[HeadMap, ...]) -> HeadMap | None:
+    """One map from one or more heads with the same tokens; the last one gives its head. None without any.
+
+    Keys are left out of each head before heads are blended, so that a mean is the mean of what the
+    heads show alone.
+    """
+    if not maps:
+        return None
+    last = maps[-1]
+    if not aspect.changes_maps:
+        return last
+    alike = tuple(m for m in maps if (m.queries, m.keys) == (last.queries, last.keys))
+    is_hidden = hidden_keys(last.keys, aspect.hidden)
+    reduced = [without_keys(m.weights, is_hidden, is_renormalised=aspect.is_renormalised) for m in alike]
+    weights = blended(tuple(r.weights for r in reduced), aspect.blend)
+    queries, keys = last.queries, last.keys
+    if aspect.is_by_word:
+        weights = word_weights(weights, queries, keys)
+        queries, keys = words_of_tokens(queries), words_of_tokens(keys)
+    note = ""
+    if is_hidden.any():
+        removed = float(np.mean([r.removed for r in reduced]))
+        note = removed_note(removed, aspect.hidden, is_renormalised=aspect.is_renormalised)
+    return HeadMap(
+        head=last.head,
+        queries=queries,
+        keys=keys,
+        weights=weights,
+        name=blend_name(aspect, tuple(m.head for m in alike)) if aspect.blend != "none" else "",
+        note=note,
+        full=float(len(alike)) if aspect.blend == "sum" else 1.0,
+        check=last.check,
+    )
+
+
+def blended(weights: tuple[NDArray[np.float32], ...], blend: Blend) -> NDArray[np.float32]:
+    """Several maps as one. A cell that one of them lacks is missing from a mean, sum or largest too."""
+    if len(weights) == 1:
+        return weights[0]
+    result = weights[0].astype(np.float32, copy=True)
+    with np.errstate(invalid="ignore"):
+        for other in weights[1:]:
+            if blend == "max":
+                np.maximum(result, other, out=result)
+            else:
+                result += other
+    if blend == "mean":
+        result /= np.float32(len(weights))
+    return result
+
+
+def grid_through(aspect: Aspect, grid: SiteGrid, keys: tuple[Token, ...]) -> SiteGrid:
+    """Thumbnails without the hidden keys; those of long texts, which pool cells, stay as they are."""
+    is_hidden = hidden_keys(keys, aspect.hidden)
+    if not is_hidden.any() or grid.is_pooled or len(keys) != grid.n_keys:
+        return grid
+    levels, peaks = grid.levels.copy(), grid.peaks.copy()
+    for head, thumbnail in enumerate(grid.levels):
+        weights = (thumbnail.astype(np.float32) - 1) / np.float32(254) * grid.peaks[head]
+        weights[thumbnail == 0] = np.nan
+        reduced = without_keys(weights, is_hidden, is_renormalised=aspect.is_renormalised).weights
+        is_left = np.isfinite(reduced)
+        peaks[head] = max(float(reduced[is_left].max()) if is_left.any() else 0.0, 1e-6)
+        steps = np.rint(np.where(is_left, reduced, 0.0) / peaks[head] * 254) + 1
+        levels[head] = np.where(is_left, np.clip(steps, 1, 255), 0).astype(np.uint8)
+    return dataclasses.replace(grid, levels=levels, peaks=peaks)

@@ -1,0 +1,193 @@
+"""One head of two sides on shared axes: both maps, their difference B − A, and every cell in words.
+
+| symbol | meaning                                                   | shape                  |
+|--------|-----------------------------------------------------------|------------------------|
+| first  | weights of A; NaN = its mask forbids, ∞ = it has no token  | [row slots, col slots] |
+| second | weights of B, likewise                                    | [row slots, col slots] |
+| delta  | B − A, exact; NaN where not both allow the cell            | [row slots, col slots] |
+
+Must not import Qt.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.arrays import frozen_array
+from attnscope.records.compare import (
+    NO_TOKEN,
+    TokenAlignment,
+    Which,
+    difference,
+    mean_abs_of,
+    moved_of,
+    on_slots,
+    peak_of,
+)
+from attnscope.records.maps import HeadMap
+from attnscope.records.sites import HeadRef
+from attnscope.records.tokens import Token
+
+GAP = Token(id=NO_TOKEN, piece="–", is_special=True)
+"""Stands on an axis where a side has no token."""
+_LEAST_LIMIT = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedMaps:
+    """One head of A and of B on shared axes. `limit` is the |Δ| at the ends of the colours; 0: the largest.
+
+    `queries` and `keys` name each slot for both sides (`cat → dog`); `names` say what A and B are.
+    """
+
+    head: HeadRef
+    rows: TokenAlignment
+    cols: TokenAlignment
+    first: NDArray[np.float32]
+    second: NDArray[np.float32]
+    delta: NDArray[np.float32]
+    kinds: NDArray[np.uint8]
+    side_queries: tuple[tuple[Token, ...], tuple[Token, ...]]
+    side_keys: tuple[tuple[Token, ...], tuple[Token, ...]]
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    names: tuple[str, str] = ("A", "B")
+    limit: float = 0.0
+    badges: tuple[str, str] = ("", "")
+
+    def __post_init__(self) -> None:
+        shape = (len(self.rows), len(self.cols))
+        for name, dtype in (("first", np.float32), ("second", np.float32), ("delta", np.float32)):
+            array = frozen_array(getattr(self, name), dtype=dtype, rank=2, name=name)
+            if array.shape != shape:
+                raise ValueError(f"{name} is {array.shape}, the axes have {shape} slots")
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "kinds", frozen_array(self.kinds, dtype=np.uint8, rank=2, name="kinds"))
+
+    @property
+    def peak(self) -> float:
+        """The largest |Δ|."""
+        return peak_of(self.delta)
+
+    @property
+    def end(self) -> float:
+        """The |Δ| at the ends of the colours; 1 where nothing differs."""
+        return max(self.limit or self.peak, _LEAST_LIMIT) if self.limit or self.peak else 1.0
+
+    @property
+    def mean_abs(self) -> float:
+        """The mean |Δ| over the cells that both sides allow; NaN when there is none."""
+        return mean_abs_of(self.delta)
+
+    @property
+    def moved(self) -> float:
+        """The mean share of its weight that a query moves, 0…1."""
+        return moved_of(self.delta)
+
+    @property
+    def too_little_in_common(self) -> str:
+        """What is said instead of numbers where less than a quarter of an axis is there on both sides."""
+        for axis in (self.rows, self.cols):
+            pairs = zip(axis.first, axis.second, strict=True)
+            n_both = sum(NO_TOKEN not in pair for pair in pairs)
+            if 4 * n_both < len(axis):
+                words = f"{n_both} token{'s' if n_both != 1 else ''} in common"
+                return f"{words}: too little to compare"
+        return ""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both sides are the same, cell by cell."""
+        return self.peak == 0.0 and bool((np.isfinite(self.first) == np.isfinite(self.second)).all())
+
+    def weights(self, which: Which) -> NDArray[np.float32]:
+        """The weights of one side on the shared axes."""
+        return self.first if which == "A" else self.second
+
+
+def compare_maps(
+    first: HeadMap,
+    second: HeadMap,
+    rows: TokenAlignment,
+    cols: TokenAlignment,
+    *,
+    names: tuple[str, str] = ("A", "B"),
+    limit: float = 0.0,
+) -> ComparedMaps:
+    """Both maps of one head on shared axes, from their exact weights."""
+    placed = on_slots(first.weights, rows, cols, "A"), on_slots(second.weights, rows, cols, "B")
+    delta, kinds = difference(*placed)
+    side_queries = _placed(first.queries, rows.first), _placed(second.queries, rows.second)
+    side_keys = _placed(first.keys, cols.first), _placed(second.keys, cols.second)
+    badges = (first.check.badge if first.check else "", second.check.badge if second.check else "")
+    return ComparedMaps(
+        head=first.head,
+        rows=rows,
+        cols=cols,
+        first=placed[0],
+        second=placed[1],
+        delta=delta,
+        kinds=kinds,
+        side_queries=side_queries,
+        side_keys=side_keys,
+        queries=_merged(*side_queries),
+        keys=_merged(*side_keys),
+        names=names,
+        limit=limit,
+        badges=badges,
+    )
+
+
+def cell_words(shown: ComparedMaps, query: int, key: int) -> tuple[str, str]:
+    """A cell in two lines: both weights with Δ, and the tokens it lies between."""
+    sides = [_weight_words(shown.weights(which)[query, key]) for which in ("A", "B")]
+    delta = shown.delta[query, key]
+    values = f"A {sides[0]}   B {sides[1]}"
+    if np.isfinite(delta):
+        values += f"   Δ {signed(float(delta))}"
+    names = f"query “{_slot_name(shown.queries[query])}” → key “{_slot_name(shown.keys[key])}”"
+    return values, names
+
+
+def signed(value: float) -> str:
+    """A difference with its sign and four significant digits."""
+    if value == 0:
+        return "0"
+    sign = "+" if value > 0 else "−"
+    size = abs(value)
+    return f"{sign}{size:#.4g}" if size >= 1e-4 else f"{sign}{size:.3e}"
+
+
+def _weight_words(weight: float) -> str:
+    if np.isnan(weight):
+        return "not allowed by the mask"
+    if np.isinf(weight):
+        return "has no token here"
+    return f"{weight:#.4g}" if weight == 0 or weight >= 1e-4 else f"{weight:.3e}"
+
+
+def _placed(tokens: tuple[Token, ...], slots: tuple[int, ...]) -> tuple[Token, ...]:
+    return tuple(GAP if i == NO_TOKEN else tokens[i] for i in slots)
+
+
+def _merged(first: tuple[Token, ...], second: tuple[Token, ...]) -> tuple[Token, ...]:
+    """One name for each slot: the token of both, of one, or both with an arrow between."""
+    merged = []
+    for a, b in zip(first, second, strict=True):
+        if a is GAP or b is GAP or a.piece == b.piece:
+            merged.append(b if a is GAP else a)
+        else:
+            merged.append(
+                Token(
+                    id=a.id,
+                    piece=f"{a.piece} → {b.piece}",
+                    is_special=a.is_special and b.is_special,
+                    joins_previous=a.joins_previous and b.joins_previous,
+                )
+            )
+    return tuple(merged)
+
+
+def _slot_name(token: Token) -> str:
+    return " ".join(token.piece.split()) or "␣"

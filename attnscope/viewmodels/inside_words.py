@@ -1,0 +1,191 @@
+"""The six steps inside a head, each as a formula with the numbers of one key. Must not import Qt."""
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+
+from attnscope.records.inside import HeadInside
+
+Step = Literal["product", "scale", "mask", "softmax", "values", "output"]
+STEPS: tuple[Step, ...] = get_args(Step)
+STEP_TIPS: dict[Step, str] = {
+    "product": "The query and a key, compared dimension by dimension; their sum",
+    "scale": "The sum times the scale; capped and with a bias where the model does so",
+    "mask": "What the query may not see gets the score −∞",
+    "softmax": "exp(score), divided so that the row sums to 1",
+    "values": "Each key's value times its weight",
+    "output": "The sum of the weighted values: what the head gives for this query",
+}
+
+
+def number_words(value: float) -> str:
+    """A number with four significant digits and a real minus."""
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return f"{value:.4g}".replace("-", "−") if math.isfinite(value) else "none"
+
+
+def short_words(value: float) -> str:
+    """A number for a narrow cell: two digits after the point, fewer where it is large."""
+    if not math.isfinite(value):
+        return number_words(value)
+    n_digits = 2 if abs(value) < 99.995 else 1 if abs(value) < 999.95 else 0
+    text = f"{value:.{n_digits}f}"
+    return ("0.00" if float(text) == 0 else text).replace("-", "−")
+
+
+def weight_words(weight: float) -> str:
+    """A weight with three digits after the point."""
+    return "<0.001" if 0 < weight < 0.0005 else f"{weight:.3f}"
+
+
+def step_words(
+    inside: HeadInside, step: Step, row: int | None, dimension: int | None = None
+) -> tuple[str, str]:
+    """The formula of a step with the numbers of the key in `row`, and what else there is to say.
+
+    `dimension` is the one under the cursor: of q and k, or of the values in the last two steps.
+    """
+    if inside.is_blind:
+        return ("The mask hides every key from this query.", "Its output is 0.")
+    if step == "output":
+        return _output_words(inside, dimension)
+    if row is None:
+        return ("", "")
+    match step:
+        case "product":
+            return _product_words(inside, row, dimension)
+        case "scale":
+            return _scale_words(inside, row)
+        case "mask":
+            return _mask_words(inside, row)
+        case "softmax":
+            return _softmax_words(inside, row)
+        case "values":
+            return _value_words(inside, row, dimension)
+
+
+def rest_words(inside: HeadInside) -> str:
+    """What takes weight and is not shown: the other keys, and the sink."""
+    parts = []
+    if inside.n_rest:
+        plural = "key" if inside.n_rest == 1 else "keys"
+        parts.append(f"{inside.n_rest:,} more {plural}: weight {number_words(inside.rest_weight)}")
+    if inside.sink is not None:
+        parts.append(f"sink: weight {number_words(inside.sink_weight)}")
+    return " · ".join(parts)
+
+
+def check_words(inside: HeadInside) -> str:
+    """Whether the numbers can be believed: how far the recomputed output is from the model's own."""
+    worst = max(inside.output_error, inside.row_sum_error)
+    return f"✓ exact to {inside.output_error:.0e}" if inside.is_exact else f"⚠ off by {worst:.0e}"
+
+
+def column_words(inside: HeadInside) -> dict[str, str]:
+    """The heading of every column that this head has, from left to right."""
+    heads = {"k": "k"}
+    heads["products"] = {"product": "q ∘ k", "additive": "w tanh(q+k)", "kernel": "q ∘ k"}[inside.comparison]
+    heads["dot"] = "sum" if inside.comparison == "additive" else "q · k"
+    heads["scaled"] = f"× {inside.scale:.3g}"
+    if inside.logged is not None:
+        heads["logged"] = "ln"
+    if inside.capped is not None:
+        heads["capped"] = f"cap {inside.softcap:g}"
+    if inside.bias is not None:
+        heads["bias"] = "bias"
+    return {**heads, "score": "score", "weight": "weight", "weighted": "weight · v"}
+
+
+def title_words(inside: HeadInside) -> str:
+    """Stack and query, for the line beside the head's name."""
+    gate = "" if inside.gate == 1 else " · off" if inside.gate == 0 else f" · gate {inside.gate:.2f}"
+    return f"{inside.head.stack}{gate} · query {inside.query}"
+
+
+def _product_words(inside: HeadInside, row: int, dimension: int | None) -> tuple[str, str]:
+    left = {"product": "q · k", "additive": "Σ w tanh(q + k)", "kernel": "φ(q) · φ(k)"}[inside.comparison]
+    products = inside.products[row]
+    largest = np.argsort(-np.abs(products), kind="stable")
+    terms = [short_words(products[d]) for d in largest[:3]]
+    terms = terms[:1] + [f"({term})" if term.startswith("−") else term for term in terms[1:]]
+    more = " + …" if len(products) > len(terms) else ""
+    formula = f"{left} = {' + '.join(terms)}{more} = {number_words(inside.dot[row])}"
+    if dimension is not None and dimension < len(products):
+        return (formula, f"dimension {dimension}: {_term_words(inside, row, dimension)}")
+    first = int(largest[0]) if len(products) else 0
+    words = _term_words(inside, row, first) if len(products) else ""
+    return (formula, f"{len(products)} terms, the largest in dimension {first}: {words}")
+
+
+def _term_words(inside: HeadInside, row: int, d: int) -> str:
+    q, k, product = inside.q[d], inside.k[row, d], number_words(inside.products[row, d])
+    if inside.comparison == "additive":
+        return f"w · tanh({number_words(q)} + {_operand(k)}) = {product}"
+    return f"{number_words(q)} · {_operand(k)} = {product}"
+
+
+def _scale_words(inside: HeadInside, row: int) -> tuple[str, str]:
+    dot, scaled = float(inside.dot[row]), float(inside.scaled[row])
+    formula = f"score = {number_words(inside.scale)} · {_operand(dot)} = {number_words(scaled)}"
+    last = scaled
+    if inside.logged is not None:
+        formula += f", ln = {number_words(inside.logged[row])}"
+        last = float(inside.logged[row])
+    if inside.capped is not None and inside.softcap is not None:
+        cap, capped = number_words(inside.softcap), float(inside.capped[row])
+        formula += f" → {cap} · tanh({number_words(last)} / {cap}) = {number_words(capped)}"
+        last = capped
+    if inside.bias is not None:
+        bias = float(inside.bias[row])
+        words = f"{number_words(last)} + {_operand(bias)} = {number_words(last + bias)}"
+        return (formula, f"then the bias: {words}")
+    d = len(inside.q)
+    is_root = math.isclose(inside.scale, d**-0.5, rel_tol=1e-6)
+    return (formula, f"{number_words(inside.scale)} = 1 / √{d}" if is_root else "")
+
+
+def _mask_words(inside: HeadInside, row: int) -> tuple[str, str]:
+    seen = f"{inside.n_allowed:,} of {inside.n_keys:,} keys are allowed"
+    if inside.is_allowed(row):
+        return (f"allowed: the score stays {number_words(inside.score[row])}", seen)
+    return ("not allowed: the score becomes −∞, the weight 0", seen)
+
+
+def _softmax_words(inside: HeadInside, row: int) -> tuple[str, str]:
+    over = f"{inside.n_allowed:,} keys" + (" and the sink" if inside.sink is not None else "")
+    note = f"{number_words(inside.lse)} = ln Σ exp(score) over {over}"
+    if not inside.is_allowed(row):
+        return ("weight = exp(−∞) = 0", note)
+    score, weight = number_words(inside.score[row]), number_words(inside.weight[row])
+    return (f"weight = exp({score} − {_operand(inside.lse)}) = {weight}", note)
+
+
+def _value_words(inside: HeadInside, row: int, dimension: int | None) -> tuple[str, str]:
+    if not inside.is_allowed(row):
+        return ("weight · v = 0", f"not allowed; ‖v‖ = {number_words(inside.value_norms[row])}")
+    weight, norm = float(inside.weight[row]), float(inside.value_norms[row])
+    product = number_words(weight * norm)
+    formula = f"‖weight · v‖ = {number_words(weight)} · {number_words(norm)} = {product}"
+    if dimension is None or dimension >= inside.v.shape[1]:
+        return (formula, "the length of what this key adds to the output")
+    v, term = inside.v[row, dimension], inside.weighted[row, dimension]
+    return (formula, f"dimension {dimension}: {number_words(weight)} · {_operand(v)} = {number_words(term)}")
+
+
+def _output_words(inside: HeadInside, dimension: int | None) -> tuple[str, str]:
+    length = float(np.linalg.norm(inside.output.astype(np.float64)))
+    over = f"{inside.n_allowed:,} keys" if inside.n_allowed != 1 else "1 key"
+    formula = f"‖output‖ = ‖Σ weight · v‖ = {number_words(length)}"
+    if inside.gate != 1:
+        formula += f", × gate {number_words(inside.gate)} = {number_words(inside.gate * length)}"
+    if dimension is not None and dimension < len(inside.output):
+        return (formula, f"dimension {dimension}: {number_words(inside.output[dimension])}")
+    return (formula, f"over {over}; at most {inside.output_error:.0e} from the model's own output")
+
+
+def _operand(value: float) -> str:
+    """A number after an operator: a negative one in brackets."""
+    words = number_words(value)
+    return f"({words})" if words.startswith("−") else words

@@ -1,0 +1,208 @@
+"""Attention as kernel regression: noisy samples are keys and values, the query stands anywhere.
+
+    symbol   meaning                                                     shape
+    k, v     place and height of each sample                             [n]
+    q        place of a query                                            [m]
+    φ        features of a place: the place itself, or sines and cosines [.., d]
+    s        scores, already divided by the temperature σ²               [m, n]
+    w        softmax of s along the keys                                 [m, n]
+
+With s = −‖q−k‖²/2σ² the weights are those of Nadaraya (1964) and Watson (1964): K(q−k) / Σ K(q−k) with a
+Gaussian kernel K.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.viewmodels.labs.lab import LabWords, said
+
+Score = Literal["gaussian", "dot", "scaled-dot", "cosine"]
+Features = Literal["place", "waves"]
+Numbers = NDArray[np.float64]
+
+SCORES: dict[Score, str] = {
+    "gaussian": "Gaussian",
+    "dot": "dot",
+    "scaled-dot": "scaled dot",
+    "cosine": "cosine",
+}
+FEATURES: dict[Features, str] = {"place": "place, d = 1", "waves": "waves, d = 16"}
+ENDS = (-3.0, 3.0)
+_WAVES = np.arange(1, 9) / 4.0
+_N_CURVE = 241
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegressionChoice:
+    """What can be set; `sigma` is the width of the Gaussian, σ² the temperature of the other scores."""
+
+    score: Score = "gaussian"
+    features: Features = "place"
+    sigma: float = 0.35
+    query: float = 0.6
+    n_samples: int = 40
+    noise: float = 0.3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.sigma <= 0 or self.n_samples < 1 or self.noise < 0:
+            raise ValueError(f"no regression with σ {self.sigma}, {self.n_samples} samples")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regression:
+    """The samples, their weights for the query [n], and the curves [m] over `places`.
+
+    `n_effective` is the exponential of the weights' entropy; `difference` the largest one between the
+    fitted curve and Nadaraya–Watson with the same σ on the same features.
+    """
+
+    choice: RegressionChoice
+    keys: Numbers
+    values: Numbers
+    weights: Numbers
+    places: Numbers
+    truth: Numbers
+    fitted: Numbers
+    estimate: float
+    n_effective: float
+    difference: float
+    words: LabWords
+
+
+def regress(choice: RegressionChoice) -> Regression:
+    """Fit the samples of a choice and say what there is to see."""
+    keys, values = samples(choice)
+    places = np.linspace(*ENDS, _N_CURVE)
+    fitted = attention_weights(places, keys, choice) @ values
+    weights = attention_weights(np.array([choice.query]), keys, choice)[0]
+    estimate = float(weights @ values)
+    reference = nadaraya_watson(places, keys, values, choice)
+    n_effective = float(np.exp(-np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)))))
+    difference = float(np.nanmax(np.abs(fitted - reference)))
+    return Regression(
+        choice=choice,
+        keys=keys,
+        values=values,
+        weights=weights,
+        places=places,
+        truth=true_curve(places),
+        fitted=fitted,
+        estimate=estimate,
+        n_effective=n_effective,
+        difference=difference,
+        words=_words(choice, weights, estimate, n_effective, difference),
+    )
+
+
+def true_curve(places: Numbers) -> Numbers:
+    """The curve that the samples are drawn from."""
+    return np.asarray(np.sin(1.6 * places) + 0.25 * places)
+
+
+def samples(choice: RegressionChoice) -> tuple[Numbers, Numbers]:
+    """Keys in rising order and values, the same for the same seed; noise only scales."""
+    random = np.random.default_rng(choice.seed)
+    keys = np.sort(random.uniform(*ENDS, choice.n_samples))
+    return keys, true_curve(keys) + choice.noise * random.standard_normal(choice.n_samples)
+
+
+def features_of(places: Numbers, features: Features) -> Numbers:
+    """φ of each place, [m, d]; waves are scaled so that near places are as far apart as in themselves."""
+    if features == "place":
+        return places[:, None]
+    angles = places[:, None] * _WAVES
+    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    return np.asarray(waves / np.sqrt(np.sum(_WAVES**2)))
+
+
+def scores(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers:
+    """Scores of every query against every key, [m, n]."""
+    first, second = features_of(queries, choice.features), features_of(keys, choice.features)
+    temperature = choice.sigma**2
+    if choice.score == "gaussian":
+        return np.asarray(-_squared_distance(first, second) / (2 * temperature))
+    products = first @ second.T
+    if choice.score == "scaled-dot":
+        temperature *= np.sqrt(first.shape[1])
+    elif choice.score == "cosine":
+        lengths = np.linalg.norm(first, axis=1)[:, None] * np.linalg.norm(second, axis=1)[None, :]
+        products = products / np.maximum(lengths, 1e-12)
+    return np.asarray(products / temperature)
+
+
+def attention_weights(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers:
+    """Softmax of the scores along the keys, [m, n]."""
+    found = scores(queries, keys, choice)
+    raised = np.exp(found - found.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+
+
+def nadaraya_watson(queries: Numbers, keys: Numbers, values: Numbers, choice: RegressionChoice) -> Numbers:
+    """Kernel regression by its own formula, without any softmax; NaN where every kernel is 0."""
+    first, second = features_of(queries, choice.features), features_of(keys, choice.features)
+    kernels = np.exp(-0.5 * _squared_distance(first, second) / choice.sigma**2)
+    sums = kernels.sum(axis=1)
+    return np.asarray(np.divide(kernels @ values, sums, out=np.full(len(sums), np.nan), where=sums > 0))
+
+
+def _squared_distance(first: Numbers, second: Numbers) -> Numbers:
+    return np.asarray(np.sum((first[:, None] - second[None, :]) ** 2, axis=2))
+
+
+_FORMULAS: dict[Score, str] = {
+    "gaussian": "s = −‖q − k‖² / 2σ²",
+    "dot": "s = q·k / σ²",
+    "scaled-dot": "s = q·k / (σ² √d)",
+    "cosine": "s = q·k / (‖q‖ ‖k‖ σ²)",
+}
+
+
+def _words(
+    choice: RegressionChoice, weights: Numbers, estimate: float, n_effective: float, difference: float
+) -> LabWords:
+    numbers = (
+        ("query q", said(choice.query)),
+        ("estimate ŷ", said(estimate)),
+        ("Σ w", said(float(weights.sum()))),
+        ("largest w", said(float(weights.max()))),
+        ("samples that count", f"{said(n_effective)} of {choice.n_samples}"),
+        ("|ŷ − kernel regression|", said(difference, 2)),
+    )
+    return LabWords(
+        formula=(_FORMULAS[choice.score], "w = softmax(s)", "ŷ(q) = Σ w v"),
+        numbers=numbers,
+        sentence=_sentence(choice, n_effective, difference),
+    )
+
+
+def _sentence(choice: RegressionChoice, n_effective: float, difference: float) -> str:
+    if choice.score == "gaussian":
+        same = "With this score attention is kernel regression: near samples count, far ones do not. "
+        if n_effective < 2.5:
+            return same + "σ is so small that the curve runs after the noise of single samples."
+        if n_effective > 0.55 * choice.n_samples:
+            return same + "σ is so large that nearly all samples count alike: the curve flattens to the mean."
+        return same + "Drag the query; a larger σ lets more samples vote and smooths the curve."
+    if choice.features == "waves":
+        if difference < 1e-9:
+            return (
+                "All keys are equally long here, so the dot product ranks them as the distance does: "
+                "the curve is that of the Gaussian score, to rounding."
+            )
+        return (
+            "With sines and cosines as features the product is largest for near places, so it works as a "
+            "kernel; only the temperature differs from the Gaussian's. Try a smaller σ."
+        )
+    if choice.score == "cosine":
+        return (
+            "In one dimension a cosine only knows the sign: the query averages its own side of 0. "
+            "Choose sines and cosines as features."
+        )
+    return (
+        "The dot product is the Gaussian score without −‖k‖²/2σ²: the longest keys win, not the nearest. "
+        "Choose sines and cosines as features, which are all equally long."
+    )

@@ -1,0 +1,56 @@
+"""What every lab is: a choice of the person, and what follows from it, worked out at once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from attnscope.viewmodels.listeners import Listener, Listeners
+
+Choice = TypeVar("Choice")
+Shown = TypeVar("Shown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabWords:
+    """What a lab says: its formula, the live numbers in it, and one sentence on what to see."""
+
+    formula: tuple[str, ...]
+    numbers: tuple[tuple[str, str], ...]
+    sentence: str
+
+
+class Lab(Generic[Choice, Shown]):
+    """Holds a frozen choice and what `resolve` makes of it; `subscribe` tells "shown" when it changes."""
+
+    def __init__(self, choice: Choice, resolve: Callable[[Choice], Shown]) -> None:
+        self._listeners = Listeners()
+        self._resolve = resolve
+        self.choice = choice
+        self.shown = resolve(choice)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    def choose(self, choice: Choice) -> None:
+        """Take another choice and work out what follows; the same one again does nothing."""
+        if choice != self.choice:
+            self.shown = self._resolve(choice)
+            self.choice = choice
+            self._listeners.tell("shown")
+
+
+def said(value: float, digits: int = 3) -> str:
+    """A number as people write it, with a few significant digits."""
+    if value != value:
+        return "–"
+    size = abs(value)
+    if size and (size < 1e-3 or size >= 1e7):
+        mantissa, exponent = f"{value:.{max(digits - 2, 0)}e}".split("e")
+        return f"{mantissa}·10{_raised(int(exponent))}".replace("-", "−")
+    text = f"{value:,.0f}" if size >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+    return text.replace("-", "−")
+
+
+def _raised(exponent: int) -> str:
+    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -1,0 +1,233 @@
+"""Masks as structure: who may see whom in one layer, and after how many layers a token is reached.
+
+    symbol    meaning                                                           shape
+    kinds     why a query sees a key (see KINDS), NaN where it does not         [T, T]
+    steps     layers until query i can know anything of token j, NaN: never     [T, T]
+
+A query sees: window, the keys at most `window` places away (Beltagy et al. 2020, section 3.1); dilated,
+every `dilation`-th of those at most `window`·`dilation` away; global, besides a window the first `n_global`
+tokens, which see everything; bigbird, besides that random blocks (Zaheer et al. 2020, section 2); prefix,
+the first `n_prefix` tokens and what stands before itself (Liu et al. 2018). These are the rules of the
+engine's masks of the same names, written here in numpy and compared with them in the tests.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.viewmodels.labs.lab import LabWords, said
+
+MaskName = Literal["full", "causal", "prefix", "window", "dilated", "global", "bigbird"]
+Numbers = NDArray[np.float64]
+Cells = NDArray[np.bool_]
+
+MASKS: dict[MaskName, str] = {
+    "full": "full",
+    "causal": "causal",
+    "prefix": "prefix",
+    "window": "sliding window",
+    "dilated": "dilated window",
+    "global": "window + global",
+    "bigbird": "BigBird",
+}
+KINDS: tuple[str, ...] = ("seen", "global", "random", "prefix")
+"""Why a cell is open; the numbers in `kinds` count from 1."""
+NEAR, GLOBAL, RANDOM, PREFIX = 1, 2, 3, 4
+BANDED: tuple[MaskName, ...] = ("window", "dilated", "global", "bigbird")
+WITH_GLOBAL: tuple[MaskName, ...] = ("global", "bigbird")
+MAX_TOKENS = 96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskChoice:
+    """A mask and its numbers; what the mask does not use is not looked at. `is_causal`: causal besides."""
+
+    mask: MaskName = "bigbird"
+    n_tokens: int = 48
+    is_causal: bool = False
+    n_padding: int = 0
+    n_prefix: int = 10
+    window: int = 2
+    dilation: int = 2
+    n_global: int = 2
+    n_random: int = 1
+    block: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.n_tokens <= MAX_TOKENS or self.dilation < 1 or self.block < 1:
+            raise ValueError(f"no mask for {self.n_tokens} tokens")
+        if min(self.window, self.n_global, self.n_random, self.n_prefix, self.n_padding) < 0:
+            raise ValueError("a mask has no negative numbers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskShown:
+    """The mask of a choice and what follows from it.
+
+    `n_layers` is the longest way between two tokens that ever reach each other; `never` the share of pairs
+    (earlier keys only, under a causal mask) that no number of layers connects.
+    """
+
+    choice: MaskChoice
+    kinds: Numbers
+    steps: Numbers
+    n_seen: int
+    share: float
+    n_layers: int
+    never: float
+    words: LabWords
+
+
+def show_mask(choice: MaskChoice) -> MaskShown:
+    """The map of a mask, the layers until tokens reach each other, and the counts."""
+    kinds = mask_kinds(choice)
+    steps = layers_to_reach(~np.isnan(kinds))
+    wanted = _pairs_that_matter(choice)
+    if choice.n_padding:
+        steps[-choice.n_padding :] = np.nan
+    missed = np.isnan(steps) & wanted
+    n_seen = int(np.count_nonzero(~np.isnan(kinds)))
+    share = n_seen / choice.n_tokens**2
+    n_layers = int(np.nanmax(steps)) if np.isfinite(steps).any() else 0
+    never = float(missed.sum() / max(1, wanted.sum()))
+    return MaskShown(
+        choice=choice,
+        kinds=kinds,
+        steps=steps,
+        n_seen=n_seen,
+        share=share,
+        n_layers=n_layers,
+        never=never,
+        words=_words(choice, n_seen, share, n_layers, never),
+    )
+
+
+def mask_kinds(choice: MaskChoice) -> Numbers:
+    """Why each query sees each key, as numbers of KINDS; NaN where the mask forbids it."""
+    i, j = np.ogrid[: choice.n_tokens, : choice.n_tokens]
+    kinds = np.full((choice.n_tokens, choice.n_tokens), np.nan)
+    distance = np.abs(i - j)
+    is_causal = choice.is_causal or choice.mask == "causal"
+    if choice.mask in ("full", "causal"):
+        kinds[:] = NEAR
+    elif choice.mask == "prefix":
+        is_causal = False
+        kinds[j <= i] = NEAR
+        kinds[np.broadcast_to(j < choice.n_prefix, kinds.shape)] = PREFIX
+    else:
+        step = choice.dilation if choice.mask == "dilated" else 1
+        near = (distance <= choice.window * step) & (distance % step == 0)
+        if choice.mask == "bigbird":
+            kinds[_linked(choice)] = RANDOM
+        kinds[near] = NEAR
+        if choice.mask in WITH_GLOBAL:
+            kinds[(i < choice.n_global) | (j < choice.n_global)] = GLOBAL
+    if is_causal:
+        kinds[j > i] = np.nan
+    if choice.n_padding:
+        kinds[:, -choice.n_padding :] = np.nan
+    return kinds
+
+
+def layers_to_reach(allowed: Cells) -> Numbers:
+    """The fewest layers after which query i holds something of token j, for every pair; NaN for never.
+
+    Residual connections keep what a token already knows.
+    """
+    step = (allowed | np.eye(len(allowed), dtype=bool)).astype(np.float32)
+    steps = np.where(allowed, 1.0, np.nan)
+    reached = step > 0
+    for n_layers in range(2, len(allowed) + 1):
+        further = reached.astype(np.float32) @ step > 0
+        steps[further & ~reached] = n_layers
+        if np.array_equal(further, reached):
+            break
+        reached = further
+    return steps
+
+
+def draw_links(choice: MaskChoice) -> tuple[tuple[int, int], ...]:
+    """Pairs of a block and an earlier one that see each other: `n_random` of each block.
+
+    None of the global blocks and none within the window; the draws of a block depend on its number and the
+    seed alone, as in the engine.
+    """
+    first = -(-choice.n_global // choice.block)
+    near = -(-choice.window // choice.block)
+    links = []
+    for number in range(-(-choice.n_tokens // choice.block)):
+        draws = random.Random(choice.seed * 1_000_003 + number)
+        candidates = max(0, number - near - first)
+        picked: list[int] = []
+        for n_left in range(candidates, max(0, candidates - choice.n_random), -1):
+            pick = int(draws.random() * n_left)
+            for taken in sorted(picked):
+                pick += pick >= taken
+            picked.append(pick)
+        links += [(number, first + pick) for pick in picked]
+    return tuple(links)
+
+
+def _linked(choice: MaskChoice) -> Cells:
+    found = np.zeros((choice.n_tokens, choice.n_tokens), dtype=bool)
+    for a, b in draw_links(choice):
+        first = slice(a * choice.block, (a + 1) * choice.block)
+        second = slice(b * choice.block, (b + 1) * choice.block)
+        found[first, second] = found[second, first] = True
+    return found
+
+
+def _pairs_that_matter(choice: MaskChoice) -> Cells:
+    """Pairs of two different tokens that are no padding; under a causal rule the key is the earlier one."""
+    n_real = choice.n_tokens - choice.n_padding
+    i, j = np.ogrid[: choice.n_tokens, : choice.n_tokens]
+    wanted: Cells = (i != j) & (j < n_real) & (i < n_real)
+    if choice.is_causal or choice.mask in ("causal", "prefix"):
+        wanted = wanted & (j < i)
+    return wanted
+
+
+_FORMULAS: dict[MaskName, str] = {
+    "full": "i sees every j",
+    "causal": "i sees j ≤ i",
+    "prefix": "i sees j ≤ i or j < prefix",
+    "window": "i sees |i − j| ≤ window",
+    "dilated": "|i − j| ≤ window·dilation, a multiple of dilation",
+    "global": "|i − j| ≤ window, or i or j < global",
+    "bigbird": "window, global, random blocks",
+}
+
+
+def _words(choice: MaskChoice, n_seen: int, share: float, n_layers: int, never: float) -> LabWords:
+    reach = f"{n_layers}" if not never else f"never for {never:.0%}"
+    numbers = (
+        ("cells seen", f"{n_seen:,}"),
+        ("share of T²", f"{share:.1%}"),
+        ("keys of a query, mean", said(n_seen / choice.n_tokens)),
+        ("longest way, layers", str(n_layers)),
+        ("all reach all after", reach),
+    )
+    causal = "and j ≤ i" if choice.is_causal and choice.mask in ("full", *BANDED) else ""
+    formula = (_FORMULAS[choice.mask], *([causal] if causal else []), "not allowed: score −∞, weight 0")
+    return LabWords(formula=formula, numbers=numbers, sentence=_sentence(choice, share, n_layers, never))
+
+
+def _sentence(choice: MaskChoice, share: float, n_layers: int, never: float) -> str:
+    whom = "every earlier token" if choice.is_causal or choice.mask in ("causal", "prefix") else "every other"
+    cost = f"{share:.0%} of the cells are computed"
+    if never:
+        why = "the steps of the dilation never mix" if choice.mask == "dilated" else "some ways are closed"
+        return f"{cost}, but {never:.0%} of the pairs never meet, however many layers there are: {why}."
+    if n_layers == 1:
+        return f"{cost}: one layer is enough for every token to hear {whom.replace('other', 'other one')}."
+    what = {
+        "window": "What lies further than the window is heard through the layers between, like gossip. ",
+        "dilated": "Steps of the dilation reach further at the same cost. ",
+        "global": "Two steps through a global token join any two. ",
+        "bigbird": "Global tokens and random blocks are shortcuts between far places. ",
+    }.get(choice.mask, "")
+    return f"{what}{cost}; after {n_layers} layers every token has heard of {whom}."

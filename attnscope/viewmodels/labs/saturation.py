@@ -1,0 +1,153 @@
+"""Why scores are divided by √d_k: without it the softmax saturates (Vaswani et al. 2017, section 3.2.1).
+
+    symbol   meaning                                                   shape
+    q, k     random queries and keys, each entry from N(0, 1)          [n_queries, d], [n_queries, n_keys, d]
+    s        scores q·k of the first d dimensions, variance d          [n_sizes, n_queries, n_keys]
+    p        softmax of s, or of s / √d                                [.., n_keys]
+    J        gradient of the softmax, diag(p) − p pᵀ                   [n_keys, n_keys]
+
+‖J‖² = Σ p² − 2 Σ p³ + (Σ p²)² (Frobenius): 0 when one key has all the weight.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.viewmodels.labs.lab import LabWords, said
+
+Numbers = NDArray[np.float64]
+SIZES: tuple[int, ...] = tuple(2**k for k in range(11))
+"""The widths d_k that are tried, 1 to 1024."""
+MAX_KEYS = 64
+_N_QUERIES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaturationChoice:
+    """The width looked at (one of SIZES), how many keys a query has, and which random numbers."""
+
+    d_k: int = 256
+    n_keys: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.d_k not in SIZES or not 2 <= self.n_keys <= MAX_KEYS:
+            raise ValueError(f"no lab for d_k {self.d_k} and {self.n_keys} keys")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Softness:
+    """Means over all queries for each of SIZES: how sharp the softmax is and how steep."""
+
+    variance: Numbers
+    largest: Numbers
+    entropy: Numbers
+    gradient: Numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saturation:
+    """Both ways for every width; scores of the chosen width [n], and one query's weights in falling order."""
+
+    choice: SaturationChoice
+    plain: Softness
+    scaled: Softness
+    scores: Numbers
+    plain_weights: Numbers
+    scaled_weights: Numbers
+    words: LabWords
+
+
+def saturate(choice: SaturationChoice) -> Saturation:
+    """Measure both ways of scoring at every width."""
+    scores = _scores(choice.seed)[:, :, : choice.n_keys]
+    roots = np.sqrt(np.array(SIZES, np.float64))[:, None, None]
+    at = SIZES.index(choice.d_k)
+    plain, scaled = measure(scores), measure(scores / roots)
+    weights = [np.sort(softmax(s[at, 0]))[::-1] for s in (scores, scores / roots)]
+    return Saturation(
+        choice=choice,
+        plain=plain,
+        scaled=scaled,
+        scores=scores[at].ravel(),
+        plain_weights=weights[0],
+        scaled_weights=weights[1],
+        words=_words(choice, at, plain, scaled),
+    )
+
+
+def softmax(scores: Numbers) -> Numbers:
+    """Along the last axis."""
+    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+
+
+def gradient_norm(weights: Numbers) -> Numbers:
+    """‖diag(p) − p pᵀ‖ of each row of weights."""
+    squares, cubes = np.sum(weights**2, axis=-1), np.sum(weights**3, axis=-1)
+    return np.asarray(np.sqrt(np.maximum(squares - 2 * cubes + squares**2, 0.0)))
+
+
+def measure(scores: Numbers) -> Softness:
+    """The softmax of scores [n_sizes, n_queries, n_keys]; entropy as a share of its largest value ln n."""
+    weights = softmax(scores)
+    logs = np.log(np.where(weights > 0, weights, 1.0))
+    entropy = -np.sum(weights * logs, axis=-1) / np.log(scores.shape[-1])
+    return Softness(
+        variance=scores.var(axis=(1, 2)),
+        largest=weights.max(axis=-1).mean(axis=1),
+        entropy=entropy.mean(axis=1),
+        gradient=gradient_norm(weights).mean(axis=1),
+    )
+
+
+@lru_cache(maxsize=2)
+def _scores(seed: int) -> Numbers:
+    """q·k of the first 1, 2, 4 … dimensions, [n_sizes, n_queries, MAX_KEYS]."""
+    random = np.random.default_rng(seed)
+    starts = [0, *SIZES[:-1]]
+    found = np.empty((len(SIZES), _N_QUERIES, MAX_KEYS))
+    for i in range(_N_QUERIES):
+        query = random.standard_normal(SIZES[-1], dtype=np.float32)
+        keys = random.standard_normal((MAX_KEYS, SIZES[-1]), dtype=np.float32)
+        found[:, i] = np.add.reduceat(keys * query, starts, axis=1, dtype=np.float64).cumsum(axis=1).T
+    return found
+
+
+def _words(choice: SaturationChoice, at: int, plain: Softness, scaled: Softness) -> LabWords:
+    root = float(np.sqrt(choice.d_k))
+    numbers = (
+        ("√d", said(root)),
+        ("variance of q·k, theory d", said(choice.d_k)),
+        ("variance of q·k, measured", said(float(plain.variance[at]))),
+        ("variance of q·k / √d", said(float(scaled.variance[at]))),
+        ("largest weight", _both(plain.largest, scaled.largest, at)),
+        ("entropy / ln n", _both(plain.entropy, scaled.entropy, at)),
+        ("‖∂softmax‖", _both(plain.gradient, scaled.gradient, at)),
+    )
+    return LabWords(
+        formula=("p = softmax(q·k / √d)", "not p = softmax(q·k)", "var(q·k) = d", "∂p/∂s = diag(p) − p pᵀ"),
+        numbers=numbers,
+        sentence=_sentence(choice.d_k, at, plain, scaled),
+    )
+
+
+def _both(plain: Numbers, scaled: Numbers, at: int) -> str:
+    return f"{said(float(plain[at]))} → {said(float(scaled[at]))}"
+
+
+def _sentence(d_k: int, at: int, plain: Softness, scaled: Softness) -> str:
+    if d_k <= 4:
+        return (
+            f"At d = {d_k} scores are small and both ways agree. Drag to the right: "
+            "the wider the vectors, the further plain scores spread."
+        )
+    share, soft = float(plain.largest[at]), float(scaled.largest[at])
+    left = float(plain.gradient[at] / max(float(scaled.gradient[at]), 1e-12))
+    return (
+        f"At d = {d_k} plain scores give one key {share:.0%} of the weight and leave {left:.0%} of "
+        f"the gradient. Divided by √d = {said(float(np.sqrt(d_k)))} their variance is 1 again, the largest "
+        f"weight {soft:.0%}: there is something to learn from."
+    )

@@ -1,0 +1,24 @@
+"""Which of the session's maps are too long to be held whole, and so are shown by tiles."""
+
+from attnscope.records.messages import Traced
+from attnscope.records.sites import HeadRef, Stack
+from attnscope.records.tiles import LongMap, is_long
+from attnscope.records.tokens import Token
+
+
+def long_map_of(traced: Traced | None, head: HeadRef | None) -> LongMap | None:
+    """The map of a head of a traced text when it is a long one."""
+    if traced is None or head is None:
+        return None
+    grid = next((grid for grid in traced.grids if grid.site.key == head.site_key), None)
+    if grid is None or not is_long(grid.n_queries, grid.n_keys):
+        return None
+    queries, keys = tokens_of(traced, head.stack)
+    return LongMap(model=traced.model, trace=traced.number, head=head, queries=queries, keys=keys)
+
+
+def tokens_of(traced: Traced, stack: Stack) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    """The tokens of a stack's queries and of its keys."""
+    source = traced.source.tokens
+    target = source if traced.target is None else traced.target.tokens
+    return (source if stack == "encoder" else target, target if stack == "decoder" else source)

@@ -1,0 +1,159 @@
+"""Finding one of very many things by a few letters: what the command palette offers, and its order.
+
+A query matches when each of its words stands in the text, as a whole or as letters in order. Letters
+that follow each other or begin a word weigh more, so that `pab` finds “Prune all but selected”.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["action", "page", "model", "recent", "sample", "head", "choice"]
+KIND_NAMES: dict[Kind, str] = {
+    "action": "command",
+    "page": "page",
+    "model": "model",
+    "recent": "recent",
+    "sample": "sample",
+    "head": "head",
+    "choice": "setting",
+}
+_KIND_WEIGHT: dict[Kind, float] = {
+    "action": 3.0,
+    "page": 3.0,
+    "choice": 1.5,
+    "model": 2.0,
+    "recent": 1.0,
+    "sample": 0.5,
+    "head": 0.0,
+}
+N_SHOWN = 60
+_START, _FOLLOWING, _LETTER, _GAP = 8.0, 6.0, 1.0, 0.15
+_WHOLE_WORD, _LATER = 12.0, 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing that can be done or gone to. `key` tells it from all others; `keys` is its shortcut."""
+
+    key: str
+    kind: Kind
+    title: str
+    detail: str = ""
+    keys: str = ""
+    is_enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """An item that fits the query; `places` are the letters of its title to mark."""
+
+    item: Item
+    places: tuple[int, ...] = ()
+    score: float = 0.0
+
+
+def find(
+    items: Iterable[Item], query: str, *, used: Mapping[str, int] | None = None, n_shown: int = N_SHOWN
+) -> tuple[Match, ...]:
+    """The items that fit, best first; `used` ranks what was chosen lately (1: last) before the rest.
+
+    Without a query: what was used lately, then everything but the heads, as it came.
+    """
+    ranks = used or {}
+    words = query.lower().split()
+    if not words:
+        shown = [item for item in items if item.kind != "head"]
+        shown.sort(key=lambda item: ranks.get(item.key, 1_000_000))
+        return tuple(Match(item=item) for item in shown[:n_shown])
+    found = []
+    for item in items:
+        match = match_item(item, words)
+        if match is not None:
+            bonus = 4.0 / ranks[item.key] if item.key in ranks else 0.0
+            found.append(Match(item=item, places=match.places, score=match.score + bonus))
+    found.sort(key=lambda match: -match.score)
+    return tuple(found[:n_shown])
+
+
+def match_item(item: Item, words: list[str]) -> Match | None:
+    """How well an item fits: every word in its title, or else in its detail or kind."""
+    title = item.title.lower()
+    aside = f"{item.detail} {KIND_NAMES[item.kind]}".lower()
+    score, places = _KIND_WEIGHT[item.kind], set[int]()
+    for word in words:
+        found = match_letters(title, word)
+        if found is None:
+            if word not in aside:
+                return None
+            score += _LETTER * len(word) / 2
+            continue
+        score += found[0]
+        places.update(found[1])
+    score -= 0.05 * len(title) + (0.0 if item.is_enabled else 2.0)
+    return Match(item=item, places=tuple(sorted(places)), score=score)
+
+
+def match_letters(text: str, word: str) -> tuple[float, tuple[int, ...]] | None:
+    """The score and the places of `word` in `text`: as it stands, else letter by letter; None without."""
+    whole = _whole(text, word)
+    if whole is not None:
+        return whole
+    best: tuple[float, tuple[int, ...]] | None = None
+    for start in (i for i, letter in enumerate(text) if letter == word[0]):
+        places = _places_from(text, word, start)
+        if places is None:
+            break
+        score = _score(text, places)
+        if best is None or score > best[0]:
+            best = (score, places)
+    return best
+
+
+def _whole(text: str, word: str) -> tuple[float, tuple[int, ...]] | None:
+    at = text.find(word)
+    if at < 0:
+        return None
+    begins = next((i for i in _occurrences(text, word, at) if _is_start(text, i)), None)
+    place = at if begins is None else begins
+    places = tuple(range(place, place + len(word)))
+    is_all = text == word
+    return _score(text, places) + _WHOLE_WORD + 4.0 * (begins is not None) + 20.0 * is_all, places
+
+
+def _occurrences(text: str, word: str, at: int) -> Iterable[int]:
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
+
+
+def _places_from(text: str, word: str, start: int) -> tuple[int, ...] | None:
+    """The letters of `word` from `start` on; beginnings of words are taken before letters within."""
+    places = [start]
+    for letter in word[1:]:
+        at = places[-1] + 1
+        follows = at < len(text) and text[at] == letter
+        begins = next((i for i in range(at, len(text)) if text[i] == letter and _is_start(text, i)), -1)
+        found = at if follows else begins if begins >= 0 else text.find(letter, at)
+        if found < 0:
+            return None
+        places.append(found)
+    return tuple(places)
+
+
+def _score(text: str, places: tuple[int, ...]) -> float:
+    score, last = 0.0, None
+    for place in places:
+        if last is not None and place == last + 1:
+            score += _FOLLOWING
+        elif _is_start(text, place):
+            score += _START
+        else:
+            score += _LETTER
+        score -= _GAP * (place - last - 1) if last is not None else _LATER * place
+        last = place
+    return score
+
+
+def _is_start(text: str, i: int) -> bool:
+    return i == 0 or not text[i - 1].isalnum()

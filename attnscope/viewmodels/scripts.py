@@ -1,0 +1,116 @@
+"""What is shown, as a script against the public Python API and as a command line.
+
+Both make the same figure again: the model, the texts, the gates, the heads and the way of looking.
+"""
+
+import shlex
+from dataclasses import dataclass
+
+from attnscope.records.interventions import Interventions, interventions_as_json
+from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.viewmodels.aspect import PLAIN, Aspect
+from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.view_state import ViewState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Everything a figure of what is shown depends on. `view` is `grid`, `head` or `lines`."""
+
+    source: str
+    text: str
+    target: str | None = None
+    gates: Gates = NO_GATES
+    interventions: Interventions = ()
+    heads: tuple[HeadRef, ...] = ()
+    view: str = "head"
+    aspect: Aspect = PLAIN
+    colour_map: str = "viridis"
+    scale: str = "fixed"
+    least_weight: float = 0.0
+    n_strongest: int = 0
+
+
+def shown_now(session: Session, view: ViewState) -> Shown | None:
+    """What the Explore page shows; None without a model, a text or a head."""
+    if session.model is None or not session.text.strip() or session.primary is None:
+        return None
+    is_lines = view.view == "lines"
+    is_blend = session.aspect.blend != "none"
+    return Shown(
+        source=session.model.source,
+        text=session.text,
+        target=session.target,
+        gates=session.gates,
+        interventions=session.interventions,
+        heads=session.selection if is_lines or is_blend else (session.primary,),
+        view="lines" if is_lines else "head",
+        aspect=session.aspect,
+        colour_map=view.colour_map,
+        scale=view.scale,
+        least_weight=view.least_weight,
+        n_strongest=view.n_strongest,
+    )
+
+
+def python_script(shown: Shown, out: str = "figure.svg") -> str:
+    """A script that makes the figure; it needs nothing but `attnscope`."""
+    lines = ["import attnscope as at", "", f"model = at.load({shown.source!r})"]
+    arguments = [repr(shown.text)]
+    if shown.target is not None:
+        arguments.append(f"target={shown.target!r}")
+    if shown.gates:
+        lines.append("gates = model.gates()")
+        lines += [f"gates[{h.stack!r}, {h.layer}, {h.head}] = {g!r}" for h, g in shown.gates.values]
+        arguments.append("gates=gates")
+    if shown.interventions:
+        lines.insert(1, "from attnscope.records.interventions import interventions_from_json")
+        lines.append(f"changes = interventions_from_json({interventions_as_json(shown.interventions)!r})")
+        arguments.append("interventions=changes")
+    lines.append(f"trace = model.trace({', '.join(arguments)})")
+    lines.append("figure = at.figure(")
+    lines += [f"    {argument}," for argument in _figure_arguments(shown)]
+    lines += [")", f"figure.save({out!r})", ""]
+    return "\n".join(lines)
+
+
+def command_line(shown: Shown, out: str = "figure.svg") -> str:
+    """One line for a POSIX shell that makes the figure; it cannot say interventions."""
+    words = ["attnscope", "figure", shown.source, f"--text={shown.text}"]
+    if shown.target is not None:
+        words.append(f"--target={shown.target}")
+    words += [f"--gate={head.stack}:{head.label}={gate:g}" for head, gate in shown.gates.values]
+    words += ["--view", shown.view, "--stack", shown.heads[0].stack]
+    words += ["--head", ",".join(head.label for head in shown.heads)]
+    for name, value, default in _options(shown):
+        if value != default:
+            flag = "--" + name.replace("_", "-")
+            words += [flag] if value is True else [flag, str(value)]
+    words += ["-o", out]
+    return shlex.join(words)
+
+
+def _options(shown: Shown) -> tuple[tuple[str, object, object], ...]:
+    """Name, value and default of what both forms leave out when it is at its default."""
+    aspect = shown.aspect
+    return (
+        ("colour_map", shown.colour_map, "viridis"),
+        ("scale", shown.scale, "fixed"),
+        ("blend", aspect.blend, "none"),
+        ("over", aspect.over, "selection"),
+        ("hidden", aspect.hidden, "nothing"),
+        ("renormalised", aspect.is_renormalised, False),
+        ("by_word", aspect.is_by_word, False),
+        ("least_weight", shown.least_weight, 0.0),
+        ("n_strongest", shown.n_strongest, 0),
+    )
+
+
+def _figure_arguments(shown: Shown) -> list[str]:
+    heads = [f"({h.stack!r}, {h.layer}, {h.head})" for h in shown.heads]
+    arguments = ["trace", repr(shown.view)]
+    if len(heads) == 1:
+        arguments.append(f"head={heads[0]}")
+    else:
+        arguments.append(f"heads=({', '.join(heads)})")
+    return arguments + [f"{name}={value!r}" for name, value, default in _options(shown) if value != default]

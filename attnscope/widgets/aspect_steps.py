@@ -1,0 +1,49 @@
+"""The keys that change how maps are looked at: each goes on to the next choice."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from attnscope.viewmodels.aspect import BLENDS, HIDDEN, OVERS, PLAIN
+from attnscope.viewmodels.session import Session
+
+T = TypeVar("T")
+
+
+def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
+    """One handler for each action about the aspect."""
+
+    def next_blend() -> None:
+        session.set_aspect(replace(session.aspect, blend=following(tuple(BLENDS), session.aspect.blend)))
+
+    def next_over() -> None:
+        aspect = session.aspect
+        blend = "mean" if aspect.blend == "none" else aspect.blend
+        session.set_aspect(replace(aspect, blend=blend, over=following(tuple(OVERS), aspect.over)))
+
+    def next_hidden() -> None:
+        session.set_aspect(replace(session.aspect, hidden=following(tuple(HIDDEN), session.aspect.hidden)))
+
+    def renormalise() -> None:
+        session.set_aspect(replace(session.aspect, is_renormalised=not session.aspect.is_renormalised))
+
+    def by_word() -> None:
+        session.set_aspect(replace(session.aspect, is_by_word=not session.aspect.is_by_word))
+
+    def plain() -> None:
+        session.set_aspect(PLAIN)
+
+    return {
+        "next-blend": next_blend,
+        "next-over": next_over,
+        "next-hidden": next_hidden,
+        "renormalise": renormalise,
+        "by-word": by_word,
+        "plain-maps": plain,
+    }
+
+
+def following(choices: tuple[T, ...], present: object) -> T:
+    """The choice after the present one, and the first after the last."""
+    at = next((k for k, choice in enumerate(choices) if choice == present), -1)
+    return choices[(at + 1) % len(choices)]

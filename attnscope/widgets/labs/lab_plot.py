@@ -1,0 +1,226 @@
+"""A chart on the screen: pyqtgraph draws it from the same record as the file; no zoom, one thing to drag."""
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtGui import QColor, QMouseEvent
+from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
+
+from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.spec import Chart, Series
+from attnscope.figures.style import SMALL_PX, font
+from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel
+from attnscope.widgets.line_plot import Line, LinePlot
+from attnscope.widgets.number_text import number_text
+
+
+class LabPlot(LinePlot):
+    """Shows a Chart; `dragged` carries the x under the pressed left button."""
+
+    dragged = Signal(float)
+
+    def __init__(self, palette: Palette, parent: QWidget | None = None, *, label_px: int = 0) -> None:
+        self._chart: Chart | None = None
+        self._loose: list[pg.ScatterPlotItem] = []
+        self._stems: list[pg.PlotCurveItem] = []
+        self._words: list[QGraphicsSimpleTextItem] = []
+        super().__init__(palette, parent, label_px=label_px)
+        self.getPlotItem().getViewBox().setMouseEnabled(False, False)
+        for side in ("left", "bottom"):
+            self.getPlotItem().getAxis(side).setStyle(hideOverlappingLabels=False)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+
+    def set_theme(self, palette: Palette) -> None:
+        super().set_theme(palette)
+        if self._chart is not None:
+            self.show_chart(self._chart)
+
+    def show_chart(self, chart: Chart) -> None:
+        """Draw another chart."""
+        self._chart = chart
+        self.set_log(chart.is_log_y)
+        lines = tuple(self._line(series) for series in chart.series if series.style == "line")
+        every = [self._xs(series.xs) for series in chart.series]
+        ends = [float(end) for xs in every if len(xs) for end in (np.nanmin(xs), np.nanmax(xs))]
+        self.set_x_range((min(ends), max(ends)) if ends else None)
+        self.set_marks(tuple(self._x(x) for x, _ in chart.marks))
+        self.set_lines(lines)
+        self._draw_loose([s for s in chart.series if s.style == "points"])
+        self._draw_stems([s for s in chart.series if s.style == "stems"])
+        self.fit()
+
+    def fit(self) -> None:
+        """Show all of the data; the axes have round numbers, on logarithmic ones powers of ten."""
+        super().fit()
+        if self._chart is None:
+            return
+        view = self.getPlotItem().getViewBox()
+        bottom, top = self._y_range(self._chart)
+        left, right = self._x_range or view.viewRange()[0]
+        room = 0.02 * (right - left)
+        view.setRange(xRange=(left - room, right + room), yRange=(bottom, top), padding=0)
+        plot = self.getPlotItem()
+        for side in ("left", "bottom"):
+            plot.getAxis(side).setStyle(showValues=True)
+        plot.getAxis("left").setTicks([_ticks(bottom, top, view.height() / 36, self._chart.is_log_y)])
+        plot.getAxis("bottom").setTicks([_ticks(left, right, view.width() / 64, self._chart.is_log_x)])
+        self._place_words()
+
+    def sentence(self, x: float) -> str:
+        """The values of the curves nearest to a place of the x axis, in words."""
+        if self._chart is None:
+            return ""
+        parts, nearest = [], x
+        for series in self._chart.series:
+            xs = self._xs(series.xs)
+            if series.name and np.isfinite(series.ys).any():
+                k = int(np.nanargmin(np.where(np.isfinite(series.ys), np.abs(xs - x), np.nan)))
+                parts.append(f"{series.name} {number_text(float(series.ys[k]))}")
+                nearest = float(series.xs[k])
+        place = f"{self._chart.x_label or 'at'} {number_text(nearest)}"
+        return "  ·  ".join((f"{self._chart.title}: {place}", *parts)) if parts else ""
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        self._tell_drag(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        self._tell_drag(event)
+
+    def _tell_drag(self, event: QMouseEvent) -> None:
+        if not event.buttons() & Qt.MouseButton.LeftButton or self._chart is None:
+            return
+        view = self.getPlotItem().getViewBox()
+        x = float(view.mapSceneToView(QPointF(self.mapToScene(event.position().toPoint()))).x())
+        left, right = view.viewRange()[0]
+        x = min(max(x, left), right)
+        self.dragged.emit(10.0**x if self._chart.is_log_x else x)
+
+    def _x(self, x: float) -> float:
+        return float(np.log10(x)) if self._chart is not None and self._chart.is_log_x else x
+
+    def _xs(self, xs: np.ndarray) -> np.ndarray:
+        return np.log10(xs) if self._chart is not None and self._chart.is_log_x else xs
+
+    def _line(self, series: Series) -> Line:
+        return Line(
+            xs=self._xs(series.xs),
+            ys=series.ys,
+            colour=series_colour(self._palette, series.colour),
+            label=series.name,
+            is_dashed=series.is_quiet,
+            has_points=series.has_points,
+        )
+
+    def _draw_loose(self, every: list[Series]) -> None:
+        while len(self._loose) < len(every):
+            self._loose.append(pg.ScatterPlotItem(pxMode=True, pen=None))
+            self._loose[-1].setZValue(5)
+            self.getPlotItem().addItem(self._loose[-1], ignoreBounds=True)
+        for item, series in zip(self._loose, every, strict=False):
+            size = 11 if len(series.xs) == 1 else 6
+            brush = pg.mkBrush(QColor(series_colour(self._palette, series.colour)))
+            item.setData(self._xs(series.xs), self._heights(series.ys), size=size, brush=brush, pen=None)
+        for k, item in enumerate(self._loose):
+            item.setVisible(k < len(every))
+
+    def _draw_stems(self, every: list[Series]) -> None:
+        while len(self._stems) < len(every):
+            self._stems.append(pg.PlotCurveItem(connect="pairs"))
+            self.getPlotItem().addItem(self._stems[-1], ignoreBounds=True)
+        for item, series in zip(self._stems, every, strict=False):
+            pen = pg.mkPen(QColor(series_colour(self._palette, series.colour)), width=2)
+            ys = np.stack([np.zeros(len(series.ys)), series.ys], axis=1).ravel()
+            item.setData(np.repeat(self._xs(series.xs), 2), ys, pen=pen, connect="pairs")
+        for k, item in enumerate(self._stems):
+            item.setVisible(k < len(every))
+
+    def _heights(self, ys: np.ndarray) -> np.ndarray:
+        return np.log10(np.where(ys > 0, ys, np.nan)) if self._is_log else ys
+
+    def _y_range(self, chart: Chart) -> tuple[float, float]:
+        if chart.y_range is not None and not chart.is_log_y:
+            low, high = chart.y_range
+            return low - 0.03 * (high - low), high + 0.03 * (high - low)
+        heights = [self._heights(series.ys) for series in chart.series]
+        finite = np.concatenate([h[np.isfinite(h)] for h in heights]) if heights else np.zeros(0)
+        if not len(finite):
+            return 0.0, 1.0
+        low, high = float(finite.min()), float(finite.max())
+        room = 0.06 * (high - low) or 0.5
+        is_from_zero = not chart.is_log_y and 0 <= low < 0.35 * high
+        return (-0.5 * room if is_from_zero else low - room), high + room
+
+    def _place_words(self) -> None:
+        """The word of each mark, at its top."""
+        marks = self._chart.marks if self._chart is not None else ()
+        while len(self._words) < len(marks):
+            self._words.append(QGraphicsSimpleTextItem(self.getPlotItem()))
+        view = self.getPlotItem().getViewBox()
+        area = view.sceneBoundingRect()
+        for k, item in enumerate(self._words):
+            item.setVisible(k < len(marks) and bool(marks[k][1]))
+            if k < len(marks):
+                item.setFont(font(SMALL_PX))
+                item.setText(marks[k][1])
+                item.setBrush(QColor(self._palette.muted))
+                x = view.mapViewToScene(QPointF(self._x(marks[k][0]), 0.0)).x()
+                width = item.boundingRect().width()
+                left = x + 4 if x + 4 + width <= area.right() else x - 4 - width
+                item.setPos(self.getPlotItem().mapFromScene(QPointF(left, area.top() + 1)))
+
+
+class ChartPanel(QWidget):
+    """A chart with its title and units; `dragged` as of the plot."""
+
+    dragged = Signal(float)
+    hover_text = Signal(str)
+
+    def __init__(self, palette: Palette, parent: QWidget | None = None, *, names_px: int = 84) -> None:
+        super().__init__(parent)
+        self.plot = LabPlot(palette, label_px=names_px)
+        self._title, self._unit = PlainLabel("", "name"), ElidedLabel("", "muted")
+        self._below = PlainLabel("", "muted")
+        self._below.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        head = row(self._title, self._unit)
+        head.setStretch(1, 1)
+        layout = column(self, spacing=0)
+        layout.addLayout(head)
+        layout.addWidget(self.plot, 1)
+        layout.addWidget(self._below)
+        self.plot.cursor_moved.connect(self._on_moved)
+        self.plot.cursor_left.connect(self._on_left)
+        self.plot.dragged.connect(self.dragged)
+
+    def show_chart(self, chart: Chart) -> None:
+        """Draw another chart."""
+        self._title.setText(chart.title)
+        self._unit.set_full_text(chart.y_label)
+        self._below.setText(chart.x_label)
+        self._below.setVisible(bool(chart.x_label))
+        self.plot.setAccessibleName(f"{chart.title} {chart.y_label}")
+        self.plot.show_chart(chart)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self.plot.set_theme(palette)
+
+    def _on_moved(self, x: float) -> None:
+        self.hover_text.emit(self.plot.sentence(x))
+
+    def _on_left(self) -> None:
+        self.hover_text.emit("")
+
+
+def _ticks(low: float, high: float, n_wanted: float, is_log: bool) -> list[tuple[float, str]]:
+    if is_log:
+        found = log_ticks(10.0**low, 10.0**high)
+        if len(found) > n_wanted + 1:
+            found = tuple(t for t in found if abs(np.log10(t) - round(np.log10(t))) < 1e-9)
+        return [(float(np.log10(tick)), tick_text(tick)) for tick in found]
+    ticks = nice_ticks(low, high, max(2, round(n_wanted)))
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+    return [(tick, tick_text(tick, step)) for tick in ticks]

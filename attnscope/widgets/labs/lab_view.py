@@ -1,0 +1,243 @@
+"""One lab on the screen: controls, formula and numbers at the left, the picture at the right."""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from attnscope.figures.cell_map import CellMap
+from attnscope.figures.colours import Palette
+from attnscope.figures.paint_lab import row_sizes
+from attnscope.figures.spec import Caption, Chart, FigureSpec
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.labs.lab import Lab, LabWords
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import PlainLabel, listen
+from attnscope.widgets.labs.cell_panel import CellPanel
+from attnscope.widgets.labs.controls import Control, ControlRow, WordsPanel
+from attnscope.widgets.labs.lab_plot import ChartPanel
+
+_SIDE_PX = 248
+
+
+class HasWords(Protocol):
+    """What every lab works out."""
+
+    @property
+    def words(self) -> LabWords:
+        """What the lab says."""
+        ...
+
+
+C = TypeVar("C")
+S = TypeVar("S", bound=HasWords)
+
+
+def _no_charts(_shown: object) -> tuple[Chart, ...]:
+    return ()
+
+
+def _no_cells(_shown: object) -> tuple[CellMap, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabPlan(Generic[C, S]):
+    """What a lab is: its state, its controls, its picture; `drag` takes the x dragged to in a chart.
+
+    `dragged_from` is the first chart that can be dragged in.
+    `stretches` are the heights of the picture's rows against each other; `names_px` is the room for names at
+    lines.
+    """
+
+    title: str
+    example: C
+    resolve: Callable[[C], S]
+    controls: tuple[Control[C], ...]
+    charts: Callable[[S], tuple[Chart, ...]] = _no_charts
+    cells: Callable[[S], tuple[CellMap, ...]] = _no_cells
+    drag: Callable[[C, float], C] | None = None
+    is_example: Callable[[C, C], bool] = operator.eq
+    dragged_from: int = 0
+    stretches: tuple[int, ...] = ()
+    names_px: int = 84
+    figure_mm: tuple[float, float] = field(default=(180.0, 130.0))
+
+
+class LabView(QWidget, Generic[C, S]):
+    """Shows a plan; `export_wanted` asks for the export dialog."""
+
+    export_wanted = Signal()
+    hover_text = Signal(str)
+    looked_at = Signal()
+    left = Signal()
+
+    def __init__(self, plan: LabPlan[C, S], palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.plan = plan
+        self.lab: Lab[C, S] = Lab(plan.example, plan.resolve)
+        self._palette = palette
+        self.rows: dict[str, ControlRow[C]] = {}
+        self.words = WordsPanel(palette)
+        self.sentence = PlainLabel(role="name")
+        self.sentence.setWordWrap(True)
+        self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.cell_panels: tuple[CellPanel, ...] = ()
+        self.chart_panels: tuple[ChartPanel, ...] = ()
+        self._side = self._build_side()
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._side)
+        layout.addWidget(self._build_picture(), 1)
+        listen(self, self.lab, self._on_lab)
+        self.set_theme(palette)
+        self._show()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._palette = palette
+        self._side.setFixedWidth(round(type_px(_SIDE_PX)))
+        self._fit_sentence()
+        for control in self.rows.values():
+            control.set_size()
+        for panel in self.cell_panels:
+            panel.set_theme(palette)
+        for chart_panel in self.chart_panels:
+            chart_panel.set_theme(palette)
+
+    def figure_spec(self) -> FigureSpec:
+        """The lab as a figure: its picture, its formula and its sentence."""
+        words = self.lab.shown.words
+        numbers = " · ".join(f"{name} {value}" for name, value in words.numbers)
+        note = " · ".join((*words.formula, numbers)) + ". " + words.sentence
+        return FigureSpec(
+            view="lab",
+            charts=self.plan.charts(self.lab.shown),
+            cells=self.plan.cells(self.lab.shown),
+            title=self.plan.title,
+            caption=Caption(note=note),
+            width_mm=self.plan.figure_mm[0],
+            height_mm=self.plan.figure_mm[1],
+        )
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.looked_at.emit()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self.left.emit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_sentence()
+
+    # Building
+
+    def _build_side(self) -> QWidget:
+        inside = QWidget()
+        layout = column(inside, margin=12, spacing=6)
+        layout.addWidget(PlainLabel(self.plan.title, "name"))
+        layout.addSpacing(4)
+        for control in self.plan.controls:
+            shown: ControlRow[C] = ControlRow(control, self.lab.choice)
+            shown.asked.connect(self.lab.choose)
+            self.rows[control.name] = shown
+            layout.addWidget(shown)
+        layout.addSpacing(8)
+        layout.addWidget(self.words)
+        layout.addStretch(1)
+        area = QScrollArea()
+        area.setWidget(inside)
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.reset_button = QPushButton("Back to the example")
+        self.reset_button.clicked.connect(self._on_reset)
+        self.export_button = QPushButton("Export…")
+        self.export_button.setToolTip("The picture as SVG, PDF or PNG, its numbers as CSV or NPZ (Ctrl+E)")
+        self.export_button.clicked.connect(self.export_wanted)
+        side = QWidget()
+        side.setProperty("role", "panel")
+        side.setProperty("edge", "right")
+        side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        whole = column(side, spacing=0)
+        whole.setContentsMargins(0, 0, 1, 0)
+        whole.addWidget(area, 1)
+        buttons = row(self.reset_button, None, self.export_button)
+        buttons.setContentsMargins(12, 6, 12, 8)
+        whole.addLayout(buttons)
+        return side
+
+    def _build_picture(self) -> QWidget:
+        shown = self.lab.shown
+        n_cells, n_charts = len(self.plan.cells(shown)), len(self.plan.charts(shown))
+        self.cell_panels = tuple(CellPanel(self._palette) for _ in range(n_cells))
+        self.chart_panels = tuple(
+            ChartPanel(self._palette, names_px=self.plan.names_px) for _ in range(n_charts)
+        )
+        panels = [*self.cell_panels, *self.chart_panels]
+        picture = QWidget()
+        layout = QVBoxLayout(picture)
+        layout.setContentsMargins(16, 12, 12, 8)
+        layout.setSpacing(8)
+        layout.addWidget(self.sentence)
+        for k, n_here in enumerate(row_sizes(len(panels), n_maps=n_cells)):
+            here, panels = panels[:n_here], panels[n_here:]
+            line = row(spacing=16)
+            for panel in here:
+                line.addWidget(panel, 1)
+            layout.addLayout(line, self.plan.stretches[k] if self.plan.stretches else 1)
+        for chart_panel in self.chart_panels:
+            chart_panel.hover_text.connect(self.hover_text)
+        for cell_panel in self.cell_panels:
+            cell_panel.hovered.connect(self._on_hovered)
+        if self.plan.drag is not None:
+            for chart_panel in self.chart_panels[self.plan.dragged_from :]:
+                chart_panel.dragged.connect(self._on_dragged)
+                chart_panel.plot.setCursor(Qt.CursorShape.SizeHorCursor)
+        return picture
+
+    # Showing
+
+    def _fit_sentence(self) -> None:
+        """Room for two lines, or three where they are short: the same for every sentence."""
+        n_lines = 2 if self.width() - self._side.width() > type_px(760) else 3
+        self.sentence.setFixedHeight(round(type_px(19 * n_lines + 2)))
+
+    def _on_lab(self, _name: str) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        shown = self.lab.shown
+        for control in self.rows.values():
+            control.show_choice(self.lab.choice)
+        self.words.show_words(shown.words.formula, shown.words.numbers)
+        self.sentence.setText(shown.words.sentence)
+        self.reset_button.setEnabled(not self.plan.is_example(self.lab.choice, self.plan.example))
+        for cells, panel in zip(self.plan.cells(shown), self.cell_panels, strict=True):
+            panel.show_cells(cells)
+        for chart, chart_panel in zip(self.plan.charts(shown), self.chart_panels, strict=True):
+            chart_panel.show_chart(chart)
+
+    # What the person does
+
+    def _on_reset(self) -> None:
+        self.lab.choose(self.plan.example)
+
+    def _on_dragged(self, x: float) -> None:
+        if self.plan.drag is not None:
+            self.lab.choose(self.plan.drag(self.lab.choice, x))
+
+    def _on_hovered(self, i: int, j: int) -> None:
+        source = self.sender()
+        same = [p for p in self.cell_panels if p.shape == getattr(source, "shape", None)]
+        for panel in same:
+            panel.set_cursor(i, j)
+        self.hover_text.emit("  ·  ".join(p.sentence(i, j) for p in same) if i >= 0 else "")

@@ -1,0 +1,53 @@
+"""The lab of order: which controls it has."""
+
+from dataclasses import replace
+
+from attnscope.figures.lab_charts import order_cells
+from attnscope.viewmodels.labs.order import Order, OrderChoice, compare_orders
+from attnscope.widgets.labs.controls import Push, Slide, Switch, Write
+from attnscope.widgets.labs.lab_view import LabPlan
+
+
+def order_plan() -> LabPlan[OrderChoice, Order]:
+    """Attention without positions is blind to order."""
+    return LabPlan(
+        title="Attention is blind to order",
+        example=OrderChoice(),
+        resolve=compare_orders,
+        controls=(
+            Write(
+                name="A",
+                tip="A sentence of at most 8 words",
+                get=lambda c: c.first,
+                change=lambda c, v: replace(c, first=v),
+            ),
+            Write(
+                name="B",
+                tip="The same words in another order",
+                get=lambda c: c.second,
+                change=lambda c, v: replace(c, second=v),
+            ),
+            Slide(
+                name="positions",
+                tip="How strongly sinusoidal positions are added to the words; 0 leaves them out",
+                values=tuple(k / 10 for k in range(21)),
+                get=lambda c: c.position_scale,
+                change=lambda c, v: replace(c, position_scale=v),
+                text=lambda v: f"× {v:.1f}" if v else "none",
+            ),
+            Switch(
+                name="causal mask",
+                tip="Each word sees only itself and what came before",
+                get=lambda c: c.is_causal,
+                change=lambda c, v: replace(c, is_causal=v),
+            ),
+            Push(
+                name="Other weights",
+                tip="Draw other random words and projections",
+                change=lambda c: replace(c, seed=c.seed + 1),
+            ),
+        ),
+        cells=order_cells,
+        stretches=(4, 3),
+        figure_mm=(220.0, 175.0),
+    )

@@ -1,0 +1,174 @@
+"""Panels in windows of their own: taken out of the page, put back when the window closes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject, QRect, Qt, Signal
+from PySide6.QtGui import QCloseEvent, QGuiApplication
+from PySide6.QtWidgets import QMainWindow, QPushButton, QSplitter, QVBoxLayout, QWidget
+
+from attnscope.widgets.labels import PlainLabel
+
+Place = tuple[str, int, int, int, int]
+_LEAST_PX, _LARGEST_PX = 160, 12_000
+_DEFAULT_PX = (720, 560)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One panel: its name, title, and the widget; `make` builds a second view instead of moving one."""
+
+    name: str
+    title: str
+    widget: QWidget | None = None
+    make: Callable[[], QWidget] | None = None
+
+
+class PanelWindow(QWidget):
+    """A window around one panel; `closed` carries the panel's name."""
+
+    closed = Signal(str)
+
+    def __init__(self, panel: Panel, content: QWidget, main: QMainWindow) -> None:
+        super().__init__(main, Qt.WindowType.Window)
+        self._name = panel.name
+        self.setWindowTitle(f"{panel.title} – AttnScope")
+        self.setProperty("role", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.content = content
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(content)
+        content.show()
+        self.addActions(main.actions())
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        self.closed.emit(self._name)
+        super().closeEvent(event)
+
+
+class Gap(QWidget):
+    """What stands where a panel was."""
+
+    def __init__(self, title: str, bring_back: Callable[[], None], *, is_narrow: bool) -> None:
+        super().__init__()
+        self.setProperty("role", "panel")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        label = PlainLabel(f"{title} is in its own window", "muted")
+        label.setWordWrap(True)
+        self.button = QPushButton("Bring back")
+        self.button.clicked.connect(bring_back)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(8, 8, 8, 8)
+        layout.addWidget(label)
+        layout.addWidget(self.button)
+        layout.addStretch(1)
+        if is_narrow:
+            self.setMaximumWidth(120)
+        else:
+            self.setMaximumHeight(88)
+
+
+class PanelWindows(QObject):
+    """Opens panels in windows of their own and knows where these are."""
+
+    def __init__(self, main: QMainWindow, panels: Mapping[str, Panel]) -> None:
+        super().__init__(main)
+        self._main, self._panels = main, dict(panels)
+        self._open: dict[str, PanelWindow] = {}
+        self._gaps: dict[str, tuple[Gap, QSplitter, list[int]]] = {}
+        self._last_places: tuple[Place, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The panels that are in windows of their own."""
+        return tuple(self._open)
+
+    def window_of(self, name: str) -> PanelWindow | None:
+        """The window of a panel, or None while it is in its page."""
+        return self._open.get(name)
+
+    def toggle(self, name: str) -> None:
+        """Open a panel's window, or bring the panel back."""
+        if name in self._open:
+            self._open[name].close()
+        else:
+            self.open(name)
+
+    def open(self, name: str, place: QRect | None = None) -> None:
+        """Show a panel in its own window; an unknown name does nothing."""
+        panel = self._panels.get(name)
+        if panel is None or name in self._open:
+            return
+        content = panel.make() if panel.make is not None else panel.widget
+        if content is None:
+            return
+        if panel.make is None:
+            self._leave_gap(panel, content)
+        window = PanelWindow(panel, content, self._main)
+        window.closed.connect(self._on_closed)
+        self._open[name] = window
+        if place is not None and _is_reachable(place):
+            window.setGeometry(place)
+        else:
+            window.resize(*_DEFAULT_PX)
+        window.show()
+
+    def close_all(self) -> None:
+        """Bring every panel back."""
+        for window in tuple(self._open.values()):
+            window.close()
+
+    def end(self) -> None:
+        """The program ends: remember where the windows are, then close them."""
+        self._last_places = self.places()
+        self.close_all()
+
+    def places(self) -> tuple[Place, ...]:
+        """Name, x, y, width and height of each open window."""
+        if self._last_places is not None:
+            return self._last_places
+        return tuple(
+            (name, w.x(), w.y(), w.width(), w.height()) for name, w in self._open.items() if w.isVisible()
+        )
+
+    def restore(self, places: tuple[Place, ...]) -> None:
+        """Open the windows that were open."""
+        for name, *place in places:
+            self.open(name, QRect(*place))
+
+    def _leave_gap(self, panel: Panel, content: QWidget) -> None:
+        splitter = content.parentWidget()
+        if not isinstance(splitter, QSplitter):
+            return
+        sizes, index = splitter.sizes(), splitter.indexOf(content)
+        is_narrow = splitter.orientation() == Qt.Orientation.Horizontal
+        gap = Gap(panel.title, lambda: self.toggle(panel.name), is_narrow=is_narrow)
+        splitter.replaceWidget(index, gap)
+        gap.show()
+        room = gap.maximumWidth() if is_narrow else gap.maximumHeight()
+        rest = max(sum(sizes) - room, 1) / max(sum(sizes) - sizes[index], 1)
+        splitter.setSizes([room if k == index else round(size * rest) for k, size in enumerate(sizes)])
+        self._gaps[panel.name] = (gap, splitter, sizes)
+
+    def _on_closed(self, name: str) -> None:
+        window = self._open.pop(name, None)
+        if window is None:
+            return
+        gap, splitter, sizes = self._gaps.pop(name, (None, None, []))
+        if gap is not None and splitter is not None:
+            splitter.replaceWidget(splitter.indexOf(gap), window.content)
+            window.content.show()
+            splitter.setSizes(sizes)
+            gap.deleteLater()
+        window.deleteLater()
+
+
+def _is_reachable(place: QRect) -> bool:
+    """Whether a window there has a sensible size and can be seen on a screen."""
+    is_sensible = all(_LEAST_PX <= side <= _LARGEST_PX for side in (place.width(), place.height()))
+    screens = [screen.availableGeometry() for screen in QGuiApplication.screens()]
+    top = QRect(place.x(), place.y(), place.width(), 64)
+    return is_sensible and any(
+        seen.width() >= 64 and seen.height() >= 16 for seen in (s.intersected(top) for s in screens)
+    )

@@ -1,0 +1,41 @@
+"""Several panels in one place, one shown at a time."""
+
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+
+from attnscope.widgets.labels import tool_button
+
+
+class SideTabs(QWidget):
+    """A row of tabs and the chosen panel below; a single panel stands without tabs."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.tabs: dict[str, QToolButton] = {}
+        self._pages = QStackedWidget()
+        self._group = QButtonGroup(self)
+        self._bar = QWidget()
+        row = QHBoxLayout(self._bar)
+        row.setContentsMargins(8, 4, 8, 0)
+        row.setSpacing(0)
+        row.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._bar)
+        layout.addWidget(self._pages, 1)
+        self._row = row
+        self._bar.setVisible(False)
+
+    def add(self, title: str, panel: QWidget) -> None:
+        """Add a panel behind the others."""
+        tab = tool_button(title, title, role="tab", is_checkable=True)
+        self._group.addButton(tab, self._pages.addWidget(panel))
+        self._row.insertWidget(len(self.tabs), tab)
+        self.tabs[title] = tab
+        tab.clicked.connect(lambda: self._pages.setCurrentWidget(panel))
+        tab.setChecked(len(self.tabs) == 1)
+        self._bar.setVisible(len(self.tabs) > 1)
+
+    def show_panel(self, title: str) -> None:
+        """Bring a panel to the front."""
+        self.tabs[title].click()

@@ -1,0 +1,273 @@
+"""What lies around the pages: command palette, history, sessions, panels in windows of their own."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from PySide6.QtCore import QMimeData, QObject, QTimer
+from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtWidgets import QApplication, QMainWindow, QSplitter, QWidget
+
+from attnscope.errors import LoadError
+from attnscope.figures.colours import Palette
+from attnscope.settings import Settings
+from attnscope.viewmodels.recents import Recents
+from attnscope.viewmodels.scripts import Shown, command_line, python_script, shown_now
+from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.session_file import read_session
+from attnscope.viewmodels.view_state import SIZES, ViewState
+from attnscope.widgets.aspect_steps import aspect_handlers
+from attnscope.widgets.autosave import Autosave
+from attnscope.widgets.command_palette import CommandPalette
+from attnscope.widgets.explore_page import DEFAULT_SIZES, ExplorePage
+from attnscope.widgets.history_panel import HistoryPanel
+from attnscope.widgets.labels import listen
+from attnscope.widgets.lines_panel import LinesPanel
+from attnscope.widgets.offers import (
+    Offer,
+    action_offers,
+    choice_offers,
+    head_offers,
+    model_offers,
+    sample_offers,
+    session_offers,
+)
+from attnscope.widgets.panel_windows import Panel, PanelWindows
+from attnscope.widgets.recent_menu import RecentMenu
+from attnscope.widgets.session_files import SessionFiles
+from attnscope.widgets.theme import palette_for
+
+PANELS = ("grid", "head", "lines", "inspector", "output")
+_MAX_DROPPED = 100_000
+
+
+class Workspace(QObject):
+    """Belongs to one window; `attach` is called when its pages are there."""
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        session: Session,
+        view: ViewState,
+        settings: Settings,
+        open_run: Callable[[str], None],
+    ) -> None:
+        super().__init__(window)
+        self._window, self._session, self._view = window, session, view
+        self._settings = settings
+        self._actions: Mapping[str, QAction] = {}
+        self._default_sizes: dict[str, list[int]] = {}
+        self._splitters: Mapping[str, QSplitter] = {}
+        self.recents = Recents(settings.recent, settings.recent_sessions)
+        self.files = SessionFiles(
+            session, view, self.recents, window, open_run=open_run, device=settings.device
+        )
+        self.palette: CommandPalette | None = None
+        self.history: HistoryPanel | None = None
+        self.panels: PanelWindows | None = None
+        self.autosave: Autosave | None = None
+        self._lines: LinesPanel | None = None
+        self._came_from: QWidget | None = None
+
+    def handlers(self) -> Mapping[str, Callable[[], None]]:
+        """One handler for each action that belongs here."""
+        files = self.files
+        return {
+            "palette": self.open_palette,
+            "history": self.toggle_history,
+            "copy-python": self.copy_python,
+            "copy-command": self.copy_command,
+            "open-text": files.ask_and_open_text,
+            "open-session": files.ask_and_open,
+            "save-session": files.save,
+            "restore-session": self.restore_last,
+            "locate-model": files.locate_model,
+            "larger": lambda: self._resize_type(1),
+            "smaller": lambda: self._resize_type(-1),
+            "reset-layout": self.reset_layout,
+            **{f"own-{name}": self._toggle_panel(name) for name in PANELS},
+            **aspect_handlers(self._session),
+        }
+
+    def attach(
+        self,
+        actions: Mapping[str, QAction],
+        explore: ExplorePage,
+        splitters: Mapping[str, QSplitter],
+        palette: Palette,
+        over: QWidget,
+    ) -> None:
+        """Make what needs the window's actions and pages; the history lies over the pages, `over`."""
+        self._actions, self._splitters = actions, splitters
+        self._default_sizes = {name: splitter.sizes() for name, splitter in splitters.items()}
+        self._default_sizes.update(DEFAULT_SIZES)
+        self.palette = CommandPalette(self._window, palette, self._offers)
+        self.history = HistoryPanel(self._session, palette, over)
+        self.history.close_button.clicked.connect(self.toggle_history)
+        self.history.python_button.clicked.connect(self.copy_python)
+        self.history.command_button.clicked.connect(self.copy_command)
+        self.history.hide()
+        panels = (
+            Panel(name="grid", title="Grid", widget=explore.grid_panel),
+            Panel(name="head", title="Head", widget=explore.head_panel),
+            Panel(name="lines", title="Lines", make=self._make_lines),
+            Panel(name="inspector", title="Inspector", widget=explore.inspector),
+            Panel(name="output", title="Output", widget=explore.answers),
+        )
+        self.panels = PanelWindows(self._window, {panel.name: panel for panel in panels})
+        listen(self._window, self._session, self._on_session)
+        listen(self._window, self._view, self._on_view)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        for part in (self.palette, self.history, self._lines):
+            if part is not None:
+                part.set_theme(palette)
+
+    def start_autosave(self, folder: Path) -> None:
+        """Keep a copy of what is open in `folder`; offers what a program that died has left there."""
+        self.autosave = Autosave(folder, self.files.content, self)
+        if self.autosave.start() is not None:
+            self._session.tell_person(
+                "AttnScope ended unexpectedly the last time; what was open is still there.",
+                action="restore-session",
+            )
+
+    def end(self) -> None:
+        """The window closes: panels go back, the copy of the session goes."""
+        if self.panels is not None:
+            self.panels.end()
+        if self.autosave is not None:
+            self.autosave.end()
+            self.autosave = None
+
+    def recent_menu(self) -> RecentMenu:
+        """A menu of the sessions opened lately."""
+        return RecentMenu(self.recents, self.files.open_path, self._window)
+
+    # Intents
+
+    def open_palette(self) -> None:
+        """Show the command palette."""
+        if self.palette is not None:
+            self.palette.open()
+
+    def toggle_history(self) -> None:
+        """Show or hide the history."""
+        if self.history is None:
+            return
+        had_focus = self.history.isAncestorOf(QApplication.focusWidget() or self._window)
+        self.history.setVisible(self.history.isHidden())
+        if self.history.isVisible():
+            self._came_from = QApplication.focusWidget()
+            self.history.steps.setFocus()
+        elif had_focus and self._came_from is not None and self._came_from.isVisible():
+            self._came_from.setFocus()
+
+    def copy_python(self) -> None:
+        """Put a script that makes what is shown on the clipboard."""
+        self._copy(python_script, "A Python script that makes this figure is on the clipboard.")
+
+    def copy_command(self) -> None:
+        """Put a command line that makes what is shown on the clipboard."""
+        lacks = " It leaves out the changes of single heads: Copy as Python has them."
+        told = "A command that makes this figure is on the clipboard."
+        self._copy(command_line, told + (lacks if self._session.interventions else ""))
+
+    def restore_last(self) -> None:
+        """Open what was open when the program ended the last time, or died."""
+        path = self.autosave.last() if self.autosave is not None else None
+        if path is None:
+            self._session.tell_person("There is no earlier session to restore.")
+            return
+        try:
+            self.files.restore(read_session(path))
+        except LoadError as error:
+            self._session.tell_person(str(error), is_error=True)
+        if self.autosave is not None:
+            self.autosave.forget(path)
+
+    def reset_layout(self) -> None:
+        """Every panel in its page, every splitter where it was at first, type at its own size."""
+        if self.panels is not None:
+            self.panels.close_all()
+        if self.history is not None:
+            self.history.hide()
+        self._view.enlarge(False)
+        self._view.set_size(100)
+        self._reset_splitters()
+        QTimer.singleShot(0, self, self._reset_splitters)  # once more when the type has its size
+
+    def can_take(self, data: QMimeData) -> bool:
+        """Whether something dropped could be opened."""
+        return data.hasText() or any(url.isLocalFile() for url in data.urls())
+
+    def take(self, data: QMimeData) -> None:
+        """Open what was dropped: a file or folder, or a text."""
+        paths = [url.toLocalFile() for url in data.urls() if url.isLocalFile()]
+        if paths:
+            self.files.open_path(paths[0])
+        elif data.hasText():
+            self._view.show_page("explore")
+            self._session.set_text(" ".join(data.text()[:_MAX_DROPPED].split()))
+
+    # Within
+
+    def _reset_splitters(self) -> None:
+        for name, splitter in self._splitters.items():
+            splitter.setSizes(self._default_sizes[name])
+
+    def _offers(self) -> Iterable[Offer]:
+        session, view = self._session, self._view
+        yield from action_offers(self._actions)
+        yield from model_offers(session, self.recents.models)
+        yield from session_offers(self.recents.sessions, self.files.open_path)
+        yield from choice_offers(session, view)
+        yield from sample_offers(session, self._show_explore)
+        yield from head_offers(session, self._show_explore)
+
+    def _show_explore(self) -> None:
+        self._view.show_page("explore")
+
+    def _toggle_panel(self, name: str) -> Callable[[], None]:
+        def run() -> None:
+            if self.panels is not None:
+                self._show_explore()
+                self.panels.toggle(name)
+
+        return run
+
+    def _make_lines(self) -> LinesPanel:
+        self._lines = LinesPanel(self._session, self._view, self._window_palette())
+        self._lines.destroyed.connect(self._on_lines_gone)
+        return self._lines
+
+    def _window_palette(self) -> Palette:
+        return palette_for(self._view.theme, self._view.size_percent)
+
+    def _on_lines_gone(self) -> None:
+        self._lines = None
+
+    def _resize_type(self, step: int) -> None:
+        present = self._view.size_percent
+        larger = [size for size in SIZES if size > present]
+        smaller = [size for size in SIZES if size < present]
+        wanted = larger[:1] if step > 0 else smaller[-1:]
+        if wanted:
+            self._view.set_size(wanted[0])
+            self._session.tell_person(f"Type at {wanted[0]} %.")
+
+    def _copy(self, make: Callable[[Shown], str], told: str) -> None:
+        shown = shown_now(self._session, self._view)
+        if shown is None:
+            self._session.tell_person("There is nothing to copy yet: open a model and type a sentence.")
+            return
+        QGuiApplication.clipboard().setText(make(shown))
+        self._session.tell_person(told)
+
+    def _on_session(self, name: str) -> None:
+        if name in ("history", "text", "model") and self.autosave is not None:
+            self.autosave.touch()
+
+    def _on_view(self, name: str) -> None:
+        if name in ("style", "view", "page") and self.autosave is not None:
+            self.autosave.touch()

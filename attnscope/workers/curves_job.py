@@ -1,0 +1,166 @@
+"""Measuring pruning curves in the background: a generator that is advanced between views. No Qt."""
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+
+from attnscope.analysis.batches import Sample
+from attnscope.analysis.conllu import read_conllu
+from attnscope.analysis.corpus_texts import batch_tokens, own_examples, own_texts, read_corpus, sample_texts
+from attnscope.analysis.pruning_curve import pruning_curves, removal_steps
+from attnscope.models import Model
+from attnscope.records.importance import Importance, Progress, PruningCurve, Ranking
+from attnscope.records.pruning_runs import (
+    CurveMeasured,
+    CurvesMeasured,
+    CurvesNews,
+    HeadsRanked,
+    MeasureCurves,
+    TextSource,
+)
+from attnscope.workers.mailbox import MAX_PER_S, RateLimit
+
+News = CurvesNews | HeadsRanked | CurveMeasured | CurvesMeasured
+_BACKWARD = 3.0
+"""A pass with gradients takes about as long as so many without."""
+_LEARNING_STEPS = 200
+_MAX_BATCH = 16
+_TOKENS_PER_WORD = 1.5
+
+
+class CurvesJob:
+    """One pass over all rankings that were asked for."""
+
+    def __init__(
+        self, request: MeasureCurves, model: Model, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.number = request.number
+        self.is_active = True
+        self._request, self._model, self._clock = request, model, clock
+        self._limit = RateLimit(MAX_PER_S, clock)
+        self._steps = self._run()
+
+    def advance(self) -> News | None:
+        """Do one piece of work; returns what is to be told now. What the pass raises ends the job."""
+        try:
+            news = next(self._steps, None)
+        except BaseException:
+            self.is_active = False
+            raise
+        if news is None or isinstance(news, CurvesMeasured):
+            self.is_active = False
+            return news
+        return news if not isinstance(news, CurvesNews) or self._limit.take() else None
+
+    def stop(self) -> None:
+        """Give the pass up."""
+        self._steps.close()
+        self.is_active = False
+
+    def _run(self) -> Generator[News, None, None]:
+        request, model = self._request, self._model
+        yield CurvesNews(number=self.number, what="Reading texts")
+        samples, name = read_samples(model, request.source, request.path, request.max_texts)
+        size = batch_size(model, samples)
+        n_heads = sum(site.n_heads for site in model.sites)
+        plan = ranking_runs(request)
+        n_batches = -(-len(samples) // size)
+        costs = [run_cost(ranking, n_heads, n_batches, request) for ranking, _ in plan]
+        begin_s, done = self._clock(), 0.0
+        for (ranking, seed), cost in zip(plan, costs, strict=True):
+            events = pruning_curves(
+                model,
+                samples,
+                (ranking,),
+                metric=request.metric,
+                step_share=request.step_share,
+                is_rescored=request.is_rescored,
+                batch_size=size,
+                seed=seed,
+            )
+            yield from self._follow(events, ranking, begin_s, done=done, cost=cost, total=sum(costs))
+            done += cost
+        yield CurvesMeasured(number=self.number, texts=name, duration_s=self._clock() - begin_s)
+
+    def _follow(
+        self,
+        events: Iterator[Progress | Importance | PruningCurve],
+        ranking: Ranking,
+        begin_s: float,
+        *,
+        done: float,
+        cost: float,
+        total: float,
+    ) -> Iterator[News]:
+        """The news of one ranking; `done`, `cost` and `total` count passes over a batch."""
+        own = 0.0
+        for event in events:
+            if isinstance(event, PruningCurve):
+                yield CurveMeasured(number=self.number, curve=event)
+            elif isinstance(event, Importance):
+                yield HeadsRanked(number=self.number, importance=event)
+            else:
+                is_backward = event.about.endswith("scoring heads") and ranking in ("gradient", "learned")
+                own = min(cost, own + (_BACKWARD if is_backward else 1.0))
+                fraction = (done + own) / total
+                spent_s = self._clock() - begin_s
+                yield CurvesNews(
+                    number=self.number,
+                    what=event.about,
+                    fraction=fraction,
+                    left_s=spent_s / fraction - spent_s if fraction else None,
+                )
+
+
+def read_samples(model: Model, source: TextSource, path: str, max_texts: int) -> tuple[list[Sample], str]:
+    """The texts that are asked for, and what they are called; raises UserError when there are none."""
+    if source == "samples":
+        return list(sample_texts(model, max_texts)), "sample sentences"
+    if source == "own":
+        found = own_examples(model, max_texts)
+        if found is not None:
+            return list(found[0]), found[1]
+        texts, name = own_texts(model, max_texts)
+        return list(texts), name
+    file = Path(path)
+    if file.name.lower().endswith((".conllu", ".conllu.gz")):
+        return [tree.text for tree in read_conllu(file, max_texts)], file.name
+    return list(read_corpus(file, takes_target=model.info.takes_target, max_texts=max_texts)), file.name
+
+
+def ranking_runs(request: MeasureCurves) -> list[tuple[Ranking, int]]:
+    """Each ranking with its seed, quick ones first; `random` once for each seed."""
+    order: tuple[Ranking, ...] = ("gradient", "random", "learned", "leave-one-out")
+    runs: list[tuple[Ranking, int]] = []
+    for ranking in order:
+        if ranking in request.rankings:
+            n = max(1, request.n_random) if ranking == "random" else 1
+            runs += [(ranking, request.seed + k) for k in range(n)]
+    return runs
+
+
+def run_cost(ranking: Ranking, n_heads: int, n_batches: int, request: MeasureCurves) -> float:
+    """About how many passes over a batch one ranking takes; one with gradients counts as several."""
+    n_steps = len(removal_steps(n_heads, request.step_share)) - 1
+    n_scorings = n_steps if request.is_rescored else 1
+    scoring = {
+        "gradient": n_scorings * n_batches * _BACKWARD,
+        "leave-one-out": float(n_scorings * n_batches * (n_heads + 1)),
+        "learned": _LEARNING_STEPS * _BACKWARD,
+        "random": 0.0,
+    }[ranking]
+    # The metric after each step and before the first; each step is told once more when it is done.
+    return scoring + n_batches * (n_steps + 1) + n_steps
+
+
+def batch_size(model: Model, samples: Sequence[Sample]) -> int:
+    """Texts read at a time: little work on a CPU, so that views are served in between."""
+    words = sum(_n_words(sample) for sample in samples) / max(1, len(samples))
+    return int(min(max(batch_tokens(model) / (_TOKENS_PER_WORD * words + 2), 1), _MAX_BATCH))
+
+
+def _n_words(sample: Sample) -> int:
+    if isinstance(sample, str):
+        return len(sample.split())
+    source, target = sample if isinstance(sample, tuple) else (sample.source, sample.target)
+    return len(source.split()) + len((target or "").split())

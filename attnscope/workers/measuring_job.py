@@ -1,0 +1,113 @@
+"""A measuring pass over texts, advanced one batch at a time between other work. No Qt."""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+
+from attnscope.analysis.conllu import Tree, read_conllu
+from attnscope.analysis.corpus import measure_corpus
+from attnscope.analysis.corpus_texts import Text, own_texts, read_corpus
+from attnscope.analysis.roles import head_card
+from attnscope.analysis.syntax import measure_syntax
+from attnscope.errors import UserError
+from attnscope.models import Model
+from attnscope.records.corpora import (
+    OWN_TEXTS,
+    CardShown,
+    HeadsMeasured,
+    MeasureHeads,
+    MeasuringNews,
+    ShowCard,
+)
+from attnscope.records.measures import CorpusProgress, HeadTable
+from attnscope.records.word_tables import SyntaxTable
+from attnscope.workers.mailbox import MAX_PER_S, RateLimit
+
+
+class MeasuringJob:
+    """One pass, and afterwards what it found, for the cards of heads."""
+
+    def __init__(
+        self, request: MeasureHeads, model: Model, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.number = request.number
+        self.is_active = True
+        self._model = model
+        self._texts: Sequence[Text] = ()
+        self._trees: Sequence[Tree] = ()
+        self._table: HeadTable | None = None
+        self._syntax: SyntaxTable | None = None
+        self._steps = self._run(request)
+        self._limit = RateLimit(MAX_PER_S, clock)
+
+    def advance(self) -> MeasuringNews | HeadsMeasured | None:
+        """Do one piece of work; returns what is to be told now. What the pass raises ends the job."""
+        try:
+            step = next(self._steps, None)
+        except BaseException:
+            self.is_active = False
+            raise
+        if step is None or isinstance(step, HeadsMeasured):
+            self.is_active = False
+            return step
+        return step if self._limit.take() else None
+
+    def stop(self) -> None:
+        """Give the pass up."""
+        self._steps.close()
+        self.is_active = False
+
+    def card(self, request: ShowCard) -> CardShown:
+        """What one head does, with its telling texts; raises UserError before the pass is complete."""
+        if self._table is None or request.head not in self._table.heads:
+            raise UserError("This head has not been measured.", action="Measure the heads over texts first.")
+        card = head_card(
+            request.head,
+            self._table,
+            self._syntax,
+            model=self._model,
+            texts=self._texts,
+            tree_texts=[tree.text for tree in self._trees],
+        )
+        return CardShown(number=request.number, card=card)
+
+    def _run(self, request: MeasureHeads) -> Generator[MeasuringNews | HeadsMeasured, None, None]:
+        yield MeasuringNews(number=self.number, what="Reading texts", n_done=0, n_total=0)
+        name = self._read(request)
+        for found in measure_corpus(
+            self._model, self._texts, name=name, specials=request.specials, seed=request.seed
+        ):
+            if isinstance(found, CorpusProgress):
+                yield self._news("Measuring heads", found)
+            else:
+                self._table = found
+        for step in measure_syntax(self._model, self._trees, name=name) if self._trees else ():
+            if isinstance(step, CorpusProgress):
+                yield self._news("Reading trees", step)
+            else:
+                self._syntax = step
+        if self._table is None:
+            raise AssertionError("unreachable: a pass ends with its table")
+        yield HeadsMeasured(
+            number=self.number,
+            table=self._table,
+            cards=tuple(head_card(head, self._table, self._syntax) for head in self._table.heads),
+            syntax=self._syntax,
+        )
+
+    def _read(self, request: MeasureHeads) -> str:
+        """Read the texts; returns what they are called."""
+        if request.path == OWN_TEXTS:
+            self._texts, name = own_texts(self._model, request.max_texts)
+            return name
+        path = Path(request.path)
+        if path.name.lower().endswith((".conllu", ".conllu.gz")):
+            self._trees = read_conllu(path, request.max_texts)
+            self._texts = [tree.text for tree in self._trees]
+        else:
+            takes_target = self._model.info.takes_target
+            self._texts = read_corpus(path, takes_target=takes_target, max_texts=request.max_texts)
+        return path.name
+
+    def _news(self, what: str, progress: CorpusProgress) -> MeasuringNews:
+        return MeasuringNews(number=self.number, what=what, n_done=progress.n_done, n_total=progress.n_total)

@@ -1,0 +1,120 @@
+"""Answering what one output token owes to the inputs, by four methods. No Qt.
+
+A method that a model or text does not allow is refused by name; the others are shown all the same.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.analysis.flow import check_position, flow_row
+from attnscope.analysis.levels import Level, raw_attention, roll_out, trace_levels
+from attnscope.analysis.reading import predicting_tokens
+from attnscope.analysis.relevance import relevance
+from attnscope.errors import UserError
+from attnscope.models import Model
+from attnscope.records.influence import InfluenceRow, InfluenceShown, Method, ShowInfluence
+from attnscope.records.messages import OPEN_MODEL, Reply
+from attnscope.records.tokens import Token
+from attnscope.trace.trace import Trace
+from attnscope.workers.serve_models import OpenModels
+from attnscope.workers.views import Views
+
+Weights = NDArray[np.float32]
+MAX_FLOW = 40
+"""Most tokens, all texts together: the time of one row grows with their third power."""
+MAX_ROLLOUT = 1024
+MAX_RELEVANCE = 512
+_ORDER: tuple[Method, ...] = ("raw", "rollout", "relevance", "flow")
+_LIMITS: dict[Method, int] = {"rollout": MAX_ROLLOUT, "flow": MAX_FLOW, "relevance": MAX_RELEVANCE}
+
+
+def show_influence(request: ShowInfluence, models: OpenModels, views: Views) -> Iterator[Reply]:
+    """The quick methods first; then what takes longer, so that a newer request can come in between."""
+    model = models.get(OPEN_MODEL)
+    trace = views.find(OPEN_MODEL, request.trace)
+    if trace is None:
+        raise UserError("The text has changed meanwhile.", action="Choose the token again.")
+    about = _About(model, trace, request)
+    for method in _ORDER:
+        about.add(method)
+        if method != "raw":
+            yield about.shown()
+
+
+class _About:
+    """One output token: its inputs, and what the methods said so far."""
+
+    def __init__(self, model: Model, trace: Trace, request: ShowInfluence) -> None:
+        self._model, self._trace, self._request = model, trace, request
+        self._levels: tuple[Level, ...] = ()
+        self._rows: dict[Method, InfluenceRow] = {}
+        self._explained = ""
+        is_pair = trace.target is not None and any(site.stack == "cross" for site in trace.sites)
+        own = trace.target.tokens if is_pair and trace.target is not None else trace.source.tokens
+        self._source: tuple[Token, ...] = trace.source.tokens if is_pair else ()
+        self.keys = (*self._source, *own)
+        self.position = check_position(request.position, len(own))
+
+    def shown(self) -> InfluenceShown:
+        """The reply as far as it goes."""
+        return InfluenceShown(
+            number=self._request.number,
+            position=self.position,
+            keys=self.keys,
+            rows=tuple(self._rows.values()),
+            n_source=len(self._source),
+            explained=self._explained,
+        )
+
+    def add(self, method: Method) -> None:
+        """One method more, or why it does not apply."""
+        ways: dict[Method, Callable[[], Weights]] = {
+            "raw": self._raw,
+            "rollout": self._rollout,
+            "flow": self._flow,
+            "relevance": self._relevance,
+        }
+        limit = _LIMITS.get(method)
+        if limit is not None and len(self.keys) > limit:
+            refusal = f"only for texts of up to {limit} tokens; these are {len(self.keys)}"
+            self._rows[method] = InfluenceRow(method=method, refusal=refusal)
+            return
+        try:
+            found = ways[method]()
+        except UserError as error:
+            self._rows[method] = InfluenceRow(method=method, refusal=str(error))
+            return
+        self._rows[method] = InfluenceRow(method=method, weights=found.astype(np.float32))
+
+    def _raw(self) -> Weights:
+        """The mean over heads of the last attention module; NaN for keys it does not read."""
+        row = np.full(len(self.keys), np.nan, np.float32)
+        found = raw_attention(self._trace).weights[self.position]
+        row[: len(found)] = found  # cross-attention reads the other text, which comes first
+        return row
+
+    def _all_levels(self) -> tuple[Level, ...]:
+        self._levels = self._levels or trace_levels(self._trace)
+        return self._levels
+
+    def _rollout(self) -> Weights:
+        found: Weights = roll_out(self._all_levels())[-1][self.position].float().cpu().numpy()
+        return found
+
+    def _flow(self) -> Weights:
+        return flow_row(self._all_levels(), self.position).astype(np.float32)
+
+    def _relevance(self) -> Weights:
+        request = self._request
+        inputs = self._model.encode(request.text, request.target)
+        if predicting_tokens(inputs) != self.keys[len(self._source) :]:
+            raise UserError("this text is read in other tokens when it is read again")
+        found = relevance(
+            self._model, request.text, request.target, position=self.position, gates=request.gates
+        )
+        row: Weights = found.weights[0].copy()
+        row[len(self._source) + self.position] -= 1.0
+        self._explained = found.about
+        return row

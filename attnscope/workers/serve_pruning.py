@@ -1,0 +1,62 @@
+"""Removing heads from a copy of the open model, and saving that copy. No Qt."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from attnscope.errors import UserError
+from attnscope.models.pruning import Pruned, pruning, shapes_of
+from attnscope.records.messages import OPEN_MODEL, Progress, Reply
+from attnscope.records.pruning import PrunedSaved, PruningTried, SavePruned, TryPruning
+from attnscope.workers.serve_models import OpenModels
+
+_STEPS = 3
+
+
+class LastPruned:
+    """The smaller copy made last, until another one takes its place; by the number of its request."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._pruned: Pruned | None = None
+
+    def keep(self, number: int, pruned: Pruned) -> None:
+        """Make this the copy."""
+        self._number, self._pruned = number, pruned
+
+    def forget(self) -> None:
+        """Let the copy go, and its memory."""
+        self._pruned = None
+
+    def get(self, number: int) -> Pruned:
+        """The copy of a request; raises UserError when there is none any more."""
+        if self._pruned is None or number != self._number:
+            raise UserError(
+                "The smaller model is not there any more.",
+                action="Remove the heads again, then save.",
+            )
+        return self._pruned
+
+
+def try_pruning(request: TryPruning, models: OpenModels, last: LastPruned) -> Iterator[Reply]:
+    """Make, prove and measure a smaller copy; it can be given up between these."""
+    model = models.get(OPEN_MODEL)
+    last.forget()
+    steps = pruning(model, request.gates, text=request.text, target=request.target, shape=request.shape)
+    n_done = 0
+    while True:
+        try:
+            what = next(steps)
+        except StopIteration as stop:
+            pruned: Pruned = stop.value
+            break
+        yield Progress(number=request.number, what=what, fraction=n_done / _STEPS)
+        n_done += 1
+    last.keep(request.number, pruned)
+    yield PruningTried(number=request.number, report=pruned.report, shapes=shapes_of(model))
+
+
+def save_pruned(request: SavePruned, last: LastPruned) -> Iterator[Reply]:
+    """Save the copy that was tried."""
+    pruned = last.get(request.tried)
+    yield Progress(number=request.number, what=f"Saving {Path(request.folder).name}")
+    yield PrunedSaved(number=request.number, report=pruned.save(request.folder))

@@ -1,0 +1,81 @@
+"""Which tile request is worked on next: a pure data structure with a server, without threads and Qt.
+
+Of each kind (and slot) the newest wins, also over one in the making. Between two steps the most urgent is
+chosen anew: single cells, then what is looked at, the overview, edges, pyramids, thumbnails.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from attnscope.records.tiles import ReadCell, RefineGrids, ShowEdges, ShowTile, TileReply, TileRequest
+
+URGENCY = ("cell", "view", "overview", "edges", "pyramid", "grids")
+Kind = str
+
+
+class Server(Protocol):
+    """What the desk needs of `serve_tiles.TileServer`."""
+
+    def start(self, request: TileRequest) -> Iterator[TileReply | None]:
+        """Begin to answer."""
+        ...
+
+    @property
+    def has_idle_work(self) -> bool:
+        """Whether `grow` would get something done."""
+        ...
+
+    def grow(self) -> Iterator[TileReply]:
+        """A little of the work that nobody waits for."""
+        ...
+
+
+def kind_of(request: TileRequest) -> Kind:
+    """The kind of a request; a newer one of the same kind replaces it."""
+    match request:
+        case ReadCell():
+            return "cell"
+        case ShowTile():
+            return request.slot
+        case ShowEdges():
+            return "edges"
+        case RefineGrids():
+            return "grids"
+        case _:
+            raise TypeError(f"unknown request {type(request).__name__}")
+
+
+class TileDesk:
+    """Works on requests step by step; not safe for use from two threads."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._jobs: dict[Kind, Iterator[TileReply | None]] = {}
+
+    def take(self, request: TileRequest) -> None:
+        """Begin with a request; an older one of its kind is given up."""
+        self._jobs[kind_of(request)] = self._server.start(request)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would get something done."""
+        return bool(self._jobs) or self._server.has_idle_work
+
+    def step(self) -> tuple[TileReply, ...]:
+        """One piece of the most urgent work, and the replies it gave; a job that raises is given up."""
+        for kind in URGENCY:
+            if kind == "pyramid" and self._server.has_idle_work:
+                return tuple(self._server.grow())
+            job = self._jobs.get(kind)
+            if job is None:
+                continue
+            try:
+                reply = next(job)
+            except StopIteration:
+                del self._jobs[kind]
+                return ()
+            except BaseException:
+                del self._jobs[kind]
+                raise
+            return () if reply is None else (reply,)
+        return ()

@@ -1,0 +1,151 @@
+"""Ways of looking at maps: heads blended, keys left out, words; against slow obvious versions."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from figure_samples import head_map, ramp_weights, site_grid, tokens
+from session_samples import Desk, ref
+
+from attnscope.errors import UserError
+from attnscope.records.maps import HeadMap
+from attnscope.viewmodels.aggregation import grid_through, map_through
+from attnscope.viewmodels.aspect import PLAIN, Aspect, blend_name, blended_heads
+from attnscope.viewmodels.renormalising import hidden_keys, without_keys
+from attnscope.viewmodels.word_map import word_weights, words_of_tokens
+
+PIECES = tokens("<s>", "un", "~believ", "~able", "cat", "</s>")
+
+
+def causal_map(head: int = 0) -> HeadMap:
+    weights = ramp_weights(6, 6, is_causal=True)
+    weights = weights[::1] if head == 0 else np.where(np.isnan(weights), np.nan, weights[:, ::-1].copy())
+    weights = np.where(np.isnan(weights), np.nan, weights).astype(np.float32)
+    return HeadMap(head=ref(1, head, "decoder"), queries=PIECES, keys=PIECES, weights=weights)
+
+
+@pytest.mark.parametrize("is_renormalised", [False, True])
+@pytest.mark.parametrize("hidden", ["first", "special", "both"])
+def test_that_hidden_keys_leave_their_mass_and_rows_can_sum_to_one_again(hidden, is_renormalised):
+    weights = ramp_weights(6, 6, is_causal=True)
+    is_hidden = hidden_keys(PIECES, hidden)
+    found = without_keys(weights, is_hidden, is_renormalised=is_renormalised)
+    shares = []
+    for i in range(6):
+        row = {j: float(weights[i, j]) for j in range(6) if not np.isnan(weights[i, j])}
+        left = {j: w for j, w in row.items() if not is_hidden[j]}
+        shares.append(1 - sum(left.values()) / sum(row.values()))
+        for j in range(6):
+            if np.isnan(weights[i, j]):
+                assert np.isnan(found.weights[i, j])
+            elif j not in left or (is_renormalised and not left):
+                assert np.isinf(found.weights[i, j])
+            else:
+                wanted = left[j] / sum(left.values()) if is_renormalised else left[j]
+                assert found.weights[i, j] == pytest.approx(wanted, abs=1e-6)
+    assert found.removed == pytest.approx(np.mean(shares), abs=1e-6)
+
+
+def test_that_a_row_with_nothing_left_is_no_number():
+    weights = np.array([[1.0, np.nan], [0.25, 0.75]], dtype=np.float32)
+    found = without_keys(weights, np.array([True, False]), is_renormalised=True)
+    assert np.isinf(found.weights[0, 0])
+    assert np.isnan(found.weights[0, 1])
+    assert found.weights[1, 1] == pytest.approx(1.0)
+
+
+def test_that_words_sum_keys_and_average_queries():
+    weights = ramp_weights(6, 6)
+    found = word_weights(weights, PIECES, PIECES)
+    groups = [[0], [1, 2, 3], [4], [5]]
+    wanted = [
+        [np.mean([sum(weights[i, j] for j in key) for i in query]) for key in groups] for query in groups
+    ]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=0, atol=1e-6)
+    assert [token.piece for token in words_of_tokens(PIECES)] == ["<s>", "unbelievable", "cat", "</s>"]
+
+
+def test_that_words_keep_apart_what_the_mask_forbids_and_what_was_left_out():
+    shown = map_through(Aspect(is_by_word=True, hidden="special"), (causal_map(),))
+    assert shown is not None
+    assert shown.weights.shape == (4, 4)
+    assert np.isnan(shown.weights[0, 1:]).all()
+    assert np.isinf(shown.weights[:, 0]).all()
+    assert np.isfinite(shown.weights[1:3, 1]).all()
+    assert "special tokens left out" in shown.note
+
+
+@pytest.mark.parametrize(("blend", "reduce"), [("mean", np.mean), ("max", np.max), ("sum", np.sum)])
+def test_that_a_blend_is_made_cell_by_cell(blend, reduce):
+    maps = (causal_map(0), causal_map(1))
+    shown = map_through(Aspect(blend=blend), maps)
+    assert shown is not None
+    wanted = reduce([m.weights for m in maps], axis=0)
+    np.testing.assert_allclose(shown.weights, wanted, rtol=0, atol=1e-6)
+    assert shown.full == (2.0 if blend == "sum" else 1.0)
+    assert shown.name.startswith({"mean": "mean of", "max": "largest of", "sum": "sum of"}[blend])
+
+
+def test_that_thumbnails_lose_the_same_keys_and_keep_their_weights():
+    grid = site_grid()
+    keys = tokens("<s>", *(f"k{i}" for i in range(7)))
+    found = grid_through(Aspect(hidden="first"), grid, keys)
+    assert (found.levels[:, :, 0] == 0).all()
+    before = (grid.levels.astype(float) - 1) / 254 * grid.peaks[:, None, None]
+    after = (found.levels.astype(float) - 1) / 254 * found.peaks[:, None, None]
+    kept = grid.levels[:, :, 1:] > 0
+    np.testing.assert_allclose(after[:, :, 1:][kept], before[:, :, 1:][kept], rtol=0, atol=1 / 254)
+    pooled = dataclasses.replace(grid, n_queries=80, n_keys=80)
+    assert grid_through(Aspect(hidden="first"), pooled, keys) is pooled
+
+
+def test_that_plain_maps_pass_untouched():
+    m = head_map()
+    assert map_through(PLAIN, (m,)) is m
+    assert map_through(Aspect(hidden="special"), (m,)).note == ""
+    assert map_through(PLAIN, ()) is None
+
+
+def test_that_blends_are_made_of_the_selection_the_layer_or_the_stack():
+    session = Desk().open().session
+    sites, chosen = session.model.sites, (ref(0, 0), ref(1, 1))
+    assert blended_heads(Aspect(blend="mean"), chosen, sites) == chosen
+    assert blended_heads(Aspect(blend="mean", over="layer"), chosen, sites) == (ref(1, 0), ref(1, 1))
+    assert len(blended_heads(Aspect(blend="mean", over="stack"), chosen, sites)) == 4
+    assert blended_heads(PLAIN, chosen, sites) == (ref(1, 1),)
+    assert (
+        blend_name(Aspect(blend="max", over="layer"), (ref(1, 0), ref(1, 1)))
+        == "largest of 2 heads of layer 1"
+    )
+
+
+def test_that_an_unknown_way_of_looking_is_refused():
+    with pytest.raises(UserError, match="blend 'median'"):
+        Aspect(blend="median")
+
+
+def test_that_a_blend_asks_for_its_heads_and_stands_for_all_of_them():
+    desk = Desk().open()
+    session = desk.session
+    session.select_heads((ref(0, 0),))
+    desk.answer()
+    session.set_aspect(Aspect(blend="mean", over="stack"))
+    assert session.map_of(session.primary) is None
+    desk.answer()
+    blend = session.map_of(session.primary)
+    assert blend is not None
+    assert blend.name == "mean of all 4 heads"
+    assert session.shown_maps == (blend,)
+    assert session.map_of(session.primary) is blend
+    session.undo()
+    assert session.aspect == PLAIN
+    assert session.map_of(session.primary).name == ""
+
+
+def test_that_a_text_too_long_to_blend_shows_one_head():
+    desk = Desk().open(dataclasses.replace(Desk().model, max_tokens=100_000))
+    desk.session.set_aspect(Aspect(blend="mean", over="layer"))
+    desk.session.set_text("word " * 2000)
+    assert desk.traces()[-1].heads == desk.session.selection
+    assert desk.session.blended == desk.session.selection[-1:]

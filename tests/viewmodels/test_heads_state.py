@@ -1,0 +1,123 @@
+"""The Heads page's state: one pass at a time, a table sorted and filtered, cards asked for."""
+
+import pytest
+from heads_fakes import HeadsDesk
+
+from attnscope.records.corpora import (
+    CardShown,
+    MeasureHeads,
+    MeasuringNews,
+    ShowCard,
+    StopMeasuring,
+)
+from attnscope.records.messages import Failed
+from attnscope.records.roles import HeadCard, TellingText
+
+
+@pytest.fixture
+def fixture() -> HeadsDesk:
+    found = HeadsDesk()
+    found.open()
+    return found
+
+
+def test_that_nothing_is_measured_without_a_model_or_twice_at_once() -> None:
+    bare = HeadsDesk()
+    bare.state.run()
+    assert not any(isinstance(one, MeasureHeads) for one in bare.posted)
+    bare.open()
+    bare.state.run()
+    bare.state.run()
+    assert sum(isinstance(one, MeasureHeads) for one in bare.posted) == 1
+
+
+def test_that_progress_is_told_and_old_replies_are_dropped(fixture: HeadsDesk) -> None:
+    state = fixture.state
+    state.choose_texts("/data/trees.conllu")
+    state.choose_specials("dropped")
+    state.choose_specials("nonsense")
+    state.run()
+    wish = fixture.newest(MeasureHeads)
+    assert (wish.path, wish.specials) == ("/data/trees.conllu", "dropped")  # type: ignore[attr-defined]
+    number = wish.number  # type: ignore[attr-defined]
+    state.handle(MeasuringNews(number=number, what="Measuring heads", n_done=250, n_total=1000))
+    assert (state.progress, state.fraction) == ("Measuring heads: 250 of 1,000", 0.25)
+    state.handle(MeasuringNews(number=number - 1, what="old", n_done=1, n_total=2))
+    assert state.fraction == 0.25
+    state.stop()
+    assert isinstance(fixture.posted[-1], StopMeasuring)
+    assert state.phase == "stopped"
+    state.handle(MeasuringNews(number=number, what="late", n_done=1, n_total=2))
+    assert state.progress == ""
+
+
+def test_that_a_failure_is_told_and_the_table_before_it_stays(fixture: HeadsDesk) -> None:
+    fixture.measure()
+    fixture.state.run()
+    number = fixture.newest(MeasureHeads).number  # type: ignore[attr-defined]
+    fixture.state.handle(Failed(number=number, request="MeasureHeads", message="no such file"))
+    assert (fixture.state.phase, fixture.state.error) == ("failed", "no such file")
+    assert fixture.state.table is not None
+
+
+def test_that_rows_are_sorted_and_filtered(fixture: HeadsDesk) -> None:
+    state = fixture.state
+    fixture.measure()
+    table = state.table
+    assert table is not None
+    assert state.rows == tuple(range(len(table.heads)))
+    state.sort_by("entropy")
+    column = table.column("entropy")[list(state.rows)]
+    assert list(column) == sorted(column, reverse=True)
+    state.sort_by("entropy")
+    assert list(table.column("entropy")[list(state.rows)]) == sorted(column)
+    state.filter("previous")
+    assert [table.heads[row] for row in state.rows] == [table.heads[0]]
+    assert state.role(0) == "previous token"
+    assert state.role(1) == "(first token)"
+    state.filter("  L0H ")
+    assert {table.heads[row].layer for row in state.rows} == {0}
+    state.filter("")
+    state.show_stack(table.heads[0].stack)
+    assert {table.heads[row].stack for row in state.rows} == {table.heads[0].stack}
+
+
+def test_that_columns_without_a_number_are_left_out(fixture: HeadsDesk) -> None:
+    fixture.measure()
+    names = [measure.name for measure in fixture.state.measures]
+    assert "norm" not in names
+    assert "previous_abs" not in names
+    fixture.state.show_all_measures(True)
+    assert "previous_abs" in [measure.name for measure in fixture.state.measures]
+
+
+def test_that_the_selected_head_gets_its_card_with_texts(fixture: HeadsDesk) -> None:
+    state, session = fixture.state, fixture.session
+    fixture.measure()
+    assert state.table is not None
+    state.select(3)
+    assert session.primary == state.table.heads[3]
+    assert state.selected_row == 3
+    asked = fixture.newest(ShowCard)
+    assert asked.head == state.table.heads[3]  # type: ignore[attr-defined]
+    assert state.card is not None
+    assert state.card.texts == ()
+    text = TellingText(
+        number=0, source="a b", target=None, queries=("a", "b"), keys=("a", "b"), edges=((1, 0, 0.9),)
+    )
+    full = HeadCard(head=state.table.heads[3], sentence="x", roles=(), texts=(text,))
+    state.handle(CardShown(number=asked.number - 1, card=full))  # type: ignore[attr-defined]
+    assert state.card.texts == ()
+    state.handle(CardShown(number=asked.number, card=full))  # type: ignore[attr-defined]
+    assert state.card.texts == (text,)
+    state.look_at(0)
+    assert session.text == "a b"
+    state.look_at(7)
+
+
+def test_that_another_model_forgets_the_numbers_of_the_one_before(fixture: HeadsDesk) -> None:
+    fixture.measure()
+    fixture.state.run()
+    fixture.open()
+    assert isinstance(fixture.newest(StopMeasuring), StopMeasuring)
+    assert (fixture.state.table, fixture.state.phase, fixture.state.rows) == (None, "empty", ())

@@ -1,0 +1,57 @@
+"""Finding by a few letters."""
+
+import time
+
+from attnscope.viewmodels.palette import Item, find
+
+ITEMS = (
+    Item(key="a", kind="action", title="Prune all but selected", keys="Ctrl+P"),
+    Item(key="b", kind="action", title="Copy as Python"),
+    Item(key="c", kind="page", title="Positions"),
+    Item(key="d", kind="choice", title="Colour map: cividis"),
+    Item(key="e", kind="model", title="english-french", detail="demo model"),
+    *(Item(key=f"h{i}", kind="head", title=f"L{i}H{j} cross") for i in range(12) for j in range(12)),
+)
+
+
+def first(query: str, **options: object) -> str:
+    return find(ITEMS, query, **options)[0].item.title
+
+
+def test_that_beginnings_of_words_find_a_command():
+    assert first("pab") == "Prune all but selected"
+    assert first("copy py") == "Copy as Python"
+    assert first("civ") == "Colour map: cividis"
+    assert first("pos") == "Positions"
+
+
+def test_that_a_head_is_found_by_its_name_in_any_case():
+    assert first("L3H5") == "L3H5 cross"
+    assert first("l11h2") == "L11H2 cross"
+
+
+def test_that_words_may_stand_in_any_order_and_in_the_detail():
+    assert first("python copy") == "Copy as Python"
+    assert first("demo french") == "english-french"
+
+
+def test_that_nothing_is_found_for_letters_that_are_not_there():
+    assert find(ITEMS, "qqq") == ()
+
+
+def test_that_the_letters_found_are_marked():
+    match = find(ITEMS, "pab")[0]
+    assert "".join(match.item.title[i] for i in match.places) == "Pab"
+
+
+def test_that_without_a_query_what_was_used_comes_first_and_heads_stay_away():
+    shown = find(ITEMS, "", used={"c": 1})
+    assert shown[0].item.title == "Positions"
+    assert not any(match.item.kind == "head" for match in shown)
+
+
+def test_that_thousands_of_items_are_searched_at_once():
+    many = [Item(key=f"{i}", kind="head", title=f"L{i // 64}H{i % 64} encoder") for i in range(4096)]
+    begin = time.perf_counter()
+    assert find(many, "L31H7")[0].item.title == "L31H7 encoder"
+    assert time.perf_counter() - begin < 0.5

@@ -1,0 +1,55 @@
+"""The panel across layers: choose a token, read numbers and definitions."""
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from pytestqt.qtbot import QtBot
+from session_samples import Desk
+
+from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence
+from attnscope.viewmodels.across_layers import AcrossState
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.widgets.across_view import AcrossPanel
+
+pytestmark = pytest.mark.qt
+
+
+def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> None:
+    desk = Desk().open()
+    asked: list[ShowInfluence] = []
+    state = AcrossState(desk.session, asked.append, Numbers())
+    panel = AcrossPanel(state, LIGHT)
+    qtbot.addWidget(panel)
+    panel.resize(280, 420)
+    panel.show()
+    assert [one.position for one in asked] == [0]
+    chip = panel.strip.chips()[2]
+    qtbot.mouseClick(panel.strip, Qt.MouseButton.LeftButton, pos=chip.rect.center().toPoint())
+    qtbot.keyClick(panel.strip, Qt.Key.Key_Left)
+    assert [one.position for one in asked] == [0, 2, 1]
+    traced = desk.session.traced
+    assert traced is not None
+    assert traced.target is not None
+    keys = (*traced.source.tokens, *traced.target.tokens)
+    weights = np.zeros(len(keys), np.float32)
+    weights[1] = 0.5
+    rows = tuple(InfluenceRow(method=method, weights=weights) for method in METHODS)
+    number = asked[-1].number
+    state.handle(InfluenceShown(number=number, position=1, keys=keys, rows=rows, n_source=len(traced.source)))
+    grid = panel.grid
+    for palette in (LIGHT, DARK):
+        panel.set_theme(palette)
+        image = grid.grab().toImage()
+        column = grid.width() - 30
+        strong, weak = (image.pixelColor(QPoint(column, y * 22 + 4)) for y in (3, 4))
+        assert strong != weak
+    assert "Chefer" in grid.tip_at(grid.width() - 10, 5)
+    assert "Abnar" in grid.tip_at(grid.width() // 2, 5)
+    assert grid.tip_at(20, 3 * 22 + 4).startswith("cat  (source 1)")
+    assert grid.tip_at(20, 22 + 4) == ""
+    assert panel.note.isHidden()
+    panel.hide()
+    desk.session.set_text("another text")
+    desk.answer()
+    assert len(asked) == 3

@@ -1,0 +1,122 @@
+"""The view into a head: what is painted where, what mouse and keys do, what is exported."""
+
+import dataclasses
+import io
+
+import numpy as np
+import pytest
+from inside_samples import inside
+from PySide6.QtCore import QPointF, QRectF, Qt
+from pytestqt.qtbot import QtBot
+from session_samples import Desk, info
+
+from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.export import render, suggested_name
+from attnscope.figures.inside_layout import MAX_PLAIN, inside_layout
+from attnscope.figures.inside_parts import pooled
+from attnscope.figures.spec import Caption, FigureSpec, InsidePart
+from attnscope.records.inside import InsideShown, ShowInside
+from attnscope.viewmodels.inside import InsideState
+from attnscope.viewmodels.inside_words import STEPS
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.head_panel import HeadPanel
+
+pytestmark = pytest.mark.qt
+
+
+@pytest.fixture
+def shown(qtbot: QtBot) -> tuple[HeadPanel, InsideState, list[ShowInside], ViewState]:
+    desk = Desk().open(info("decoder"))
+    asked: list[ShowInside] = []
+    state = InsideState(desk.session, asked.append, Numbers())  # type: ignore[arg-type]
+    view = ViewState()
+    panel = HeadPanel(desk.session, view, LIGHT)
+    panel.offer_inside(state)
+    qtbot.addWidget(panel)
+    panel.resize(620, 420)
+    panel.show()
+    assert asked == []
+    view.show_view("inside")
+    state.handle(InsideShown(number=asked[-1].number, inside=inside()))
+    return panel, state, asked, view
+
+
+def test_that_arrows_walk_steps_queries_and_keys(qtbot: QtBot, shown: tuple) -> None:  # type: ignore[type-arg]
+    panel, state, asked, view = shown
+    picture = panel.inside.picture
+    qtbot.keyClick(picture, Qt.Key.Key_Right)
+    assert state.step == "scale"
+    assert panel.inside.steps["scale"].isChecked()
+    qtbot.keyClick(picture, Qt.Key.Key_Up)
+    assert (state.query, asked[-1].query) == (1, 1)
+    assert panel.inside.query.text().endswith("1 of 0…3")
+    qtbot.keyClick(picture, Qt.Key.Key_Down, Qt.KeyboardModifier.ShiftModifier)
+    assert view.highlight.key == inside().keys[state.row]
+    panel.inside.steps["values"].click()
+    assert state.step == "values"
+    assert panel.inside.note.isHidden()
+
+
+def test_that_the_cursor_lights_key_and_dimension_everywhere(qtbot: QtBot, shown: tuple) -> None:  # type: ignore[type-arg]
+    panel, state, _, view = shown
+    picture = panel.inside.picture
+    layout = picture.layout_now()
+    strip = layout.column("products")
+    place = QPointF(strip.left + 2.5 * strip.width / strip.n_cells, layout.row_rect(0).center().y())
+    assert layout.hit(place).dimension == 2
+    qtbot.mouseMove(picture.viewport(), place.toPoint())
+    qtbot.waitUntil(lambda: (state.row, state.dimension) == (0, 2))
+    assert (view.highlight.query, view.highlight.key) == (1, 0)
+    assert view.cell.weight == pytest.approx(float(inside().weight[0]))
+    qtbot.mouseDClick(picture.viewport(), Qt.MouseButton.LeftButton, pos=place.toPoint())
+    assert state.query == 0
+
+
+def test_that_every_step_and_theme_paints_other_pixels(shown: tuple) -> None:  # type: ignore[type-arg]
+    panel, state, _, _ = shown
+    seen = set()
+    for palette in (LIGHT, DARK):
+        panel.set_theme(palette)
+        for step in STEPS:
+            state.choose_step(step)
+            image = panel.inside.picture.grab().toImage()
+            seen.add(bytes(image.constBits()))
+    assert len(seen) == 2 * len(STEPS)
+
+
+def test_that_up_to_64_dimensions_have_a_pixel_each_and_more_are_pooled(qapp: object) -> None:
+    for d, n_pooled in ((4, 1), (64, 1), (128, 2)):
+        for width in (330, 620, 1000):
+            layout = inside_layout(QRectF(0, 0, width, 400), inside(n=3, d=d))
+            column = layout.column("products")
+            assert column.right <= width
+            assert column.width >= min(d, MAX_PLAIN)
+            assert column.n_pooled <= n_pooled
+    values = np.array([[1.0, -3.0, 0.5, 0.25, -2.0]], dtype=np.float32)
+    np.testing.assert_array_equal(pooled(values, 3), [[-3.0, 0.5, -2.0]])
+
+
+def test_that_long_heads_scroll_to_the_key_that_is_written_out(shown: tuple) -> None:  # type: ignore[type-arg]
+    panel, state, asked, _ = shown
+    state.walk_queries(-1)
+    weight = np.full(60, 0.001)
+    weight[59] = 0.941
+    many = dataclasses.replace(inside(n=60, is_masked=False), weight=weight)
+    state.handle(InsideShown(number=asked[-1].number, inside=many))
+    layout = panel.inside.picture.layout_now()
+    assert state.row == 59
+    assert layout.field.top() <= layout.row_rect(59).top()
+    assert layout.row_rect(59).bottom() <= layout.field.bottom() + 1
+
+
+def test_that_the_inside_is_a_figure_with_all_its_numbers(qapp: object) -> None:
+    part = InsidePart(inside=inside(), step="softmax", row=0)
+    spec = FigureSpec(view="inside", inside=part, caption=Caption(model="m"), height_mm=90, dpi=50)
+    assert b"softmax" in render(spec, "svg")
+    assert render(spec, "png")[1:4] == b"PNG"
+    lines = render(spec, "csv").decode().splitlines()
+    n, d = 3, 4
+    assert len(lines) == 1 + 4 + 3 * d + n * (5 + 4 * d)
+    assert suggested_name(spec) == "m-inside-decoder-l0h1-query-1.svg"
+    assert "weighted" in np.load(io.BytesIO(render(spec, "npz")))

@@ -1,0 +1,69 @@
+"""The layers panel: asks when it is seen, paints what came, tells about cells."""
+
+import pytest
+from lens_samples import table
+from PySide6.QtGui import QColor
+from pytestqt.qtbot import QtBot
+from session_samples import Desk
+
+from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.lens import LensShown, ShowLens
+from attnscope.viewmodels.layer_lens import LensState
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.widgets.lens_view import LensPanel
+
+pytestmark = pytest.mark.qt
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk().open()
+
+
+@pytest.fixture
+def shown(qtbot: QtBot, desk: Desk) -> tuple[LensPanel, LensState, list[ShowLens]]:
+    asked: list[ShowLens] = []
+    state = LensState(desk.session, asked.append, Numbers())
+    panel = LensPanel(state, LIGHT)
+    qtbot.addWidget(panel)
+    panel.resize(280, 300)
+    panel.show()
+    return panel, state, asked
+
+
+def test_that_the_panel_asks_when_it_is_first_seen(
+    shown: tuple[LensPanel, LensState, list[ShowLens]], desk: Desk
+) -> None:
+    panel, state, asked = shown
+    assert len(asked) == 1
+    assert panel.note.text() == "Reading the layers…"
+    state.handle(LensShown(number=asked[0].number, table=table()))
+    assert not panel.note.isVisible()
+    panel.hide()
+    desk.session.set_text("another text")
+    desk.answer()
+    assert len(asked) == 1
+
+
+def test_that_cells_lie_where_they_are_painted(shown: tuple[LensPanel, LensState, list[ShowLens]]) -> None:
+    panel, state, asked = shown
+    state.handle(LensShown(number=asked[0].number, table=table()))
+    grid = panel.grid
+    assert grid.cell_at(5, 30) is None
+    assert grid.cell_at(grid.width() - 5, 5) is None
+    assert grid.cell_at(grid.width() - 5, 30) == (1, 0)
+    assert grid.cell_at(70, 30) == (0, 0)
+    for palette in (LIGHT, DARK):
+        panel.set_theme(palette)
+        image = grid.grab().toImage()
+        weak, strong = (QColor(image.pixel(x, 26)) for x in (70, grid.width() - 8))
+        assert weak != strong
+
+
+def test_that_the_button_names_what_the_cells_show(
+    shown: tuple[LensPanel, LensState, list[ShowLens]],
+) -> None:
+    panel, state, _ = shown
+    assert panel.colour.text() == "tokens ▾"
+    state.choose_colour("kl")
+    assert panel.colour.text() == "KL, nats ▾"

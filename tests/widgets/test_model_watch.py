@@ -1,0 +1,51 @@
+"""F8: files that change after a model was opened change nothing that is shown, and the person is told."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from session_samples import Desk, info
+
+from attnscope.records.messages import ModelLoaded
+from attnscope.widgets import model_watch
+from attnscope.widgets.model_watch import ModelWatch, stamp_of
+
+pytestmark = pytest.mark.qt
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "model"
+    made.mkdir()
+    (made / "model.safetensors").write_bytes(b"old weights")
+    return made
+
+
+def opened(desk: Desk, folder: Path) -> None:
+    desk.session.load_model(str(folder))
+    number = desk.posted[-1].number
+    desk.session.handle(ModelLoaded(number=number, info=replace(info(), source=str(folder))))
+
+
+def test_that_f8_changed_weights_are_told_with_a_way_to_read_them_again(qtbot, monkeypatch, folder):
+    monkeypatch.setattr(model_watch, "SETTLE_MS", 1)
+    desk = Desk()
+    from PySide6.QtWidgets import QWidget
+
+    owner = QWidget()
+    qtbot.addWidget(owner)
+    ModelWatch(desk.session, owner)
+    opened(desk, folder)
+    assert desk.session.notice is None
+    (folder / "model.safetensors").write_bytes(b"new and longer weights")
+    qtbot.waitUntil(lambda: desk.session.notice is not None, timeout=5000)
+    assert "have changed" in desk.session.notice.message
+    assert desk.session.notice.action == "reload-model"
+
+
+def test_that_a_stamp_is_of_the_weights_only(folder):
+    before = stamp_of(folder)
+    (folder / "notes.txt").write_text("nothing of the model")
+    assert stamp_of(folder) == before
+    assert stamp_of(None) == ()
+    assert stamp_of(folder / "not there") == ()

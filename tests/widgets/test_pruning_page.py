@@ -1,0 +1,117 @@
+"""The tab of pruning curves: run, hover, click, remove, export."""
+
+from pathlib import Path
+
+import pytest
+from curve_samples import CurvesDesk, curve
+from PySide6.QtCore import QPoint, Qt
+from pytestqt.qtbot import QtBot
+
+from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.pruning_runs import CurvesNews, MeasureCurves
+from attnscope.viewmodels.curve_groups import PointRef
+from attnscope.widgets.pruning_page import PruningPage
+
+pytestmark = pytest.mark.qt
+
+
+class Page:
+    def __init__(self, qtbot: QtBot) -> None:
+        self.desk = CurvesDesk().loaded()
+        self.paths = {"open": "", "save": "", "table": ""}
+        self.widget = PruningPage(
+            self.desk.curves,
+            LIGHT,
+            table_path=lambda: self.paths["table"],
+            ask_open=lambda *_: self.paths["open"],
+            ask_save=lambda *_: self.paths["save"],
+        )
+        qtbot.addWidget(self.widget)
+        self.widget.resize(900, 560)
+        self.widget.show()
+
+
+@pytest.fixture
+def page(qtbot: QtBot) -> Page:
+    return Page(qtbot)
+
+
+def test_that_choices_reach_the_pass_and_it_can_be_cancelled(page: Page, qtbot: QtBot) -> None:
+    widget, state = page.widget, page.desk.curves
+    qtbot.mouseClick(widget.rankings["learned"], Qt.MouseButton.LeftButton, pos=QPoint(8, 10))
+    widget._amount.setValue(30)
+    page.paths["table"] = "/data/a.txt"
+    widget._on_texts_chosen("table")
+    qtbot.mouseClick(widget.run_button, Qt.MouseButton.LeftButton)
+    asked = page.desk.asked[-1]
+    assert isinstance(asked, MeasureCurves)
+    assert (asked.rankings, asked.max_texts, asked.path) == (
+        ("gradient", "learned", "random"),
+        30,
+        "/data/a.txt",
+    )
+    state.handle(CurvesNews(number=asked.number, what="gradient: scoring heads", fraction=0.3, left_s=12.0))
+    assert widget.stop_button.isVisible()
+    qtbot.mouseClick(widget.stop_button, Qt.MouseButton.LeftButton)
+    assert state.phase == "stopped"
+    for key, source in (("samples", "samples"), ("own", "own")):
+        widget._on_texts_chosen(key)
+        assert state.source == source
+    page.paths["open"] = "/data/trees.conllu"
+    widget._on_texts_chosen("file")
+    assert state.path == "/data/trees.conllu"
+
+
+def test_that_a_point_tells_about_itself_and_a_click_loads_it(page: Page, qtbot: QtBot) -> None:
+    widget, desk = page.widget, page.desk
+    desk.measure(curve(), curve("random", slope=2.0), curve("random", seed=1, slope=3.0))
+    found = PointRef(curve=desk.curves.curves[0], index=3)
+    place = widget.plot.place_of(found).toPoint()
+    assert widget.plot.point_at(widget.plot.place_of(found)) == found
+    qtbot.mouseMove(widget.plot.viewport(), place)
+    desk.curves.hover(found)
+    panel = widget.panel
+    assert panel.title.text() == "6 of 12 heads off"
+    assert panel.value.text() == "loss 6.50 (6.25–7.00)"
+    assert panel.taken.text() == "decoder  L1H0, L1H1"
+    assert not panel.remove_button.isVisible()
+    qtbot.mouseClick(widget.plot.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert len(desk.session.gates.off()) == 6
+    assert panel.loaded.text() == "Loaded: 6 heads off by gradient"
+    with qtbot.waitSignal(widget.remove_wanted):
+        panel.remove_button.click()
+    with qtbot.waitSignal(widget.explore_wanted):
+        panel.explore_button.click()
+    desk.session.undo()
+    assert panel.again_button.isVisible()
+    assert "Not loaded any more" in panel.loaded.text()
+
+
+def test_that_keys_walk_the_points(page: Page, qtbot: QtBot) -> None:
+    desk, plot = page.desk, page.widget.plot
+    desk.measure(curve(), curve("learned", slope=2.0))
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down):
+        qtbot.keyClick(plot, key)
+    assert desk.curves.hovered == PointRef(curve=desk.curves.curves[1], index=1)
+    qtbot.keyClick(plot, Qt.Key.Key_Return)
+    assert len(desk.session.gates.off()) == 2
+
+
+def test_that_logarithm_and_theme_keep_points_where_they_are_drawn(page: Page) -> None:
+    page.desk.measure(curve())
+    page.widget._log.click()
+    found = PointRef(curve=page.desk.curves.curves[0], index=2)
+    assert page.widget.plot.point_at(page.widget.plot.place_of(found)) == found
+    page.widget.set_theme(DARK)
+    assert not page.widget.grab().isNull()
+
+
+def test_that_numbers_and_figure_are_exported(page: Page, tmp_path: Path) -> None:
+    assert page.widget.figure_spec() is None
+    page.desk.measure(curve())
+    page.paths["save"] = str(tmp_path / "curves.csv")
+    page.widget._on_export_numbers()
+    assert len((tmp_path / "curves.csv").read_text(encoding="utf-8").splitlines()) == 8
+    spec = page.widget.figure_spec()
+    assert spec is not None
+    assert spec.charts[0].title == "Loss as heads are removed, 7 texts"

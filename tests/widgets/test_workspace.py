@@ -1,0 +1,421 @@
+"""Around the pages: palette, history, sessions, panels in windows of their own, themes and sizes."""
+
+import dataclasses
+import random
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtWidgets import QLineEdit
+from session_samples import Desk, ref
+
+from attnscope.errors import LoadError
+from attnscope.figures.style import type_px
+from attnscope.records.messages import Failed, LoadModel, Ready
+from attnscope.records.texts import OpenText
+from attnscope.settings import Settings, settings_from_json, settings_to_json
+from attnscope.viewmodels.aspect import PLAIN, Aspect
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.session_file import read_session
+from attnscope.viewmodels.training import TrainingState
+from attnscope.widgets.autosave import Autosave
+from attnscope.widgets.jump_slider import JumpSlider
+from attnscope.widgets.main_window import MainWindow
+from attnscope.widgets.opening import find_moved_model, kind_of
+
+pytestmark = pytest.mark.qt
+
+
+@pytest.fixture(autouse=True)
+def type_at_its_own_size():
+    yield
+    from attnscope.figures.style import set_type_factor
+
+    set_type_factor(1.0)
+
+
+def make(qtbot, desk: Desk, settings: Settings | None = None) -> MainWindow:
+    numbers = Numbers()
+    training = TrainingState(lambda request: None, numbers)
+    positions = PositionsState(lambda request: None, numbers)
+    window = MainWindow(desk.session, training, positions, settings or Settings(theme="light"))
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    window.show()
+    return window
+
+
+def press(window: MainWindow, name: str) -> None:
+    window.actions_by_name[name].trigger()
+
+
+# The palette
+
+
+def test_that_the_palette_finds_and_does_anything_from_the_keyboard(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    press(window, "palette")
+    palette = window.workspace.palette
+    assert palette.isVisible()
+    qtbot.keyClicks(palette.field, "l0h1 enc")
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
+    assert not palette.isVisible()
+    assert desk.session.selection == (ref(0, 1),)
+    press(window, "palette")
+    qtbot.keyClicks(palette.field, "theme dark")
+    qtbot.keyClick(palette.field, Qt.Key.Key_Down)
+    qtbot.keyClick(palette.field, Qt.Key.Key_Up)
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
+    assert window.view.theme == "dark"
+    press(window, "palette")
+    assert palette.rows.matches[0].item.title.startswith("Theme: dark")
+    qtbot.keyClick(palette.field, Qt.Key.Key_Escape)
+    assert not palette.isVisible()
+
+
+def test_that_the_palette_offers_every_action_model_page_sample_and_head(qtbot):
+    desk = Desk()
+    window = make(qtbot, desk, Settings(recent=("/models/mine",), recent_sessions=("/talks/a.attnscope",)))
+    desk.session.handle(Ready(devices=("cpu",), demo_models=("tiny", "other")))
+    desk.open()
+    window.workspace.palette.open()
+    keys = set(window.workspace.palette._offers)
+    for name, action in window.actions_by_name.items():
+        assert name == "palette" or not action.isVisible() or f"action:{name}" in keys
+    assert {"model:other", "recent:/models/mine", "session:/talks/a.attnscope"} <= keys
+    assert {"head:L1H1 cross", "sample:the cat sleeps", "Theme: projector: large type, high contrast"} <= keys
+    assert not window.grab().isNull()
+
+
+def test_that_what_cannot_be_done_is_greyed_and_does_nothing(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    window.workspace.palette.open("reset gates")
+    match = window.workspace.palette.rows.matches[0]
+    assert match.item.title == "Reset gates"
+    assert not match.item.is_enabled
+    window.workspace.palette.run_current()
+    assert window.workspace.palette.isVisible()
+
+
+# The history
+
+
+def test_that_the_history_goes_back_to_a_step_and_forward_again(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    session = desk.session
+    start = session.setting
+    session.head_changes.toggle_gate(ref(0, 0))
+    session.set_aspect(Aspect(hidden="first"))
+    session.set_text("another text")
+    end = session.setting
+    press(window, "history")
+    steps = window.workspace.history.steps
+    texts = [steps.item(k).text() for k in range(steps.count())]
+    assert texts == [
+        "start",
+        "switch off L0H0 (encoder)",
+        "show without the first token",
+        "text “another text”",
+    ]
+    steps.itemClicked.emit(steps.item(0))
+    assert session.setting == start
+    assert steps.currentRow() == 0
+    steps.itemClicked.emit(steps.item(3))
+    assert session.setting == end
+    assert session.history.undo_label.startswith("text")
+
+
+def test_that_random_actions_leave_nothing_behind_and_undo_returns_to_the_start(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    session, choose = desk.session, random.Random(5)
+    start = session.setting
+    n_widgets = len(window.findChildren(QLineEdit))
+    harmless = [
+        name
+        for name, action in window.actions_by_name.items()
+        if not action.text().endswith("…") and name not in _LEFT_OUT and not name.startswith("own-")
+    ]
+    for _ in range(140):
+        action = window.actions_by_name[choose.choice(harmless)]
+        if action.isEnabled() and action.isVisible():
+            action.trigger()
+        if choose.random() < 0.2:
+            session.select_heads((choose.choice(session.model.sites).heads[choose.randrange(2)],))
+        desk.answer()
+    session.go_to(0)
+    desk.answer()
+    assert session.setting == start
+    window.workspace.palette.close_palette()
+    assert len(window.findChildren(QLineEdit)) == n_widgets
+
+
+_LEFT_OUT = (
+    "quit", "about", "shortcuts", "copy-figure", "copy-python", "copy-command", "locate-model", "reload-model"
+)  # fmt: skip
+
+
+def test_that_what_is_shown_goes_to_the_clipboard_as_script_and_command(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    press(window, "copy-python")
+    assert "at.load('tiny')" in QGuiApplication.clipboard().text()
+    press(window, "copy-command")
+    assert QGuiApplication.clipboard().text().startswith("attnscope figure tiny")
+    QGuiApplication.clipboard().clear()
+
+
+# Sessions
+
+
+def test_that_a_session_comes_back_with_everything(qtbot, tmp_path: Path):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    session = desk.session
+    session.set_text("a cat")
+    session.head_changes.toggle_gate(ref(0, 1))
+    session.select_heads((ref(0, 1), ref(1, 0)))
+    session.set_aspect(Aspect(blend="mean"))
+    window.view.set_colour_map("magma")
+    window.view.show_view("lines")
+    saved = session.setting
+    window.workspace.files.save_to(tmp_path / "talk")
+    assert (tmp_path / "talk.attnscope").is_file()
+    session.go_to(0)
+    session.set_text("something else")
+    window.view.set_colour_map("greys")
+    window.workspace.files.open_path(str(tmp_path / "talk.attnscope"))
+    desk.answer()
+    qtbot.waitUntil(lambda: session.setting == saved, timeout=2000)
+    desk.answer()
+    assert (window.view.colour_map, window.view.view) == ("magma", "lines")
+    assert session.history.undo_label == "open session"
+    assert window.workspace.recents.sessions == (str(tmp_path / "talk.attnscope"),)
+
+
+def test_that_a_moved_model_is_asked_for_and_the_rest_is_kept(qtbot, tmp_path: Path):
+    """F64."""
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    files = window.workspace.files
+    desk.session.set_text("kept text")
+    desk.session.head_changes.toggle_gate(ref(0, 0))
+    files.save_to(tmp_path / "a.attnscope")
+    desk.session.go_to(0)
+    files.open_path(str(tmp_path / "a.attnscope"))
+    request = next(r for r in desk.posted if isinstance(r, LoadModel))
+    desk.posted.clear()
+    desk.session.handle(Failed(number=request.number, request="LoadModel", message="There is no such model."))
+    assert "was not found" in window.banner.message
+    assert window.banner._help.text() == "Locate the model…"
+    files.ask_folder = lambda parent, title, start: str(tmp_path)
+    window.banner._help.click()
+    desk.answer()
+    qtbot.waitUntil(lambda: desk.session.gates.off() == (ref(0, 0),), timeout=2000)
+    assert desk.session.text == "kept text"
+
+
+def test_that_a_model_beside_its_session_is_found_by_its_hash(tmp_path: Path):
+    """F64."""
+    folder = tmp_path / "renamed"
+    folder.mkdir()
+    (folder / "manifest.json").write_text('{"model.safetensors": {"n_bytes": 1, "sha256": "abc"}}')
+    assert find_moved_model("/gone/model", "abc", tmp_path) == str(folder)
+    assert find_moved_model("/gone/model", "other", tmp_path) == ""
+    assert find_moved_model("nano", "abc", tmp_path) == "nano"
+
+
+def test_that_dropped_files_folders_and_texts_are_opened(qtbot, tmp_path: Path):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    (tmp_path / "a.txt").write_text("dropped words", encoding="utf-8")
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path / "a.txt"))])
+    drop(window, data)
+    assert any(isinstance(r, OpenText) and r.path == str(tmp_path / "a.txt") for r in desk.posted)
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path))])
+    drop(window, data)
+    assert any(isinstance(r, LoadModel) and r.source == str(tmp_path) for r in desk.posted)
+    text = QMimeData()
+    text.setText("plain\nwords")
+    drop(window, text)
+    assert desk.session.text == "plain words"
+    (tmp_path / "x.exe").write_bytes(b"MZ")
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path / "x.exe"))])
+    drop(window, data)
+    assert "cannot be opened" in window.banner.message
+
+
+def drop(window: MainWindow, data: QMimeData) -> None:
+    none, left = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton
+    window.dropEvent(QDropEvent(QPointF(5, 5), Qt.DropAction.CopyAction, data, left, none))
+
+
+@pytest.mark.parametrize("path", ["a\0b", "/nowhere/at/all", "x.attn"])
+def test_that_a_path_that_is_nothing_is_told(path, tmp_path):
+    if path == "x.attn":
+        path = str(tmp_path / path)
+        Path(path).write_text("?")
+    with pytest.raises(LoadError):
+        kind_of(path)
+
+
+def test_that_recent_sessions_have_a_menu(qtbot):
+    window = make(qtbot, Desk().open(), Settings(theme="light", recent_sessions=("/gone/a&b.attnscope",)))
+    menu = window.workspace.recent_menu()
+    menu.actions()[0].trigger()
+    assert "cannot be opened" in window.banner.message
+    assert menu.actions() == []
+
+
+# Autosave
+
+
+def test_that_a_program_that_died_leaves_its_session_and_a_clean_end_does_not(qtbot, tmp_path: Path, qapp):
+    first = Autosave(tmp_path, lambda: b'{"format": 1, "text": "one"}', qapp)
+    assert first.start() is None
+    first.save_now()
+    qtbot.waitUntil(first.path.is_file, timeout=2000)
+    second = Autosave(tmp_path, lambda: b"", qapp)
+    assert second.start() is None  # the first is alive
+    first._lock.unlock()  # as if its process had died
+    third = Autosave(tmp_path, lambda: b"", qapp)
+    assert third.start() == first.path
+    assert read_session(first.path).setting.text == "one"
+    third.forget(first.path)
+    assert third.last() is None
+    fourth = Autosave(tmp_path, lambda: b'{"format": 1, "text": "two"}', qapp)
+    fourth.start()
+    fourth.save_now()
+    for autosave in (second, third, fourth):
+        autosave.end()
+    assert [path.name for path in tmp_path.iterdir()] == ["last.attnscope"]
+    for autosave in (first, second, third, fourth):
+        autosave.deleteLater()
+
+
+def test_that_the_last_session_can_be_restored(qtbot, tmp_path: Path):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    desk.session.set_text("from before")
+    desk.answer()
+    content = window.workspace.files.content()
+    (tmp_path / "last.attnscope").write_bytes(content)
+    window.workspace.start_autosave(tmp_path)
+    assert desk.session.notice is None
+    desk.session.set_text("now")
+    press(window, "restore-session")
+    desk.answer()
+    qtbot.waitUntil(lambda: desk.session.text == "from before", timeout=2000)
+    window.workspace.end()
+
+
+# Panels, themes, sizes
+
+
+def test_that_a_panel_opens_in_its_own_window_and_comes_back(qtbot):
+    window = make(qtbot, Desk().open())
+    panels, explore = window.workspace.panels, window.explore
+    sizes = explore.pictures.sizes()
+    for name in ("grid", "head", "inspector", "output", "lines"):
+        press(window, f"own-{name}")
+        own = panels.window_of(name)
+        assert own.isVisible()
+        assert not own.grab().isNull()
+    assert explore.grid_panel.window() is panels.window_of("grid")
+    snapshot = settings_from_json(settings_to_json(window.settings_snapshot()))
+    assert {place[0] for place in snapshot.panels} == {"grid", "head", "inspector", "output", "lines"}
+    press(window, "reset-layout")
+    assert panels.names == ()
+    assert explore.grid_panel.window() is window
+    assert explore.pictures.indexOf(explore.grid_panel) == 0
+    assert explore.side.indexOf(explore.inspector) == 0
+    assert abs(explore.pictures.sizes()[0] - sizes[0]) < 40
+
+
+def test_that_panel_windows_are_remembered_and_end_with_the_program(qtbot):
+    places = (("lines", 40, 50, 500, 400), ("nonsense", 0, 0, 1, 1), ("grid", 99_000, 0, 500, 400))
+    window = make(qtbot, Desk().open(), Settings(theme="light", panels=places))
+    panels = window.workspace.panels
+    assert panels.window_of("lines").geometry().getRect() == (40, 50, 500, 400)
+    assert panels.window_of("grid").x() < 10_000
+    window.close()
+    assert {place[0] for place in window.settings_snapshot().panels} == {"lines", "grid"}
+    assert panels.names == ()
+
+
+@pytest.mark.parametrize(("theme", "size"), [("projector", 100), ("dark", 150), ("light", 200)])
+def test_that_type_grows_with_theme_and_size_while_figures_stay(qtbot, theme, size, tmp_path):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    window.export_current(tmp_path / "before.svg")
+    window.view.set_theme(theme)
+    window.view.set_size(size)
+    assert type_px(10) == pytest.approx(10 * size / 100 * (1.35 if theme == "projector" else 1))
+    window.export_current(tmp_path / "after.svg")
+    assert (tmp_path / "before.svg").read_bytes() == (tmp_path / "after.svg").read_bytes()
+    assert not window.grab().isNull()
+    press(window, "reset-layout")
+    assert window.view.size_percent == 100
+
+
+def test_that_a_message_moves_nothing(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    before = window.explore.head_panel.mapTo(window, QPoint(0, 0))
+    desk.session.tell_person("Something " * 40, is_error=True)
+    assert window.banner.isVisible()
+    assert window.explore.head_panel.mapTo(window, QPoint(0, 0)) == before
+    assert window.rect().contains(window.banner.geometry())
+
+
+def test_that_the_gate_jumps_to_a_click(qtbot):
+    slider = JumpSlider(Qt.Orientation.Horizontal)
+    qtbot.addWidget(slider)
+    slider.setRange(0, 100)
+    slider.resize(200, 24)
+    slider.show()
+    qtbot.mouseClick(slider, Qt.MouseButton.LeftButton, pos=QPoint(150, 12))
+    assert 70 <= slider.value() <= 80
+
+
+# How maps are looked at
+
+
+def test_that_the_line_above_the_pictures_changes_them_and_says_what_is_missing(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    bar, session = window.explore.aspect_bar, desk.session
+    bar.hidden.chosen.emit("special")
+    assert session.aspect.hidden == "special"
+    assert "special tokens left out, 25 % of the weight" in bar.note.full_text()
+    bar.renormalise.click()
+    assert "rows sum to 1 again" in bar.note.full_text()
+    bar.words.click()
+    assert session.aspect == Aspect(hidden="special", is_renormalised=True, is_by_word=True)
+    press(window, "plain-maps")
+    assert session.aspect == PLAIN
+    assert not bar.words.isChecked()
+    window.view.show_view("lines")
+    bar.lines.chosen.emit("strongest:2")
+    assert window.view.n_strongest == 2
+    bar.lines.chosen.emit("weight:0.25")
+    assert (window.view.n_strongest, window.view.least_weight) == (0, 0.25)
+
+
+def test_that_the_output_begins_where_the_gates_changed_most(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    traced = desk.session.traced
+    moved = dataclasses.replace(traced.comparison, kl_nats=(0.0, 0.5))
+    object.__setattr__(traced, "comparison", moved)
+    desk.session._listeners.tell("traced")
+    assert window.explore.output.positions.currentIndex() == 1
+    window.explore.output.positions.activated.emit(0)
+    desk.session._listeners.tell("traced")
+    assert window.view.position == 0
