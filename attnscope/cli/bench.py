@@ -8,7 +8,7 @@ from attnscope.cli.terminal import json_text, say
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 
-NAMES = ("start", "grid", "trace", "typing", "lag")
+NAMES = ("start", "grid", "trace", "typing", "lag", "analysis", "train", "tiles", "write")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -16,6 +16,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser("bench", help="measure speed on this machine")
     parser.add_argument("group", nargs="?", metavar="GROUP", help=f"one of {', '.join(NAMES)} (default: all)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as JSON")
+    parser.add_argument(
+        "--device",
+        default=argparse.SUPPRESS,
+        metavar="NAME",
+        help="where models compute: cpu, cuda, mps or auto",
+    )
     parser.set_defaults(run=run)
 
 
@@ -34,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     done: dict[str, tuple[Measurement, ...]] = {}
     for name in (arguments.group,) if arguments.group else NAMES:
         say(f"{name}")
-        done[name] = GROUPS[name]()
+        done[name] = GROUPS[name](arguments.device)
         for measurement in done[name]:
             say(f"  {measurement.sentence}")
     if arguments.json is not None:

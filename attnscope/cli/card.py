@@ -27,20 +27,20 @@ def export_model(
     """
     model = training.model
     card = dataclasses.replace(
-        model.card,
-        training={**model.card.training, "step": training.step},
+        model.own.card,
+        training={**model.own.card.training, "step": training.step},
         text=card_text(
             training, command, seconds, sentences_about(model, last, training.characters_per_token)
         ),
     )
-    write_model_folder(folder, model.module, model.config, model.tokenizer, card)
+    write_model_folder(folder, model.own.module, model.own.config, model.own.vocabulary, card)
 
 
 def card_text(
     training: TrainingRun, command: str, seconds: tuple[float, float], measured: tuple[str, ...]
 ) -> str:
     """The card in Markdown."""
-    recipe, config = training.recipe, training.model.config
+    recipe, config = training.recipe, training.model.own.config
     wall_s, processor_s = seconds
     n_parameters = count_parameters(config).total
     article = "A" if config.form == "decoder" else "An"
@@ -49,7 +49,7 @@ def card_text(
         "",
         f"{article} {config.form} with {config.n_layers} layers of {config.n_heads} heads, "
         f"{config.d_model} wide, "
-        f"{config.vocab_size:,} pieces ({training.model.tokenizer.kind}), at most {config.max_tokens} "
+        f"{config.vocab_size:,} pieces ({training.model.own.vocabulary.kind}), at most {config.max_tokens} "
         f"tokens, {n_parameters:,} parameters in float32.",
         "",
         "## How it was made",

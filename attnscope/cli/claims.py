@@ -38,7 +38,7 @@ class Exactness:
 
 def measure_exactness(model: Model, examples: Sequence[Example]) -> Exactness:
     """Translate each source; what differs from its target is kept as source, expected, written."""
-    tokenizer = model.tokenizer
+    tokenizer = model.own.vocabulary
     expected = [tokenizer.decode(ids) for ids in tokenizer.encode_lines(e.target or "" for e in examples)]
     written = [
         (e.source, target, model.generate(e.source)) for e, target in zip(examples, expected, strict=True)
@@ -49,15 +49,15 @@ def measure_exactness(model: Model, examples: Sequence[Example]) -> Exactness:
 
 def repeated_rows(model: Model) -> NDArray[np.int64]:
     """Rows of `<s>` and random words twice, of those that training never sees."""
-    words = word_ids(model.tokenizer)
-    n_words = min(_N_WORDS, len(words), (model.config.max_tokens - 1) // 2)
+    words = word_ids(model.own.vocabulary)
+    n_words = min(_N_WORDS, len(words), (model.own.config.max_tokens - 1) // 2)
     return repeated_random_ids(
         words,
         n=_N_ROWS,
         n_tokens=2 * n_words + 1,
         seed=_SEED,
         held_out=True,
-        begin_id=model.tokenizer.begin_id,
+        begin_id=model.own.vocabulary.begin_id,
     )
 
 
@@ -69,15 +69,15 @@ def sentences_about(model: Model, last: Evaluated | None, characters_per_token: 
             f"Validation loss {last.loss:.4f} nats per token (perplexity "
             f"{math.exp(min(last.loss, 700.0)):.2f}), {last.accuracy:.1%} of the scored tokens right."
         )
-    if last is not None and model.objective == "causal" and characters_per_token > 0:
+    if last is not None and model.info.objective == "causal" and characters_per_token > 0:
         sentences.append(
             f"A held-out token has {characters_per_token:.2f} characters, so this is "
             f"{last.loss / characters_per_token:.4f} nats per character."
         )
-    match model.objective:
+    match model.info.objective:
         case "causal":
             sentences += _about_repeats(model)
-        case "translation" if model.card.training.get("task") == "english-french":
+        case "translation" if model.own.card.training.get("task") == "english-french":
             sentences += _about_translation(model)
     return tuple(sentences)
 

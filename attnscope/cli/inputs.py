@@ -2,16 +2,20 @@
 
 import argparse
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.terminal import say_error
 from attnscope.errors import UserError
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack, check_heads
 
 if TYPE_CHECKING:
     from attnscope.models import Model
+    from attnscope.records.tokens import Tokens
     from attnscope.trace import Trace
 
 _GATE = re.compile(r"(?:(?P<stack>[a-z]+):)?L(?P<layer>\d{1,6})H(?P<head>\d{1,6})=(?P<value>[0-9.eE+-]+)")
+_MAX_FIRST_LINE = 100_000
 
 
 def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = True) -> None:
@@ -28,21 +32,57 @@ def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = T
         metavar="[STACK:]L0H1=0",
         help="multiply a head's output: 0 removes it, 1 leaves it alone; may be given again",
     )
+    parser.add_argument(
+        "--past-trained",
+        action="store_true",
+        help="read texts longer than the model was trained for, where its positions allow it",
+    )
     add_device_argument(parser)
+
+
+def add_file_argument(parser: argparse.ArgumentParser) -> None:
+    """Add -f."""
+    parser.add_argument("-f", "--file", type=Path, metavar="FILE", help="the text, from a UTF-8 file")
+
+
+def read_file_argument(path: Path) -> str:
+    """The text of a file, up to the length that a text may have; raises LoadError."""
+    from attnscope.text.files import TextOfFile, read_text_file
+
+    *_, found = read_text_file(path)
+    assert isinstance(found, TextOfFile)
+    if found.n_cut_bytes:
+        say_error(f"attnscope: {path}: {found.n_cut_bytes:,} bytes of it are left out.")
+    return found.text
+
+
+def tell_columns(path: Path) -> None:
+    """Say on standard error when the lines of a file of pairs have more than two columns."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as stream:
+            n_columns = stream.readline(_MAX_FIRST_LINE).rstrip().count("\t") + 1
+    except (OSError, ValueError):
+        return  # whoever reads the file says so
+    if n_columns > 2:
+        say_error(f"attnscope: {path} has {n_columns} columns; the first two are read as pairs.")
 
 
 def add_device_argument(parser: argparse.ArgumentParser) -> None:
     """Add --device."""
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
+    # Left out, it is what stands before the command, or auto: see `main`.
+    parser.add_argument("--device", default=argparse.SUPPRESS, help="auto, cpu, cuda or mps (default: auto)")
 
 
 def load_and_trace(arguments: argparse.Namespace) -> "tuple[Model, Trace]":
     """Load the model and trace the text that the arguments name; raises UserError."""
     from attnscope.models import load
 
+    path = getattr(arguments, "file", None)
+    if path is not None and arguments.text is None:
+        arguments.text = read_file_argument(path)
     if not (arguments.text or "").strip():
         raise UserError(
-            "There is no text to look at.", expected="at least one word", action="Give one with --text."
+            "There is no text to look at.", expected="at least one word", action="Give one with --text or -f."
         )
     model = load(arguments.model, device=arguments.device)
     if arguments.target is not None and not model.info.takes_target:
@@ -52,7 +92,20 @@ def load_and_trace(arguments: argparse.Namespace) -> "tuple[Model, Trace]":
             action="Leave out --target.",
         )
     gates = parse_gates(arguments.gate, model.sites)
-    return model, model.trace(arguments.text, arguments.target, gates)
+    past_trained = arguments.past_trained and model.info.can_read_past
+    trace = model.trace(arguments.text, arguments.target, gates, past_trained=past_trained)
+    tell_cut(trace.source, trace.target, can_read_on=model.info.can_read_past and not past_trained)
+    return model, trace
+
+
+def tell_cut(source: "Tokens", target: "Tokens | None" = None, *, can_read_on: bool = False) -> None:
+    """Say on standard error, in one line, when the texts were not read to their ends."""
+    told = [source.cut_words] if source.cut_words else []
+    if target is not None and target.cut_words:
+        told.append(f"of the second text {target.cut_words}")
+    if told:
+        hint = "; --past-trained reads on" if can_read_on and source.n_dropped else ""
+        say_error(f"attnscope: {'; '.join(told)}{hint}.")
 
 
 def parse_gates(wishes: list[str], sites: tuple[Site, ...]) -> Gates:
@@ -66,15 +119,18 @@ def parse_gates(wishes: list[str], sites: tuple[Site, ...]) -> Gates:
             value = float(match["value"])
         except ValueError as error:
             raise _gate_error(wish) from error
-        stack = parse_stack(match["stack"], sites)
+        stack = parse_stack(match["stack"], sites, how="--gate {}:L0H1=0")
         head = HeadRef(stack=stack, layer=int(match["layer"]), head=int(match["head"]))
         check_heads((head,), sites)
         gates = gates.with_value(head, value)
     return gates
 
 
-def parse_stack(name: str | None, sites: tuple[Site, ...]) -> Stack:
-    """The stack of that name; without a name the model's only one. Raises UserError."""
+def parse_stack(name: str | None, sites: tuple[Site, ...], *, how: str = "--stack {}") -> Stack:
+    """The stack of that name; without a name the model's only one. `how` shows how to name it.
+
+    Raises UserError.
+    """
     present = tuple(dict.fromkeys(site.stack for site in sites))
     if name is None and len(present) == 1:
         return present[0]
@@ -85,7 +141,7 @@ def parse_stack(name: str | None, sites: tuple[Site, ...]) -> Stack:
     raise UserError(
         f"The model has {named}.",
         expected="one of " + ", ".join(present),
-        action="Name it, for instance --stack cross, or --gate cross:L0H1=0.",
+        action=f"Name it, for instance {how.format(present[-1] if present else 'encoder')}.",
     )
 
 

@@ -10,13 +10,27 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from attnscope import __version__, boot, paths
-from attnscope.cli import bench, figure, info, measure, trace, train
+from attnscope.cli import (
+    bench,
+    curve,
+    figure,
+    generate,
+    importance,
+    info,
+    measure,
+    prune,
+    study,
+    trace,
+    train,
+)
 from attnscope.cli.terminal import say, say_error
 from attnscope.crash import CrashLog, fault_sentence
 from attnscope.errors import UserError
 from attnscope.settings import StartOptions
 
 DONE, FAULT, MENDABLE, STOPPED = 0, 1, 2, 130
+_DEVICES = {bench.run: "cpu"}
+"""Where a command computes when nothing is said, other than where it can best."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,11 +54,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=_open_window, source="")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     opening = commands.add_parser("open", help="open the window on a model, a run or a text file")
-    meaning = "a demo model's name, a model or run folder, or a .txt file"
+    meaning = "a demo model's name, a model or run folder, a session, or a .txt file"
     opening.add_argument("source", metavar="PATH", help=meaning)
     _add_window_options(opening, is_repeated=True)
     opening.set_defaults(run=_open_window)
-    for command in (train, trace, figure, measure, info, bench):
+    for command in (train, trace, generate, figure, measure, importance, curve, prune, info, study, bench):
         command.add_parser(commands)
     return parser
 
@@ -56,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else MENDABLE
     has_window = arguments.run is _open_window
+    if not has_window and not arguments.device:
+        arguments.device = _DEVICES.get(arguments.run, "auto")
     boot.prepare_environment(has_window=has_window)
     if arguments.version:
         say(f"attnscope {__version__}")

@@ -1,32 +1,94 @@
-"""`attnscope measure`: what every head did on one text, in numbers."""
+"""`attnscope measure`: what every head does, on one text or over a corpus, in numbers."""
 
 import argparse
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from attnscope.cli.inputs import add_input_arguments, load_and_trace
-from attnscope.cli.terminal import say, say_json
+from attnscope.cli.inputs import add_input_arguments, load_and_trace, parse_stack, tell_columns
+from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.errors import UserError
+from attnscope.files import replace_file
+from attnscope.records.sites import Stack
 
 if TYPE_CHECKING:
-    from attnscope.records.maps import HeadMeasures
+    from attnscope.analysis.conllu import Tree
+    from attnscope.analysis.corpus_texts import Text
+    from attnscope.models import Model
+    from attnscope.records.measures import HeadTable
+    from attnscope.records.roles import HeadCard
+    from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 
-COLUMNS = ("entropy", "distance", "confidence", "previous", "first", "diagonal")
+Found = TypeVar("Found")
+MAX_TEXTS = 1000
+SPECIAL_TOKENS = ("kept", "dropped", "renormalised")
+"""As in `records.measures`, which would import numpy before anything is to be measured."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("measure", help="measure every head on a text")
-    add_input_arguments(parser)
+    parser = commands.add_parser("measure", help="measure every head on a text or over a corpus")
+    add_input_arguments(parser, needs_text=False)
+    parser.add_argument("-f", "--file", type=Path, metavar="FILE", help="one text, read from a file")
+    parser.add_argument(
+        "--corpus", type=Path, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
+    )
+    parser.add_argument(
+        "--conllu",
+        type=Path,
+        metavar="FILE",
+        help="dependency trees, plain or .gz: relations that heads follow",
+    )
+    parser.add_argument(
+        "--links", type=Path, metavar="FILE", help="gold word links (Pharaoh or talp) of the corpus's pairs"
+    )
+    parser.add_argument(
+        "--links-from", type=int, default=0, choices=(0, 1), help="number of a line's first word"
+    )
+    parser.add_argument(
+        "--special",
+        choices=SPECIAL_TOKENS,
+        default="kept",
+        help="special tokens of a corpus: kept, dropped, or dropped and the rest renormalised",
+    )
+    parser.add_argument("--max-texts", type=int, default=MAX_TEXTS, metavar="N", help=f"default {MAX_TEXTS}")
+    parser.add_argument("--stack", help="show the heads of one stack only")
+    parser.add_argument("--sort", metavar="COLUMN", help="the largest first; with --ascending the smallest")
+    parser.add_argument("--ascending", action="store_true", help="sort the smallest first")
+    parser.add_argument("--csv", type=Path, metavar="OUT", help="write the whole table there")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Trace, measure and print."""
-    from attnscope.analysis.measures import measure
+    """Measure and print."""
+    sources = [name for name in ("text", "file", "corpus") if getattr(arguments, name) is not None]
+    if len(sources) > 1 or (arguments.conllu is not None and sources not in ([], ["corpus"])):
+        raise UserError(
+            "There is more than one thing to measure.",
+            expected="one of --text, -f, --corpus, or --conllu with or without --corpus",
+            action="Leave out the others.",
+        )
+    if arguments.corpus is None and arguments.conllu is None:
+        return _measure_text(arguments)
+    return _measure_corpus(arguments)
 
+
+def _measure_text(arguments: argparse.Namespace) -> int:
+    from attnscope.analysis.measures import measure
+    from attnscope.cli.measure_tables import sort_measures, table_of_text
+    from attnscope.figures.head_tables import csv_of_text
+    from attnscope.text.corpora import read_lines
+
+    if arguments.file is not None:
+        arguments.text = "\n".join(read_lines(arguments.file))
     model, trace = load_and_trace(arguments)
-    measures = measure(trace)
+    stack = _stack(arguments, model)
+    measures = [m for m in measure(trace, max_cells=None) if stack is None or m.head.stack == stack]
+    measures = sort_measures(measures, arguments.sort, is_ascending=arguments.ascending)
+    if arguments.csv is not None:
+        replace_file(arguments.csv, csv_of_text(measures).encode())
     if arguments.json:
         say_json(
             {
@@ -40,15 +102,120 @@ def run(arguments: argparse.Namespace) -> int:
         )
     else:
         say(f"{model.info.name}: {trace.check().sentence}")
-        say(table(measures))
+        say(table_of_text(measures))
     return 0
 
 
-def table(measures: "tuple[HeadMeasures, ...]") -> str:
-    """The measures as a table, one head to a line; a dash where a measure does not apply."""
-    lines = [f"{'head':<16}" + "".join(f"{name:>12}" for name in COLUMNS)]
-    for one in measures:
-        values = (getattr(one, name) for name in COLUMNS)
-        cells = "".join(f"{value:>12.4f}" if value == value else f"{'–':>12}" for value in values)
-        lines.append(f"{one.head.stack + ' ' + one.head.label:<16}{cells}")
-    return "\n".join(lines)
+def _measure_corpus(arguments: argparse.Namespace) -> int:
+    from attnscope.analysis.corpus import measure_corpus
+    from attnscope.analysis.roles import head_card
+    from attnscope.cli.measure_tables import check_column
+    from attnscope.figures.head_tables import csv_of_corpus
+    from attnscope.models import load
+    from attnscope.records.measures import HeadTable, order_heads
+
+    if arguments.max_texts < 1:
+        raise UserError(f"--max-texts is {arguments.max_texts}.", expected="1 or more")
+    model = load(arguments.model, device=arguments.device)
+    stack = _stack(arguments, model)
+    trees = _trees(arguments)
+    texts = _texts(arguments, model, trees)
+    name = str(arguments.corpus or arguments.conllu)
+    table = _last(measure_corpus(model, texts, name=name, specials=arguments.special), HeadTable, "measuring")
+    syntax = _measure_syntax(model, trees, name)
+    alignment = _measure_links(arguments, model, texts, name)
+    cards = [head_card(head, table, syntax) for head in table.heads]
+    rows: Sequence[int] = range(len(table.heads))
+    if arguments.sort is not None:
+        check_column(arguments.sort, table.names)
+        rows = order_heads(table, arguments.sort, is_descending=not arguments.ascending)
+    rows = [row for row in rows if stack is None or table.heads[row].stack == stack]
+    if arguments.csv is not None:
+        replace_file(arguments.csv, csv_of_corpus(table, rows, cards).encode())
+    _print_corpus(arguments, table, rows, cards, syntax, alignment)
+    return 0
+
+
+def _print_corpus(
+    arguments: argparse.Namespace,
+    table: "HeadTable",
+    rows: Sequence[int],
+    cards: "Sequence[HeadCard]",
+    syntax: "SyntaxTable | None",
+    alignment: "AlignmentTable | None",
+) -> None:
+    from attnscope.cli import measure_tables as tables
+    from attnscope.figures import head_tables
+
+    if arguments.json:
+        found = head_tables.json_of_corpus(table, rows, cards)
+        if syntax is not None:
+            found["syntax"] = head_tables.json_of_syntax(syntax)
+        if alignment is not None:
+            found["alignment"] = head_tables.json_of_alignment(alignment)
+        say_json(found)
+        return
+    say(f"{table.model} over {table.corpus}")
+    say(tables.table_of_corpus(table, rows, cards))
+    if syntax is not None:
+        say("\n" + tables.table_of_syntax(syntax))
+    if alignment is not None:
+        say("\n" + tables.table_of_alignment(alignment))
+
+
+def _stack(arguments: argparse.Namespace, model: "Model") -> Stack | None:
+    return None if arguments.stack is None else parse_stack(arguments.stack, model.sites)
+
+
+def _trees(arguments: argparse.Namespace) -> "list[Tree]":
+    from attnscope.analysis.conllu import read_conllu
+
+    return [] if arguments.conllu is None else read_conllu(arguments.conllu, arguments.max_texts)
+
+
+def _texts(arguments: argparse.Namespace, model: "Model", trees: "Sequence[Tree]") -> "list[Text]":
+    from attnscope.analysis.corpus_texts import read_corpus
+
+    if arguments.corpus is None:
+        return [tree.text for tree in trees]
+    if model.info.takes_target:
+        tell_columns(arguments.corpus)
+    return read_corpus(arguments.corpus, takes_target=model.info.takes_target, max_texts=arguments.max_texts)
+
+
+def _measure_syntax(model: "Model", trees: "Sequence[Tree]", name: str) -> "SyntaxTable | None":
+    from attnscope.analysis.syntax import measure_syntax
+    from attnscope.records.word_tables import SyntaxTable
+
+    if not trees:
+        return None
+    return _last(measure_syntax(model, trees, name=name), SyntaxTable, "reading trees")
+
+
+def _measure_links(
+    arguments: argparse.Namespace, model: "Model", texts: "Sequence[Text]", name: str
+) -> "AlignmentTable | None":
+    from attnscope.analysis.gold_links import aligned_pairs, read_links
+    from attnscope.analysis.word_alignment import measure_alignment
+    from attnscope.records.word_tables import AlignmentTable
+
+    if arguments.links is None:
+        return None
+    pairs = [text for text in texts if not isinstance(text, str)]
+    links = read_links(arguments.links, counts_from=arguments.links_from)[: arguments.max_texts]
+    found = measure_alignment(model, aligned_pairs(pairs, links), name=name)
+    return _last(found, AlignmentTable, "aligning")
+
+
+def _last(found: Iterator[object], kind: type[Found], what: str) -> Found:
+    """What a measuring pass gives at last, with its progress on standard error."""
+    from attnscope.records.measures import CorpusProgress
+
+    tenth = 0
+    for one in found:
+        if isinstance(one, kind):
+            return one
+        if isinstance(one, CorpusProgress) and int(one.fraction * 10) > tenth:
+            tenth = int(one.fraction * 10)
+            say_error(f"{what}: {one.n_done:,} of {one.n_total:,} texts")
+    raise AssertionError("unreachable: the last thing a measuring pass gives is its table")

@@ -28,7 +28,7 @@ def positions_figure(arguments: argparse.Namespace) -> "Figure":
             action="Separate them with commas.",
         )
     model = load(arguments.model, device=arguments.device)
-    n_positions, d_model = model.config.max_tokens, model.config.d_model
+    n_positions, d_model = model.own.config.max_tokens, model.own.config.d_model
     tables = position_tables(names, n_positions, d_model, model)
     note = " ".join(table.note for table in tables if table.note)
     caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)

@@ -1,8 +1,11 @@
 """Writing to a terminal: names and texts from files cannot move its cursor or change its colours."""
 
-import json
 import sys
 import unicodedata
+
+from attnscope.strict_json import json_text
+
+__all__ = ["json_text", "one_line", "printable", "say", "say_error", "say_json"]
 
 _HARMLESS = {"\n", "\t"}
 
@@ -33,21 +36,6 @@ def say_error(text: str) -> None:
 def say_json(value: object) -> None:
     """Print `value` as JSON in ASCII, numbers that are not finite as null."""
     _write(sys.stdout, json_text(value))
-
-
-def json_text(value: object) -> str:
-    """`value` as indented JSON in ASCII, numbers that are not finite as null."""
-    return json.dumps(_finite(value), indent=1, ensure_ascii=True, allow_nan=False)
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float):
-        return value if value - value == 0.0 else None
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
 
 
 def _is_hidden(character: str) -> bool:

@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_input_arguments, load_and_trace
+from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
 from attnscope.cli.terminal import say
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -19,7 +19,8 @@ ENDINGS = (".safetensors", ".npz")
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("trace", help="write the attention of a text to a file")
-    add_input_arguments(parser)
+    add_input_arguments(parser, needs_text=False)
+    add_file_argument(parser)
     parser.add_argument("-o", "--out", required=True, type=Path, metavar="FILE", help=".safetensors or .npz")
     parser.set_defaults(run=run)
 
@@ -33,9 +34,19 @@ def run(arguments: argparse.Namespace) -> int:
             expected=" or ".join(ENDINGS),
             action="Give the file one of these endings.",
         )
+    from attnscope.records.tiles import is_long
+
     _, trace = load_and_trace(arguments)
     if ending == ".safetensors":
         trace.save(arguments.out)
+    elif any(
+        is_long(trace.records[site.key].n_queries, trace.records[site.key].n_keys) for site in trace.sites
+    ):
+        raise UserError(
+            f"The maps of {len(trace.source):,} tokens are too large to be written cell by cell.",
+            expected="a shorter text, or .safetensors, which keeps what every cell is made of",
+            action="Give the file the ending .safetensors.",
+        )
     else:
         _save_weights(trace, arguments.out)
     say(f"{arguments.out}: {len(trace.sites)} sites, {trace.check().sentence}")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.inputs import tell_columns
 from attnscope.cli.terminal import json_text, say, say_error
 from attnscope.errors import RecipeError
 from attnscope.records.training import (
@@ -42,7 +43,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         dest="overrides",
         help="change one value of the recipe, for instance training.n_steps=500",
     )
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    parser.add_argument("--device", default=argparse.SUPPRESS, help="auto, cpu, cuda or mps")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON")
     parser.add_argument(
         "--export",
@@ -59,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     overrides = read_overrides(arguments.overrides)
     recipe = read_recipe(arguments.recipe, overrides)
+    if recipe.data.kind == "pairs":
+        tell_columns(Path(recipe.data.path))
     started_at, cpu_at = time.monotonic(), time.process_time()
     training = TrainingRun(recipe, Path(arguments.out), arguments.device)
     teller = _JsonTeller() if arguments.json else _BarTeller()

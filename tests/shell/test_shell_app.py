@@ -8,9 +8,8 @@ from PySide6.QtCore import qCritical
 from pytestqt.qtbot import QtBot
 
 from attnscope import paths
-from attnscope.app import Program, first_demo, read_text
+from attnscope.app import Program, first_demo
 from attnscope.crash import CrashLog
-from attnscope.errors import LoadError
 from attnscope.hooks import QtMessages
 from attnscope.lifetime import choose_settings
 from attnscope.settings import Settings, StartOptions, read_settings, write_settings
@@ -156,18 +155,6 @@ def test_that_the_preferred_demo_is_opened_first_and_any_other_if_it_is_missing(
     assert first_demo(()) == ""
 
 
-def test_that_a_text_file_is_read_or_refused_with_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes("\ufeffcafé".encode())
-    assert read_text(path) == "café"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(LoadError, match="UTF-8"):
-        read_text(path)
-    path.write_bytes(b" " * 200_000)
-    with pytest.raises(LoadError, match="200,000 bytes"):
-        read_text(path)
-
-
 def test_that_safe_mode_neither_reads_nor_keeps_settings_and_reset_starts_afresh() -> None:
     write_settings(Settings(theme="dark"), paths.settings_folder())
     assert choose_settings(StartOptions(is_safe_mode=True)).settings == Settings()
@@ -175,3 +162,25 @@ def test_that_safe_mode_neither_reads_nor_keeps_settings_and_reset_starts_afresh
     assert choose_settings(StartOptions(device="cpu")).settings.device == "cpu"
     assert choose_settings(StartOptions(is_reset=True)).settings == Settings()
     assert choose_settings(StartOptions()).settings == Settings()
+
+
+def test_that_a_session_file_opens_with_its_model_text_and_gates(
+    program: Program, qtbot: QtBot, tmp_path: Path
+) -> None:
+    session = program.session
+    session.set_text("the cat")
+    session.head_changes.toggle_gate(session.model.sites[0].heads[0])
+    wanted = session.setting
+    program.window.workspace.files.save_to(tmp_path / "a.attnscope")
+    again = Program(
+        settings=Settings(device="cpu"),
+        crash_log=CrashLog(tmp_path / "logs"),
+        options=StartOptions(source=str(tmp_path / "a.attnscope")),
+        is_remembering=False,
+    )
+    again.show()
+    qtbot.waitUntil(lambda: again.session.setting.gates == wanted.gates and is_settled(again), timeout=60_000)
+    assert again.session.text == "the cat"
+    again.close()
+    again.window.deleteLater()
+    again.deleteLater()

@@ -7,10 +7,11 @@ import pytest
 import torch
 from pytestqt.qtbot import QtBot
 
+from attnscope.bench import tracing
 from attnscope.bench.grid import measure_grid, random_grids
 from attnscope.bench.groups import GROUPS
 from attnscope.bench.report import Measurement, percentile, report, spread
-from attnscope.bench.tracing import trace_ratios
+from attnscope.bench.tracing import Subject, trace_ratios
 from attnscope.cli.bench import NAMES
 from attnscope.cli.terminal import json_text
 from attnscope.nn.config import ModelConfig
@@ -67,9 +68,11 @@ def test_that_the_benchmarked_grid_is_causal() -> None:
     assert levels[0, 5, 5] > 0
 
 
-def test_that_tracing_is_compared_round_by_round() -> None:
+def test_that_tracing_is_compared_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
     config = ModelConfig(form="decoder", vocab_size=16, d_model=16, n_layers=1, n_heads=2, d_ff=16)
     model = build_transformer(config, seed=0).eval()
-    ratios, plain_ms = trace_ratios(model, torch.zeros(1, 8, dtype=torch.long), n_rounds=4)
+    subject = Subject(name="tiny", module=model, device=torch.device("cpu"))
+    monkeypatch.setattr(tracing, "VOCAB_SIZE", 16)
+    ratios, plain_ms = trace_ratios(subject, 8, n_rounds=4)
     assert len(ratios) == len(plain_ms) == 4
     assert min(ratios) > 0

@@ -38,7 +38,10 @@ def test_that_a_command_of_the_readme_runs(
 ) -> None:
     program, *words = shlex.split(command)
     assert program == "attnscope"
+    if words[0] == "study":
+        words += ["--quick"]
     if words[0] == "train":
         words += ["--set", "training.n_steps=2"]
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "sentences.txt").write_text("to be or not to be\nthe king is dead\n" * 3, encoding="utf-8")
     assert main(words) == 0, capsys.readouterr().err

@@ -1,0 +1,45 @@
+"""A tiny decoder with rotary positions and room for 32,768 tokens, and a text to fill it, for measuring."""
+
+from pathlib import Path
+
+from attnscope.models.card import ModelCard
+from attnscope.models.checkpoint import write_model_folder
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.transformer import build_transformer
+from attnscope.text.tokenizer import train_tokenizer
+
+N_TOKENS = 32_768
+_WORDS = (
+    "the king of the north came down to the river and saw that the water was high",
+    "he spoke to the old man who kept the boat and asked him for the way to the sea",
+    "nobody knows what the old man said but the king turned back and was not seen again",
+)
+
+
+def long_text(n_words: int = N_TOKENS) -> str:
+    """A text of at least `n_words` words that repeats itself in ever other orders."""
+    words = " ".join(_WORDS).split()
+    found = [words[(i * 7 + i // 11 + (i * i) // 97) % len(words)] for i in range(n_words)]
+    return " ".join(found)
+
+
+def write_long_model(folder: Path, *, n_layers: int = 2, n_heads: int = 2, d_model: int = 32) -> Path:
+    """Save an untrained model with weights from a fixed seed; returns its folder."""
+    tokenizer = train_tokenizer("words", _WORDS, vocab_size=100)
+    config = ModelConfig(
+        form="decoder",
+        vocab_size=tokenizer.vocab_size,
+        d_model=d_model,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        d_ff=2 * d_model,
+        max_tokens=N_TOKENS,
+        position="rotary",
+        rope_base=100_000.0,
+    )
+    module = build_transformer(config, seed=3)
+    for name, parameter in module.named_parameters():
+        if name.endswith("qkv.weight"):  # sharper than fresh weights, so that there is something to see
+            parameter.data[: 2 * d_model].mul_(4.0)
+    write_model_folder(folder, module, config, tokenizer, ModelCard(name="long-text", objective="causal"))
+    return folder

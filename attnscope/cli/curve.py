@@ -1,0 +1,101 @@
+"""`attnscope curve`: what becomes of a model as its heads are removed, least important first."""
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from typing import cast
+
+from attnscope.cli.inputs import add_device_argument
+from attnscope.cli.samples import (
+    add_figure_arguments,
+    add_sample_arguments,
+    read_samples,
+    save_chart,
+    tell_progress,
+)
+from attnscope.cli.terminal import say, say_json
+from attnscope.errors import UserError
+from attnscope.files import replace_file
+from attnscope.records.importance import METRICS, RANKINGS, UNITS, PruningCurve, Ranking
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser("curve", help="remove heads one tenth after the other and measure")
+    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
+    add_sample_arguments(parser)
+    parser.add_argument("--metric", default="loss", choices=METRICS, help="default: loss")
+    parser.add_argument(
+        "--rankings", default="gradient,random", help=f"some of {', '.join(RANKINGS)} (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--step", type=float, default=0.1, help="share of heads that go at a time (default 0.1)"
+    )
+    parser.add_argument("--once", action="store_true", help="score the heads once, not after each removal")
+    parser.add_argument(
+        "--normalise", action="store_true", help="divide the scores of each layer by their length"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="for random and learned (default 0)")
+    add_figure_arguments(parser)
+    add_device_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Remove, measure, print, write."""
+    rankings = parse_rankings(arguments.rankings)
+    from attnscope.analysis.pruning_curve import pruning_curves
+    from attnscope.figures.curve_tables import csv_of_curves
+    from attnscope.figures.pruning_charts import pruning_chart
+    from attnscope.models import load
+
+    model = load(arguments.model, device=arguments.device)
+    samples, source = read_samples(arguments, model)
+    events = tell_progress(
+        pruning_curves(
+            model,
+            samples,
+            rankings,
+            metric=arguments.metric,
+            step_share=arguments.step,
+            is_rescored=not arguments.once,
+            is_normalised=arguments.normalise,
+            seed=arguments.seed,
+        )
+    )
+    curves = [event for event in events if isinstance(event, PruningCurve)]
+    if arguments.csv is not None:
+        replace_file(arguments.csv, csv_of_curves(curves).encode())
+    if arguments.out is not None:
+        note = f"Texts: {source}. Heads scored {'once' if arguments.once else 'again after each removal'}."
+        save_chart(pruning_chart(curves), arguments.out, model, note=note)
+    if arguments.json:
+        about = {"model": model.info.name, "sha256": model.info.sha256, "texts": source}
+        say_json({**about, "curves": [dataclasses.asdict(curve) for curve in curves]})
+        return 0
+    first = curves[0]
+    say(f"{model.info.name}: {first.metric} ({UNITS[first.metric]}) over {first.n_texts} texts of {source}")
+    say(table_of_curves(curves))
+    return 0
+
+
+def parse_rankings(text: str) -> tuple[Ranking, ...]:
+    """Rankings from `gradient,random`; raises UserError for an unknown one."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for name in names:
+        if name not in RANKINGS:
+            raise UserError(
+                f"There is no ranking '{name}'.",
+                expected=", ".join(RANKINGS),
+                action="Separate them with commas.",
+            )
+    return cast("tuple[Ranking, ...]", names)
+
+
+def table_of_curves(curves: Sequence[PruningCurve]) -> str:
+    """One line for each number of heads removed; each ranking with its interval."""
+    lines = [f"{'removed':<10}" + "".join(f"{curve.ranking:>28}" for curve in curves)]
+    for row in zip(*(curve.points for curve in curves), strict=True):
+        cells = (f"{f'{p.value:.4f} ({p.low:.4f}–{p.high:.4f})':>28}" for p in row)
+        lines.append(f"{row[0].n_removed:<10}" + "".join(cells))
+    return "\n".join(lines)

@@ -1,0 +1,89 @@
+"""`attnscope figure --view difference`: one head of two texts, models or settings, and their difference."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from attnscope.errors import UserError
+
+if TYPE_CHECKING:
+    from attnscope.figures.figure import Figure
+    from attnscope.models import Model
+    from attnscope.trace import Trace
+
+
+def add_other_arguments(parser: argparse.ArgumentParser) -> None:
+    """What B is, where it is not what A is."""
+    parser.add_argument(
+        "--with-model", metavar="MODEL", help="for difference: the model of B (default: MODEL)"
+    )
+    parser.add_argument("--with-text", metavar="TEXT", help="for difference: text of B (default: --text)")
+    parser.add_argument("--with-target", metavar="TEXT", help="for difference: the second text of B")
+    parser.add_argument(
+        "--with-gate",
+        action="append",
+        default=[],
+        metavar="[STACK:]L0H1=0",
+        help="for difference: a gate of B alone; may be given again",
+    )
+
+
+def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
+    """A as the usual arguments say, B as those that begin with `--with` change it."""
+    from attnscope.cli.figure import build_caption, chosen_heads
+    from attnscope.cli.inputs import parse_gates
+    from attnscope.figures.figure import figure
+    from attnscope.models import load
+
+    if not _has_other(arguments):
+        raise UserError(
+            "Nothing differs between A and B.",
+            expected="--with-text, --with-target, --with-model or --with-gate",
+            action="Say what B is, for instance --with-gate cross:L0H1=0.",
+        )
+    other_model = load(arguments.with_model, device=arguments.device) if arguments.with_model else model
+    target = arguments.with_target
+    if target is None and arguments.with_text is None and other_model.info.takes_target:
+        target = arguments.target
+    other = other_model.trace(
+        arguments.with_text or arguments.text, target, parse_gates(arguments.with_gate, other_model.sites)
+    )
+    stack, heads = chosen_heads(arguments, trace.sites)
+    return figure(
+        trace,
+        "difference",
+        stack=stack,
+        heads=heads,
+        other=other,
+        names=_names(arguments),
+        colour_map=arguments.colour_map,
+        scale=arguments.scale,
+        show_values=arguments.values,
+        title=arguments.title,
+        caption=build_caption(arguments, model, trace) if arguments.caption else None,
+        width_mm=arguments.width_mm,
+        height_mm=arguments.height_mm,
+        dpi=arguments.dpi,
+    )
+
+
+def _has_other(arguments: argparse.Namespace) -> bool:
+    wishes = (arguments.with_model, arguments.with_text, arguments.with_target, arguments.with_gate)
+    return any(bool(wish) for wish in wishes)
+
+
+def _names(arguments: argparse.Namespace) -> tuple[str, str]:
+    """What A and B are, naming only what tells them apart."""
+    first, second = ["A"], ["B"]
+    if arguments.with_model:
+        first.append(arguments.model)
+        second.append(arguments.with_model)
+    if arguments.with_text:
+        first.append(f"“{arguments.text}”")
+        second.append(f"“{arguments.with_text}”")
+    if arguments.with_target:
+        first.append(f"target “{arguments.target or 'its own'}”")
+        second.append(f"target “{arguments.with_target}”")
+    if arguments.gate or arguments.with_gate:
+        first.append(", ".join(arguments.gate) or "untouched")
+        second.append(", ".join(arguments.with_gate) or "untouched")
+    return " · ".join(first), " · ".join(second)

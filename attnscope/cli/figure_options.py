@@ -1,0 +1,118 @@
+"""The options of `attnscope figure` that say how a figure looks: page, type, labels, panels, aspect."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from attnscope.errors import UserError
+from attnscope.records.sites import HeadRef
+
+if TYPE_CHECKING:
+    from attnscope.figures.spec import FigureOrigin
+    from attnscope.models import Model
+    from attnscope.trace import Trace
+
+SCALES = ("fixed", "head", "row")
+BLENDS, OVERS = ("none", "mean", "max", "sum"), ("selection", "layer", "stack")
+HIDDEN = ("nothing", "first", "special", "both")
+TURNS = ("auto", "0", "45", "90")
+SIZES = ("single", "one-and-half", "double", "slide")
+ALSO = ("lines", "grid", "lines,grid")
+_WIDTH_MM, _HEIGHT_MM = 160.0, 130.0
+
+
+def add_page_arguments(parser: argparse.ArgumentParser) -> None:
+    """The page, its type and its words."""
+    parser.add_argument(
+        "--size", choices=SIZES, help="85, 114 or 174 mm wide for the columns of a journal, or a 16:9 slide"
+    )
+    parser.add_argument("--width-mm", type=float, metavar="MM", help="default: that of --size, else 160")
+    parser.add_argument("--height-mm", type=float, metavar="MM", help="default: that of --size, else 130")
+    parser.add_argument("--font-pt", type=float, metavar="PT", help="default: that of --size, else 8.25")
+    parser.add_argument("--dpi", type=int, default=300, help="dots per inch of a .png (default: 300)")
+    parser.add_argument("--title", default="", help="a line above the figure")
+    parser.add_argument("--caption", action="store_true", help="say below which model, text and head it is")
+
+
+def add_look_arguments(parser: argparse.ArgumentParser) -> None:
+    """Colours, labels and panels."""
+    parser.add_argument("--colour-map", default="viridis", help="viridis, cividis, magma or greys")
+    parser.add_argument("--scale", default="fixed", choices=SCALES, help="what the largest colour stands for")
+    parser.add_argument("--values", action="store_true", help="write each weight into its cell")
+    parser.add_argument("--turn", default="auto", choices=TURNS, help="degrees that key labels turn")
+    parser.add_argument(
+        "--label-every", type=int, default=0, metavar="N", help="label every N-th token (0: as they fit)"
+    )
+    parser.add_argument("--no-bar", action="store_true", help="leave out the colour bar")
+    parser.add_argument(
+        "--panels",
+        action="store_true",
+        help="the heads of --head (at most 4) as panels a, b, c … of one page",
+    )
+    parser.add_argument("--also", default="", choices=ALSO, help="further panels beside those of the heads")
+
+
+def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
+    """How maps are looked at, and which lines are drawn."""
+    parser.add_argument("--blend", default="none", choices=BLENDS, help="one map of several heads")
+    parser.add_argument("--over", default="selection", choices=OVERS, help="which heads are blended")
+    parser.add_argument("--hidden", default="nothing", choices=HIDDEN, help="keys to leave out")
+    parser.add_argument("--renormalised", action="store_true", help="let what is left of a row sum to 1")
+    parser.add_argument("--by-word", action="store_true", help="words instead of pieces")
+    parser.add_argument("--least-weight", type=float, default=0.0, metavar="W", help="no thinner line")
+    parser.add_argument(
+        "--n-strongest", type=int, default=0, metavar="N", help="lines of each query of a head (0: all)"
+    )
+
+
+def settle_page(arguments: argparse.Namespace) -> None:
+    """Fill in the page where nothing was said, and check the colours; raises UserError."""
+    from attnscope.figures.colours import COLOUR_MAPS
+    from attnscope.figures.presets import preset_named
+    from attnscope.figures.spec import BASE_PT
+
+    if arguments.colour_map not in COLOUR_MAPS:
+        raise UserError(
+            f"There is no colour map '{arguments.colour_map}'.",
+            expected=", ".join(COLOUR_MAPS),
+            action="Choose one of these.",
+        )
+    preset = preset_named(arguments.size or "")
+    sizes = (
+        (preset.width_mm, preset.height_mm, preset.font_pt) if preset else (_WIDTH_MM, _HEIGHT_MM, BASE_PT)
+    )
+    for name, size in zip(("width_mm", "height_mm", "font_pt"), sizes, strict=True):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, size)
+    if arguments.panels:
+        arguments.view = "panels"
+    elif arguments.also:
+        raise UserError("--also adds panels.", expected="--panels with it", action="Add --panels --head …")
+
+
+def origin_of(
+    arguments: argparse.Namespace, model: "Model", trace: "Trace", heads: tuple[HeadRef, ...]
+) -> "FigureOrigin":
+    """What the figure is made from, for a figure file; the target is what was read, given or not."""
+    from attnscope.figures.spec import FigureOrigin
+    from attnscope.viewmodels.aspect import Aspect
+
+    info = model.info
+    target = arguments.target
+    if target is None and trace.target is not None:
+        target = trace.target.text
+    return FigureOrigin(
+        source=info.source,
+        model=info.name,
+        sha256=info.sha256,
+        text=arguments.text,
+        target=target,
+        past_trained=bool(arguments.past_trained and info.can_read_past),
+        heads=heads,
+        aspect=Aspect(
+            blend=arguments.blend,
+            over=arguments.over,
+            hidden=arguments.hidden,
+            is_renormalised=arguments.renormalised,
+            is_by_word=arguments.by_word,
+        ),
+    )

@@ -1,0 +1,149 @@
+"""`attnscope generate`: let a model write, greedily, by drawing or with beams."""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscope.cli.inputs import add_device_argument, parse_gates, tell_cut
+from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.errors import UserError
+from attnscope.records.generation import WriteMode, WriteSettings
+
+if TYPE_CHECKING:
+    from attnscope.models.writing.written import Written
+    from attnscope.records.generation import BeamTree
+
+_DRAWING = ("temperature", "top_k", "top_p", "seed")
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "generate",
+        help="let a model write a text",
+        description="Greedy unless --beams, or any of --temperature, --top-k, --top-p and --seed, is given.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
+    parser.add_argument("--text", required=True, help="the text to go on from, or to translate")
+    parser.add_argument("--prefix", default="", help="how the translation begins")
+    parser.add_argument(
+        "--max-tokens", type=int, default=50, metavar="N", help="tokens at most (default: 50)"
+    )
+    parser.add_argument("--beams", type=int, metavar="N", help="follow the N best texts")
+    parser.add_argument(
+        "--length-penalty", type=float, default=0.6, metavar="A", help="for beams, 0: none (default: 0.6)"
+    )
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help="below 1 bolder, above 1 more surprising"
+    )
+    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable tokens")
+    parser.add_argument("--top-p", type=float, metavar="P", help="draw from the fewest tokens that hold P")
+    parser.add_argument("--seed", type=int, metavar="S", help="the same seed draws the same text")
+    parser.add_argument("--gate", action="append", default=[], metavar="[STACK:]L0H1=0", help="as in trace")
+    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the trace here (.safetensors)")
+    parser.add_argument("--json", action="store_true", help="print every token and the beam tree as JSON")
+    add_device_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write, print, and keep the trace when a file is named."""
+    from attnscope.models import load
+
+    settings = settings_from(arguments)
+    settings.check()
+    if arguments.out is not None and arguments.out.suffix.lower() != ".safetensors":
+        raise UserError(
+            f"A trace cannot be written as '{arguments.out.name}'.",
+            expected=".safetensors",
+            action="Give the file this ending.",
+        )
+    model = load(arguments.model, device=arguments.device)
+    if arguments.prefix and not model.info.takes_target:
+        raise UserError(
+            f"The model {model.info.name} reads one text only.",
+            expected="no --prefix",
+            action="Put the beginning into --text.",
+        )
+    gates = parse_gates(arguments.gate, model.sites)
+    written = model.write(arguments.text, settings, gates, prefix=arguments.prefix)
+    is_translation = model.info.form == "encoder-decoder"
+    read = model.network.encode(arguments.text, arguments.prefix if is_translation else None)
+    tell_cut(read.source, read.target)
+    if not written.text.tokens:
+        is_full = read.source.n_dropped or len(read.source) >= model.info.max_tokens
+        why = "its end at once" if not is_full or is_translation else "no more: the text fills what it reads"
+        say_error(f"attnscope: nothing was written; {model.info.name} wrote {why}.")
+    if arguments.out is not None:
+        written.trace.save(arguments.out)
+    if arguments.json:
+        say_json(_as_json(model.info.name, arguments.text, written))
+    else:
+        say(written.text.whole)
+    return 0
+
+
+def settings_from(arguments: argparse.Namespace) -> WriteSettings:
+    """The settings that the arguments mean; raises UserError for beams and drawing at once."""
+    drawing = {name: value for name in _DRAWING if (value := getattr(arguments, name)) is not None}
+    if arguments.beams is not None and drawing:
+        raise UserError(
+            "Beams and drawing cannot go together.",
+            expected="--beams, or --temperature, --top-k, --top-p and --seed",
+            action="Leave out one of them.",
+        )
+    mode: WriteMode = "beams" if arguments.beams is not None else "sample" if drawing else "greedy"
+    if arguments.beams is not None:
+        drawing["n_beams"] = arguments.beams
+    return WriteSettings(
+        mode=mode, max_tokens=arguments.max_tokens, length_penalty=arguments.length_penalty, **drawing
+    )
+
+
+def _as_json(model: str, prompt: str, written: "Written") -> dict[str, object]:
+    text = written.text
+    return {
+        "model": model,
+        "prompt": prompt,
+        "settings": asdict(text.settings),
+        "text": text.text,
+        "whole": text.whole,
+        "has_ended": text.has_ended,
+        "log_probability_nats": text.log_probability,
+        "tokens_per_s": text.tokens_per_s,
+        "tokens": [
+            {
+                "id": token.token.id,
+                "piece": token.token.piece,
+                "row": token.position,
+                "probability": token.probability,
+                "chance": token.chance,
+                "alternatives": [
+                    {"id": c.token.id, "piece": c.token.piece, "probability": c.probability}
+                    for c in token.alternatives
+                ],
+            }
+            for token in text.tokens
+        ],
+        "tree": None if text.tree is None else _tree_as_json(text.tree),
+    }
+
+
+def _tree_as_json(tree: "BeamTree") -> dict[str, object]:
+    return {
+        "best": tree.best,
+        "nodes": [
+            {
+                "parent": node.parent,
+                "depth": node.depth,
+                "id": node.token.id,
+                "piece": node.token.piece,
+                "log_probability_nats": node.log_probability,
+                "total_nats": node.total,
+                "score": node.score,
+                "state": node.state,
+            }
+            for node in tree.nodes
+        ],
+    }

@@ -1,0 +1,123 @@
+"""`attnscope importance`: how much each head matters to the loss."""
+
+import argparse
+import csv
+import dataclasses
+import io
+from typing import TYPE_CHECKING
+
+from attnscope.cli.inputs import add_device_argument
+from attnscope.cli.samples import (
+    add_figure_arguments,
+    add_sample_arguments,
+    read_samples,
+    save_chart,
+    tell_progress,
+)
+from attnscope.cli.terminal import say, say_json
+from attnscope.files import replace_file
+from attnscope.records.importance import RANKINGS, Importance, LearnedGates
+
+if TYPE_CHECKING:
+    from attnscope.analysis.batches import Sample
+    from attnscope.models import Model
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser("importance", help="score how much each head matters to the loss")
+    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
+    add_sample_arguments(parser)
+    parser.add_argument("--ranking", default="gradient", choices=RANKINGS, help="default: gradient")
+    parser.add_argument(
+        "--normalise", action="store_true", help="divide the scores of each layer by their length"
+    )
+    parser.add_argument(
+        "--penalty", type=float, default=0.02, help="for learned: nats per open head (default 0.02)"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=200, metavar="N", help="for learned: steps (default 200)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="for random and learned (default 0)")
+    add_figure_arguments(parser)
+    add_device_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Score, print, write."""
+    from attnscope.figures.pruning_charts import importance_chart
+    from attnscope.models import load
+
+    model = load(arguments.model, device=arguments.device)
+    samples, source = read_samples(arguments, model)
+    found, learned = _score(arguments, model, samples)
+    if arguments.csv is not None:
+        replace_file(arguments.csv, csv_of_scores(found).encode())
+    if arguments.out is not None:
+        save_chart(importance_chart(found), arguments.out, model, note=f"Texts: {source}.")
+    if arguments.json:
+        say_json(
+            {
+                "model": model.info.name,
+                "sha256": model.info.sha256,
+                "texts": source,
+                "kept": None if learned is None else learned.n_kept,
+                **dataclasses.asdict(found),
+            }
+        )
+        return 0
+    say(f"{model.info.name}: {found.ranking} over {found.n_texts} texts of {source}")
+    if learned is not None:
+        say(f"{learned.n_kept} of {len(found.scores)} heads are kept at a penalty of {learned.penalty:g}")
+    say(table_of_scores(found))
+    return 0
+
+
+def table_of_scores(found: Importance) -> str:
+    """The heads, most important first, with their intervals."""
+    lines = [f"{'head':<16}{'value':>12}{'low':>12}{'high':>12}"]
+    for score in sorted(found.scores, key=lambda one: -one.value):
+        cells = "".join(
+            f"{value:>12.5f}" if value == value else f"{'–':>12}"
+            for value in (score.value, score.low, score.high)
+        )
+        lines.append(f"{score.head.stack + ' ' + score.head.label:<16}{cells}")
+    return "\n".join(lines)
+
+
+def csv_of_scores(found: Importance) -> str:
+    """One line for each head, in the order of the model."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("stack", "layer", "head", "ranking", "value", "low", "high", "n_texts"))
+    for score in found.scores:
+        head = score.head
+        row = (head.stack, head.layer, head.head, found.ranking, score.value, score.low, score.high)
+        writer.writerow((*row, found.n_texts))
+    return out.getvalue()
+
+
+def _score(
+    arguments: argparse.Namespace, model: "Model", samples: "list[Sample]"
+) -> tuple[Importance, LearnedGates | None]:
+    from attnscope.analysis.batches import build_batches, count_texts
+    from attnscope.analysis.hard_concrete import importance_of_gates, learn_gates
+    from attnscope.analysis.importance import measure_importance
+    from attnscope.analysis.subject import subject_of
+
+    subject, batches = subject_of(model), build_batches(model, samples)
+    if arguments.ranking == "learned":
+        events = tell_progress(
+            learn_gates(
+                subject, batches, penalty=arguments.penalty, n_steps=arguments.steps, seed=arguments.seed
+            )
+        )
+        learned = next(event for event in events if isinstance(event, LearnedGates))
+        return importance_of_gates(learned, count_texts(batches)), learned
+    events = tell_progress(
+        measure_importance(
+            subject, batches, arguments.ranking, is_normalised=arguments.normalise, seed=arguments.seed
+        )
+    )
+    return next(event for event in events if isinstance(event, Importance)), None

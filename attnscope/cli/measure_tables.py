@@ -1,0 +1,106 @@
+"""Measures as tables to read in a terminal."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attnscope.errors import UserError
+from attnscope.figures.head_tables import COLUMNS
+
+if TYPE_CHECKING:
+    from attnscope.records.maps import HeadMeasures
+    from attnscope.records.measures import HeadTable
+    from attnscope.records.roles import HeadCard
+    from attnscope.records.word_tables import AlignmentTable, SyntaxTable
+
+_SHOWN = (
+    "entropy",
+    "confidence",
+    "distance",
+    "first",
+    "separator",
+    "previous",
+    "duplicate_mul",
+    "induction_mul",
+    "stripe",
+    "rare",
+)
+_CELL = 11
+
+
+def table_of_text(measures: "Sequence[HeadMeasures]") -> str:
+    """The measures of one text, one head to a line; a dash where a measure does not apply."""
+    lines = [f"{'head':<16}" + "".join(f"{name:>12}" for name in COLUMNS)]
+    for one in measures:
+        values = (getattr(one, name) for name in COLUMNS)
+        cells = "".join(f"{value:>12.4f}" if value == value else f"{'–':>12}" for value in values)
+        lines.append(f"{one.head.stack + ' ' + one.head.label:<16}{cells}")
+    return "\n".join(lines)
+
+
+def sort_measures(
+    measures: "Sequence[HeadMeasures]", name: str | None, *, is_ascending: bool
+) -> "list[HeadMeasures]":
+    """The measures of one text by one of its columns; what has no number comes last."""
+    if name is None:
+        return list(measures)
+    check_column(name, COLUMNS)
+    sign = 1.0 if is_ascending else -1.0
+
+    def key(one: "HeadMeasures") -> tuple[bool, float]:
+        value = float(getattr(one, name))
+        return value != value, sign * value if value == value else 0.0
+
+    return sorted(measures, key=key)
+
+
+def check_column(name: str, names: Sequence[str]) -> None:
+    """Raise UserError when there is no such column."""
+    if name not in names:
+        raise UserError(
+            f"There is no column '{name}'.", expected="one of " + ", ".join(names), action="Correct --sort."
+        )
+
+
+def table_of_corpus(table: "HeadTable", rows: Sequence[int], cards: "Sequence[HeadCard]") -> str:
+    """One head to a line: its measures over the corpus, and what it does."""
+    lines = [f"{'head':<14}" + "".join(f"{name[:_CELL]:>{_CELL + 1}}" for name in _SHOWN) + "  what it does"]
+    for row in rows:
+        head = table.heads[row]
+        values = (float(table.values[row, table.names.index(name)]) for name in _SHOWN)
+        cells = "".join(f"{v:>{_CELL + 1}.3f}" if v == v else f"{'–':>{_CELL + 1}}" for v in values)
+        lines.append(f"{head.stack + ' ' + head.label:<14}{cells}  {cards[row].sentence}")
+    return "\n".join([*lines, "", table.statement + "."])
+
+
+def table_of_syntax(table: "SyntaxTable") -> str:
+    """The best head of each relation against the best fixed offset."""
+    lines = [f"{'relation':<28}{'head':<14}{'found':>18}{'offset':>8}{'share':>8}{'arcs':>8}"]
+    for column, (relation, direction) in enumerate(table.relations):
+        margins = table.margins[:, column]
+        if np.isnan(margins).all():
+            continue
+        row = int(np.nanargmax(margins))
+        head = table.heads[row]
+        found = (
+            f"{table.values[row, column]:.2f} ({table.low[row, column]:.2f}–{table.high[row, column]:.2f})"
+        )
+        lines.append(
+            f"{relation + ' ' + direction:<28}{head.stack + ' ' + head.label:<14}{found:>18}"
+            f"{int(table.offsets[row, column]):>+8d}{table.baseline[row, column]:>8.2f}"
+            f"{int(table.n_arcs[row, column]):>8}"
+        )
+    return "\n".join([*lines, "", table.statement + "."])
+
+
+def table_of_alignment(table: "AlignmentTable") -> str:
+    """Error rate, precision and recall of every head and layer mean, the best first."""
+    lines = [f"{'cross-attention':<18}{'error rate':>20}{'precision':>12}{'recall':>10}"]
+    for index in np.argsort(np.where(np.isnan(table.error_rate), np.inf, table.error_rate), kind="stable"):
+        rate = f"{table.error_rate[index]:.3f} ({table.low[index]:.3f}–{table.high[index]:.3f})"
+        numbers = f"{table.precision[index]:>12.3f}{table.recall[index]:>10.3f}"
+        lines.append(f"{table.label(int(index)):<18}{rate:>20}{numbers}")
+    said = f"{table.n_texts:,} pairs, words merged from pieces, rows {table.rows} a word"
+    left_out = f"; {table.n_skipped} left out" if table.n_skipped else ""
+    return "\n".join([*lines, "", f"{said}{left_out}."])

@@ -1,0 +1,161 @@
+"""`attnscope prune`: a smaller model without some heads, proved to say the same, and saved."""
+
+import argparse
+import dataclasses
+import re
+from pathlib import Path
+
+from attnscope.cli.inputs import add_device_argument, parse_stack
+from attnscope.cli.terminal import one_line, say, say_json
+from attnscope.errors import UserError
+from attnscope.records.pruning import ModelSize, PruningReport, SpeedChange
+from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
+from attnscope.strict_json import as_object, read_json
+
+_HEAD = re.compile(r"L(?P<layer>\d{1,6})H(?P<head>\d{1,6})")
+_NAMED = re.compile(r"(?:(?P<stack>[a-z]+)[ :])?(?P<head>L\d{1,6}H\d{1,6})")
+_HOW = "'{} L0H1'"
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "prune", help="remove heads for good: a smaller model that says the same as with the heads off"
+    )
+    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "--heads", metavar='"[STACK] L0H1 …"', help="the heads to remove; a stack holds until the next one"
+    )
+    which.add_argument(
+        "--gates",
+        type=Path,
+        metavar="FILE",
+        help='JSON such as {"encoder L0H1": 0, "cross L2H3": 0.5}: 0 removes, others are multiplied in',
+    )
+    parser.add_argument("-o", "--out", required=True, type=Path, metavar="FOLDER", help="where to save it")
+    text = parser.add_mutually_exclusive_group()
+    text.add_argument("--text", default="", help="a text for the proof and the speed")
+    text.add_argument("-f", "--file", type=Path, metavar="FILE", help="a UTF-8 text file for the same")
+    parser.add_argument("--target", help="the second text, where the model reads one")
+    parser.add_argument(
+        "--shape",
+        choices=("small", "same"),
+        default="small",
+        help="small: what a removed head weighed is gone; same (Hugging Face models only): "
+        "removed heads become zeros and the folder opens wherever the model did",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_device_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Remove, prove, measure, save, report."""
+    from attnscope.models import load
+    from attnscope.models.pruning import prune, shapes_of
+
+    _refuse_taken(arguments.out)
+    text = _read_text(arguments.file) if arguments.file is not None else arguments.text
+    model = load(arguments.model, device=arguments.device)
+    if arguments.shape not in shapes_of(model):
+        raise UserError(
+            f"{model.info.name} cannot be saved in the shape '{arguments.shape}'.",
+            expected=" or ".join(shapes_of(model)),
+            action="Leave out --shape.",
+        )
+    gates = _read_gates(arguments.gates, model.sites) if arguments.gates else None
+    if gates is None:
+        gates = Gates.of(dict.fromkeys(parse_head_list(arguments.heads, model.sites), 0.0))
+    pruned = prune(model, gates, text=text, target=arguments.target, shape=arguments.shape)
+    report = pruned.save(arguments.out)
+    if arguments.json:
+        proof = {"relative": report.proof.relative, "is_good": report.proof.is_good}
+        say_json({**dataclasses.asdict(report), "proof": {**dataclasses.asdict(report.proof), **proof}})
+    else:
+        say(report_text(report))
+    return 0
+
+
+def _refuse_taken(out: Path) -> None:
+    """Raise UserError before any work when the smaller model would take the place of something."""
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise UserError(
+            f"{out} is there already.",
+            expected="a new or an empty folder",
+            action="Choose another folder for -o; nothing was written.",
+        )
+
+
+def parse_head_list(text: str, sites: tuple[Site, ...]) -> tuple[HeadRef, ...]:
+    """Heads from `encoder L0H1 L0H2 cross L2H3`; raises UserError naming the word that is wrong."""
+    stack: Stack | None = None
+    heads: list[HeadRef] = []
+    for word in filter(None, re.split(r"[\s,:;]+", text)):
+        match = _HEAD.fullmatch(word)
+        if match is None:
+            stack = parse_stack(word, sites, how=_HOW)
+            continue
+        stack = stack or parse_stack(None, sites, how=_HOW)
+        head = HeadRef(stack=stack, layer=int(match["layer"]), head=int(match["head"]))
+        check_heads((head,), sites)
+        heads.append(head)
+    if not heads:
+        raise UserError(
+            "No head is named.", expected="at least one", action="For instance: --heads 'L0H1 L2H3'."
+        )
+    return tuple(heads)
+
+
+def report_text(report: PruningReport) -> str:
+    """The report in lines of name and value."""
+    removed = [f"{head.stack} {head.label}" for head in report.removed]
+    rows = {
+        "saved in": report.folder,
+        "opens in": report.opens_in,
+        "removed": f"{len(removed)} head{'s' * (len(removed) != 1)}: {', '.join(removed)}",
+        "multiplied": ", ".join(f"{head.stack} {head.label} × {value:g}" for head, value in report.folded),
+        "proof": report.proof.sentence,
+        "parameters": f"{report.before.n_parameters:,} → {report.after.n_parameters:,}",
+        "weights": f"{_bytes(report.before)} → {_bytes(report.after)}",
+        "speed": "" if report.speed is None else _speed(report.speed),
+    }
+    lines = [f"{name:<12}{one_line(value)}" for name, value in rows.items() if value]
+    return "\n".join([*lines, *(f"{'note':<12}{one_line(note)}" for note in report.notes)])
+
+
+def _bytes(size: ModelSize) -> str:
+    return f"{size.n_bytes:,} bytes in memory" if size.file_bytes is None else f"{size.file_bytes:,} bytes"
+
+
+def _speed(speed: SpeedChange) -> str:
+    return (
+        f"{speed.before_ms:.2f} → {speed.after_ms:.2f} ms for one pass over {speed.n_tokens} tokens; "
+        f"ratio {speed.ratio:.3f} ({speed.ratio_low:.3f} to {speed.ratio_high:.3f}, {speed.n_turns} turns)"
+    )
+
+
+def _read_gates(path: Path, sites: tuple[Site, ...]) -> Gates:
+    gates: dict[HeadRef, float] = {}
+    for name, value in as_object(read_json(path), what=str(path)).items():
+        match = _NAMED.fullmatch(name)
+        if match is None or isinstance(value, bool) or not isinstance(value, int | float):
+            raise UserError(
+                f"{path} holds {str(name)[:40]!r}: {str(value)[:20]}.",
+                expected='heads with numbers from 0 to 1, such as "encoder L0H1": 0',
+                action="Correct that entry.",
+            )
+        words = " ".join(part for part in (match["stack"], match["head"]) if part)
+        gates[parse_head_list(words, sites)[0]] = float(value)
+    return Gates.of(gates)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"The text {path} cannot be read: {error}.",
+            expected="a UTF-8 text file",
+            action="Give another file with -f, or the text itself with --text.",
+        ) from error

@@ -1,0 +1,124 @@
+"""The texts that a command studies a model on: a file, a built-in task, or what suits the model."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscope.cli.inputs import tell_columns
+from attnscope.cli.terminal import say_error
+from attnscope.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from attnscope.analysis.batches import Sample
+    from attnscope.figures.spec import Chart
+    from attnscope.models import Model
+    from attnscope.records.importance import Progress
+
+DEFAULT_TEXTS = 256
+_HELD_OUT_SEED = 1
+_TASKS_WITH_FORMS = ("copy", "reverse", "sort", "addition")
+
+
+def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --corpus, --links, --task and --max-texts."""
+    parser.add_argument(
+        "--corpus", type=Path, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
+    )
+    parser.add_argument(
+        "--links", type=Path, metavar="FILE", help="gold word links (Pharaoh or talp) of the corpus's pairs"
+    )
+    parser.add_argument(
+        "--links-from", type=int, default=0, choices=(0, 1), help="number of a line's first word"
+    )
+    parser.add_argument("--task", help="examples of a built-in task that training never sees")
+    parser.add_argument(
+        "--max-texts", type=int, default=DEFAULT_TEXTS, metavar="N", help=f"default {DEFAULT_TEXTS}"
+    )
+
+
+def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add -o, --csv and --json."""
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="FIGURE", help="draw it: .svg, .pdf, .png; .csv or .npz"
+    )
+    parser.add_argument("--csv", type=Path, metavar="OUT", help="write the numbers there")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def read_samples(arguments: argparse.Namespace, model: "Model") -> "tuple[list[Sample], str]":
+    """The texts and where they come from: corpus, task, the model's own task, or its sample sentences."""
+    if arguments.max_texts < 1:
+        raise UserError(f"--max-texts is {arguments.max_texts}.", expected="1 or more")
+    if arguments.corpus is not None and arguments.task is not None:
+        raise UserError(
+            "There are two sets of texts.", expected="--corpus or --task", action="Leave out one."
+        )
+    if arguments.corpus is not None:
+        return _from_corpus(arguments, model), str(arguments.corpus)
+    task = arguments.task or _own_task(model)
+    if task is not None:
+        return _from_task(task, model, arguments.max_texts), f"task {task}"
+    samples: list[Sample] = [
+        sample.text if sample.target is None else (sample.text, sample.target)
+        for sample in model.info.samples[: arguments.max_texts]
+    ]
+    return samples, "the model's sample sentences"
+
+
+def save_chart(chart: "Chart", path: Path, model: "Model", *, note: str) -> None:
+    """Write a chart as a figure, its caption naming the model."""
+    from attnscope import boot
+
+    application = boot.offscreen_application()
+    from attnscope.figures.figure import Figure
+    from attnscope.figures.spec import Caption, FigureSpec
+
+    caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)
+    Figure(FigureSpec(view="curves", charts=(chart,), caption=caption, height_mm=100.0)).save(path)
+    del application
+
+
+def tell_progress(events: "Iterator[Progress | object]") -> "Iterator[object]":
+    """The events that are no progress; the progress goes to standard error, a line for each new tenth."""
+    from attnscope.records.importance import Progress
+
+    told: tuple[str, int] = ("", 0)
+    for event in events:
+        if not isinstance(event, Progress):
+            yield event
+            continue
+        part = (event.about.split(":")[0].split(",")[0], 10 * event.n_done // max(1, event.n_total))
+        if part != told and part[1]:
+            say_error(f"{event.about}: {event.n_done} of {event.n_total}")
+        told = part
+
+
+def _from_corpus(arguments: argparse.Namespace, model: "Model") -> "list[Sample]":
+    from attnscope.analysis.corpus_texts import read_corpus
+    from attnscope.analysis.gold_links import aligned_pairs, read_links
+
+    n = arguments.max_texts
+    if model.info.takes_target:
+        tell_columns(arguments.corpus)
+    texts = read_corpus(arguments.corpus, takes_target=model.info.takes_target, max_texts=n)
+    if arguments.links is None:
+        return list(texts)
+    pairs = [text for text in texts if not isinstance(text, str)]
+    return list(aligned_pairs(pairs, read_links(arguments.links, counts_from=arguments.links_from)[:n]))
+
+
+def _own_task(model: "Model") -> str | None:
+    from attnscope.models.own import OwnNetwork
+
+    network = model.network
+    task = network.card.training.get("task") if isinstance(network, OwnNetwork) else None
+    return task if isinstance(task, str) and task else None
+
+
+def _from_task(name: str, model: "Model", n: int) -> "list[Sample]":
+    from attnscope.text.tasks import make_task
+
+    options = {"form": model.info.form} if name in _TASKS_WITH_FORMS else {}
+    return list(make_task(name, **options).examples(n, seed=_HELD_OUT_SEED, held_out=True))

@@ -1,0 +1,95 @@
+"""`attnscope study`: make a published result again, with what was published beside what came out."""
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscope import boot
+from attnscope.cli.inputs import add_device_argument
+from attnscope.cli.samples import tell_progress
+from attnscope.cli.terminal import say, say_json
+from attnscope.errors import UserError
+from attnscope.studies.catalogue import CARDS, find_card, find_study
+
+if TYPE_CHECKING:
+    from attnscope.studies.study import Study
+
+
+_OPTIONS = {"model": "--model", "corpus": "--corpus", "trees": "--conllu"}
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser("study", help="make a published result again: a figure, a table, a report")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which; without one they are listed")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the folder for its files and training runs")
+    parser.add_argument("--model", default="", metavar="MODEL", help="another model than the study's own")
+    parser.add_argument("--corpus", type=Path, metavar="FILE", help="texts for it; pairs have a tab between")
+    parser.add_argument("--conllu", type=Path, metavar="FILE", dest="trees", help="dependency trees for it")
+    parser.add_argument("--seed", type=int, default=1, help="default 1")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="in seconds, to see that it runs: its numbers mean nothing",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_device_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List the studies, or make one: write its files, print the comparison."""
+    if arguments.name is None:
+        return _list(is_json=arguments.json)
+    card = find_card(arguments.name)
+    if arguments.out is None:
+        raise UserError("There is no folder for the study.", expected="--out DIR", action="Name one.")
+    for option, flag in _OPTIONS.items():
+        if getattr(arguments, option) and option not in card.takes:
+            raise UserError(f"The study {card.name} has no use for {flag}.", action=f"Leave out {flag}.")
+    application = boot.offscreen_application()
+    from attnscope.studies.study import Choices, Study
+    from attnscope.studies.writing import signed, table_of, write_study
+
+    started_at = time.monotonic()
+    choices = Choices(
+        folder=arguments.out,
+        is_quick=arguments.quick,
+        seed=arguments.seed,
+        device=arguments.device,
+        model=arguments.model,
+        corpus=arguments.corpus,
+        trees=arguments.trees,
+    )
+    events = tell_progress(find_study(card.name)(choices))
+    study = signed(next(event for event in events if isinstance(event, Study)), choices)
+    paths = write_study(study, arguments.out)
+    if arguments.json:
+        say_json(table_of(study))
+    else:
+        _tell(study, arguments.quick)
+        say(f"{time.monotonic() - started_at:.0f} s. Written: {', '.join(str(path) for path in paths)}")
+    del application
+    return 0
+
+
+def _list(*, is_json: bool) -> int:
+    if is_json:
+        say_json([{"name": card.name, "paper": card.paper, "question": card.question} for card in CARDS])
+        return 0
+    for card in CARDS:
+        say(f"{card.name:<15}{card.question}")
+        say(f"{'':<15}{card.paper}")
+    return 0
+
+
+def _tell(study: "Study", is_quick: bool) -> None:
+    from attnscope.studies.writing import agreement_text, ours_text
+
+    say(f"{study.name}: {study.question}")
+    for one in study.comparisons:
+        say(f"  {one.what}")
+        say(f"    published {one.published}; ours {ours_text(one)}; as published: {agreement_text(one)}")
+    if is_quick:
+        say("Quick: these numbers mean nothing, only that the study runs.")

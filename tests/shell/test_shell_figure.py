@@ -1,0 +1,107 @@
+"""`attnscope figure`: panels, figure files, pages, and one figure for every line of a file."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from attnscope.cli import main as cli
+from attnscope.cli.figure import build_figure
+from attnscope.errors import UserError
+
+TEXT = ("--text", "the cat sat", "--target", "le chat", "--stack", "cross")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Exit code and standard error."""
+    code = cli.main(["figure", *arguments])
+    return code, capsys.readouterr().err
+
+
+def test_that_a_figure_file_draws_the_same_page_again(capsys, tiny_model, tmp_path: Path):
+    wish = (*TEXT, "--head", "L0H1,L1H0", "--panels", "--also", "lines,grid", "--size", "double", "--caption")
+    wish = (*wish, "--gate", "cross:L0H0=0", "--turn", "45", "--scale", "head", "--title", "T")
+    kept, first, second = (tmp_path / name for name in ("p.figure.json", "first.svg", "second.svg"))
+    assert run(capsys, tiny_model, *wish, "-o", str(kept)) == (0, "")
+    assert run(capsys, tiny_model, *wish, "-o", str(first)) == (0, "")
+    assert run(capsys, str(kept), "-o", str(second)) == (0, "")
+    assert first.read_bytes() == second.read_bytes()
+    content = json.loads(kept.read_bytes())
+    content["model"]["sha256"] = "0" * 64
+    kept.write_text(json.dumps(content))
+    code, err = run(capsys, str(kept), "-o", str(tmp_path / "third.pdf"))
+    assert code == 0
+    assert "warning: the weights" in err
+    content["heads"] = [["cross", 7, 0]]
+    kept.write_text(json.dumps(content))
+    assert run(capsys, str(kept), "-o", str(second))[0] == 2
+
+
+def test_that_a_page_shows_every_head_of_the_grid(capsys, tiny_model, tmp_path: Path):
+    assert run(capsys, tiny_model, *TEXT, "-o", str(tmp_path / "page.html"))[0] == 0
+    names = re.findall(r'"name":"(L\dH\d) cross"', (tmp_path / "page.html").read_text())
+    assert names == ["L0H0", "L0H1", "L1H0", "L1H1"]
+
+
+def test_that_every_line_and_head_has_a_file_and_none_is_replaced_unasked(capsys, tiny_model, tmp_path: Path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the cat\n\nle chat\tthe mat\nthe ../../x <b>\n")
+    wish = (tiny_model, "-f", str(lines), "--each", "--stack", "cross", "--layer", "1")
+    out = ("-o", str(tmp_path / "out" / "{n}-{head}-{text}.svg"))
+    assert run(capsys, *wish, *out) == (0, "")
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert len(names) == 6
+    assert names[0] == "1-L1H0-the-cat.svg"
+    assert names[4].startswith("3-L1H0-the-x-b")
+    code, err = run(capsys, *wish, *out)
+    assert code == 2
+    assert "6 of 6 files exist" in err
+    assert run(capsys, *wish, *out, "--overwrite", "--head", "0") == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("{x}.svg", "not known"),
+        ("a{n.svg", "not known"),
+        ("one.svg", "one file"),
+        ("{text}.svg", "Two figures"),
+    ],
+)
+def test_that_names_that_cannot_tell_figures_apart_are_refused(
+    capsys, tiny_model, tmp_path: Path, name: str, words: str
+):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the cat\nthe cat\n")
+    code, err = run(capsys, tiny_model, "-f", str(lines), "--each", "-o", str(tmp_path / name))
+    assert code == 2
+    assert words in err
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_that_a_line_that_cannot_be_drawn_is_told_and_the_others_are_drawn(
+    capsys, tiny_model, tmp_path: Path, monkeypatch
+):
+    def build(arguments, *rest, **more):
+        if "mat" in arguments.text:
+            raise UserError("No.")
+        return build_figure(arguments, *rest, **more)
+
+    monkeypatch.setattr("attnscope.cli.figure.build_figure", build)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the cat\nthe mat\n" + "the cat sat " * 40)
+    wish = (tiny_model, "-f", str(lines), "--each", "--stack", "encoder", "-o", str(tmp_path / "{n}.svg"))
+    code, err = run(capsys, *wish)
+    assert (code, len(list(tmp_path.glob("*.svg")))) == (2, 2)
+    assert "line 2: No." in err
+    assert "line 3: only the first" in err
+    assert "2 of 3 lines were drawn; not line 2" in err
+
+
+def test_that_panels_and_batches_need_what_they_are_made_of(capsys, tiny_model, tmp_path: Path):
+    out = ("-o", str(tmp_path / "x.svg"))
+    assert "--panels" in run(capsys, tiny_model, *TEXT, "--also", "grid", *out)[1]
+    assert "needs a layer" in run(capsys, tiny_model, *TEXT, "--panels", *out)[1]
+    assert "-f FILE" in run(capsys, tiny_model, *TEXT, "--each", *out)[1]
+    assert "not 5" in run(capsys, tiny_model, *TEXT, "--head", ",".join(["L0H0"] * 5), "--panels", *out)[1]

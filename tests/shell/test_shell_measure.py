@@ -1,0 +1,112 @@
+"""The command `measure` over files: texts, corpora, trees, links."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from tiny_models import tiny_model
+
+from attnscope.cli import measure
+from attnscope.cli.main import main
+from attnscope.records.measures import SPECIAL_TOKENS
+
+TEXTS = "the cat sat on the mat\na dog saw the bird\nthe cat saw the cat\n"
+TREES = "\n".join(
+    f"1\tthe\t_\t_\t_\t_\t2\tdet\t_\t_\n2\t{word}\t_\t_\t_\t_\t3\tnsubj\t_\t_\n3\tsat\t_\t_\t_\t_\t0\troot\t_\t_\n"
+    for word in ("cat", "dog", "mat") * 8
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for form in ("encoder", "encoder-decoder"):
+        tiny_model(form).save(tmp_path / form)
+    (tmp_path / "texts.txt").write_text(TEXTS, encoding="utf-8")
+    (tmp_path / "trees.conllu").write_text(TREES, encoding="utf-8")
+    (tmp_path / "pairs.txt").write_text("the cat sat\tle chat est\n", encoding="utf-8")
+    (tmp_path / "links.txt").write_text("0-0 1-1 2p2\n", encoding="utf-8")
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str) -> tuple[int, str, str]:
+    files = [str(folder / a) if (folder / a).exists() else a for a in arguments]
+    code = main(["measure", *files])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_that_a_corpus_becomes_a_sorted_table_with_progress(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    out = folder / "table.csv"
+    code, said, progress = run(
+        capsys, folder, "encoder", "--corpus", "texts.txt", "--sort", "first", "--csv", str(out)
+    )
+    assert code == 0
+    assert "3 texts" in said
+    assert "special tokens kept" in said
+    assert "3 of 3 texts" in progress
+    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    firsts = [float(row["first"]) for row in rows]
+    assert len(rows) == 8
+    assert firsts == sorted(firsts, reverse=True)
+    assert float(rows[0]["first_low"]) <= firsts[0] <= float(rows[0]["first_high"])
+
+
+def test_that_trees_tell_the_relations_of_heads(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, said, _ = run(
+        capsys, folder, "encoder", "--conllu", "trees.conllu", "--json", "--special", "dropped"
+    )
+    found = json.loads(said)
+    assert code == 0
+    assert found["specials"] == "dropped"
+    names = {(r["relation"], r["direction"]) for r in found["syntax"]["relations"]}
+    assert ("det", "to head") in names
+    assert len(found["heads"]) == 8
+    code, said, _ = run(capsys, folder, "encoder", "--conllu", "trees.conllu")
+    assert "nsubj to dependent" in said
+
+
+def test_that_links_tell_the_error_rate_of_heads(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    arguments = ("encoder-decoder", "--corpus", "pairs.txt", "--links", "links.txt", "--stack", "cross")
+    code, said, _ = run(capsys, folder, *arguments)
+    assert code == 0
+    assert "L1 mean" in said
+    assert "encoder L0H0" not in said
+    code, said, _ = run(capsys, folder, *arguments, "--json")
+    assert len(json.loads(said)["alignment"]["heads"]) == 10
+
+
+def test_that_one_text_may_come_from_a_file_and_be_sorted(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    code, said, _ = run(
+        capsys, folder, "encoder", "-f", "texts.txt", "--sort", "distance", "--ascending", "--json"
+    )
+    assert code == 0
+    distances = [head["distance"] for head in json.loads(said)["heads"]]
+    assert distances == sorted(distances)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--text", "a", "--corpus", "texts.txt"), "more than one thing"),
+        (("--corpus", "texts.txt", "--sort", "size"), "no column 'size'"),
+        (("--corpus", "texts.txt", "--stack", "cross"), "no stack 'cross'"),
+        (("--corpus", "texts.txt", "--max-texts", "0"), "--max-texts is 0"),
+        (("--corpus", "nothing.txt"), "cannot be read"),
+        ((), "no text to look at"),
+    ],
+)
+def test_that_what_cannot_be_measured_is_told(
+    capsys: pytest.CaptureFixture[str], folder: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    code, _, said = run(capsys, folder, "encoder", *arguments)
+    assert code == 2
+    assert message in said
+
+
+def test_that_the_command_knows_every_way_of_special_tokens() -> None:
+    assert measure.SPECIAL_TOKENS == SPECIAL_TOKENS

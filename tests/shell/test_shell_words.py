@@ -1,0 +1,118 @@
+"""What commands say beside their results: texts that were cut, stacks left out, devices, further columns."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from attnscope.cli import main as cli
+from attnscope.cli.info import reads
+from attnscope.cli.inputs import tell_cut
+from attnscope.models import load
+from attnscope.records.tokens import Token, Tokens
+
+LONG = "the cat sat " * 20
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command in this process."""
+    code = cli.main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_that_every_command_says_that_a_text_was_cut(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path
+) -> None:
+    text = ("--text", LONG)
+    out = ("-o", str(tmp_path / "out.safetensors"))
+    picture = ("-o", str(tmp_path / "out.svg"), "--caption")
+    commands = (("trace", *text, *out), ("figure", *text, *picture), ("measure", *text), ("generate", *text))
+    for name, *rest in commands:
+        code, _, err = run(capsys, name, tiny_model, *rest)
+        assert code == 0
+        told = [line for line in err.splitlines() if "only the first 24 of 61 tokens were read" in line]
+        assert len(told) == 1, (name, err)
+        assert "--past-trained" not in told[0]  # this model cannot
+    assert "only the first 24 of 61 tokens were read" in (tmp_path / "out.svg").read_text(encoding="utf-8")
+
+
+def test_that_reading_on_is_offered_where_it_is_possible(capsys: pytest.CaptureFixture[str]) -> None:
+    read = Tokens(text="the cat", tokens=(Token(id=5, piece="the"),), n_dropped=2_000)
+    tell_cut(read, can_read_on=True)
+    said = "attnscope: only the first 1 of 2,001 tokens were read; --past-trained reads on.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_that_a_cut_text_is_quoted_as_far_as_it_was_read() -> None:
+    tokens = (Token(id=5, piece="the", start=0, end=3), Token(id=3, piece="</s>", is_special=True))
+    assert Tokens(text="the cat", tokens=tokens, n_dropped=1).read_text == "the"
+    assert Tokens(text="the cat", tokens=tokens).read_text == "the cat"
+    assert Tokens(text="the cat", tokens=tokens).cut_words == ""
+
+
+@pytest.mark.parametrize("command", ["info", "measure"])
+def test_that_a_device_before_the_command_counts(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, command: str
+) -> None:
+    text = () if command == "info" else ("--text", "the cat")
+    code, _, err = run(capsys, "--device", "nosuch", command, tiny_model, *text)
+    assert code == 2
+    assert "nosuch" in err
+    assert run(capsys, "--device", "nosuch", command, tiny_model, *text, "--device", "cpu")[0] == 0
+
+
+def test_that_a_grid_names_its_stack_and_the_others(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "grid.svg"
+    code, out, _ = run(capsys, "figure", tiny_model, "--text", "the cat", "-o", str(path))
+    assert code == 0
+    assert "heads of the encoder stack, --stack decoder or cross draws the others" in out
+    assert ">encoder<" in path.read_text(encoding="utf-8")
+
+
+def test_that_further_columns_of_pairs_are_told(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path
+) -> None:
+    corpus = tmp_path / "pairs.tsv"
+    corpus.write_text("the cat\tle chat\tCC-BY\n", encoding="utf-8")
+    code, _, err = run(capsys, "measure", tiny_model, "--corpus", str(corpus))
+    assert code == 0
+    assert "3 columns; the first two" in err
+
+
+def test_that_more_tokens_than_the_model_was_made_for_are_noted(
+    capsys: pytest.CaptureFixture[str], tiny_model: str
+) -> None:
+    assert "5,000 tokens are more than the 24" in run(capsys, "info", tiny_model, "--tokens", "5000")[1]
+    assert "more than the" not in run(capsys, "info", tiny_model, "--tokens", "12")[1]
+
+
+def test_that_info_says_what_a_model_reads(tiny_model: str) -> None:
+    known = load(tiny_model, device="cpu").info
+    pictures = dataclasses.replace(known, form="encoder", reads="picture")
+    assert reads(pictures) == "a picture, named by its path"
+    assert reads(dataclasses.replace(known, reads="recording")).startswith(
+        "a recording, named by its path, and"
+    )
+
+
+@pytest.mark.parametrize(
+    ("heads", "said", "not_said"),
+    [("", "No head is named", "stack"), ("L0H1", "for instance 'cross L0H1'", "--stack")],
+)
+def test_that_prune_suggests_only_what_it_has(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path, heads: str, said: str, not_said: str
+) -> None:
+    code, _, err = run(capsys, "prune", tiny_model, "--heads", heads, "-o", str(tmp_path / "x"))
+    assert code == 2
+    assert said in err
+    assert not_said not in err
+
+
+def test_that_writing_nothing_is_told(capsys: pytest.CaptureFixture[str], tiny_model: str) -> None:
+    code, out, err = run(capsys, "generate", tiny_model, "--text", "the cat", "--json")
+    assert code == 0
+    assert ("nothing was written" in err) == (not json.loads(out)["tokens"])
