@@ -7,11 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from attnscope.analysis.importance import importance as importance
     from attnscope.analysis.measures import measure as measure
+    from attnscope.analysis.pruning_curve import pruning_curve as pruning_curve
     from attnscope.figures.figure import figure as figure
     from attnscope.models.model import Model as Model
     from attnscope.models.opening import load as load
     from attnscope.models.sources import demo_models as demo_models
+    from attnscope.records.generation import WriteSettings as WriteSettings
     from attnscope.records.sites import Gates as Gates
     from attnscope.records.sites import HeadRef as HeadRef
     from attnscope.records.sites import Site as Site
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from attnscope.trace.trace import Trace as Trace
     from attnscope.training import train as train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Gates": "attnscope.records.sites",
@@ -28,11 +31,14 @@ _HOMES = {
     "Model": "attnscope.models.model",
     "Site": "attnscope.records.sites",
     "Trace": "attnscope.trace.trace",
+    "WriteSettings": "attnscope.records.generation",
     "demo_models": "attnscope.models.sources",
     "figure": "attnscope.figures.figure",
+    "importance": "attnscope.analysis.importance",
     "load": "attnscope.models.opening",
     "load_trace": "attnscope.trace.store",
     "measure": "attnscope.analysis.measures",
+    "pruning_curve": "attnscope.analysis.pruning_curve",
     "save_trace": "attnscope.trace.store",
     "train": "attnscope.training",
 }

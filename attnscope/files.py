@@ -44,9 +44,10 @@ def replace_file(path: Path, content: bytes) -> None:
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     """Let `fill` write a new folder, add a manifest of hashes, and move it to `folder` in one step.
 
-    An existing `folder` is moved aside first and removed after. Raises SaveError with the reason; the
-    old folder is then in its place.
+    An existing `folder` is moved aside first and removed after; one that holds anything but what was saved
+    in this way is refused. Raises SaveError with the reason; the old folder is then in its place.
     """
+    _refuse_foreign_content(folder)
     temporary: Path | None = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -62,6 +63,34 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
         if isinstance(error, SaveError):
             raise
         raise save_error(folder, error) from error
+
+
+def _refuse_foreign_content(folder: Path) -> None:
+    """Raise SaveError when writing `folder` would take something away that was not saved here."""
+    try:
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise SaveError(
+                f"{folder} is a file.",
+                expected="a new folder, or one that AttnScope saved",
+                action="Choose another name; nothing was written.",
+            )
+        entries = {entry.name for entry in folder.iterdir()}
+        manifest = folder / MANIFEST_NAME
+        saved = json.loads(manifest.read_bytes()) if manifest.is_file() else {}
+    except OSError as error:
+        raise save_error(folder, error) from error
+    except ValueError:
+        saved = {}
+    foreign = sorted(entries - {MANIFEST_NAME, *saved}) if isinstance(saved, dict) else sorted(entries)
+    if foreign:
+        raise SaveError(
+            f"{folder} holds something that was not saved with it: {foreign[0][:80]!r}"
+            f"{f' and {len(foreign) - 1} more' if len(foreign) > 1 else ''}.",
+            expected="a new or empty folder, or one that AttnScope saved",
+            action="Choose another folder; nothing was written.",
+        )
 
 
 def build_manifest(folder: Path) -> dict[str, dict[str, object]]:

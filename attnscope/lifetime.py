@@ -68,7 +68,9 @@ def choose_settings(options: StartOptions) -> Remembered:
 def tell_at_start(program: Program, warning: str, died: Path | None) -> None:
     """Show what the person must know about the last time; the more important message last."""
     if died is not None:
-        program.session.tell_person(f"AttnScope ended unexpectedly the last time. Its log is {died}.")
+        action = "restore-session" if program.window.workspace.autosave is not None else ""
+        message = f"AttnScope ended unexpectedly the last time. Its log is {died}."
+        program.session.tell_person(message, action=action)
     if warning:
         program.session.tell_person(warning)
 

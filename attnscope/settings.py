@@ -26,10 +26,11 @@ class Settings:
     """Everything remembered. `geometry` is x, y, width, height of the window in px (None: default).
 
     `splitters` holds the sizes in px of each named splitter; `recent` the models last opened, newest
-    first; `export_folder` where the last figure went.
+    first; `export_folder` where the last figure went; `panels` the name, x, y, width and height of each
+    panel that has a window of its own.
     """
 
-    theme: Literal["system", "light", "dark"] = "system"
+    theme: Literal["system", "light", "dark", "projector"] = "system"
     colour_map: str = "viridis"
     scale: str = "fixed"
     device: str = "auto"
@@ -38,6 +39,9 @@ class Settings:
     is_maximised: bool = False
     splitters: tuple[tuple[str, tuple[int, ...]], ...] = ()
     recent: tuple[str, ...] = ()
+    recent_sessions: tuple[str, ...] = ()
+    size_percent: int = 100
+    panels: tuple[tuple[str, int, int, int, int], ...] = ()
     export_folder: str = ""
 
     def with_recent(self, source: str) -> "Settings":

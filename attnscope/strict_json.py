@@ -112,3 +112,18 @@ def _refuse(what: str, reason: str, *, kind: str) -> LoadError:
         expected="UTF-8 JSON with unique keys and finite numbers",
         action="Restore the file from a copy, or save it again with the program that made it.",
     )
+
+
+def json_text(value: object) -> str:
+    """`value` as indented JSON in ASCII, numbers that are not finite as null."""
+    return json.dumps(_finite(value), indent=1, ensure_ascii=True, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if value - value == 0.0 else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

@@ -54,6 +54,7 @@ def _check_qt_leaks() -> None:
     assert not running, f"QThreads left running: {running}"
     timers = [o for o in objects if issubclass(type(o), QTimer) and _is_active(o) and o.parent() is None]
     assert not timers, f"timers without a parent left active: {timers}"
+    gc.freeze()  # what is alive now is not looked at again: a collection over everything takes seconds
 
 
 def _is_running(thread: object) -> bool:

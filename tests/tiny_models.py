@@ -4,6 +4,7 @@ import torch
 
 from attnscope.models import Model, ModelCard
 from attnscope.models.card import OBJECTIVE_OF_FORM
+from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import Transformer
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
@@ -38,7 +39,7 @@ def tiny_model(form: str, **choices: object) -> Model:
         scale = 2.0 / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 0.2
         parameter.data.copy_(values_ramp * scale + (1.0 if is_norm else 0.0))
     objective = OBJECTIVE_OF_FORM[module.config.form]
-    return Model(module, tokenizer, ModelCard(name="tiny", objective=objective))
+    return Model(OwnNetwork(module, tokenizer, ModelCard(name="tiny", objective=objective)))
 
 
 def target_of(form: str) -> str | None:

@@ -107,7 +107,7 @@ def test_that_keys_that_ask_for_code_are_ignored_and_named(folder: Path) -> None
 
 
 def test_that_a_foreign_config_is_named(folder: Path) -> None:
-    (folder / "config.json").write_text('{"model_type": "gpt2"}')
+    (folder / "config.json").write_text('{"layers": 3}')
     with pytest.raises(LoadError, match="not a configuration of AttnScope") as caught:
         load(folder, device="cpu")
     assert caught.value.kind == "foreign"

@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tiny_models import tiny_model
 
 from attnscope import files
 from attnscope.errors import LoadError, SaveError
+from attnscope.models import load
 
 
 def _leftovers(folder: Path) -> list[str]:
@@ -140,3 +142,27 @@ def test_that_a_folder_moved_aside_by_a_killed_save_is_put_back(tmp_path: Path) 
     assert files.sweep_temporary(tmp_path) == 0
     assert (folder / "a").read_text() == "old"
     assert not files.recover_folder(folder)
+
+
+@pytest.mark.parametrize("kind", ["a file", "a folder of others", "a model with a note beside it"])
+def test_that_saving_a_folder_takes_nothing_away_that_was_not_saved_there(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "precious"
+    if kind == "a file":
+        place.write_text("a thesis")
+    else:
+        place.mkdir()
+        if kind.startswith("a model"):
+            tiny_model("decoder").save(place)
+        (place / "notes.txt").write_text("a thesis")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    with pytest.raises(SaveError, match="nothing was written"):
+        tiny_model("decoder").save(place)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+def test_that_an_empty_folder_and_an_older_save_are_replaced(tmp_path: Path) -> None:
+    place = tmp_path / "model"
+    place.mkdir()
+    tiny_model("decoder").save(place)
+    tiny_model("decoder").save(place)
+    assert load(place, "cpu").info.form == "decoder"

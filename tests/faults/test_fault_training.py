@@ -114,8 +114,8 @@ def test_f34_that_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_good_
         events.append(event)
         if isinstance(event, Step) and event.step == 3:
             with torch.no_grad():
-                run.model.module.tokens.weight[5, 0] = float("nan")
-                run.model.module.tokens.weight[:, 1] = float("nan")
+                run.model.own.module.tokens.weight[5, 0] = float("nan")
+                run.model.own.module.tokens.weight[:, 1] = float("nan")
     last = events[-1]
     assert isinstance(last, Finished)
     assert last.reason == "diverged"
@@ -123,7 +123,7 @@ def test_f34_that_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_good_
     for part in ("Step 4", "loss is nan", "gradient norm nan", "learning rate", "checkpoint of step 2"):
         assert part in last.note
     assert [step for step, _ in read_run(tmp_path / "run").checkpoints] == [0, 2]
-    assert all(p.isfinite().all() for p in load(tmp_path / "run").module.parameters())
+    assert all(p.isfinite().all() for p in load(tmp_path / "run").own.module.parameters())
 
 
 def test_f34_that_a_learning_rate_far_too_large_ends_in_words_or_in_numbers(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_f34_that_a_learning_rate_far_too_large_ends_in_words_or_in_numbers(tmp_
     )
     *_, last = run.events()
     assert isinstance(last, Finished)
-    assert all(p.isfinite().all() for p in run.model.module.parameters())
+    assert all(p.isfinite().all() for p in run.model.own.module.parameters())
 
 
 def test_f34_that_a_diverged_run_can_be_resumed_from_its_last_good_step(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_f34_that_a_diverged_run_can_be_resumed_from_its_last_good_step(tmp_path
     for event in run.events():
         if isinstance(event, Step) and event.step == 3:
             with torch.no_grad():
-                run.model.module.tokens.weight.fill_(float("inf"))
+                run.model.own.module.tokens.weight.fill_(float("inf"))
     again = list(_run(tmp_path / "run").events())
     assert [event.step for event in again if isinstance(event, Step)] == [3, 4, 5, 6]
 
