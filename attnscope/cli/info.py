@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     blocks = (
         facts(info),
-        table("architecture", tuple((name, str(value)) for name, value in choices.items())),
+        table("architecture", tuple((n, str(v)) for n, v in choices.items() if matters(n, choices))),
         table("parameters", (*((n, f"{k:,}") for n, k in parts), ("total", f"{info.n_parameters:,}"))),
         cost_text(cost, FORMULA, max_tokens=info.max_tokens),
         sites_table(info.sites),
@@ -111,6 +112,30 @@ def reads(info: ModelInfo) -> str:
     if info.reads_pairs:
         return "one text, or two sentences"
     return "a text, and a second one that it can write itself" if info.takes_target else "one text"
+
+
+_ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "rope_base": ("position", ("rotary",)),
+    "n_buckets": ("position", ("t5",)),
+    "max_distance": ("position", ("t5", "shaw")),
+    "window": ("mask", ("window", "dilated", "global", "bigbird")),
+    "dilation": ("mask", ("dilated",)),
+    "global_tokens": ("mask", ("global", "bigbird")),
+    "random_blocks": ("mask", ("bigbird",)),
+    "mask_block": ("mask", ("bigbird",)),
+    "mask_seed": ("mask", ("bigbird",)),
+    "prefix_tokens": ("mask", ("prefix",)),
+    "temperature": ("score", ("cosine",)),
+    "sigma": ("score", ("gaussian",)),
+}
+
+
+def matters(name: str, choices: Mapping[str, object]) -> bool:
+    """Whether a value of the architecture is looked at beside the other choices."""
+    if name not in _ONLY_WITH:
+        return True
+    other, needed = _ONLY_WITH[name]
+    return choices.get(other, needed[0]) in needed
 
 
 def architecture(model: "Model") -> dict[str, object]:

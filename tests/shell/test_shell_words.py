@@ -116,3 +116,11 @@ def test_that_writing_nothing_is_told(capsys: pytest.CaptureFixture[str], tiny_m
     code, out, err = run(capsys, "generate", tiny_model, "--text", "the cat", "--json")
     assert code == 0
     assert ("nothing was written" in err) == (not json.loads(out)["tokens"])
+
+
+def test_that_info_leaves_out_what_the_model_never_looks_at(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told, _ = run(capsys, "info", "shakespeare")
+    words = told.split()
+    assert code == 0
+    assert "rope_base" in words
+    assert not {"dilation", "n_buckets", "temperature", "prefix_tokens"} & set(words)
