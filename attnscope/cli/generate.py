@@ -71,10 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     is_translation = model.info.form == "encoder-decoder"
     read = model.network.encode(arguments.text, arguments.prefix if is_translation else None)
     tell_cut(read.source, read.target)
-    if not written.text.tokens:
-        is_full = read.source.n_dropped or len(read.source) >= model.info.max_tokens
-        why = "its end at once" if not is_full or is_translation else "no more: the text fills what it reads"
-        say_error(f"attnscope: nothing was written; {model.info.name} wrote {why}.")
+    if all(one.token.is_special for one in written.text.tokens):
+        say_error(f"attnscope: nothing was written; {model.info.name} wrote its end at once.")
     if arguments.out is not None:
         written.trace.save(arguments.out)
     if arguments.json:

@@ -28,8 +28,9 @@ MAX_CELLS = 16_000
 class SiteProof:
     """What one site's check found, on `n_rows` of its `n_queries` rows.
 
-    `row_sum_error` is max |Σ_j a_ij + sink_i − 1|, `forbidden_weight` the largest weight on padding or on
-    a later token of a decoder, `output_error` max |weights · v − the model's own output|.
+    `row_sum_error` is max |Σ_j a_ij + sink_i − 1|, `forbidden_weight` the largest weight on a later
+    token of a decoder whatever its rule claims, `output_error` max |weights · v − the model's own output|. A
+    mask or a padding that the model had and the rule lacks, or the other way round, shows in the last.
     """
 
     row_sum_error: float

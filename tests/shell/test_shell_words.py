@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from tiny_models import tiny_model as make_tiny
 
 from attnscope.cli import main as cli
 from attnscope.cli.info import reads
@@ -112,10 +114,19 @@ def test_that_prune_suggests_only_what_it_has(
     assert not_said not in err
 
 
-def test_that_writing_nothing_is_told(capsys: pytest.CaptureFixture[str], tiny_model: str) -> None:
-    code, out, err = run(capsys, "generate", tiny_model, "--text", "the cat", "--json")
+def test_that_writing_nothing_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = make_tiny("encoder-decoder")
+    module = model.own.module
+    with torch.no_grad():  # every hidden stream is ones, and only the end token likes ones
+        module.decoder_norm.weight.zero_()
+        module.decoder_norm.bias.fill_(1.0)
+        module.tokens.weight[model.own.vocabulary.end_id] = 10.0
+    model.save(tmp_path / "silent")
+    code, out, err = run(capsys, "generate", str(tmp_path / "silent"), "--text", "the cat", "--json")
     assert code == 0
-    assert ("nothing was written" in err) == (not json.loads(out)["tokens"])
+    assert [token["piece"] for token in json.loads(out)["tokens"]] == ["</s>"]
+    assert "nothing was written; tiny wrote its end at once" in err
+    assert "nothing was written" not in run(capsys, "generate", "shakespeare", "--text", "the king")[2]
 
 
 def test_that_info_leaves_out_what_the_model_never_looks_at(capsys: pytest.CaptureFixture[str]) -> None:

@@ -214,12 +214,15 @@ def test_that_the_check_sees_a_wrong_normaliser_a_lost_mask_and_training_mode() 
     assert merge_proofs([proof_of(record, q=torch.full_like(record.q, math.nan))]).is_good is False
 
 
-def test_that_padding_that_takes_weight_is_seen() -> None:
-    record = record_of(6, 6, key_valid=[True] * 4 + [False] * 2)
-    claims = MaskRule(key_valid=torch.tensor([[True] * 4 + [False] * 2]))
-    assert proof_of(record, rule=claims, is_causal_site=False).forbidden_weight == 0.0
-    leaky = proof_of(record_of(6, 6), rule=MaskRule(), is_causal_site=False)
-    assert leaky.output_error < 1e-5
+def test_that_padding_that_the_rule_lacks_or_invents_is_seen() -> None:
+    valid = [True] * 4 + [False] * 2
+    padded, whole = record_of(6, 6, key_valid=valid), record_of(6, 6)
+    assert merge_proofs([proof_of(padded, is_causal_site=False)]).is_good
+    lacking = proof_of(padded, rule=MaskRule(), is_causal_site=False)
+    assert min(lacking.output_error, lacking.row_sum_error) > 1e-2
+    claims = MaskRule(key_valid=torch.tensor([valid]))
+    inventing = proof_of(whole, rule=claims, is_causal_site=False)
+    assert min(inventing.output_error, inventing.row_sum_error) > 1e-2
 
 
 def test_that_a_trace_keeps_queries_and_keys_and_values_only_on_request() -> None:

@@ -20,8 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnscope.models.huggingface.proof import RUN_ERRORS
+
 _TOLERANCE = 1e-4
-_CANNOT = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, NotImplementedError)
 
 
 class DetachedPass:
@@ -98,7 +99,7 @@ def has_detachable_head(model: Any, arguments: Mapping[str, Any]) -> bool:
             done = run_detached(model, arguments)
             last = whole.shape[1] - 1
             pairs = [(done.logits(), whole[-1]), (done.logits([last, 0]), whole[-1, [last, 0]])]
-        except _CANNOT:
+        except RUN_ERRORS:
             return False
     scale = float(whole.abs().max().clamp(min=1e-6))
     return all(a.shape == b.shape and _difference(a, b.float()) <= _TOLERANCE * scale for a, b in pairs)

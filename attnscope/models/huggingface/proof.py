@@ -20,7 +20,8 @@ N_SAMPLES = 4000
 TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 """Largest difference allowed, relative to the largest number of an output; other sums in another order."""
 
-_RUN_ERRORS = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, NotImplementedError)
+RUN_ERRORS = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, NotImplementedError)
+"""What the library's models raise for an input, or a way of being run, that they cannot take."""
 
 Example = Mapping[str, Any]
 Outputs = dict[str, Tensor]
@@ -62,7 +63,7 @@ def run_example(model: Any, example: Example, **more: Any) -> Any:
     with evaluating(model), torch.no_grad():
         try:
             return model(**example, **more)
-        except _RUN_ERRORS as error:
+        except RUN_ERRORS as error:
             raise UserError(
                 f"{type(model).__name__} could not read a tiny input: {type(error).__name__}: "
                 f"{str(error)[:200]}",

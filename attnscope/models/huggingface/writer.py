@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnscope.models.huggingface.proof import RUN_ERRORS
+
 _TOLERANCE = 1e-3
-_CANNOT = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, NotImplementedError)
 
 Watch = Callable[[], AbstractContextManager[None]]
 """What every pass runs in: the probe's context, or nothing."""
@@ -151,7 +152,7 @@ def can_cache(model: Any, ids: Sequence[int], source: Mapping[str, Tensor] | Non
         parts.select([0, 0])
         again = parts.read([[ids[0]], [ids[0]]])
         direct = once.read([[ids[0]]])
-    except _CANNOT:
+    except RUN_ERRORS:
         return False
     scale = float(whole.abs().max().clamp(min=1e-6))
     pairs = ((on, whole[:, half:]), (again, direct.expand_as(again)))
