@@ -4,6 +4,9 @@ Every message says what happened, what was expected and what to do. Anything els
 a fault of the program and rises to the crash handler with its traceback.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class UserError(Exception):
     """Something the person can mend: what happened, the value expected, what to do."""
@@ -37,3 +40,9 @@ class SaveError(UserError):
 
 class RecipeError(UserError):
     """A recipe or model configuration with an unknown key or an impossible value."""
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """A question after the known word nearest to a misspelt one, and a space; empty when none is near."""
+    near = get_close_matches(word[:100], list(known), n=1, cutoff=0.7)
+    return f"Did you mean {near[0]}? " if near else ""

@@ -11,7 +11,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.compare import CompareState
-from attnscope.viewmodels.compare_alignment import tokens_of
+from attnscope.viewmodels.long_maps import tokens_of
 from attnscope.viewmodels.numbers import Numbers
 
 
@@ -56,7 +56,7 @@ class CompareDesk:
     def _map(self, head: HeadRef, view: str) -> object:
         side = next(side for side in self.state.sides.values() if side.view == view)
         assert side.traced is not None
-        queries, keys = tokens_of(head.stack, side.traced)
+        queries, keys = tokens_of(side.traced, head.stack)
         return head_map(head, Tokens(text="", tokens=queries), Tokens(text="", tokens=keys))
 
 

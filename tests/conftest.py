@@ -75,7 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-pictures", action="store_true", help="write the README's pictures anew")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def is_updating_pictures(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-pictures"))
 

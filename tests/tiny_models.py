@@ -5,8 +5,8 @@ import torch
 from attnscope.models import Model, ModelCard
 from attnscope.models.card import OBJECTIVE_OF_FORM
 from attnscope.models.own import OwnNetwork
+from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import Transformer
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 
 SENTENCE = "the cat sat on the mat"
@@ -31,7 +31,7 @@ def tiny_model(form: str, **choices: object) -> Model:
         "max_tokens": 24,
         **choices,
     }
-    module = Transformer(ModelConfig.from_dict(values)).eval()
+    module = unfilled_own(ModelConfig.from_dict(values)).eval()
     for i, (name, parameter) in enumerate(module.named_parameters()):
         step = torch.arange(parameter.numel(), dtype=torch.float64) + 1000.37 * i
         values_ramp = torch.sin(step * step * 0.7310).reshape(parameter.shape).float()

@@ -1,6 +1,6 @@
 """Model folders: reading one from anybody safely, and writing one in one step.
 
-    config.json          {"format": 1, "name", "objective", "model": {…}, "training": {…}}
+    config.json          {"format": 1, "name", "objective", "model": {…}, "training": {…}, "labels": […]}
     model.safetensors    the weights
     tokenizer.json       the tokenizer
     card.md              what the model is, for people
@@ -16,12 +16,12 @@ from typing import Any
 
 from attnscope.errors import LoadError, RecipeError
 from attnscope.files import check_manifest, replace_folder, sha256_of
-from attnscope.models.card import ModelCard, check_objective
+from attnscope.models.card import ModelCard, check_labels, check_objective
 from attnscope.models.inputs import check_roles
 from attnscope.models.memory import refuse_too_large
-from attnscope.models.weights import fill_transformer
+from attnscope.models.weights import fill_own
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import Transformer
+from attnscope.nn.own_module import OwnModule
 from attnscope.strict_json import as_object, read_json
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace.sniff import refuse_foreign
@@ -29,7 +29,7 @@ from attnscope.trace.tensor_file import read_tensors, require_regular_file, writ
 
 FORMAT = 1
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "card.md"
-_KNOWN_KEYS = {"format", "name", "objective", "model", "training"}
+_KNOWN_KEYS = {"format", "name", "objective", "model", "training", "labels"}
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _MAX_CARD_BYTES = 1_000_000
 
@@ -38,7 +38,7 @@ _MAX_CARD_BYTES = 1_000_000
 class LoadedFolder:
     """Everything a model folder holds; `note` is what a person should know about it."""
 
-    module: Transformer
+    module: OwnModule
     tokenizer: Tokenizer
     card: ModelCard
     sha256: str
@@ -61,7 +61,7 @@ def read_model_folder(folder: Path) -> LoadedFolder:
     check_roles(tokenizer, config.form)
     _check_sizes(config, tokenizer, folder)
     file = read_tensors(folder / WEIGHTS)
-    module, weights_note = fill_transformer(config, file.tensors, folder / WEIGHTS)
+    module, weights_note = fill_own(config, file.tensors, folder / WEIGHTS)
     return LoadedFolder(
         module=module,
         tokenizer=tokenizer,
@@ -71,8 +71,16 @@ def read_model_folder(folder: Path) -> LoadedFolder:
     )
 
 
+def read_model_config(folder: Path) -> tuple[ModelConfig, ModelCard]:
+    """What a model folder says of its model, without its weights and tokenizer; raises LoadError."""
+    for name in (CONFIG, WEIGHTS, TOKENIZER):
+        _require(folder, name)
+    config, card, _ = _read_config(folder)
+    return config, card
+
+
 def write_model_folder(
-    folder: Path, module: Transformer, config: ModelConfig, tokenizer: Tokenizer, card: ModelCard
+    folder: Path, module: OwnModule, config: ModelConfig, tokenizer: Tokenizer, card: ModelCard
 ) -> str:
     """Write a model folder in one step and return the SHA-256 of its weights.
 
@@ -89,7 +97,7 @@ def write_model_folder(
 
 
 def fill_model_folder(
-    folder: Path, module: Transformer, config: ModelConfig, tokenizer: Tokenizer, card: ModelCard
+    folder: Path, module: OwnModule, config: ModelConfig, tokenizer: Tokenizer, card: ModelCard
 ) -> None:
     """Write the files of a model folder, but for the manifest, into an empty folder."""
     described = {
@@ -99,6 +107,8 @@ def fill_model_folder(
         "model": config.to_dict(),
         "training": dict(card.training),
     }
+    if card.labels:
+        described["labels"] = list(card.labels)
     text = json.dumps(described, indent=1, allow_nan=False, ensure_ascii=False)
     write_tensors(folder / WEIGHTS, module.state_dict(), {"format": "pt"})
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
@@ -145,9 +155,10 @@ def _read_config(folder: Path) -> tuple[ModelConfig, ModelCard, str]:
     training = as_object(values.get("training", {}), what=f"{path}, training", kind="config")
     card = ModelCard(
         name=str(values.get("name") or folder.name)[:80],
-        objective=check_objective(values.get("objective"), config.form, str(path)),
+        objective=check_objective(values.get("objective"), config.form, str(path), n_labels=config.n_labels),
         training=training,
         text=_read_card(folder),
+        labels=check_labels(values.get("labels", []), config.n_labels, str(path)),
     )
     ignored = sorted(set(values) - _KNOWN_KEYS)
     note = f"Ignored in config.json: {', '.join(ignored)[:200]}." if ignored else ""

@@ -10,11 +10,13 @@ each number; scores and weighted sums of one head cost 2 · n_queries · n_keys 
 whole rectangle is counted, whatever causality forbids; a window or another sparse mask of our own models
 counts with the cells it leaves, and linear attention with its two products of d_head² a token). The
 Gaussian score is two columns wider, the additive one counts as a product, and what a score learns is one
-more matrix. Embedding look-ups, biases, norms, activations and
+more matrix. A recurrent cell is its matrices, gone through once a token; local attention is counted as if it
+saw every key, since all scores are made. Embedding look-ups, biases, norms, activations and
 softmax are left out; the last layer, which gives the logits, is counted for every token. The backward
 pass costs twice the forward pass, so a training step three times as much (Kaplan et al. 2020, section 2.1).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,7 @@ from torch import nn
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.recurrent_size import recurrent_matrices
 from attnscope.nn.self_masks import build_self_mask
 
 FORMULA = (
@@ -71,11 +74,14 @@ def count_cost(model: Model, n_tokens: int) -> Cost:
 
 def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
     """The cost of one of our own models, exact by the convention above."""
+    if config.is_recurrent:
+        return _recurrent_cost(config, n_tokens)
     linear = {"encoder": 0, "decoder": 0}
     attention = 0
     n_all = n_tokens * n_tokens
     n_seen = build_self_mask(config, n_tokens).count(n_tokens)
-    for stack, layer in config.site_keys():
+    slots = config.n_projected
+    for stack, layer in config.headed_keys():
         layout = config.layout(stack, layer)
         n, k = layout.n_heads * config.d_head, layout.n_kv_heads * config.d_head
         part = "encoder" if stack == "encoder" else "decoder"
@@ -84,16 +90,57 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
         linear[part] += 2 * n * config.d_head if config.score == "general" else 0
         if config.position == "shaw" and stack != "cross":
             linear[part] += 2 * n * (2 * config.max_distance + 1)
-        attention += _cells_cost(config, layout.n_heads, n_tokens, n_all if stack == "cross" else n_seen)
+        is_projected = bool(slots) and stack == "encoder"
+        linear[part] += 4 * slots * k if is_projected else 0
+        n_cells = n_tokens * slots if is_projected else n_all if stack == "cross" else n_seen
+        attention += _cells_cost(config, layout.n_heads, n_tokens, n_cells)
     for part, n_layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
         if config.has_feed_forward:
             linear[part] += n_layers * 2 * config.d_model * (config.up_rows + config.d_ff)
+    if config.n_labels:
+        return label_cost(config, n_tokens, {**linear, "attention": attention})
     head = 2 * config.d_model * config.vocab_size
     head += 2 * config.d_model**2 if config.transform_head else 0
     parts = (*((f"{part} matrices", n_tokens * n) for part, n in linear.items()), ("attention", attention))
     return Cost(
         n_tokens=n_tokens, parts=tuple((name, n) for name, n in (*parts, ("logits", n_tokens * head)) if n)
     )
+
+
+def label_cost(config: ModelConfig, n_tokens: int, body: Mapping[str, int]) -> Cost:
+    """The cost of a model that tells labels; `body` is that of its stacks, matrices for one token.
+
+    A second text counts as long as the first, and is read by the same stack. A hierarchical summary counts
+    with the words of all sentences and with one sentence, since nobody knows their number beforehand.
+    """
+    d, n_texts = config.d_model, 2 if config.reads_pair else 1
+    n_pools = {"attention": 1, "hierarchical": 1}.get(config.pooling, 0)
+    pooling = n_texts * n_pools * n_tokens * (2 * d * d + 4 * d)
+    pooling += 2 * d * d + 4 * d if config.pooling == "hierarchical" else 0
+    # Two sites of one head as wide as the model; then the composed row of each token, and of both texts.
+    matching = 2 * 4 * n_tokens**2 * d + 2 * n_tokens * 2 * 4 * d * d + 2 * 2 * d * d
+    parts = (
+        *((f"{part} matrices", n_texts * n_tokens * body[part]) for part in ("encoder", "decoder")),
+        ("attention", n_texts * body["attention"]),
+        ("matching", matching if config.reads_pair else 0),
+        ("pooling", pooling),
+        ("logits", 2 * d * config.n_labels),
+    )
+    return Cost(n_tokens=n_tokens, parts=tuple((name, n) for name, n in parts if n))
+
+
+def _recurrent_cost(config: ModelConfig, n_tokens: int) -> Cost:
+    """The matrices of the cells are gone through token by token; the first states are made once."""
+    source, target = recurrent_matrices(config)
+    n_first = config.d_model**2 * config.decoder_layers * (2 if config.body == "lstm" else 1)
+    head = config.d_model * (config.vocab_size + (config.d_model if config.transform_head else 0))
+    parts = (
+        ("encoder matrices", 2 * n_tokens * source),
+        ("decoder matrices", 2 * (n_tokens * target + n_first)),
+        ("attention", _cells_cost(config, config.layout("cross", 0).n_heads, n_tokens, n_tokens**2)),
+        ("logits", 2 * n_tokens * head),
+    )
+    return Cost(n_tokens=n_tokens, parts=tuple((name, n) for name, n in parts if n))
 
 
 def _cells_cost(config: ModelConfig, n_heads: int, n_tokens: int, n_cells: int) -> int:

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+import torch
+from torch import Tensor
+
 from attnscope.nn.edits import CopiedPattern, Edits
 from attnscope.records.interventions import (
     CopyPattern,
@@ -10,6 +13,7 @@ from attnscope.records.interventions import (
     MakeUniform,
     RemoveEdge,
 )
+from attnscope.records.masks import UseMask
 from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads
 from attnscope.trace.record import SiteRecord
 
@@ -24,14 +28,23 @@ def build_edits(
     check_heads((intervention.head for intervention in interventions), sites)
     by_site: dict[SiteKey, Interventions] = {}
     for intervention in interventions:
-        key = intervention.head.site_key
-        by_site[key] = (*by_site.get(key, ()), intervention)
+        keys = [intervention.head.site_key]
+        if isinstance(intervention, UseMask):
+            keys = [site.key for site in sites if site.stack == intervention.stack]
+        for key in keys:
+            by_site[key] = (*by_site.get(key, ()), intervention)
     return {key: _site_edits(own, sites, record_of) for key, own in by_site.items()}
 
 
 def without_copies(edits: Mapping[SiteKey, Edits]) -> Mapping[SiteKey, Edits] | None:
-    """The edits as they can go with a text that grows; None when a copied pattern is among them."""
-    return None if any(site.copied for site in edits.values()) else edits
+    """The edits as they can go with a text that grows.
+
+    None when a copied pattern is among them, or a mask drawn for the tokens of a stack that grows.
+    """
+    has_fixed = any(
+        site.copied or (site.cells is not None and key[0] == "decoder") for key, site in edits.items()
+    )
+    return None if has_fixed else edits
 
 
 def _site_edits(interventions: Interventions, sites: tuple[Site, ...], record_of: RecordOf) -> Edits:
@@ -39,6 +52,7 @@ def _site_edits(interventions: Interventions, sites: tuple[Site, ...], record_of
     uniform: list[int] = []
     mean: list[int] = []
     copied: dict[int, CopiedPattern] = {}
+    cells: Tensor | None = None
     for intervention in interventions:
         head = intervention.head.head
         match intervention:
@@ -51,9 +65,11 @@ def _site_edits(interventions: Interventions, sites: tuple[Site, ...], record_of
             case CopyPattern():
                 check_heads((intervention.from_head,), sites)
                 copied[head] = _pattern(record_of(intervention), intervention.from_head)
+            case UseMask():
+                cells = torch.from_numpy(intervention.cells.copy())
             case _:
                 raise TypeError(f"unknown intervention {type(intervention).__name__}")
-    return Edits(removed=tuple(removed), uniform=tuple(uniform), mean=tuple(mean), copied=copied)
+    return Edits(removed=tuple(removed), uniform=tuple(uniform), mean=tuple(mean), copied=copied, cells=cells)
 
 
 def _pattern(record: SiteRecord, head: HeadRef) -> CopiedPattern:

@@ -5,10 +5,14 @@ encoder          <s> text </s>
 encoder-decoder  source text </s>;  target <s> text, each token predicting the next, the last </s>
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import torch
 
 from attnscope.errors import LoadError, UserError
 from attnscope.nn.patterns import Pattern
+from attnscope.nn.pooling import sentence_reach
 from attnscope.records.models import Form
 from attnscope.records.tokens import Tokens
 from attnscope.text.tokenizer import Tokenizer
@@ -19,12 +23,14 @@ class Inputs:
     """Both texts as tokens; `is_own_target` says that the model wrote the target itself.
 
     `pattern` is a mask that somebody gave for the self-attention of the source; our own models know it.
+    `segments` number the texts that a source is made of, token by token; empty where it is one.
     """
 
     source: Tokens
     target: Tokens | None = None
     is_own_target: bool = False
     pattern: Pattern | None = None
+    segments: tuple[int, ...] = ()
 
 
 _NEEDED_ROLES: dict[Form, tuple[str, ...]] = {
@@ -62,6 +68,44 @@ def encode_target(tokenizer: Tokenizer, form: Form, text: str, max_tokens: int) 
             action="Leave the second text out, or open a translation model.",
         )
     return tokenizer.encode(text, add_begin=True, max_tokens=max_tokens)
+
+
+def encode_second(tokenizer: Tokenizer, text: str, max_tokens: int) -> Tokens:
+    """The second text of a model that matches two, read like the first."""
+    return tokenizer.encode(text, add_begin=True, add_end=True, max_tokens=max_tokens)
+
+
+def join_segments(first: Tokens, second: Tokens, max_tokens: int) -> Inputs:
+    """Two texts as one source, `<s>` first `</s>` second `</s>`; the second is cut where it is too long."""
+    n_free = max(0, max_tokens - len(first))
+    offset = len(first.text) + 1
+    added = [replace(t, start=t.start + offset, end=t.end + offset) for t in second.tokens]
+    kept = added if len(added) <= n_free else [*added[: max(0, n_free - 1)], *added[-1:]][:n_free]
+    tokens = replace(
+        first,
+        text=f"{first.text}\n{second.text}",
+        tokens=(*first.tokens, *kept),
+        n_dropped=first.n_dropped + second.n_dropped + len(added) - len(kept),
+        n_unknown=first.n_unknown + second.n_unknown,
+        n_replaced=first.n_replaced + second.n_replaced,
+        n_cut=first.n_cut + second.n_cut,
+    )
+    return Inputs(source=tokens, segments=(0,) * len(first) + (1,) * len(kept))
+
+
+def with_segments(inputs: Inputs) -> Inputs:
+    """The same inputs, each token of the source knowing which of two texts it is of."""
+    if not any(inputs.segments) or len(inputs.segments) != len(inputs.source):
+        return inputs
+    pairs = zip(inputs.source.tokens, inputs.segments, strict=True)
+    tokens = tuple(replace(token, segment=segment) for token, segment in pairs)
+    return replace(inputs, source=replace(inputs.source, tokens=tokens))
+
+
+def with_sentences(tokens: Tokens, ends: Sequence[int]) -> Tokens:
+    """The same tokens with the places where their sentences end, as hierarchical pooling finds them."""
+    reach = sentence_reach(torch.tensor([tokens.ids]), ends)
+    return replace(tokens, sentences=tuple((reach.last[0] + 1).tolist()))
 
 
 def with_pattern(inputs: Inputs, pattern: Pattern) -> Inputs:

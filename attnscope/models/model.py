@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -10,10 +11,11 @@ from torch import Tensor
 from attnscope.errors import UserError
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.edits import build_edits, without_copies
-from attnscope.models.inputs import Inputs, with_pattern
+from attnscope.models.inputs import Inputs, with_pattern, with_segments
 from attnscope.models.network import Network, Pass
 from attnscope.models.outputs import build_output, kl_nats, log_probabilities
 from attnscope.models.own import OwnNetwork
+from attnscope.models.spans import written_text
 from attnscope.models.writing.written import SoFar, Written, write_text
 from attnscope.nn.edits import Edits
 from attnscope.nn.patterns import Pattern
@@ -87,14 +89,22 @@ class Model:
         """The model in words and numbers."""
         return self.network.info
 
+    @property
+    def first_gates(self) -> Gates:
+        """What holds where no gates are given: 0 for the heads that the model's training closed."""
+        return self.network.first_gates if isinstance(self.network, OwnNetwork) else NO_GATES
+
     def gates(self) -> GateTable:
-        """A table of gates for this model, every head at 1."""
-        return GateTable(self.sites)
+        """A table of gates for this model, every head at 1 but those its training closed."""
+        table = GateTable(self.sites)
+        for head, value in self.first_gates.values:
+            table[head.stack, head.layer, head.head] = value
+        return table
 
     def encode(self, text: str, target: str | None = None, *, past_trained: bool = False) -> Inputs:
         """Both texts as the model reads them; a target of None is what the model itself writes.
 
-        A model of the form encoder-decoder writes it greedily and without gates, so that the
+        A model of the form encoder-decoder writes it greedily and with its first gates, so that the
         same target stays in place while gates are changed. `past_trained` lets our own models with computed
         positions read texts longer than they were trained for.
         """
@@ -103,8 +113,9 @@ class Model:
         else:
             inputs = self.network.encode(text, target)
         if target is not None or self.network.form != "encoder-decoder":
-            return inputs
-        self._last_written = self.network.write(inputs, guess=self._last_written)
+            return with_segments(inputs)
+        probe = GateProbe(self.sites, self.first_gates) if self.first_gates else None
+        self._last_written = self.network.write(inputs, probe, guess=self._last_written)
         return self.network.own_target(inputs, self._last_written)
 
     def trace(
@@ -118,7 +129,7 @@ class Model:
         past_trained: bool = False,
         pattern: Pattern | None = None,
     ) -> Trace:
-        """Every attention head on one text, with head outputs multiplied by `gates`.
+        """Every attention head on one text, with head outputs multiplied by `gates` (None: `first_gates`).
 
         `keep_values` keeps each site's values and outputs too, at twice the memory or more; `past_trained`
         is as in `encode`. `pattern` is a mask in the place of our own model's, in the self-attention of the
@@ -226,8 +237,8 @@ class Model:
                 action="Use its predictions instead.",
             )
         probe = self._writing_probe(self._change(gates, ()))
-        ids = self.network.write(self.network.encode(text), probe, n_tokens=max_tokens)
-        return self.network.vocabulary.decode(ids)
+        inputs = self.network.encode(text)
+        return written_text(self.network, inputs, self.network.write(inputs, probe, n_tokens=max_tokens))
 
     def write(
         self,
@@ -256,7 +267,7 @@ class Model:
     ) -> Generator[SoFar, None, Written]:
         """`write` token by token: yields what stands after each one, and returns the whole."""
         settings = WriteSettings() if settings is None else settings
-        return write_text(self.network, text, settings, _frozen(gates), prefix=prefix)
+        return write_text(self.network, text, settings, self._frozen(gates), prefix=prefix)
 
     def prune(self, gates: Gates | GateTable, text: str = "", target: str | None = None) -> "Model":
         """A smaller copy without the heads whose gate is 0; see `models.pruning`.
@@ -276,7 +287,12 @@ class Model:
 
     def _change(self, gates: GateSetting, interventions: Interventions) -> _Change:
         edits = build_edits(interventions, self.sites, self._record_for) if interventions else {}
-        return _Change(gates=_frozen(gates), interventions=interventions, edits=edits)
+        return _Change(gates=self._frozen(gates), interventions=interventions, edits=edits)
+
+    def _frozen(self, gates: GateSetting) -> Gates:
+        if gates is None:
+            return self.first_gates
+        return gates.frozen() if isinstance(gates, GateTable) else gates
 
     def _record_for(self, pattern: CopyPattern) -> SiteRecord:
         """What the site of a pattern's head does on the pattern's own text, untouched."""
@@ -341,7 +357,7 @@ class Model:
             before = network.write(inputs, n_tokens=n_tokens, guess=guess)
         if network.form == "decoder":
             self._last_written = before
-        decode = network.vocabulary.decode
+        decode = partial(written_text, network, inputs)
         if not change:
             return decode(before), decode(before)
         probe = self._writing_probe(change)
@@ -352,9 +368,3 @@ class Model:
     def _writing_probe(self, change: _Change) -> GateProbe | None:
         edits = without_copies(change.edits)
         return None if edits is None else GateProbe(self.sites, change.gates, edits=edits)
-
-
-def _frozen(gates: GateSetting) -> Gates:
-    if gates is None:
-        return NO_GATES
-    return gates.frozen() if isinstance(gates, GateTable) else gates

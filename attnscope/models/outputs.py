@@ -14,6 +14,7 @@ from attnscope.models.network import Network
 from attnscope.records.models import Form
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
 from attnscope.records.tokens import Token
+from attnscope.text.sentinels import is_sentinel
 
 KINDS: dict[Form, OutputKind] = {
     "decoder": "next-token",
@@ -97,4 +98,5 @@ def _contexts(network: Network, inputs: Inputs, positions: list[int]) -> list[st
 
 
 def _after(token: Token) -> str:
-    return "at the start" if token.is_special else f'after "{token.piece}"'
+    is_start = token.is_special and not is_sentinel(token.piece)
+    return "at the start" if is_start else f'after "{token.piece}"'

@@ -1,4 +1,4 @@
-"""Our own Transformer as a network."""
+"""Our own models as a network."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,17 +6,28 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from attnscope.errors import UserError
 from attnscope.models.card import ModelCard
-from attnscope.models.inputs import Inputs, encode_source, encode_target, own_target
+from attnscope.models.closed_heads import closed_gates, closed_note
+from attnscope.models.inputs import (
+    Inputs,
+    encode_second,
+    encode_source,
+    encode_target,
+    join_segments,
+    own_target,
+    with_sentences,
+)
 from attnscope.models.outputs import KINDS, token_positions
 from attnscope.models.passes import continue_text, evaluating, hidden_stream, translate
+from attnscope.models.spans import number_masks
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.transformer import Transformer
+from attnscope.nn.own_module import OwnModule
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
-from attnscope.records.sites import Site
+from attnscope.records.sites import Gates, Site
 from attnscope.records.tokens import Token
 from attnscope.text.samples import samples_for
 from attnscope.text.tokenizer import Tokenizer
@@ -28,7 +39,7 @@ MAX_PAST_TOKENS = 131_072
 class OwnPass:
     """The last hidden stream of one pass; logits are made of as many positions as are asked for."""
 
-    def __init__(self, module: Transformer, hidden: Tensor) -> None:
+    def __init__(self, module: OwnModule, hidden: Tensor) -> None:
         self._module, self._hidden = module, hidden
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
@@ -39,11 +50,11 @@ class OwnPass:
 
 
 class OwnNetwork:
-    """A Transformer of ours with its tokenizer; it may be in training."""
+    """A module of ours with its tokenizer; it may be in training."""
 
     def __init__(
         self,
-        module: Transformer,
+        module: OwnModule,
         tokenizer: Tokenizer,
         card: ModelCard,
         *,
@@ -70,7 +81,7 @@ class OwnNetwork:
     @property
     def output_kind(self) -> OutputKind:
         """What its logits are about."""
-        return KINDS[self.form]
+        return "class" if self.config.n_labels else KINDS[self.form]
 
     @property
     def device(self) -> torch.device:
@@ -104,18 +115,27 @@ class OwnNetwork:
             device=str(self.device),
             sha256=self._sha256,
             sites=self.sites,
+            gates=self.first_gates,
             samples=samples_for(config.form, task if isinstance(task, str) else self.card.objective),
-            note=self._note,
+            note=" ".join(filter(None, (self._note, closed_note(self.first_gates)))),
             can_read_past=self.can_read_past,
+            body=config.body.upper() if config.is_recurrent else "",
+            reads_pairs=self.config.reads_pair or self.config.has_next_sentence,
+            labels=self.card.labels,
         )
 
     @property
+    def first_gates(self) -> Gates:
+        """0 for the heads that the model's training closed."""
+        return closed_gates(self.card.training, self.sites)
+
+    @property
     def can_read_past(self) -> bool:
-        """Whether positions past the trained ones exist: learned ones do not."""
-        return self.config.position != "learned"
+        """Whether texts past the trained length can be read: learned positions end there."""
+        return self.module.can_read_past
 
     def encode(self, text: str, target: str | None = None, *, past_trained: bool = False) -> Inputs:
-        """Both texts as the Transformer reads them.
+        """Both texts as the module reads them; of two that are matched, the second may be empty.
 
         With `past_trained` the source may be longer than the model was trained for, where its positions are
         computed and not learned; the tokens say how many.
@@ -123,11 +143,21 @@ class OwnNetwork:
         reads_past = past_trained and self.can_read_past
         n_most = max(self.max_tokens, MAX_PAST_TOKENS) if reads_past else self.max_tokens
         source = encode_source(self.vocabulary, self.form, text, n_most)
+        if self.form == "encoder-decoder":
+            source = number_masks(source, self.vocabulary)
         if len(source) > self.max_tokens:
             self.module.reach_past(len(source))
             source = replace(source, n_untrained=len(source) - self.max_tokens)
+        if self.config.n_labels and self.config.pooling == "hierarchical":
+            source = with_sentences(source, self.config.sentence_ends)
+        if self.config.reads_pair:
+            second = encode_second(self.vocabulary, target or "", self.max_tokens)
+            return Inputs(source=source, target=second)
         if target is None:
             return Inputs(source=source)
+        if self.config.has_next_sentence:
+            second = self.vocabulary.encode(target, add_end=True, max_tokens=self.max_tokens)
+            return join_segments(source, second, self.max_tokens) if target else Inputs(source=source)
         read = encode_target(self.vocabulary, self.form, target, self.max_tokens)
         return Inputs(source=source, target=read)
 
@@ -137,7 +167,13 @@ class OwnNetwork:
         return Inputs(source=inputs.source, target=target, is_own_target=True)
 
     def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> OwnPass:
-        """One pass; a model in training is put back into it."""
+        """One pass; a model in training is put back into it. Raises UserError for a mask over slots."""
+        if inputs.pattern is not None and self.config.n_projected:
+            raise UserError(
+                "The heads of this model look at slots that keys were projected to, and not at tokens.",
+                expected="no mask of the text",
+                action="Take the mask away, or open a model without n_projected.",
+            )
         with evaluating(self.module):
             return OwnPass(self.module, hidden_stream(self.module, inputs, probe, n_copies=n_copies))
 
@@ -172,8 +208,8 @@ class OwnNetwork:
         return OwnWriter(self.module, probe) if self.module.can_cache else RecomputingWriter(self, probe)
 
     def answer(self, id: int) -> Token:
-        """The token of a column of the logits."""
-        return self.vocabulary.token(id)
+        """The token of a column of the logits, or the label."""
+        return Token(id=id, piece=self.card.labels[id]) if self.card.labels else self.vocabulary.token(id)
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
         """See `Network`."""

@@ -1,4 +1,4 @@
-"""Running a Transformer on one text, or on one text twice, without touching its state.
+"""Running a network of ours on one text, or on one text twice, without touching its state.
 
 | symbol | meaning                                 | shape                          |
 |--------|-----------------------------------------|--------------------------------|
@@ -17,11 +17,11 @@ from torch import Tensor
 from attnscope.models.generate import write_greedily
 from attnscope.models.inputs import Inputs
 from attnscope.nn.attention import Probe
-from attnscope.nn.transformer import Transformer
+from attnscope.nn.own_module import OwnModule
 
 
 @contextmanager
-def evaluating(module: Transformer) -> Iterator[None]:
+def evaluating(module: OwnModule) -> Iterator[None]:
     """Evaluation mode without gradients; a model in training is put back into it afterwards.
 
     No random number is drawn, so training goes on exactly as if nobody had looked.
@@ -37,19 +37,26 @@ def evaluating(module: Transformer) -> Iterator[None]:
             module.train()
 
 
-def hidden_stream(module: Transformer, inputs: Inputs, probe: Probe | None, *, n_copies: int = 1) -> Tensor:
-    """The last stream of the stack that predicts: [n_copies, n_tokens, d_model]."""
+def hidden_stream(module: OwnModule, inputs: Inputs, probe: Probe | None, *, n_copies: int = 1) -> Tensor:
+    """The last stream of the stack that predicts: [n_copies, n_tokens, d_model].
+
+    Of a model that tells labels the one row that they are told from: [n_copies, 1, d_model].
+    """
     source = ids_tensor(module, inputs.source.ids, n_copies)
+    if module.config.n_labels:
+        second = None if inputs.target is None else ids_tensor(module, inputs.target.ids, n_copies)
+        return module.summarise(source, second=second, pattern=inputs.pattern, probe=probe)[:, None]
     if module.config.form == "decoder":
         return module.decode(source, pattern=inputs.pattern, probe=probe)
-    memory = module.encode(source, pattern=inputs.pattern, probe=probe)
+    segments = ids_tensor(module, inputs.segments, n_copies) if inputs.segments else None
+    memory = module.encode(source, segments=segments, pattern=inputs.pattern, probe=probe)
     if inputs.target is None:
         return memory
     return module.decode(ids_tensor(module, inputs.target.ids, n_copies), memory=memory, probe=probe)
 
 
 def continue_text(
-    module: Transformer,
+    module: OwnModule,
     ids: Sequence[int],
     probe: Probe | None,
     *,
@@ -69,7 +76,7 @@ def continue_text(
 
 
 def translate(
-    module: Transformer,
+    module: OwnModule,
     source: Sequence[int],
     probe: Probe | None,
     *,
@@ -89,12 +96,12 @@ def translate(
     return write_greedily(next_tokens, [begin_id], n_tokens=n_free, end_id=end_id, guess=guess)
 
 
-def ids_tensor(module: Transformer, ids: Sequence[int], n_copies: int = 1) -> Tensor:
+def ids_tensor(module: OwnModule, ids: Sequence[int], n_copies: int = 1) -> Tensor:
     """Ids as int64 [n_copies, n_tokens] on the model's device."""
     tensor = torch.tensor([list(ids)], dtype=torch.int64, device=module.tokens.weight.device)
     return tensor if n_copies == 1 else tensor.expand(n_copies, -1)
 
 
-def _best(module: Transformer, hidden: Tensor, n_last: int) -> list[int]:
+def _best(module: OwnModule, hidden: Tensor, n_last: int) -> list[int]:
     best: list[int] = module.logits(hidden[0, -n_last:]).argmax(dim=-1).tolist()
     return best

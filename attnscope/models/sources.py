@@ -7,9 +7,11 @@ from attnscope.models.checkpoint import (
     WEIGHTS,
     LoadedFolder,
     is_model_folder,
+    read_model_config,
     read_model_folder,
 )
 from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX, is_model_id
+from attnscope.nn.config import ModelConfig
 from attnscope.paths import resources_folder
 from attnscope.trace.sniff import refuse_foreign
 from attnscope.trace.tensor_file import require_regular_file
@@ -35,9 +37,30 @@ def read_source(source: str | Path) -> tuple[LoadedFolder, Path]:
 
     Raises LoadError; for a run folder the newest checkpoint that can be read is taken.
     """
+    path = locate_source(source)
+    if not is_model_folder(path) and (path / "checkpoints").is_dir():
+        return _read_newest_checkpoint(path)
+    return read_model_folder(path), path  # says what is missing, or names the pickle that is there
+
+
+def read_source_config(source: str | Path) -> tuple[ModelConfig, Path]:
+    """The configuration of the model that `source` means, and its folder, without reading weights.
+
+    Raises LoadError; of a run folder it is that of the newest checkpoint, which are all alike.
+    """
+    path = locate_source(source)
+    if not is_model_folder(path) and (path / "checkpoints").is_dir():
+        folders = checkpoint_folders(path)
+        if not folders:
+            raise _no_checkpoint(path)
+        path = folders[-1][1]
+    return read_model_config(path)[0], path
+
+
+def locate_source(source: str | Path) -> Path:
+    """The folder that `source` means, of a model or a run, whatever is in it. Raises LoadError."""
     if isinstance(source, str) and source in demo_models():
-        folder = demo_folder() / source
-        return read_model_folder(folder), folder
+        return demo_folder() / source
     path = Path(source)
     try:
         exists = path.exists()
@@ -52,13 +75,7 @@ def read_source(source: str | Path) -> tuple[LoadedFolder, Path]:
             if is_model_id(str(source)) and "/" in str(source)
             else _ACTION,
         )
-    if not path.is_dir():
-        path = _folder_of_file(path)
-    if is_model_folder(path):
-        return read_model_folder(path), path
-    if (path / "checkpoints").is_dir():
-        return _read_newest_checkpoint(path)
-    return read_model_folder(path), path  # says what is missing, or names the pickle that is there
+    return path if path.is_dir() else _folder_of_file(path)
 
 
 def _folder_of_file(path: Path) -> Path:
@@ -99,7 +116,11 @@ def _read_newest_checkpoint(run: Path) -> tuple[LoadedFolder, Path]:
         return _with_note(loaded, note), folder
     if first_error is not None:
         raise first_error
-    raise LoadError(
+    raise _no_checkpoint(run)
+
+
+def _no_checkpoint(run: Path) -> LoadError:
+    return LoadError(
         f"The run {run} has no checkpoint yet.",
         kind="missing",
         expected="a folder with a step's number in checkpoints",

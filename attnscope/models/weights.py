@@ -7,26 +7,25 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import LoadError
+from attnscope.nn.building import empty_own, unfilled_own
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import Transformer, empty_transformer
+from attnscope.nn.own_module import OwnModule
 
 _MAX_ROWS = 12
 _EMBEDDING = "tokens.weight"
 
 
-def fill_transformer(
-    config: ModelConfig, tensors: Mapping[str, Tensor], where: Path
-) -> tuple[Transformer, str]:
+def fill_own(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) -> tuple[OwnModule, str]:
     """A model with these weights in float32 on the CPU, and a note on what is odd about them.
 
     Raises LoadError with a table when the tensors are not those of `config`.
     """
     with torch.device("meta"):
-        expected = {name: tuple(tensor.shape) for name, tensor in Transformer(config).state_dict().items()}
+        expected = {name: tuple(tensor.shape) for name, tensor in unfilled_own(config).state_dict().items()}
     _check_vocabulary(config, tensors, where)
     _check_shapes(expected, tensors, where)
     _check_types(tensors, where)
-    module = empty_transformer(config)
+    module = empty_own(config)
     with torch.no_grad():
         for name, parameter in module.state_dict().items():
             parameter.copy_(tensors[name])
@@ -85,7 +84,7 @@ def _cast_note(tensors: Mapping[str, Tensor]) -> str:
     return f"Weights were {' and '.join(types)} and are computed with in float32." if types else ""
 
 
-def _finite_note(module: Transformer) -> str:
+def _finite_note(module: OwnModule) -> str:
     # A sum is not finite when any of its parts is not, and is ten times quicker to look at.
     suspects = [name for name, p in module.state_dict().items() if not torch.isfinite(p.sum())]
     bad = [name for name in suspects if not torch.isfinite(module.state_dict()[name]).all()]

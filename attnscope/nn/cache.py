@@ -16,14 +16,18 @@ _FIRST_ROOM = 64
 
 
 class KeyValueCache:
-    """What one pass after another may read again; for one text, written on in any number of sequences.
+    """What one pass after another may read again, of any number of sequences.
 
-    `n_tokens` and `n_sequences` are what the decoder has read; it counts them itself (`note`).
+    The memory is of one text, which all sequences share, or of as many texts as there are sequences.
+
+    `n_tokens` and `n_sequences` are what the decoder has read; it counts them itself (`note`). `states` are
+    those of a recurrent decoder after these tokens, each [n_layers, n_sequences, d_model]; none before.
     """
 
     def __init__(self) -> None:
         self.n_tokens = 0
         self.n_sequences = 0
+        self.states: tuple[Tensor, ...] = ()
         self._rooms: dict[SiteKey, _Room] = {}
         self._fixed: dict[SiteKey, tuple[Tensor, Tensor]] = {}
 
@@ -31,7 +35,7 @@ class KeyValueCache:
     def n_bytes(self) -> int:
         """Memory that is held, room for more tokens counted in."""
         kept = [*self._fixed.values(), *(room.tensors for room in self._rooms.values())]
-        return sum(tensor.numel() * tensor.element_size() for pair in kept for tensor in pair)
+        return sum(t.numel() * t.element_size() for pair in (*kept, self.states) for t in pair)
 
     def note(self, n_sequences: int, n_new: int) -> None:
         """A pass has read `n_new` more tokens of each of `n_sequences` sequences."""
@@ -49,19 +53,30 @@ class KeyValueCache:
         if found is None:
             return None
         k, v = found
+        if len(k) == n_sequences:
+            return found
+        if len(k) != 1:
+            raise ValueError(f"the memory is of {len(k)} texts, and {n_sequences} sequences read it")
         return k.expand(n_sequences, -1, -1, -1), v.expand(n_sequences, -1, -1, -1)
 
     def keep(self, site: SiteKey, k: Tensor, v: Tensor) -> None:
-        """Keys and values of a memory, the same for every sequence: [1, n_kv_heads, n_source, d_head]."""
-        if k.shape[0] != 1:
-            raise ValueError(f"the memory is of {k.shape[0]} texts, expected 1")
+        """Keys and values of a memory of one text or several: [n_texts, n_kv_heads, n_source, d_head]."""
+        if k.shape[:1] != v.shape[:1]:
+            raise ValueError(f"keys are of {k.shape[0]} texts, values of {v.shape[0]}")
         self._fixed[site] = (k, v)
 
     def select(self, parents: Tensor) -> None:
         """Sequence i goes on from sequence `parents[i]`; int64 [n_sequences from now on]."""
         self.n_sequences = len(parents)
+        self.states = tuple(state.index_select(1, parents) for state in self.states)
         for room in self._rooms.values():
             room.select(parents)
+
+    def select_texts(self, texts: Tensor) -> None:
+        """Sequence i reads the memory of text `texts[i]` from now on, where there is more than one."""
+        for site, (k, v) in self._fixed.items():
+            if len(k) > 1:
+                self._fixed[site] = (k.index_select(0, texts), v.index_select(0, texts))
 
 
 class _Room:

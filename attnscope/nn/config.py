@@ -9,16 +9,19 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_type_hints
 
 from attnscope.errors import RecipeError
-from attnscope.nn.config_checks import check_together, check_types, expected_of, shown
+from attnscope.nn.config_checks import check_together, check_types, expected_of, unknown_key
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, build_layout, kept_from_mapping, site_name
+from attnscope.nn.recurrent_size import recurrent_parts
 from attnscope.records.models import Form
 from attnscope.records.sites import SiteKey, Stack
 
+Body = Literal["transformer", "rnn", "gru", "lstm"]
 Mask = Literal["full", "window", "dilated", "global", "bigbird", "prefix"]
 Position = Literal["sinusoidal", "learned", "rotary", "binary", "t5", "alibi", "shaw", "none"]
 Score = Literal["scaled-dot", "dot", "general", "cosine", "gaussian", "additive", "kernel"]
 Norm = Literal["layer", "rms", "none"]
 NormPlace = Literal["pre", "post", "sandwich"]
+Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish", "glu", "reglu", "geglu", "swiglu"]
 GATED: tuple[Activation, ...] = ("glu", "reglu", "geglu", "swiglu")
 """Activations of which one half of the columns gates the other (Shazeer 2020)."""
@@ -30,8 +33,9 @@ class ModelConfig:
 
     `n_kv_heads` None means as many as heads, `n_decoder_layers` None as many as `n_layers`.
     `bias` covers every linear layer and LayerNorm. `transform_head`, `output_bias`, `embedding_norm`,
-    `n_segments` and `has_pooler` are what BERT (Devlin et al. 2018) adds. `kept_heads` names the heads
-    that are left at the sites that lost some; `n_heads` stays the number before, since it gives d_head.
+    `n_segments`, `has_pooler` and `has_next_sentence` are what BERT (Devlin et al. 2018) adds. `kept_heads`
+    names the heads that are left at the sites that lost some; `n_heads` stays the number before, since it
+    gives d_head.
 
     `mask` limits self-attention (`nn/self_masks.py`): `window` is the most tokens that a query looks back
     and ahead, in steps of `dilation` for dilated; `global_tokens`, `random_blocks` of `mask_block` tokens
@@ -39,10 +43,24 @@ class ModelConfig:
     scores a key (`nn/scoring.py`): `temperature` is that of cosine, `sigma` the width of gaussian, None for
     the fourth root of d_head, as wide as the scaled product. `n_buckets` and `max_distance` are those of the
     positions t5; shaw clips distances to `max_distance`. What a choice does not use is not looked at.
+
+    With `n_labels` the model tells a label of the whole text and no pieces: `pooling` makes one row of it
+    (`nn/pooling.py`), where hierarchical ends a sentence after each of the token ids `sentence_ends`, and
+    `reads_pair` lets it match two texts (`nn/matching.py`). `n_projected` is the number of slots that the
+    encoder's keys and values are projected to (`nn/linformer.py`), 0 for none.
+
+    `body` is what carries a text from token to token. A recurrent one (`nn/recurrent.py`) needs the form
+    encoder-decoder and has one site, the attention of its decoder: with `feeds_context` what that found goes
+    into the next state (Bahdanau 2014), else only into the output (Luong 2015). A `local_reach` above 0
+    limits it to so many tokens around a predicted place. Masks, positions, norms, activations, residuals and
+    the feed-forward layers are those of a Transformer.
     """
 
     form: Form
     vocab_size: int
+    body: Body = "transformer"
+    feeds_context: bool = True
+    local_reach: int = 0
     d_model: int = 128
     n_layers: int = 2
     n_decoder_layers: int | None = None
@@ -80,12 +98,23 @@ class ModelConfig:
     transform_head: bool = False
     output_bias: bool = False
     has_pooler: bool = False
+    has_next_sentence: bool = False
     kept_heads: KeptHeads | None = None
+    n_labels: int = 0
+    pooling: Pooling = "attention"
+    sentence_ends: tuple[int, ...] = ()
+    reads_pair: bool = False
+    n_projected: int = 0
 
     @property
     def d_head(self) -> int:
         """Width of one head."""
         return self.d_model // self.n_heads
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether the body is made of recurrent cells."""
+        return self.body != "transformer"
 
     @property
     def up_rows(self) -> int:
@@ -117,7 +146,10 @@ class ModelConfig:
         return 0 if self.form == "decoder" else self.n_layers
 
     def layout(self, stack: str, layer: int) -> HeadLayout:
-        """The heads of one site."""
+        """The heads of one site; pooling and matching have one, the second text is read as the first is."""
+        if self.n_labels and stack not in ("encoder", "decoder", "second"):
+            return build_layout((0,), n_heads=1, n_kv_heads=1)
+        stack = "encoder" if stack == "second" else stack
         kept = dict(self.kept_heads or ()).get(site_name(stack, layer), tuple(range(self.n_heads)))
         return build_layout(kept, n_heads=self.n_heads, n_kv_heads=self.kv_heads)
 
@@ -127,13 +159,33 @@ class ModelConfig:
 
     def site_keys(self) -> tuple[SiteKey, ...]:
         """Stack and layer of every attention module, with heads or without, in the model's order."""
+        if self.is_recurrent:
+            return (("cross", 0),)
         n_cross = self.decoder_layers if self.form == "encoder-decoder" else 0
         stacks: tuple[tuple[Stack, int], ...] = (
             ("encoder", self.encoder_layers),
             ("decoder", self.decoder_layers),
             ("cross", n_cross),
+            *self._label_stacks(),
         )
         return tuple((stack, layer) for stack, n_layers in stacks for layer in range(n_layers))
+
+    def headed_keys(self) -> tuple[SiteKey, ...]:
+        """The sites that own heads: not those of pooling and matching, nor of a text read a second time."""
+        if not self.n_labels:
+            return self.site_keys()
+        return tuple(key for key in self.site_keys() if key[0] in ("encoder", "decoder"))
+
+    def _label_stacks(self) -> tuple[tuple[Stack, int], ...]:
+        """The stacks of a model that tells labels, with their numbers of layers."""
+        if not self.n_labels:
+            return ()
+        n_pools = int(self.pooling in ("attention", "hierarchical"))
+        words: tuple[tuple[Stack, int], ...] = (("sentence", int(self.pooling == "hierarchical")),)
+        if not self.reads_pair:
+            return (*words, ("pool", n_pools))
+        pair: tuple[tuple[Stack, int], ...] = (("second", self.encoder_layers), ("cross", 1), ("back", 1))
+        return (*pair, ("pool", n_pools), ("second-pool", n_pools))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object], *, where: str = "model") -> Self:
@@ -144,11 +196,7 @@ class ModelConfig:
         known = [field.name for field in fields(cls)]
         for key in values:
             if key not in known:
-                raise RecipeError(
-                    f"{where} has the unknown key {shown(key)}.",
-                    expected=f"only {', '.join(known)}",
-                    action="Remove the key or correct its spelling.",
-                )
+                raise unknown_key(where, key, known)
         for key in ("form", "vocab_size"):
             if key not in values:
                 raise RecipeError(
@@ -157,6 +205,8 @@ class ModelConfig:
                     action=f"Add the key {key}.",
                 )
         read = {k: kept_from_mapping(v) if k == "kept_heads" else v for k, v in values.items()}
+        if isinstance(read.get("sentence_ends"), list):
+            read["sentence_ends"] = tuple(values["sentence_ends"])  # type: ignore[arg-type]
         config = cls(**read)  # type: ignore[arg-type]  # the types are what check() looks at
         config.check(where=where)
         return config
@@ -166,12 +216,14 @@ class ModelConfig:
         values = {key: value for key, value in asdict(self).items() if value is not None}
         if self.kept_heads is not None:
             values["kept_heads"] = {name: list(heads) for name, heads in self.kept_heads}
+        values["sentence_ends"] = list(self.sentence_ends)
         return values
 
     def check(self, *, where: str = "model") -> None:
         """Raise RecipeError for a value of the wrong type, out of range, or against another value."""
         hints = get_type_hints(type(self))
         hints.pop("kept_heads")  # a table, which `check_together` looks through
+        hints.pop("sentence_ends")  # a list, which it looks through as well
         check_types(self, hints, where)
         check_together(self, where)
 
@@ -194,6 +246,8 @@ class ParameterCount:
 
 def count_parameters(config: ModelConfig) -> ParameterCount:
     """The exact number of parameters, computed on paper."""
+    if config.is_recurrent:
+        return ParameterCount(parts=tuple((name, n) for name, n in recurrent_parts(config) if n))
     d = config.d_model
     n_stacks = bool(config.encoder_layers) + bool(config.decoder_layers)
     norm = 0 if config.norm == "none" else d * (2 if config.norm == "layer" and config.bias else 1)
@@ -208,8 +262,11 @@ def count_parameters(config: ModelConfig) -> ParameterCount:
         ("encoder", sum(_count_block(config, norm, "encoder", i) for i in range(config.encoder_layers))),
         ("decoder", sum(_count_block(config, norm, "decoder", i) for i in range(config.decoder_layers))),
         ("final norms", n_stacks * norm if config.has_final_norm else 0),
+        ("pooling", _count_pooling(config)),
+        ("matching", _count_linear(6 * d, d, False) + 2 * d * config.bias if config.reads_pair else 0),
         ("head", _count_head(config, norm)),
         ("pooler", _count_linear(d, d, config.bias) if config.has_pooler else 0),
+        ("next sentence", _count_linear(d, 2, config.bias) if config.has_next_sentence else 0),
     )
     return ParameterCount(parts=tuple((name, n) for name, n in parts if n))
 
@@ -256,11 +313,20 @@ def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
     total += layout.n_heads * {"general": d_head**2, "additive": d_head}.get(config.score, 0)
     if config.position == "shaw" and stack != "cross" and layout.heads:
         total += (2 * config.max_distance + 1) * d_head
+    if config.n_projected and stack == "encoder" and layout.heads:
+        total += 2 * config.n_projected * config.max_tokens
     return total
+
+
+def _count_pooling(config: ModelConfig) -> int:
+    n_pools = {"attention": 1, "hierarchical": 2}.get(config.pooling, 0) if config.n_labels else 0
+    return n_pools * (_count_linear(config.d_model, config.d_model, config.bias) + config.d_model)
 
 
 def _count_head(config: ModelConfig, norm: int) -> int:
     d = config.d_model
+    if config.n_labels:
+        return _count_linear(d, config.n_labels, bias=True)
     transform = _count_linear(d, d, config.bias) + norm if config.transform_head else 0
     weight = 0 if config.tie_embeddings else config.vocab_size * d
     return transform + weight + (config.vocab_size if config.output_bias else 0)

@@ -5,17 +5,19 @@ A table of what each mask, score and position needs, in one place. Must not impo
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from attnscope.errors import RecipeError
+from attnscope.errors import RecipeError, meant
 from attnscope.nn.kept_heads import fault_in_kept, site_name
+from attnscope.nn.label_checks import label_faults, slot_faults
 
 if TYPE_CHECKING:
     from attnscope.nn.config import ModelConfig
 
 SIZES: dict[str, tuple[int, int]] = {
     "vocab_size": (1, 4_000_000),
+    "local_reach": (0, 1_048_576),
     "d_model": (1, 65_536),
     "n_layers": (1, 1_024),
     "n_decoder_layers": (1, 1_024),
@@ -33,6 +35,8 @@ SIZES: dict[str, tuple[int, int]] = {
     "prefix_tokens": (1, 1_048_576),
     "n_buckets": (4, 4_096),
     "max_distance": (1, 65_536),
+    "n_labels": (0, 100_000),
+    "n_projected": (0, 65_536),
 }
 """Least and most; no model known in 2026 is larger in any of these, so it is a slip of the keyboard."""
 _MOST_LINKS = 4_000_000
@@ -56,11 +60,13 @@ def check_types(config: "ModelConfig", hints: Mapping[str, Any], where: str) -> 
 
 def check_together(config: "ModelConfig", where: str) -> None:
     """Raise RecipeError for a value that does not go with another one."""
-    for faults in (_head_faults, _form_faults, _mask_faults, _position_faults):
+    of_transformers = (_form_faults, _mask_faults, _position_faults, slot_faults)
+    of_body = (_recurrent_faults,) if config.is_recurrent else of_transformers
+    for faults in (_head_faults, *of_body, label_faults):
         for key, expected in faults(config):
             raise impossible(where, key, getattr(config, key), expected)
     if config.kept_heads is not None:
-        names = tuple(site_name(stack, layer) for stack, layer in config.site_keys())
+        names = tuple(site_name(stack, layer) for stack, layer in config.headed_keys())
         fault = fault_in_kept(config.kept_heads, site_names=names, n_heads=config.n_heads)
         if fault:
             raise impossible(where, "kept_heads", config.kept_heads, fault)
@@ -79,6 +85,18 @@ def impossible(where: str, key: str, value: object, expected: str) -> RecipeErro
     """The error for one value."""
     return RecipeError(
         f"{where}.{key} is {shown(value)}.", expected=expected, action=f"Change {key} and try again."
+    )
+
+
+def unknown_key(where: str, key: str, known: Sequence[str]) -> RecipeError:
+    """The error for a key that no configuration has, with the one that was meant where one is near."""
+    action = "Remove the key or correct its spelling."
+    if key == "preset":
+        action = "A preset stands in place of the recipe: attnscope info --presets lists their names."
+    return RecipeError(
+        f"{where} has the unknown key {shown(key)}.",
+        expected=f"only {', '.join(known)}",
+        action=meant(str(key), known) + action,
     )
 
 
@@ -118,6 +136,15 @@ def _form_faults(config: "ModelConfig") -> Iterator[Fault]:
     for key, is_used, forms in only:
         if is_used and config.form not in forms:
             yield key, f"nothing here, since only the form {forms[0]} has it"
+    if config.has_next_sentence and not (config.has_pooler and config.n_segments >= 2):
+        yield "has_next_sentence", "a pooler and at least two segments beside it"
+
+
+def _recurrent_faults(config: "ModelConfig") -> Iterator[Fault]:
+    if config.form != "encoder-decoder":
+        yield "body", f'"transformer" with the form {config.form}: cells need the objective translation'
+    if config.d_model % 2:
+        yield "d_model", "an even number: the encoder has one half for each direction"
 
 
 def _mask_faults(config: "ModelConfig") -> Iterator[Fault]:

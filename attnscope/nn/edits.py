@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
+from attnscope.nn.centred import CentredWindow
+from attnscope.nn.drawn_masks import check_size, with_drawn_mask
 from attnscope.nn.masks import MaskRule, RemovedCells
 from attnscope.nn.scores import BIASES, Bias, ScoreRule, add_sinks, scores
 
@@ -49,21 +51,27 @@ class Edits:
     """What is changed at one site.
 
     `copied` and `uniform` replace a head's pattern, `removed` are (head, query, key) whose weight goes to
-    the other keys of the row, `mean` replaces a head's output at every query by its mean over queries.
+    the other keys of the row, `mean` replaces a head's output at every query by its mean over queries,
+    `fixed` by a given one, [d_value]. `cells` [n_queries, n_keys] is a drawn mask for every head, in the
+    place of the site's own.
     """
 
     removed: tuple[tuple[int, int, int], ...] = ()
     uniform: tuple[int, ...] = ()
     mean: tuple[int, ...] = ()
     copied: Mapping[int, CopiedPattern] = field(default_factory=dict)
+    fixed: Mapping[int, Tensor] = field(default_factory=dict)
+    cells: Tensor | None = None
 
     def replace_by_mean(self, out: Tensor) -> Tensor:
-        """`out` [B, H, Q, D] with the output of some heads replaced by their mean over the queries."""
-        if not self.mean:
+        """`out` [B, H, Q, D] with outputs replaced by their mean over the queries, or by a given one."""
+        if not self.mean and not self.fixed:
             return out
         out = out.clone()
         heads = list(self.mean)
         out[-1, heads] = out[-1, heads].mean(dim=1, keepdim=True)
+        for head, value in self.fixed.items():
+            out[-1, head] = value.to(out)
         return out
 
 
@@ -73,10 +81,15 @@ def apply_edits(call: Call, out: Tensor, lse: Tensor, edits: Edits) -> tuple[Cal
     Raises UserError for a change that does not fit the site.
     """
     whole = sorted({*edits.copied, *edits.uniform})
-    if not whole and not edits.removed:
+    if not whole and not edits.removed and edits.cells is None:
         return call, out, lse
-    _check_cells(call, edits)
+    check_cells(edits, call.q.shape[1], call.q.shape[2], call.k.shape[2])
     edited = _replace_patterns(call, edits) if whole else call
+    if edits.cells is not None:
+        mask = edits.cells.to(call.q.device)
+        check_size(mask, call.q.shape[2], call.k.shape[2])
+        edited = replace(edited, rule=with_drawn_mask(edited.rule, mask, len(call.q)))
+        whole = list(range(call.q.shape[1]))
     if edits.removed:
         cells = torch.tensor(edits.removed, dtype=torch.int64, device=call.q.device)
         removed = RemovedCells(cells=cells, n_heads=call.q.shape[1])
@@ -103,8 +116,8 @@ def _recompute(call: Call, head: int, rows: slice, out: Tensor, lse: Tensor) -> 
     lse[-1, head, rows] = total[0, 0].to(lse)
 
 
-def _check_cells(call: Call, edits: Edits) -> None:
-    n_heads, n_queries, n_keys = call.q.shape[1], call.q.shape[2], call.k.shape[2]
+def check_cells(edits: Edits, n_heads: int, n_queries: int, n_keys: int) -> None:
+    """Raise UserError for an edge that is to go and is not there."""
     for head, query, key in edits.removed:
         if not (0 <= head < n_heads and 0 <= query < n_queries and 0 <= key < n_keys):
             raise UserError(
@@ -119,9 +132,12 @@ def _replace_patterns(call: Call, edits: Edits) -> Call:
     n_heads = call.q.shape[1]
     q = call.q.clone()
     k = call.k.repeat_interleave(n_heads // call.k.shape[1], dim=1)
-    score = _with_own_numbers(call.score, call)
+    score, rule = _with_own_numbers(call.score, call), call.rule
     for head, pattern in edits.copied.items():
         _check_pattern(call, pattern)
+        window, given = rule.pattern, pattern.rule.pattern
+        if isinstance(window, CentredWindow) and isinstance(given, CentredWindow):
+            rule = replace(rule, pattern=window.with_head(head, given, pattern.head))
         q[-1, head], k[-1, head] = pattern.q.to(q), pattern.k.to(k)
         _copy_head(score, head, pattern)
     for head in edits.uniform:
@@ -129,7 +145,7 @@ def _replace_patterns(call: Call, edits: Edits) -> Call:
         if score.is_kernel:  # there equal weights are equal products above 0
             q[-1, head], k[-1, head] = 1.0, 1.0
         _clear_head(score, head)
-    return replace(call, q=q, k=k, score=score)
+    return replace(call, q=q, k=k, rule=rule, score=score)
 
 
 def _with_own_numbers(score: ScoreRule, call: Call) -> ScoreRule:

@@ -44,20 +44,30 @@ class Embedding(nn.Module):
 
 
 class Head(nn.Module):
-    """From the stream to one number per piece; `weight` is absent when it is the token embedding."""
+    """From the stream to one number per piece; `weight` is absent when it is the token embedding.
+
+    A model that tells labels has `labels` and nothing else.
+    """
 
     def __init__(self, config: ModelConfig, shape: BlockShape) -> None:
         super().__init__()
         d, n_pieces = config.d_model, config.vocab_size
         # One value per column: gated ones need two, so such a head uses their smooth relative, GELU.
         self.activation: Activation = "gelu" if config.activation in GATED else config.activation
-        self.transform = nn.Linear(d, d, bias=config.bias) if config.transform_head else None
-        self.norm = shape.make_norm() if config.transform_head else None
-        self.weight = None if config.tie_embeddings else nn.Parameter(torch.zeros(n_pieces, d))
-        self.bias = nn.Parameter(torch.zeros(n_pieces)) if config.output_bias else None
+        self.labels = nn.Linear(d, config.n_labels) if config.n_labels else None
+        is_of_pieces = self.labels is None
+        has_transform = config.transform_head and is_of_pieces
+        self.transform = nn.Linear(d, d, bias=config.bias) if has_transform else None
+        self.norm = shape.make_norm() if has_transform else None
+        has_weight = is_of_pieces and not config.tie_embeddings
+        self.weight = nn.Parameter(torch.zeros(n_pieces, d)) if has_weight else None
+        self.bias = nn.Parameter(torch.zeros(n_pieces)) if config.output_bias and is_of_pieces else None
 
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
-        """Logits, [..., vocab_size]."""
+        """Logits, [..., vocab_size], or [..., n_labels]."""
+        if self.labels is not None:
+            logits: Tensor = self.labels(hidden)
+            return logits
         if self.transform is not None and self.norm is not None:
             hidden = self.norm(activate(self.transform(hidden), self.activation))
         return F.linear(hidden, embedding if self.weight is None else self.weight, self.bias)

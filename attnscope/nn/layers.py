@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from attnscope.nn.attention import Probe, attend
 from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.config import GATED, Activation, Norm, NormPlace, Score
+from attnscope.nn.config import GATED, Activation, ModelConfig, Norm, NormPlace, Score
 from attnscope.nn.kept_heads import HeadLayout, build_layout
+from attnscope.nn.linformer import Projection
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.positions import apply_rotary
 from attnscope.nn.relative import bias_of_heads
@@ -55,7 +56,7 @@ class BlockShape:
     """The sizes and choices that every block of a stack shares; see `ModelConfig`.
 
     `n_heads` and `n_kv_heads` are those of a site that has lost none; d_head follows from them. `reach` is
-    that of Shaw's positions, 0 for others.
+    that of Shaw's positions, 0 for others. `max_tokens` is of use to an encoder projected to slots only.
     """
 
     d_model: int
@@ -74,6 +75,8 @@ class BlockShape:
     temperature: float = 0.1
     sigma: float | None = None
     reach: int = 0
+    n_projected: int = 0
+    max_tokens: int = 0
 
     def make_norm(self) -> nn.Module:
         """A norm of this shape."""
@@ -93,9 +96,38 @@ class BlockShape:
             reach=reach,
         )
 
+    def make_projection(self, stack: Stack) -> Projection | None:
+        """What projects keys and values to slots, in an encoder that has them."""
+        is_projected = self.n_projected and stack == "encoder"
+        return Projection(self.n_projected, self.max_tokens) if is_projected else None
+
     def full_layout(self) -> HeadLayout:
         """The heads of a site that has lost none."""
         return build_layout(tuple(range(self.n_heads)), n_heads=self.n_heads, n_kv_heads=self.n_kv_heads)
+
+
+def block_shape(config: ModelConfig) -> BlockShape:
+    """The sizes and choices of a configuration that the parts are built from."""
+    return BlockShape(
+        d_model=config.d_model,
+        n_heads=config.n_heads,
+        n_kv_heads=config.kv_heads,
+        d_ff=config.d_ff,
+        bias=config.bias,
+        dropout=config.dropout,
+        activation=config.activation,
+        norm=config.norm,
+        norm_place=config.norm_place,
+        norm_epsilon=config.norm_epsilon,
+        has_residual=config.has_residual,
+        has_feed_forward=config.has_feed_forward,
+        score=config.score,
+        temperature=config.temperature,
+        sigma=config.sigma,
+        reach=config.max_distance if config.position == "shaw" else 0,
+        n_projected=config.n_projected,
+        max_tokens=config.max_tokens,
+    )
 
 
 class SelfAttention(nn.Module):
@@ -112,6 +144,7 @@ class SelfAttention(nn.Module):
         self.dropout = shape.dropout
         n_rows = (self.n_heads + 2 * self.n_kv_heads) * self.d_head
         self.qkv = nn.Linear(shape.d_model, n_rows, bias=shape.bias)
+        self.projection = shape.make_projection(site[0])
         self.scoring = shape.make_scoring(self.n_heads, site[0])
         self.output = nn.Linear(self.n_heads * self.d_head, shape.d_model, bias=shape.bias)
 
@@ -128,6 +161,8 @@ class SelfAttention(nn.Module):
         """Attend, to what the cache holds as well, and project: [B, T, d_model]. `bias` is of all heads."""
         heads = self.qkv(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H + 2K, T, D]
         q, k, v = self._turned(heads, rotary)
+        if self.projection is not None:
+            (k, v), rule = self.projection(k, v, rule.key_valid), MaskRule()
         score: ScoreRule | float = 1.0 / math.sqrt(self.d_head)
         bias = None if bias is None else bias_of_heads(bias, self.layout.heads)
         if self.scoring is not None:
@@ -186,16 +221,23 @@ class CrossAttention(nn.Module):
         memory: Tensor,
         *,
         rule: MaskRule,
+        bias: Bias | None = None,
+        read: tuple[Tensor, Tensor] | None = None,
         probe: Probe | None = None,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """Attend from `x` to `memory` and project: [B, T, d_model]. A cache reads the memory once."""
+        """Attend from `x` to `memory` and project: [B, T, d_model]. A cache reads the memory once.
+
+        `read` are the memory's keys and values where the caller has them (`read_memory`).
+        """
         q = self.query(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H, T, D]
-        k, v = self._keys_and_values(memory, len(x), cache)
+        k, v = self.read_memory(memory, len(x), cache) if read is None else read
         score: ScoreRule | float = 1.0 / math.sqrt(self.d_head)
         if self.scoring is not None:
             q = self.scoring.queries(self.scoring.turn(q))
-            score = self.scoring.rule(q)
+            score = self.scoring.rule(q, bias)
+        elif bias is not None:
+            score = ScoreRule(scale=1.0 / math.sqrt(self.d_head), bias=bias)
         out = attend(
             q,
             k,
@@ -210,9 +252,10 @@ class CrossAttention(nn.Module):
         projected: Tensor = self.output(out.transpose(1, 2).flatten(2))  # [B, T, d_model]
         return projected
 
-    def _keys_and_values(
-        self, memory: Tensor, n_sequences: int, cache: KeyValueCache | None
+    def read_memory(
+        self, memory: Tensor, n_sequences: int, cache: KeyValueCache | None = None
     ) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory for so many sequences, [B, K, S, D]."""
         found = None if cache is None else cache.find(self.site, n_sequences)
         if found is not None:
             return found

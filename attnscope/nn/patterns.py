@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from attnscope.nn.centred import CentredWindow
 from attnscope.nn.sparse import Sparse
 
 
@@ -160,11 +161,12 @@ def _places(chosen: Tensor, n: int) -> Tensor:
     return places
 
 
-PATTERNS: dict[str, type[Intervals] | type[Dense] | type[Edges] | type[Sparse]] = {
+PATTERNS: dict[str, type[Intervals] | type[Dense] | type[Edges] | type[Sparse] | type[CentredWindow]] = {
     "intervals": Intervals,
     "dense": Dense,
     "edges": Edges,
     "sparse": Sparse,
+    "centred": CentredWindow,
 }
 """Every kind by the name it has in files."""
 

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from attnscope.nn.additive import additive_scores
+from attnscope.nn.centred import CentredBias
 from attnscope.nn.masks import MaskRule
 
 
@@ -148,10 +149,13 @@ class DenseBias:
         return {"cells": self.cells}
 
 
-BIASES: dict[str, type[RelativeBias] | type[SlopeBias] | type[OffsetBias] | type[DenseBias]] = {
+BIASES: dict[
+    str, type[RelativeBias] | type[SlopeBias] | type[OffsetBias] | type[CentredBias] | type[DenseBias]
+] = {
     "relative": RelativeBias,
     "slope": SlopeBias,
     "offset": OffsetBias,
+    "centred": CentredBias,
     "dense": DenseBias,
 }
 """Every kind by the name it has in files."""

@@ -20,18 +20,21 @@ from attnscope.nn.block import Block
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.ends import Embedding, Head, unfilled_embedding
-from attnscope.nn.layers import BlockShape, Rotary
+from attnscope.nn.layers import Rotary, block_shape
 from attnscope.nn.masks import build_rule
+from attnscope.nn.matching import Matching
+from attnscope.nn.own_module import OwnModule
 from attnscope.nn.patterns import Pattern
+from attnscope.nn.pooling import Summary
 from attnscope.nn.positions import binary_table, rotary_tables, sinusoidal_table
+from attnscope.nn.recompute import through
 from attnscope.nn.relative import RelativeTable, alibi_slopes
 from attnscope.nn.scores import Bias, SlopeBias
 from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights
-from attnscope.records.sites import Site
 
 
-class Transformer(nn.Module):
+class Transformer(OwnModule):
     """Vaswani et al. 2017 with the choices of `ModelConfig`; all attention goes through `attend`.
 
     In the form encoder–decoder both stacks share the token embedding. Embeddings start unfilled; use
@@ -48,7 +51,7 @@ class Transformer(nn.Module):
         super().__init__()
         config.check()
         self.config = config
-        shape = _block_shape(config)
+        shape = block_shape(config)
         has_cross = config.form == "encoder-decoder"
         self.tokens = unfilled_embedding(config.vocab_size, config.d_model)
         has_encoder, has_decoder = config.encoder_layers > 0, config.decoder_layers > 0
@@ -76,9 +79,15 @@ class Transformer(nn.Module):
         self.encoder_norm = shape.make_norm() if config.has_final_norm and has_encoder else None
         self.decoder_norm = shape.make_norm() if config.has_final_norm and has_decoder else None
         self.head = Head(config, shape)
+        self.summary = Summary(config) if config.n_labels else None
+        self.matching = Matching(config) if config.reads_pair else None
         self.pooler = (
             nn.Linear(config.d_model, config.d_model, bias=config.bias) if config.has_pooler else None
         )
+        self.next_sentence = (
+            nn.Linear(config.d_model, 2, bias=config.bias) if config.has_next_sentence else None
+        )
+        self.is_recomputing = False
         self._scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         for name in ("rotary_cosines", "rotary_sines", "position_table", "slopes"):
             self.register_buffer(name, None, persistent=False)
@@ -104,6 +113,11 @@ class Transformer(nn.Module):
         """Whether a text may be read part by part: not where its first tokens look ahead."""
         return self.config.mask != "prefix"
 
+    @property
+    def can_read_past(self) -> bool:
+        """Whether positions past the trained ones exist: learned ones do not."""
+        return self.config.position != "learned" and not self.config.n_projected
+
     def reach_past(self, n_tokens: int) -> None:
         """Let texts of `n_tokens` be read though the model was never trained on such positions.
 
@@ -111,30 +125,11 @@ class Transformer(nn.Module):
         """
         if n_tokens <= self.n_positions:
             return
-        if self.config.position == "learned":
-            raise ValueError(f"learned positions end at {self.config.max_tokens}")
+        if not self.can_read_past:
+            what = "learned positions end" if self.config.position == "learned" else "the projection ends"
+            raise ValueError(f"{what} at {self.config.max_tokens}")
         self.n_positions = n_tokens
         self.fill_tables()
-
-    def sites(self) -> tuple[Site, ...]:
-        """Every attention module: encoder layers, decoder layers, then cross layers.
-
-        One that lost all its heads is left out; layers keep their numbers.
-        """
-        layouts = (
-            (stack, layer, self.config.layout(stack, layer)) for stack, layer in self.config.site_keys()
-        )
-        return tuple(
-            Site(
-                stack=stack,
-                layer=layer,
-                n_heads=layout.n_heads,
-                # What `attend` is given: uneven groups are handed out one to each query head.
-                n_kv_heads=layout.n_kv_heads if layout.is_even else layout.n_heads,
-            )
-            for stack, layer, layout in layouts
-            if layout.heads
-        )
 
     def encode(
         self,
@@ -156,7 +151,15 @@ class Transformer(nn.Module):
         rule = self.self_mask.rule(n, n, is_causal=False, key_valid=valid, pattern=pattern, device=x.device)
         rotary, bias = self._rotary(n), self._bias(self.encoder_relative, n, n)
         for block in self.encoder:
-            x = block(x, rule=rule, rotary=rotary, bias=bias, probe=probe)
+            x = through(
+                block,
+                x,
+                is_recomputed=self.is_recomputing,
+                rule=rule,
+                rotary=rotary,
+                bias=bias,
+                probe=probe,
+            )
         return x if self.encoder_norm is None else self.encoder_norm(x)
 
     def decode(
@@ -201,17 +204,20 @@ class Transformer(nn.Module):
         memory_rule = build_rule(is_causal=False, key_valid=memory_valid)
         choices = {"rotary": self._rotary(n, first), "bias": self._bias(self.decoder_relative, n, first + n)}
         for block in self.decoder:
-            x = block(
-                x, rule=rule, **choices, memory=memory, memory_rule=memory_rule, probe=probe, cache=cache
+            x = through(
+                block,
+                x,
+                is_recomputed=self.is_recomputing,
+                rule=rule,
+                **choices,
+                memory=memory,
+                memory_rule=memory_rule,
+                probe=probe,
+                cache=cache,
             )
         if cache is not None:
             cache.note(*ids.shape)
         return x if self.decoder_norm is None else self.decoder_norm(x)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """One number per piece for any rows of a hidden stream, [..., vocab_size]."""
-        logits: Tensor = self.head(hidden, self.tokens.weight)
-        return logits
 
     def pool(self, hidden: Tensor) -> Tensor:
         """BERT's summary of a sequence from its first token, [B, d_model]; needs `has_pooler`."""
@@ -219,6 +225,16 @@ class Transformer(nn.Module):
             raise ValueError("the model has no pooler")
         pooled: Tensor = self.pooler(hidden[:, 0])
         return pooled.tanh()
+
+    def next_sentence_logits(self, hidden: Tensor) -> Tensor:
+        """Whether the second segment does not follow the first (column 0) or does (1), [B, 2].
+
+        Read from the pooled first token (Devlin et al. 2018, section 3.1); needs `has_next_sentence`.
+        """
+        if self.next_sentence is None:
+            raise ValueError("the model was never asked whether a sentence follows")
+        logits: Tensor = self.next_sentence(self.pool(hidden))
+        return logits
 
     def forward(
         self,
@@ -230,7 +246,14 @@ class Transformer(nn.Module):
         segments: Tensor | None = None,
         probe: Probe | None = None,
     ) -> Tensor:
-        """Logits of each token: of `ids`, or of `target_ids` in the form encoder–decoder."""
+        """Logits of each token: of `ids`, or of `target_ids` in the form encoder–decoder.
+
+        Of a model that tells labels those of the whole text, [batch, n_labels]; `target_ids` are the
+        second text of one that reads two.
+        """
+        if self.config.n_labels:
+            row = self.summarise(ids, valid=valid, second=target_ids, second_valid=target_valid, probe=probe)
+            return self.logits(row)
         form = self.config.form
         if (target_ids is None) == (form == "encoder-decoder"):
             raise ValueError(f"target_ids does not go with the form {form}")
@@ -293,25 +316,4 @@ def _relative_table(config: ModelConfig, *, is_causal: bool) -> RelativeTable | 
         return None
     return RelativeTable(
         config.n_heads, n_buckets=config.n_buckets, max_distance=config.max_distance, is_causal=is_causal
-    )
-
-
-def _block_shape(config: ModelConfig) -> BlockShape:
-    return BlockShape(
-        d_model=config.d_model,
-        n_heads=config.n_heads,
-        n_kv_heads=config.kv_heads,
-        d_ff=config.d_ff,
-        bias=config.bias,
-        dropout=config.dropout,
-        activation=config.activation,
-        norm=config.norm,
-        norm_place=config.norm_place,
-        norm_epsilon=config.norm_epsilon,
-        has_residual=config.has_residual,
-        has_feed_forward=config.has_feed_forward,
-        score=config.score,
-        temperature=config.temperature,
-        sigma=config.sigma,
-        reach=config.max_distance if config.position == "shaw" else 0,
     )

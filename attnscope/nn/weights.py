@@ -8,6 +8,10 @@ the number of such projections in their stack. Post-norm models start with Xavie
 with 0.02, or with 1 / sqrt(d_model) where the model multiplies them by sqrt(d_model)
 (Vaswani et al. 2017, section 3.4). Biases are 0 and norms 1. A sandwich starts as pre-norm does, but for the
 division, which its last norms would undo; so does a model without residuals, which would fade.
+
+Recurrent cells start with an orthogonal matrix from state to state for each gate (Saxe et al. 2014; Bahdanau
+et al. 2014, appendix B.1), with Xavier's from their inputs, and an LSTM forgets little (bias 1, Jozefowicz
+et al. 2015). Other matrices of a recurrent model, which has no norms, start with Xavier's weights too.
 """
 
 import math
@@ -16,16 +20,19 @@ import torch
 from torch import Generator, Tensor, nn
 
 from attnscope.nn.block import Block
+from attnscope.nn.centred import Centre
 from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.ends import Head
 from attnscope.nn.layers import CrossAttention, NoHeads, SelfAttention
+from attnscope.nn.linformer import Projection
+from attnscope.nn.pooling import AttentionPool
 from attnscope.nn.relative import RelativeTable
 from attnscope.nn.scoring import Scoring
 
 
 @torch.no_grad()
 def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) -> None:
-    """Fill every parameter of a Transformer of this configuration with its first value."""
+    """Fill every parameter of a network of this configuration with its first value."""
     for name, module in model.named_modules():
         match module:
             case nn.Embedding():
@@ -42,6 +49,12 @@ def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) ->
                 _zero(module.bias)
             case Scoring():
                 module.fill(generator)
+            case Centre():
+                module.fill(generator)
+            case nn.RNNBase() | nn.RNNCellBase():
+                _fill_cells(module, generator)
+            case AttentionPool() | Projection():
+                module.fill(generator)
             case RelativeTable():
                 module.fill(config.d_model, generator)
             case Head():
@@ -52,6 +65,22 @@ def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) ->
     for module in model.modules():
         if isinstance(module, Block):
             _fill_block(module, config, generator)
+
+
+def _fill_cells(cells: nn.RNNBase | nn.RNNCellBase, generator: Generator) -> None:
+    n_gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[type(cells).__name__.removesuffix("Cell")]
+    for name, parameter in cells.named_parameters():
+        width = len(parameter) // n_gates
+        if name.startswith("bias"):
+            parameter.zero_()
+            if n_gates == 4 and name.startswith("bias_ih"):
+                parameter[width : 2 * width] = 1.0
+        for part in torch.split(parameter, width) if name.startswith("weight") else ():
+            if name.startswith("weight_hh"):
+                nn.init.orthogonal_(part, generator=generator)
+            else:
+                bound = math.sqrt(6.0 / sum(part.shape))
+                part.uniform_(-bound, bound, generator=generator)
 
 
 def _zero(bias: Tensor | None) -> None:
@@ -92,7 +121,7 @@ def _fill_parts(weight: Tensor, sizes: list[int], config: ModelConfig, generator
 
 
 def _fill_weight(weight: Tensor, config: ModelConfig, generator: Generator) -> None:
-    if config.norm_place != "post":
+    if config.norm_place != "post" and not config.is_recurrent:
         weight.normal_(std=_normal_std(config), generator=generator)
     else:
         bound = math.sqrt(6.0 / (weight.shape[0] + weight.shape[1]))

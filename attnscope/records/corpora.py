@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from attnscope.records.measures import HeadTable, SpecialTokens
 from attnscope.records.roles import HeadCard
 from attnscope.records.sites import HeadRef
-from attnscope.records.word_tables import SyntaxTable
+from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 
 OWN_TEXTS = ""
 """As a path: texts that the program has for the model (of its task, or its sample sentences)."""
@@ -16,7 +16,8 @@ class MeasureHeads:
     """Measure every head of the open model over the texts of a file, or over OWN_TEXTS.
 
     `.conllu` and `.conllu.gz` hold trees, for which relations are measured too; any other file holds one
-    text, or one pair with a tab, in each line. The pass runs in the background; a new one ends it.
+    text, or one pair with a tab, in each line. `links` is a file of gold word links of those pairs, empty for
+    none; the pairs of the model's own task bring theirs. The pass runs in the background; a new one ends it.
     """
 
     number: int
@@ -24,6 +25,8 @@ class MeasureHeads:
     specials: SpecialTokens = "kept"
     max_texts: int = 1000
     seed: int = 0
+    links: str = ""
+    links_from: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,7 @@ class HeadsMeasured:
     table: HeadTable
     cards: tuple[HeadCard, ...]
     syntax: SyntaxTable | None = None
+    alignment: AlignmentTable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,15 +17,18 @@ from attnscope.records.sites import Gates, HeadRef
 
 Ranking = Literal["gradient", "leave-one-out", "learned", "random"]
 RANKINGS: tuple[Ranking, ...] = get_args(Ranking)
-MetricName = Literal["loss", "accuracy", "exact-match", "alignment-error"]
+MetricName = Literal["loss", "accuracy", "exact-match", "alignment-error", "bleu"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 UNITS: dict[MetricName, str] = {
     "loss": "nats per token",
     "accuracy": "share of tokens told",
     "exact-match": "share of texts told whole",
     "alignment-error": "alignment error rate",
+    "bleu": "BLEU",
 }
 """What each metric counts, as an axis says it."""
+TEXT_UNITS: dict[MetricName, str] = {"loss": "nats per text", "accuracy": "share of texts told"}
+"""The same for a model that tells one label for each text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,7 @@ class PruningCurve:
     """A metric against the number of heads removed, in the order of one ranking.
 
     `is_rescored` says that the ranking was computed anew after each removal; `seed` is of random ones.
+    `is_per_text` says that one label is told for each text, so that the metric is a mean over texts.
     """
 
     ranking: Ranking
@@ -113,3 +117,9 @@ class PruningCurve:
     n_texts: int
     is_rescored: bool = False
     seed: int = 0
+    is_per_text: bool = False
+
+    @property
+    def unit(self) -> str:
+        """What the metric counts, as an axis says it."""
+        return (TEXT_UNITS if self.is_per_text else UNITS).get(self.metric, UNITS[self.metric])

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attnscope.records.masks import UseMask, cells_from_rows, mask_of, rows_as_text
 from attnscope.records.sites import HeadRef
 
 
@@ -67,13 +68,16 @@ class CopyPattern:
         return f"{self.head.label}: the weights of {self.from_head.label} on “{text}”"
 
 
-Intervention = RemoveEdge | MakeUniform | MakeMean | CopyPattern
+Intervention = RemoveEdge | MakeUniform | MakeMean | CopyPattern | UseMask
 Interventions = tuple[Intervention, ...]
-_KINDS: dict[str, type[RemoveEdge] | type[MakeUniform] | type[MakeMean] | type[CopyPattern]] = {
+_KINDS: dict[
+    str, type[RemoveEdge] | type[MakeUniform] | type[MakeMean] | type[CopyPattern] | type[UseMask]
+] = {
     "remove-edge": RemoveEdge,
     "uniform": MakeUniform,
     "mean": MakeMean,
     "copy-pattern": CopyPattern,
+    "mask": UseMask,
 }
 
 
@@ -99,6 +103,9 @@ def interventions_from_json(values: Sequence[Mapping[str, Any]]) -> Intervention
                     target=None if target is None else str(target),
                 )
             )
+        elif kind is UseMask:
+            cells = cells_from_rows([str(row) for row in value["rows"]])
+            found.append(mask_of(cells, head.stack, str(value.get("name", ""))[:200]))
         elif kind is MakeUniform:
             found.append(MakeUniform(head=head))
         else:
@@ -118,6 +125,8 @@ def _as_json(intervention: Intervention) -> dict[str, object]:
                 "text": intervention.text,
                 "target": intervention.target,
             }
+        case UseMask():
+            found |= {"name": intervention.name, "rows": list(rows_as_text(intervention.cells))}
         case MakeUniform() | MakeMean():
             pass
         case _:

@@ -94,6 +94,8 @@ class SiteGrid:
     Level 0 means not allowed (or no data); level 1 + 254·w/peak stands for the weight w. When a map
     has more cells than the thumbnail, each level is the *maximum* over its cells (`is_pooled`). Of a
     very long map the first thumbnails are `is_sampled`: the maximum over a few of the cells only.
+    `left_out` marks the cells of level 0 that are not shown although they are allowed, in the shape of
+    `levels`; None: there are none.
     """
 
     site: Site
@@ -102,6 +104,7 @@ class SiteGrid:
     levels: NDArray[np.uint8]
     peaks: NDArray[np.float32]
     is_sampled: bool = False
+    left_out: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         levels = frozen_array(self.levels, dtype=np.uint8, rank=3, name="levels")
@@ -110,6 +113,11 @@ class SiteGrid:
             raise ValueError(f"{len(levels)} thumbnails, {len(peaks)} peaks for {self.site.n_heads} heads")
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "peaks", peaks)
+        if self.left_out is not None:
+            left_out = frozen_array(self.left_out, dtype=np.bool_, rank=3, name="left_out")
+            if left_out.shape != levels.shape:
+                raise ValueError(f"left_out is {left_out.shape}, the thumbnails are {levels.shape}")
+            object.__setattr__(self, "left_out", left_out)
 
     @property
     def is_pooled(self) -> bool:

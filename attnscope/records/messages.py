@@ -6,6 +6,15 @@ view requests that are not the newest of their kind. Requests capture all they n
 
 from dataclasses import dataclass
 
+from attnscope.records.alignment import AlignmentShown, ShowAlignment
+from attnscope.records.causes import (
+    AttributeOutput,
+    OutputAttributed,
+    PatchingNews,
+    PatchTexts,
+    StopPatching,
+    TextsPatched,
+)
 from attnscope.records.compare import CompareTraces, TracesCompared
 from attnscope.records.corpora import (
     CardShown,
@@ -15,14 +24,17 @@ from attnscope.records.corpora import (
     ShowCard,
     StopMeasuring,
 )
+from attnscope.records.experiments import ExperimentNews, RunExperiment, StopExperiment
 from attnscope.records.generation import TextWritten, WriteText, WritingNews
 from attnscope.records.influence import InfluenceShown, ShowInfluence
 from attnscope.records.inside import InsideShown, ShowInside
+from attnscope.records.inspections import InspectionsShown, ShowInspections
 from attnscope.records.interventions import Interventions
 from attnscope.records.lens import LensShown, ShowLens
 from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison
+from attnscope.records.plans import PlanRecipe, PresetsShown, RecipePlanned, ShowPresets
 from attnscope.records.positions import PositionTable
 from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.pruning_runs import (
@@ -34,10 +46,23 @@ from attnscope.records.pruning_runs import (
     StopCurves,
 )
 from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadsCompared, StopComparing
+from attnscope.records.runs import FollowRun, OpenRuns, RunNews, RunsOpened
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.records.splits import ReplaySplits, SplitsReplayed
 from attnscope.records.texts import OpenText, TextOpened
+from attnscope.records.tokenizers import CompareTokenizers, StopTokenizers, TokenizersNews
 from attnscope.records.tokens import Tokens
 from attnscope.records.training import TrainingEvent
+from attnscope.records.vocabulary import (
+    FindPieces,
+    PiecesFound,
+    PieceShown,
+    ShowPiece,
+    ShowVocabulary,
+    SpellText,
+    TextSpelled,
+    VocabularyShown,
+)
 
 OPEN_MODEL = ""
 """Names the open model in a request."""
@@ -154,6 +179,9 @@ Request = (
     | StartTraining
     | ControlTraining
     | OpenRun
+    | FollowRun
+    | OpenRuns
+    | ShowInspections
     | OpenText
     | SaveModel
     | WriteText
@@ -164,13 +192,28 @@ Request = (
     | StopMeasuring
     | ShowCard
     | ShowLens
+    | ShowAlignment
     | ShowInfluence
+    | AttributeOutput
+    | PatchTexts
+    | StopPatching
     | ShowInside
     | MeasureCurves
     | StopCurves
     | CompareHeads
     | StopComparing
     | CompareTraces
+    | ReplaySplits
+    | CompareTokenizers
+    | StopTokenizers
+    | ShowVocabulary
+    | FindPieces
+    | ShowPiece
+    | SpellText
+    | RunExperiment
+    | StopExperiment
+    | PlanRecipe
+    | ShowPresets
 )
 
 
@@ -299,6 +342,9 @@ Reply = (
     | PositionsShown
     | TrainingNews
     | RunOpened
+    | RunNews
+    | RunsOpened
+    | InspectionsShown
     | TextOpened
     | ModelSaved
     | Progress
@@ -310,7 +356,11 @@ Reply = (
     | HeadsMeasured
     | CardShown
     | LensShown
+    | AlignmentShown
     | InfluenceShown
+    | OutputAttributed
+    | PatchingNews
+    | TextsPatched
     | InsideShown
     | CurvesNews
     | HeadsRanked
@@ -319,5 +369,14 @@ Reply = (
     | ComparingNews
     | HeadsCompared
     | TracesCompared
+    | SplitsReplayed
+    | TokenizersNews
+    | VocabularyShown
+    | PiecesFound
+    | PieceShown
+    | TextSpelled
+    | ExperimentNews
+    | RecipePlanned
+    | PresetsShown
     | Failed
 )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.records.sites import Site
+from attnscope.records.sites import NO_GATES, Gates, Site
 
 Form = Literal["encoder", "decoder", "encoder-decoder"]
 
@@ -22,8 +22,11 @@ class Sample:
 class ModelInfo:
     """A loaded model in words and numbers; `sha256` is of its weights file.
 
+    `body` names the cells of a recurrent model ("GRU"), and is empty for every other.
     `architecture` is the library's class for a model of another library, `licence` what its files name.
-    `reads_pairs` says that two sentences may be read together, `reads` what the text is or names.
+    `gates` are those the model is opened with, since its training may have closed heads. `reads_pairs` says
+    that two sentences may be read together, `reads` what the text is or names. `labels` are
+    all that one of our own models may say of a text, where it tells labels.
     """
 
     name: str
@@ -37,13 +40,16 @@ class ModelInfo:
     device: str
     sha256: str
     sites: tuple[Site, ...]
+    gates: Gates = NO_GATES
     samples: tuple[Sample, ...] = ()
     note: str = ""
     can_read_past: bool = False
     architecture: str = ""
+    body: str = ""
     licence: str = ""
     reads_pairs: bool = False
     reads: Literal["text", "picture", "recording"] = "text"
+    labels: tuple[str, ...] = ()
 
     @property
     def takes_target(self) -> bool:

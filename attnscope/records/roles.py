@@ -16,6 +16,7 @@ RoleName = Literal[
     "syntactic",
     "rare",
     "broad",
+    "aligns",
     "none",
 ]
 

@@ -1,7 +1,17 @@
 """Where attention happens: sites, heads and the gates on heads.
 
 A *site* is one attention module, named by its stack and layer. Layers and heads count from 0 and
-are written `L3H5`.
+are written `L3H5`. All sites of a stack have the same rows and columns (`records.axes` says which):
+
+    stack         rows                     columns
+    encoder       the text                 the text, or the slots it is projected to
+    decoder       the target               the target
+    cross         the second text          the first one
+    pool          the summary              the text, or its sentences
+    second        the second text          the second text, read by the same encoder
+    back          the first text           the second one
+    second-pool   the summary              the second text
+    sentence      the sentences            the text
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -10,19 +20,26 @@ from typing import Literal, get_args
 
 from attnscope.errors import UserError
 
-Stack = Literal["encoder", "decoder", "cross", "pool"]
+Stack = Literal["encoder", "decoder", "cross", "pool", "second", "back", "second-pool", "sentence"]
 STACKS: tuple[Stack, ...] = get_args(Stack)
+KeyKind = Literal["tokens", "sentences", "slots"]
+KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
 SiteKey = tuple[Stack, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One attention module of a model."""
+    """One attention module of a model; its columns are not tokens where `keys` says so.
+
+    `n_slots` is the number of columns that stand for no place of the text (Linformer's projections).
+    """
 
     stack: Stack
     layer: int
     n_heads: int
     n_kv_heads: int
+    keys: KeyKind = "tokens"
+    n_slots: int = 0
 
     @property
     def key(self) -> SiteKey:

@@ -8,7 +8,8 @@ class Token:
     """One token: its id, and its piece as a person reads it (no Ġ, ▁, ## or broken UTF-8).
 
     `joins_previous` says that the piece continues the word before it; `start` and `end` are
-    character offsets in the text (both 0 for tokens that do not stand in the text).
+    character offsets in the text (both 0 for tokens that do not stand in the text). `segment` is 1 for
+    tokens of the second of two texts that a model reads as one.
     """
 
     id: int
@@ -17,6 +18,7 @@ class Token:
     joins_previous: bool = False
     start: int = 0
     end: int = 0
+    segment: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,8 @@ class Tokens:
     `n_dropped` counts tokens cut off because the model takes no more; `n_unknown` counts tokens the
     tokenizer has no piece for; `n_replaced` counts characters replaced by U+FFFD before encoding;
     `n_cut` counts characters cut off a huge text before encoding; `n_untrained` tokens stand at
-    positions that the model was never trained on.
+    positions that the model was never trained on. `sentences` holds, for models that read sentence by
+    sentence, the place after the last token of each one.
     """
 
     text: str
@@ -36,6 +39,7 @@ class Tokens:
     n_replaced: int = 0
     n_cut: int = 0
     n_untrained: int = 0
+    sentences: tuple[int, ...] = ()
 
     @property
     def ids(self) -> tuple[int, ...]:

@@ -20,22 +20,33 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One optimiser step: training loss in nats per token, rate, gradient norm before clipping, speed."""
+    """One optimiser step: training loss in nats per token, rate, gradient norm before clipping, speed.
+
+    `n_tokens` were read in it, padding included; 0 in what older versions wrote. `open_heads` is the expected
+    number of open heads while gates are learned.
+    """
 
     step: int
     loss: float
     learning_rate: float
     gradient_norm: float
     tokens_per_s: float
+    n_tokens: int = 0
+    open_heads: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """A look at held-out data: loss in nats per token, and accuracy over the scored tokens (0…1)."""
+    """A look at held-out data: loss in nats per token, and accuracy over the scored tokens (0…1).
+
+    The last two are of next-sentence prediction, in nats and 0…1 over pairs; None where it is not learned.
+    """
 
     step: int
     loss: float
     accuracy: float
+    next_sentence_loss: float | None = None
+    next_sentence_accuracy: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +70,7 @@ class Finished:
     """The run is over; `reason` says why, `note` in words with what to do where it matters."""
 
     step: int
-    reason: Literal["done", "stopped", "diverged"]
+    reason: Literal["done", "stopped", "diverged", "out-of-memory"]
     note: str = ""
 
 

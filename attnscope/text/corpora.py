@@ -61,8 +61,8 @@ def split(items: Sequence[Item], validation_share: float) -> tuple[list[Item], l
 
 
 def split_pairs(
-    pairs: Sequence[tuple[str, str]], validation_share: float
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    pairs: Sequence[tuple[str, Item]], validation_share: float
+) -> tuple[list[tuple[str, Item]], list[tuple[str, Item]]]:
     """Training pairs and validation pairs, by the hash of the source: no source is on both sides.
 
     Raises RecipeError for an impossible share, LoadError when one side would be empty.

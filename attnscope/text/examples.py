@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from attnscope.errors import RecipeError
 
-TaskForm = Literal["decoder", "encoder-decoder"]
+TaskForm = Literal["encoder", "decoder", "encoder-decoder"]
 _HELD_OUT_ONE_IN = 10
 _MAX_TRIES_PER_EXAMPLE = 2_000
 
@@ -24,12 +24,16 @@ class Example:
     Without one, it holds (query word, key word): the query is the word whose output predicts the next word,
     and the key is a word that tells which one it is. The first `n_given` words of a text without target
     cannot be predicted; what follows can (except in `brackets`, where only closing brackets can).
+
+    With a `label` the model tells that one, and `links` of a single text hold (0, word): the summary of the
+    text is to look at that word. Of two texts they hold (word of the second text, word of the first).
     """
 
     source: str
     target: str | None = None
     links: tuple[tuple[int, int], ...] = ()
     n_given: int = 0
+    label: str = ""
 
 
 class Task(Protocol):
@@ -58,6 +62,12 @@ class Task(Protocol):
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
         """`n` examples; a source that can be held out never occurs among the others, whatever the seed."""
         ...
+
+
+def labels_of(task: Task) -> tuple[str, ...]:
+    """The labels that a task has, in order; none for a task of tokens."""
+    labels: tuple[str, ...] = getattr(task, "labels", ())
+    return labels
 
 
 def is_held_out(source: str) -> bool:

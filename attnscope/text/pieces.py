@@ -87,6 +87,19 @@ def visible(text: str) -> str:
     return text.translate(_BLANKS) if text.strip() == "" else text.translate(_BLANKS | {ord(" "): " "})
 
 
+def with_visible_blanks(text: str) -> str:
+    """Every blank as a sign, spaces too."""
+    return text.translate(_BLANKS)
+
+
+def shown_piece(reading: Reading, *, is_special: bool = False) -> str:
+    """An entry with every blank visible, the space before a word too; bytes of no character as ⟨E2⟩."""
+    text = reading.text
+    if text is None:
+        return split_pieces([reading.data])[0]
+    return text if is_special else with_visible_blanks(text)
+
+
 def split_pieces(parts: Sequence[bytes]) -> list[str]:
     """Pieces for neighbouring tokens that share characters between them.
 

@@ -8,13 +8,13 @@ from attnscope.paths import resources_folder
 from attnscope.records.models import Sample
 from attnscope.text.tasks import TASKS, make_task
 
-_OBJECTIVES = ("causal", "masked", "translation")
+_OBJECTIVES = ("causal", "masked", "translation", "span-corruption")
 _BY_FORM = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "translation"}
 _N_FROM_TASK = 4
 
 
 def samples_for(form: str, objective: str = "") -> tuple[Sample, ...]:
-    """Samples for a model of a form, with an objective (`causal`, `masked`, `translation`) or a task's name.
+    """Samples for a model of a form, with an objective such as `causal` or `masked`, or a task's name.
 
     For a task they are sentences its training never saw. An objective that is neither gives what suits
     the form.

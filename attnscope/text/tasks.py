@@ -7,13 +7,14 @@ from typing import Any
 
 from attnscope.errors import RecipeError
 from attnscope.text.causal_tasks import AgreementTask, BracketsTask, InductionTask
-from attnscope.text.examples import Example, Task, TaskForm
+from attnscope.text.examples import Example, Task, TaskForm, labels_of
 from attnscope.text.grammar_task import EnglishFrenchTask
+from attnscope.text.label_tasks import EntailmentTask, ReviewsTask, SentimentTask
 from attnscope.text.pipelines import SPECIALS
 from attnscope.text.sequence_tasks import AdditionTask, RowTask
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 
-__all__ = ["TASKS", "Example", "Task", "TaskForm", "make_task", "task_tokenizer"]
+__all__ = ["TASKS", "Example", "Task", "TaskForm", "labels_of", "make_task", "task_tokenizer"]
 
 _MAKERS: Mapping[str, Callable[..., Any]] = {
     "copy": partial(RowTask, rule="copy"),
@@ -24,6 +25,9 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "brackets": BracketsTask,
     "agreement": AgreementTask,
     "english-french": EnglishFrenchTask,
+    "sentiment": SentimentTask,
+    "reviews": ReviewsTask,
+    "entailment": EntailmentTask,
 }
 TASKS: tuple[str, ...] = tuple(_MAKERS)
 _RANGES: Mapping[str, tuple[int, int]] = {
@@ -33,9 +37,12 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "n_digits": (2, 50),
     "min_pairs": (1, 1000),
     "max_pairs": (1, 1000),
+    "min_sentences": (1, 100),
+    "max_sentences": (1, 100),
     "max_attractors": (0, 100),
     "max_adjectives": (0, 2),
 }
+_FIXED = {"rule", "labels"}
 _FORMS = ("decoder", "encoder-decoder")
 
 
@@ -46,7 +53,7 @@ def make_task(name: str, **options: object) -> Task:
             f"There is no task {name!r}.", expected="one of " + ", ".join(TASKS), action="Change data.task."
         )
     maker = _MAKERS[name]
-    known = {field.name for field in dataclasses.fields(maker())} - {"rule"}
+    known = {field.name for field in dataclasses.fields(maker())} - _FIXED
     for key, value in options.items():
         _check_option(name, key, value, known)
     task: Task = maker(**options)
@@ -56,7 +63,7 @@ def make_task(name: str, **options: object) -> Task:
 
 def task_options(name: str) -> tuple[str, ...]:
     """The names of a task's options."""
-    return tuple(field.name for field in dataclasses.fields(_MAKERS[name]()) if field.name != "rule")
+    return tuple(field.name for field in dataclasses.fields(_MAKERS[name]()) if field.name not in _FIXED)
 
 
 def task_tokenizer(task: Task) -> Tokenizer:
@@ -88,7 +95,7 @@ def _check_option(name: str, key: str, value: object, known: set[str]) -> None:
 
 
 def _check_order(name: str, task: Task) -> None:
-    for what in ("words", "pairs"):
+    for what in ("words", "pairs", "sentences"):
         least, most = getattr(task, f"min_{what}", None), getattr(task, f"max_{what}", None)
         if least is not None and most is not None and least > most:
             raise RecipeError(

@@ -1,7 +1,8 @@
 """The tokenizer the program works with: text to tokens as people read them, and back.
 
 It wraps one tokenizer of the `tokenizers` library. Text from people is cleaned first, is cut into
-chunks (the library holds the interpreter while it encodes), and spells no special token but the mask.
+chunks (the library holds the interpreter while it encodes), and spells no special token but the mask and
+the sentinels of hidden spans.
 """
 
 import re
@@ -21,6 +22,7 @@ from attnscope.text.guarding import library_errors
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
 from attnscope.text.pipelines import SPECIALS, TokenizerKind, build_pipeline, without_extra_tokens
 from attnscope.text.placing import Entry, place_tokens
+from attnscope.text.sentinels import sentinel
 from attnscope.text.vocabulary import Vocabulary
 
 __all__ = ["SPECIALS", "Tokenizer", "TokenizerKind", "train_tokenizer"]
@@ -42,16 +44,34 @@ class Tokenizer:
         self._vocabulary = Vocabulary(library)
         self.kind: str = self._vocabulary.kind
         self.vocab_size: int = self._vocabulary.size
-        self._mask_pattern = self._build_mask_pattern()
+        self._spelled = self._build_spelled()
+        self._spelled_pattern = self._build_spelled_pattern()
         self.encode_ids(_PROBE)
         self.decode(range(min(self.vocab_size, 300)))
 
-    def _build_mask_pattern(self) -> re.Pattern[str] | None:
+    def _build_spelled(self) -> dict[str, int]:
+        """The special tokens that a text may spell, and their ids."""
         mask = self._vocabulary.roles.get("mask")
         if mask is None:
+            return dict(self._vocabulary.sentinels)
+        literals = ("<mask>", "[MASK]", self._library.id_to_token(mask) or "<mask>")
+        return dict.fromkeys(literals, mask) | self._vocabulary.sentinels
+
+    def _build_spelled_pattern(self) -> re.Pattern[str] | None:
+        if not self._spelled:
             return None
-        literals = {"<mask>", "[MASK]", self._library.id_to_token(mask) or "<mask>"}
-        return re.compile("|".join(re.escape(literal) for literal in sorted(literals)))
+        return re.compile("|".join(re.escape(literal) for literal in sorted(self._spelled)))
+
+    def with_sentinels(self, n: int) -> "Tokenizer":
+        """This tokenizer with `n` sentinels after its other pieces, which keep their ids."""
+        library = LibraryTokenizer.from_str(self._library.to_str(pretty=False))
+        library.add_special_tokens([sentinel(i) for i in range(n)])
+        return Tokenizer(library)
+
+    @property
+    def entries(self) -> Vocabulary:
+        """The vocabulary as people read it."""
+        return self._vocabulary
 
     def has(self, role: str) -> bool:
         """Whether there is a token for the role `pad`, `unknown`, `begin`, `end` or `mask`."""
@@ -82,6 +102,11 @@ class Tokenizer:
         """Id of the token that stands for a hidden one."""
         return self._vocabulary.role("mask")
 
+    @property
+    def sentinel_ids(self) -> tuple[int, ...]:
+        """Ids of the sentinels that stand for hidden spans, in order; most tokenizers have none."""
+        return tuple(self._vocabulary.sentinels.values())
+
     # -- text to tokens -------------------------------------------------------------------------
 
     def encode(
@@ -89,7 +114,8 @@ class Tokenizer:
     ) -> Tokens:
         """The tokens of a text, at most `max_tokens` of them with the begin and end tokens counted.
 
-        Offsets are characters of `text`; `<mask>` and `[MASK]` in it become the mask token.
+        Offsets are characters of `text`; `<mask>` and `[MASK]` in it become the mask token, `<extra_0>` and
+        the like the sentinels that the vocabulary has.
         """
         clean = clean_text(text)
         n_around = int(add_begin) + int(add_end)
@@ -116,7 +142,7 @@ class Tokenizer:
 
     def encode_lines(self, lines: Iterable[str]) -> Iterator[list[int]]:
         """The ids of each line, encoded in batches of at most 16 kB."""
-        batch: list[list[tuple[int, str | None]]] = []
+        batch: list[list[tuple[int, str | int]]] = []
         n_characters = 0
         for line in lines:
             text = clean_text(line, max_characters=None).text
@@ -127,23 +153,23 @@ class Tokenizer:
                 batch, n_characters = [], 0
         yield from self._batch_ids(batch)
 
-    def _batch_ids(self, batch: Sequence[Sequence[tuple[int, str | None]]]) -> Iterator[list[int]]:
-        encoded = self._encode_strings([part for jobs in batch for _, part in jobs if part is not None])
+    def _batch_ids(self, batch: Sequence[Sequence[tuple[int, str | int]]]) -> Iterator[list[int]]:
+        encoded = self._encode_strings([part for jobs in batch for _, part in jobs if isinstance(part, str)])
         for jobs in batch:
             ids: list[int] = []
             for _, part in jobs:
-                ids.extend([self.mask_id] if part is None else next(encoded).ids)
+                ids.extend([part] if isinstance(part, int) else next(encoded).ids)
             yield ids
 
-    def _jobs(self, text: str) -> Iterator[tuple[int, str | None]]:
-        """Cut a text into (offset, chunk), or (offset, None) where a mask stands."""
+    def _jobs(self, text: str) -> Iterator[tuple[int, str | int]]:
+        """Cut a text into (offset, chunk), or (offset, id) where it spells a special token."""
         start = 0
-        for match in self._mask_pattern.finditer(text) if self._mask_pattern else ():
+        for match in self._spelled_pattern.finditer(text) if self._spelled_pattern else ():
             before = text[start : match.start()]
-            if self.kind != "characters":  # the mask stands for a word with the space before it
+            if self.kind != "characters":  # it stands for a word with the space before it
                 before = before.removesuffix(" ")
             yield from ((start + offset, chunk) for offset, chunk in chunks(before))
-            yield match.start(), None
+            yield match.start(), self._spelled[match[0]]
             start = match.end()
         yield from ((start + offset, chunk) for offset, chunk in chunks(text[start:]))
 
@@ -167,24 +193,26 @@ class Tokenizer:
     def _entries(self, text: str, limit: int | None) -> tuple[list[Entry], int]:
         """The first `limit` tokens of a text, and how many more there are."""
         jobs = list(self._jobs(text))
-        encoded = self._encode_strings([part for _, part in jobs if part is not None])
+        encoded = self._encode_strings([part for _, part in jobs if isinstance(part, str)])
         entries: list[Entry] = []
         n_dropped = 0
         for offset, part in jobs:
             n_free = None if limit is None else limit - len(entries)
-            found: Any = [self._mask_entry(text, offset)] if part is None else next(encoded)
+            found: Any = [self._spelled_entry(text, offset)] if isinstance(part, int) else next(encoded)
             n_dropped += 0 if n_free is None else max(0, len(found) - n_free)
             if n_free == 0:
                 continue
-            if part is not None:
+            if isinstance(part, str):
                 spans = zip(found.ids[:n_free], found.offsets[:n_free], strict=True)
                 found = [(id, offset + start, offset + end) for id, (start, end) in spans]
             entries.extend(found[:n_free])
         return entries, n_dropped
 
-    def _mask_entry(self, text: str, offset: int) -> Entry:
-        match = self._mask_pattern.match(text, offset) if self._mask_pattern else None
-        return self.mask_id, offset, match.end() if match else offset
+    def _spelled_entry(self, text: str, offset: int) -> Entry:
+        match = self._spelled_pattern.match(text, offset) if self._spelled_pattern else None
+        if match is None:
+            raise ValueError(f"no special token is spelled at {offset}")
+        return self._spelled[match[0]], offset, match.end()
 
     # -- tokens to text -------------------------------------------------------------------------
 
@@ -196,7 +224,7 @@ class Tokenizer:
         return self._vocabulary.token(id)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text the ids stand for; special tokens are left out, only unknown ones stay visible."""
+        """The text the ids stand for; special tokens are left out, but for unknown ones and sentinels."""
         return self._vocabulary.decode(ids)
 
     # -- files ----------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from attnscope.errors import UserError
 from attnscope.records.tokens import Token
 from attnscope.text.guarding import library_errors
 from attnscope.text.inspection import check_vocabulary, kind_of, notation_of, special_ids
-from attnscope.text.pieces import Reading, piece_of, read_entry, split_pieces
+from attnscope.text.pieces import Notation, Reading, piece_of, read_entry, split_pieces
 from attnscope.text.pipelines import SPECIALS
+from attnscope.text.sentinels import sentinel_ids
 
 _JOINS_BEFORE = re.compile(r"[.,;:!?…]+|n't|'(?:s|m|re|ve|ll|d)")
 _JOINS_AFTER = re.compile(r"(?i:[ldnjscmt]|qu|lorsqu|puisqu|jusqu)'")
@@ -25,8 +26,20 @@ class Vocabulary:
         self.kind: str = kind_of(library)
         self.size: int = check_vocabulary(library)
         self.roles, self.specials = special_ids(library)
+        self.sentinels = sentinel_ids(library)
+        self._visible = frozenset((*self.sentinels.values(), self.roles.get("unknown", -1)))
         self._notation = notation_of(library)
         self._readings: dict[int, Reading] = {}
+
+    @property
+    def library(self) -> LibraryTokenizer:
+        """The tokenizer itself."""
+        return self._library
+
+    @property
+    def notation(self) -> Notation:
+        """How the entries are written."""
+        return self._notation
 
     def role(self, role: str) -> int:
         """The id for a role; raises UserError when there is none."""
@@ -89,10 +102,11 @@ class Vocabulary:
         return reading
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text the ids stand for; special tokens are left out, only unknown ones stay visible."""
-        unknown = self.roles.get("unknown")
+        """The text the ids stand for; of special tokens only unknown ones and sentinels stay visible."""
         kept = [
-            id for id in map(int, ids) if 0 <= id < self.size and (id not in self.specials or id == unknown)
+            id
+            for id in map(int, ids)
+            if 0 <= id < self.size and (id not in self.specials or id in self._visible)
         ]
         if self.kind == "words":
             return self._join_words(kept)

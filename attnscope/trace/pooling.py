@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from attnscope.nn.centred import CentredBias, CentredWindow
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Dense
 from attnscope.nn.scores import DenseBias, OffsetBias, RelativeBias, ScoreRule, SlopeBias, scores
@@ -186,6 +187,8 @@ def _rule_of(rule: MaskRule, head: int) -> MaskRule:
     pattern, removed = rule.pattern, rule.removed
     if isinstance(pattern, Dense) and pattern.cells.shape[1] > 1:
         pattern = Dense(cells=pattern.cells[:, head : head + 1])
+    elif isinstance(pattern, CentredWindow):
+        pattern = replace(pattern, centres=pattern.centres[:, head : head + 1])
     if removed is not None:
         cells = removed.cells[removed.cells[:, 0] == head].clone()
         cells[:, 0] = 0
@@ -201,6 +204,8 @@ def _score_of(score: ScoreRule, head: int) -> ScoreRule:
             bias = RelativeBias(values=bias.values[one])
         case SlopeBias():
             bias = SlopeBias(slopes=bias.slopes[one])
+        case CentredBias():
+            bias = CentredBias(values=bias.values[:, one])
         case OffsetBias():
             bias = OffsetBias(values=bias.values[:, one])
         case DenseBias() if bias.cells.shape[1] > 1:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnscope.errors import LoadError
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
-from attnscope.records.sites import STACKS, Gates, HeadRef, Site, SiteKey
+from attnscope.records.sites import KEY_KINDS, STACKS, Gates, HeadRef, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens
 from attnscope.strict_json import as_object, parse_json
 from attnscope.trace.check import SiteProof
@@ -103,6 +103,8 @@ def _site_as_json(site: Site, record: SiteRecord) -> dict[str, object]:
         "layer": site.layer,
         "n_heads": site.n_heads,
         "n_kv_heads": site.n_kv_heads,
+        "keys": site.keys,
+        "n_slots": site.n_slots,
         "proof": asdict(record.proof),
         **rules_as_json(record.rule, record.score),
     }
@@ -115,6 +117,8 @@ def _tokens_as_json(tokens: Tokens) -> dict[str, object]:
         "n_unknown": tokens.n_unknown,
         "n_replaced": tokens.n_replaced,
         "n_cut": tokens.n_cut,
+        "sentences": list(tokens.sentences),
+        "second": [i for i, token in enumerate(tokens.tokens) if token.segment],
         "tokens": [
             [t.id, _writable(t.piece), t.is_special, t.joins_previous, t.start, t.end] for t in tokens.tokens
         ],
@@ -152,11 +156,15 @@ def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) 
 def _site(values: dict[str, Any]) -> Site:
     if values["stack"] not in STACKS:
         raise ValueError(f"unknown stack {str(values['stack'])[:20]!r}")
+    if values.get("keys", "tokens") not in KEY_KINDS:
+        raise ValueError(f"unknown columns {str(values['keys'])[:20]!r}")
     return Site(
         stack=values["stack"],
         layer=int(values["layer"]),
         n_heads=int(values["n_heads"]),
         n_kv_heads=int(values["n_kv_heads"]),
+        keys=values.get("keys", "tokens"),
+        n_slots=int(values.get("n_slots", 0)),
     )
 
 
@@ -199,6 +207,7 @@ def _proof(values: dict[str, Any]) -> SiteProof:
 
 def _tokens_from_json(values: dict[str, Any]) -> Tokens:
     counts = {name: int(values[name]) for name in ("n_dropped", "n_unknown", "n_replaced", "n_cut")}
+    second = {int(i) for i in values.get("second", ())}
     tokens = tuple(
         Token(
             id=int(id),
@@ -207,10 +216,12 @@ def _tokens_from_json(values: dict[str, Any]) -> Tokens:
             joins_previous=bool(joins),
             start=int(start),
             end=int(end),
+            segment=int(i in second),
         )
-        for id, piece, is_special, joins, start, end in values["tokens"]
+        for i, (id, piece, is_special, joins, start, end) in enumerate(values["tokens"])
     )
-    return Tokens(text=str(values["text"]), tokens=tokens, **counts)
+    sentences = tuple(int(end) for end in values.get("sentences", ()))
+    return Tokens(text=str(values["text"]), tokens=tokens, sentences=sentences, **counts)
 
 
 def _damaged(path: Path, reason: str) -> LoadError:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.errors import UserError
+from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, Stack, check_heads, find_site
@@ -84,13 +85,11 @@ class Trace:
         return find_site(self.sites, name.key if isinstance(name, Site) else name)
 
     def tokens(self, site: SiteName) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-        """The tokens of a site's queries (rows) and keys (columns)."""
-        stack = self.site(site).stack
-        source = self.source.tokens
-        target = source if self.target is None else self.target.tokens
-        queries = source if stack == "encoder" else target
-        keys = target if stack == "decoder" else source
-        return queries, keys
+        """The tokens of a site's queries (rows) and keys (columns).
+
+        What is no token (a summary, a sentence, a slot of Linformer) is named like one, with an id below 0.
+        """
+        return tokens_of_site(self.site(site), self.source, self.target)
 
     def weights(self, site: SiteName, head: int) -> NDArray[np.float32]:
         """All weights of one head: [n_queries, n_keys], NaN where the mask forbids."""

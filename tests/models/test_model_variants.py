@@ -11,7 +11,7 @@ import attnscope as at
 from attnscope.errors import UserError
 from attnscope.models.cost import own_cost
 from attnscope.models.model import Model
-from attnscope.models.pruning.own import prune_transformer
+from attnscope.models.pruning.own import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.patterns import graph_mask
@@ -84,7 +84,7 @@ def test_that_a_pruned_head_leaves_what_a_closed_gate_leaves(form, variant):
     if form == "encoder-decoder":
         gates["cross", 0, 3] = gates["encoder", 1, 0] = 0.0
     gated = model.trace(SENTENCE, target_of(form), gates).logits
-    smaller = prune_transformer(model.own.module, gates.frozen())
+    smaller = prune_module(model.own.module, gates.frozen())
     network = model.own
     pruned = type(network)(smaller, network.vocabulary, network.card)
     found = Model(pruned).trace(SENTENCE, target_of(form))
@@ -176,3 +176,17 @@ def test_that_a_text_is_read_under_a_mask_of_edges(form, tmp_path):
     )
     with pytest.raises(UserError, match=f"does not fit the text of {n} tokens"):
         model.trace(SENTENCE, target_of(form), pattern=graph_mask([], n + 1))
+
+
+def test_that_slots_and_matching_cost_what_their_products_cost() -> None:
+    small = ModelConfig(
+        form="encoder", vocab_size=20, d_model=8, n_layers=1, n_heads=2, d_ff=8, max_tokens=16
+    )
+    slots = dict(own_cost(replace(small, n_projected=4), 10).parts)
+    assert slots["encoder matrices"] == 2 * 10 * (6 * 8 * 8 + 2 * 4 * 8)  # the block, then keys and values
+    assert slots["attention"] == 4 * 10 * 4 * 8
+    pair = dict(own_cost(replace(small, n_labels=3, pooling="mean", reads_pair=True), 10).parts)
+    assert pair["encoder matrices"] == 2 * 2 * 10 * 6 * 8 * 8
+    assert pair["attention"] == 2 * 4 * 10 * 10 * 8
+    # Each text looks at the other, each word is composed of four rows, and two summaries are joined.
+    assert pair["matching"] == 2 * 4 * 10 * 10 * 8 + 2 * (2 * 10 * 32 * 8) + 2 * 16 * 8

@@ -12,7 +12,7 @@ from attnscope.errors import SaveError, UserError
 from attnscope.models import Model, load
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning import prune, prune_model, shapes_of
-from attnscope.models.pruning.own import original_heads, prune_transformer
+from attnscope.models.pruning.own import original_heads, prune_module
 from attnscope.models.pruning.proof import compare_speed, prove_equal, random_ids, require_proof
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import count_parameters
@@ -136,11 +136,11 @@ def test_that_a_model_which_says_something_else_is_not_to_be_had(monkeypatch: py
     import attnscope.models.pruning.own_network as own_network
 
     def spoil(module, gates):
-        smaller = prune_transformer(module, gates)
+        smaller = prune_module(module, gates)
         smaller.tokens.weight.data[3] += 0.01
         return smaller
 
-    monkeypatch.setattr(own_network, "prune_transformer", spoil)
+    monkeypatch.setattr(own_network, "prune_module", spoil)
     model = tiny_model("decoder")
     with pytest.raises(SaveError, match="Nothing was saved: the smaller model does not say"):
         prune_model(model, gates_of(model, "one head"), text=SENTENCE)

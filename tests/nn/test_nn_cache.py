@@ -63,5 +63,8 @@ def test_that_keys_of_another_number_of_sequences_are_refused():
     cache.extend(("decoder", 0), k, k)
     with pytest.raises(ValueError, match="2 sequences, expected 1"):
         cache.extend(("decoder", 0), k.expand(2, -1, -1, -1), k)
-    with pytest.raises(ValueError, match="2 texts"):
+    with pytest.raises(ValueError, match="of 2 texts, values of 1"):
         cache.keep(("cross", 0), k.expand(2, -1, -1, -1), k)
+    cache.keep(("cross", 0), k.expand(2, -1, -1, -1), k.expand(2, -1, -1, -1))
+    with pytest.raises(ValueError, match="of 2 texts, and 3 sequences"):
+        cache.find(("cross", 0), 3)

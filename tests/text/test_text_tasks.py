@@ -3,7 +3,7 @@
 import pytest
 
 from attnscope.errors import RecipeError
-from attnscope.text.tasks import TASKS, make_task, task_tokenizer
+from attnscope.text.tasks import TASKS, labels_of, make_task, task_tokenizer
 
 ROWS = ("copy", "reverse", "sort")
 BOTH_FORMS = (*ROWS, "addition")
@@ -38,7 +38,7 @@ def test_that_the_words_of_a_task_are_the_tokens_of_its_tokenizer(name: str) -> 
                 assert tokens.n_unknown == 0
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", [name for name in TASKS if not labels_of(make_task(name))])
 def test_that_links_point_at_words_that_stand_in_the_texts(name: str) -> None:
     for example in make_task(name).examples(200, seed=2):
         n_keys = len(example.source.split())

@@ -37,7 +37,7 @@ class DetachedPass:
         chosen = stream if positions is None else stream[list(positions)]
         if not len(chosen):
             return stream.new_zeros((0, 1))
-        with torch.no_grad(), _body_giving(self._model, _with_stream(self._output, chosen[None])):
+        with torch.no_grad(), body_giving(self._model.base_model, with_stream(self._output, chosen[None])):
             arguments = {
                 name: value[:1] if isinstance(value, Tensor) else value
                 for name, value in self._arguments.items()
@@ -79,7 +79,7 @@ def run_detached(model: Any, arguments: Mapping[str, Any]) -> DetachedPass:
 
     def keep(_: Any, __: Any, output: Any) -> Any:
         kept.append(output)
-        return _with_stream(output, output["last_hidden_state"][:, :1])
+        return with_stream(output, output["last_hidden_state"][:, :1])
 
     handle = model.base_model.register_forward_hook(keep)
     try:
@@ -112,16 +112,16 @@ def _difference(a: Tensor, b: Tensor) -> float:
     return float((a - b)[both].abs().max()) if bool(both.any()) else 0.0
 
 
-def _with_stream(output: Any, stream: Tensor) -> Any:
+def with_stream(output: Any, stream: Tensor) -> Any:
+    """The output of a body with another last hidden stream."""
     changed = copy.copy(output)
     changed["last_hidden_state"] = stream
     return changed
 
 
 @contextmanager
-def _body_giving(model: Any, output: Any) -> Iterator[None]:
-    """The model with a body that computes nothing and gives `output`."""
-    body = model.base_model
+def body_giving(body: Any, output: Any) -> Iterator[None]:
+    """A model while this part of it computes nothing and gives `output`."""
     body.forward = lambda *_, **__: output
     try:
         yield

@@ -98,6 +98,13 @@ class HuggingFaceNetwork:
         """The same inputs with what the model wrote; one that does not write reads its source again."""
         return self._reader.own_target(inputs, written)
 
+    def arguments(self, inputs: Inputs, n_copies: int = 1) -> dict[str, Any]:
+        """What the module is called with for `n_copies` of a text, nothing being kept for a next one."""
+        arguments: dict[str, Any] = dict(self._reader.arguments(inputs, self.device, n_copies))
+        if takes_argument(self.module, "use_cache"):
+            arguments["use_cache"] = False
+        return arguments
+
     # -- out --------------------------------------------------------------------------------------
 
     def run(
@@ -106,9 +113,7 @@ class HuggingFaceNetwork:
         """One pass over `n_copies` of the same text."""
         if inputs.target is None and self.form == "encoder-decoder":
             inputs = self.own_target(inputs, ())
-        arguments: dict[str, Any] = dict(self._reader.arguments(inputs, self.device, n_copies))
-        if takes_argument(self.module, "use_cache"):
-            arguments["use_cache"] = False
+        arguments = self.arguments(inputs, n_copies)
         n_tokens = len(inputs.source if inputs.target is None else inputs.target)
         with torch.no_grad(), self._watched(probe):
             if self.abilities.has_detachable_head:

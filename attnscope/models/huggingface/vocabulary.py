@@ -78,6 +78,11 @@ class HuggingFaceVocabulary:
 
     # -- the roles --------------------------------------------------------------------------------
 
+    @property
+    def entries(self) -> Vocabulary:
+        """The vocabulary as people read it."""
+        return self._entries
+
     def has(self, role: str) -> bool:
         """Whether there is a token for the role `pad`, `unknown`, `begin`, `end` or `mask`."""
         return role in self._entries.roles

@@ -14,25 +14,28 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from attnscope.models.pruning.owned import require_removable
 from attnscope.models.pruning.plan import Plan, SitePlan, build_plan
+from attnscope.nn.building import empty_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, site_name
-from attnscope.nn.transformer import Transformer, empty_transformer
+from attnscope.nn.own_module import OwnModule
 from attnscope.records.sites import Gates, SiteKey
 
 
-def prune_transformer(module: Transformer, gates: Gates) -> Transformer:
+def prune_module(module: OwnModule, gates: Gates) -> OwnModule:
     """A smaller copy without the heads whose gate is 0, other gates multiplied in; evaluation mode.
 
     The copy says in `config.kept_heads` which heads it kept. Raises UserError for a head the model does
-    not have; `module` is left alone.
+    not have, and as `require_removable` does; `module` is left alone.
     """
     plan = build_plan(module.sites(), gates)
+    require_removable(module.config, plan)
     config = replace(module.config, kept_heads=_kept(module.config, plan) or None)
     some = module.tokens.weight
-    smaller = empty_transformer(config, some.device).to(some.dtype)
+    smaller = empty_own(config, some.device).to(some.dtype)
     tensors = module.state_dict()
-    for key in module.config.site_keys():
+    for key in module.config.headed_keys():
         _cut_site(tensors, module.config, config, key, plan.at(key))
     with torch.no_grad():
         for name, parameter in smaller.state_dict().items():
@@ -47,7 +50,7 @@ def original_heads(config: ModelConfig) -> dict[SiteKey, tuple[int, ...]]:
 
 def _kept(config: ModelConfig, plan: Plan) -> KeptHeads:
     kept = []
-    for stack, layer in config.site_keys():
+    for stack, layer in config.headed_keys():
         old = config.layout(stack, layer).heads
         site = plan.at((stack, layer))
         left = tuple(old[head] for head in site.kept) if site is not None else old
@@ -69,6 +72,9 @@ def _cut_site(
     stack, layer = key
     module = "cross" if stack == "cross" else "attention"
     prefix = f"{'encoder' if stack == 'encoder' else 'decoder'}.{layer}.{module}."
+    if old.is_recurrent:
+        prefix = "cross."
+        _cut_centre(tensors, plan.kept)
     before, after, d = old.layout(*key), new.layout(*key), old.d_head
     output = tensors.pop(prefix + "output.weight")
     bias = tensors.pop(prefix + "output.bias", None)
@@ -88,6 +94,13 @@ def _cut_site(
         for part in ("weight", "bias"):
             if prefix + f"{name}.{part}" in tensors:
                 tensors[prefix + f"{name}.{part}"] = tensors[prefix + f"{name}.{part}"][rows]
+
+
+def _cut_centre(tensors: dict[str, Tensor], kept: tuple[int, ...]) -> None:
+    """Keep what predicts the places of some heads of a recurrent model, one row a head."""
+    for name in ("centre.matrix", "centre.vector"):
+        if name in tensors:
+            tensors[name] = tensors[name][list(kept)]
 
 
 def _inputs(

@@ -5,25 +5,27 @@ from pathlib import Path
 
 from attnscope.models.card import ModelCard
 from attnscope.models.checkpoint import fill_model_folder
+from attnscope.models.closed_heads import without_closed
 from attnscope.models.own import OwnNetwork
-from attnscope.models.pruning.own import original_heads, prune_transformer
+from attnscope.models.pruning.own import original_heads, prune_module
 from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.transformer import Transformer
+from attnscope.nn.own_module import OwnModule
 from attnscope.records.pruning import ModelSize, SiteHeads
 from attnscope.records.sites import Gates
 
 
 def prune_own(network: OwnNetwork, gates: Gates) -> Removal:
     """The smaller network; its card says which head was which."""
-    module = prune_transformer(network.module, gates)
+    module = prune_module(network.module, gates)
     sites = _site_heads(network.config, module.config)
     source = network.info.source
     made_from = f"{network.card.name} (weights SHA-256 {network.info.sha256 or 'not saved'})"
     card = ModelCard(
         name=removal_name(network.card.name, sites),
         objective=network.card.objective,
-        training=network.card.training,
+        training=without_closed(network.card.training),
+        labels=network.card.labels,
         text=network.card.text.rstrip() + "\n" + removed_heads_card(sites, made_from=made_from),
     )
     smaller = OwnNetwork(module, network.vocabulary, card)
@@ -40,7 +42,7 @@ def prune_own(network: OwnNetwork, gates: Gates) -> Removal:
     )
 
 
-def _size(module: Transformer) -> ModelSize:
+def _size(module: OwnModule) -> ModelSize:
     n_bytes = sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())
     return ModelSize(n_parameters=count_parameters(module.config).total, n_bytes=n_bytes)
 

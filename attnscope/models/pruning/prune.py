@@ -148,11 +148,13 @@ def _cases(model: Model, text: str, target: str | None) -> list[Inputs]:
     cases = [model.encode(text, target)] if text.strip() else []
     network = model.network
     n_tokens = min(network.max_tokens, N_RANDOM_TOKENS)
+    is_own_pair = isinstance(network, OwnNetwork) and network.config.reads_pair
+    reads_two = network.form == "encoder-decoder" or is_own_pair
     for source, second in random_ids(_n_pieces(network), n_tokens=n_tokens):
         cases.append(
             Inputs(
                 source=_tokens(network, source),
-                target=_tokens(network, second) if network.form == "encoder-decoder" else None,
+                target=_tokens(network, second) if reads_two else None,
             )
         )
     return cases

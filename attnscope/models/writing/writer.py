@@ -16,7 +16,7 @@ from attnscope.models.network import Network
 from attnscope.models.passes import evaluating
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.transformer import Transformer
+from attnscope.nn.own_module import OwnModule
 from attnscope.records.tokens import Tokens
 
 
@@ -72,11 +72,11 @@ class Writer(Protocol):
 
 
 class OwnWriter:
-    """Writes with the program's own Transformer and a cache of keys and values."""
+    """Writes with the program's own module and a cache: of keys and values, of recurrent states."""
 
     is_incremental = True
 
-    def __init__(self, module: Transformer, probe: Probe | None = None) -> None:
+    def __init__(self, module: OwnModule, probe: Probe | None = None) -> None:
         self._module, self._probe = module, probe
         self._cache = KeyValueCache()
         self._memory: Tensor | None = None

@@ -1,0 +1,200 @@
+"""Memory that training takes, on paper: nothing is allocated. Must not import torch.
+
+Korthikanti et al. 2022, section 4.1, add up what every operation of a layer keeps for its backward pass; the
+same is done here for what our own blocks keep, which differs: attention is fused, so that no map of scores
+is kept unless a dropout, a learned bias or an unfused score asks for one.
+
+    symbol   meaning                                                        bytes
+    w        a number of the residual stream, of norms and of softmax       4
+    s        a number between the matrices                                  4, in bfloat16 2
+    d, f     d_model; rows of the first feed-forward matrix
+    n, k     queries of all heads; keys of all key-value heads
+    H, T, S  heads, queries and keys of a text
+
+For each token of a branch: what its norm reads, w·d (twice that for RMSNorm), and what its first matrix
+reads, s·d. Attention adds queries, keys and values s·(n + 2k), turned ones again under rotary positions
+s·(n + k), its output s·n and one sum for each head. The feed-forward branch adds f numbers before the
+activation (none for ReLU, which needs only its result), those after it, and for gated ones their product.
+Maps of H·T·S numbers are kept where `_n_maps` says. At the end every scored token has V log-probabilities
+of w bytes, and for a moment their logits and gradients beside them. Against the process's own peak on a CPU
+(4 layers of 256 and 6 of 1024, with and without dropout) 0.14 to 0.17 GB are missing, whatever the size: what
+the libraries set aside for themselves. Of recurrent bodies only whole numbers
+of d_model are counted, to within a fifth.
+"""
+
+from dataclasses import dataclass
+
+from attnscope.nn.config import GATED, ModelConfig
+from attnscope.records.sites import Stack
+
+WIDE = 4
+"""Bytes of a float32."""
+WEIGHT_BYTES, GRADIENT_BYTES, MOMENT_BYTES = 4, 4, 8
+"""Of one parameter: weights, gradients and Adam's two moments are float32, whatever products are made in."""
+_OF_CELL = {"rnn": 4, "gru": 16, "lstm": 38}
+"""Numbers of d_model that a recurrent layer, encoder's and decoder's, keeps of one token; measured."""
+_AROUND_CELLS = 10
+"""The same of what stands around them: attention, embeddings, output."""
+_CHUNK = 64
+"""Cells of linear attention are laid out in squares of this side (`nn/kernel_attention.py`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchShape:
+    """What is read at once: sequences of `n_tokens`, targets as long in the form encoder–decoder.
+
+    `n_scored` tokens of the batch are told; `has_bfloat16` says that products are made in bfloat16,
+    `is_on_cpu` that the CPU's operators are used, `is_recomputed` that each block keeps only what it reads
+    and computes the rest again in the backward pass (gradient checkpointing, Chen et al. 2016).
+    """
+
+    n_sequences: int
+    n_tokens: int
+    n_scored: int
+    has_bfloat16: bool = False
+    is_on_cpu: bool = True
+    is_recomputed: bool = False
+
+    @property
+    def narrow(self) -> int:
+        """Bytes of a number between the matrices."""
+        return 2 if self.has_bfloat16 else WIDE
+
+    @property
+    def n_rows(self) -> int:
+        """Tokens of the batch in one stack."""
+        return self.n_sequences * self.n_tokens
+
+
+def activation_bytes(config: ModelConfig, shape: BatchShape) -> int:
+    """What the forward pass keeps for the backward pass, the loss left out."""
+    if config.is_recurrent:
+        a_token = _AROUND_CELLS + config.n_layers * _OF_CELL[config.body]
+        return shape.n_rows * config.d_model * a_token * WIDE
+    stacks: tuple[tuple[Stack, int], ...] = (
+        ("encoder", config.encoder_layers),
+        ("decoder", config.decoder_layers),
+    )
+    total = 0
+    for stack, n_layers in stacks:
+        if not n_layers:
+            continue
+        blocks = [_block_bytes(config, shape, stack, layer) for layer in range(n_layers)]
+        inputs = n_layers * shape.n_rows * config.d_model * WIDE
+        total += inputs + max(blocks) if shape.is_recomputed else sum(blocks)
+        total += _ends_bytes(config, shape)
+    if config.form == "encoder-decoder":
+        total += shape.n_rows * config.d_model * shape.narrow  # the memory, read by every cross site
+    hidden = shape.n_scored * config.d_model * shape.narrow
+    if config.transform_head:
+        hidden += shape.n_scored * (2 * config.d_model * shape.narrow + _norm_numbers(config) * WIDE)
+    return total + hidden + _weight_copies(config, shape)
+
+
+def loss_bytes(config: ModelConfig, shape: BatchShape) -> int:
+    """What the loss takes at its largest: log-probabilities, their logits, and the gradient of these."""
+    n_classes = config.n_labels or config.vocab_size
+    return shape.n_scored * n_classes * (2 * WIDE + (2 if shape.has_bfloat16 else 0))
+
+
+def _block_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer: int) -> int:
+    total = _attention_bytes(config, shape, stack, layer)
+    if stack == "decoder" and config.form == "encoder-decoder":
+        total += _attention_bytes(config, shape, "cross", layer)
+    if config.has_feed_forward:
+        total += shape.n_rows * (_branch_bytes(config, shape) + _inner_numbers(config) * shape.narrow)
+    return total
+
+
+def _branch_bytes(config: ModelConfig, shape: BatchShape) -> int:
+    """Of one token: what a branch's norms and first matrix read, and what its dropout drew."""
+    n_norms = 2 if config.norm_place == "sandwich" else 1
+    total = n_norms * _norm_numbers(config) * WIDE + config.d_model * shape.narrow
+    if config.dropout:
+        total += config.d_model * (shape.narrow if shape.is_on_cpu else 1)
+    return total
+
+
+def _norm_numbers(config: ModelConfig) -> int:
+    """Numbers a norm keeps of one token: what it read, and its mean and spread."""
+    return {"layer": config.d_model + 2, "rms": 2 * config.d_model + 1, "none": 0}[config.norm]
+
+
+def _inner_numbers(config: ModelConfig) -> int:
+    """Numbers between the feed-forward matrices of one token."""
+    if config.activation in GATED:
+        return config.up_rows + 2 * config.d_ff
+    return config.d_ff if config.activation == "relu" else 2 * config.d_ff
+
+
+def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer: int) -> int:
+    layout = config.layout(stack, layer)
+    d_head = config.d_head
+    n, k = layout.n_heads * d_head, layout.n_kv_heads * d_head
+    is_wide = shape.has_bfloat16 and shape.is_on_cpu  # float32 attention between bfloat16 products
+    inner = WIDE if is_wide else shape.narrow
+    numbers = 2 * n + 2 * k + _score_numbers(config, n, k, layout.n_heads)
+    if config.position == "rotary" and stack != "cross":
+        numbers += 0 if is_wide else n + k
+    if config.position == "shaw" and stack != "cross":
+        numbers += n + layout.n_heads * (2 * config.max_distance + 1)
+    a_token = _branch_bytes(config, shape) + numbers * inner + layout.n_heads * WIDE
+    a_token += n * shape.narrow if is_wide else 0
+    cells = layout.n_heads * shape.n_tokens**2
+    total = shape.n_rows * a_token + shape.n_sequences * cells * _n_maps(config, shape, stack) * inner
+    if config.score == "kernel":
+        total += shape.n_rows * layout.n_heads * min(_CHUNK, shape.n_tokens) * WIDE
+    return total + (cells * WIDE if config.position == "alibi" and stack != "cross" else 0)
+
+
+def _score_numbers(config: ModelConfig, n: int, k: int, n_heads: int) -> int:
+    """Numbers that a score of its own kind keeps of one token: what it made of queries and keys."""
+    match config.score:
+        case "general":
+            return 3 * n
+        case "gaussian":
+            return 4 * (n + 2 * n_heads)
+        case "kernel":
+            return 7 * n
+        case "additive" | "cosine":
+            return n + k
+        case _:
+            return 0
+
+
+def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> int:
+    """Maps of all cells that one site keeps of each text."""
+    has_bias = config.position == "t5" and stack != "cross"
+    if config.score == "kernel":
+        return 0
+    if config.score == "additive":
+        return 4 if config.dropout else 2
+    if config.position == "shaw" and stack != "cross":
+        return 3 if config.dropout else 1
+    if config.dropout:
+        return 3 if shape.is_on_cpu else int(has_bias)
+    return int(has_bias)
+
+
+def _ends_bytes(config: ModelConfig, shape: BatchShape) -> int:
+    """Of one stack: token ids, the norms before and after it, the dropout of the embedding."""
+    n_norms = int(config.has_final_norm) + int(config.embedding_norm)
+    a_token = 8 + n_norms * _norm_numbers(config) * WIDE
+    if config.dropout:
+        a_token += config.d_model * (WIDE if shape.is_on_cpu else 1)
+    return shape.n_rows * a_token
+
+
+def _weight_copies(config: ModelConfig, shape: BatchShape) -> int:
+    """The bfloat16 copies of all matrices, which live as long as a step."""
+    if not shape.has_bfloat16:
+        return 0
+    d, d_head = config.d_model, config.d_head
+    total = config.vocab_size * d + (d * d if config.transform_head else 0)
+    for stack, layer in config.headed_keys():
+        layout = config.layout(stack, layer)
+        total += 2 * d * d_head * (layout.n_heads + layout.n_kv_heads)
+    if config.has_feed_forward:
+        n_layers = config.encoder_layers + config.decoder_layers
+        total += n_layers * d * (config.up_rows + config.d_ff)
+    return 2 * total

@@ -1,0 +1,160 @@
+"""What the rest of the program asks of a network of our own, whichever body it has.
+
+    symbol   meaning                              shape
+    ids      token ids                            [batch, n_tokens], int64
+    valid    False where a token is padding       [batch, n_tokens], bool
+    hidden   the stream before the vocabulary     [batch, n_tokens, d_model]
+    logits   one number per piece                 [batch, n_tokens, vocab_size]
+
+Which body a configuration asks for is decided in `nn/building.py`.
+"""
+
+from typing import TypedDict
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.nn.attention import Probe
+from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.ends import Head
+from attnscope.nn.matching import Matching, OfSecond
+from attnscope.nn.patterns import Pattern
+from attnscope.nn.pooling import Summary
+from attnscope.records.sites import KeyKind, Site, Stack
+
+
+class OwnModule(nn.Module):
+    """The face of every body: it encodes, decodes, and sends all attention through `attend`.
+
+    `tokens` embeds both texts, `head` makes logits, `n_positions` is the longest text it reads now. A body
+    implements `encode`, `decode`, `fill_tables` and `can_read_past`; nothing else is asked of it.
+    """
+
+    config: ModelConfig
+    tokens: nn.Embedding
+    head: Head
+    n_positions: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.tokens.weight.device
+
+    @property
+    def can_cache(self) -> bool:
+        """Whether a text may be read part by part."""
+        return True
+
+    @property
+    def can_read_past(self) -> bool:
+        """Whether texts longer than those of training can be read at all."""
+        raise NotImplementedError
+
+    def fill_tables(self) -> None:
+        """Compute what is no weight; called again after `to_empty`, which forgets it."""
+        raise NotImplementedError
+
+    def reach_past(self, n_tokens: int) -> None:
+        """Let texts of `n_tokens` be read though the model was never trained on such lengths.
+
+        Raises ValueError where they cannot be read.
+        """
+        raise NotImplementedError
+
+    def encode(
+        self,
+        ids: Tensor,
+        *,
+        valid: Tensor | None = None,
+        segments: Tensor | None = None,
+        pattern: Pattern | None = None,
+        probe: Probe | None = None,
+    ) -> Tensor:
+        """The encoder's hidden stream."""
+        raise NotImplementedError
+
+    def decode(
+        self,
+        ids: Tensor,
+        *,
+        memory: Tensor | None = None,
+        memory_valid: Tensor | None = None,
+        valid: Tensor | None = None,
+        pattern: Pattern | None = None,
+        prefix: Tensor | None = None,
+        probe: Probe | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """The decoder's hidden stream; `memory` is the encoder's, in the form encoder–decoder."""
+        raise NotImplementedError
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """One number per piece for any rows of a hidden stream, [..., vocab_size]."""
+        logits: Tensor = self.head(hidden, self.tokens.weight)
+        return logits
+
+    def summarise(
+        self,
+        ids: Tensor,
+        *,
+        valid: Tensor | None = None,
+        second: Tensor | None = None,
+        second_valid: Tensor | None = None,
+        pattern: Pattern | None = None,
+        probe: Probe | None = None,
+    ) -> Tensor:
+        """One row for a text, or for two that are matched, [batch, d_model]: what tells labels.
+
+        `second` are the ids of the second text, [batch, n_target], with `second_valid` as `valid`. Raises
+        ValueError for a model without labels, and where a second text is missing or is not read.
+        """
+        summary, matching = self._modules.get("summary"), self._modules.get("matching")
+        if not isinstance(summary, Summary):
+            raise ValueError("a model without labels makes no summary")
+        if (second is None) == self.config.reads_pair:
+            raise ValueError(f"second does not go with reads_pair = {self.config.reads_pair}")
+        read = self.decode if self.config.form == "decoder" else self.encode
+        hidden = read(ids, valid=valid, pattern=pattern, probe=probe)
+        if second is None or not isinstance(matching, Matching):
+            row: Tensor = summary(hidden, ids, valid=valid, probe=probe)
+            return row
+        of_second = None if probe is None else OfSecond(probe)
+        other = read(second, valid=second_valid, probe=of_second)
+        hidden, other = matching(hidden, other, valid=valid, second_valid=second_valid, probe=probe)
+        first_row = summary(hidden, ids, valid=valid, probe=probe)
+        return matching.joined(first_row, summary(other, second, valid=second_valid, probe=of_second))
+
+    def sites(self) -> tuple[Site, ...]:
+        """Every attention module: encoder layers, decoder layers, then cross layers.
+
+        One that lost all its heads is left out; layers keep their numbers.
+        """
+        layouts = (
+            (stack, layer, self.config.layout(stack, layer)) for stack, layer in self.config.site_keys()
+        )
+        return tuple(
+            Site(
+                stack=stack,
+                layer=layer,
+                n_heads=layout.n_heads,
+                # What `attend` is given: uneven groups are handed out one to each query head.
+                n_kv_heads=layout.n_kv_heads if layout.is_even else layout.n_heads,
+                **key_kind(self.config, stack),
+            )
+            for stack, layer, layout in layouts
+            if layout.heads
+        )
+
+
+class _KeyKind(TypedDict):
+    keys: KeyKind
+    n_slots: int
+
+
+def key_kind(config: ModelConfig, stack: Stack) -> _KeyKind:
+    """What the columns of a stack's maps stand for, as `Site` says it."""
+    if config.n_projected and stack in ("encoder", "second"):
+        return {"keys": "slots", "n_slots": config.n_projected}
+    is_of_sentences = stack == "pool" and config.pooling == "hierarchical"
+    return {"keys": "sentences" if is_of_sentences else "tokens", "n_slots": 0}

@@ -1,0 +1,118 @@
+"""From a text's hidden states to one row: first, last, mean, max, or a learned query.
+
+    symbol     meaning                                              shape
+    hidden, h  the stream of an encoder or decoder                  [batch, n_tokens, d_model]
+    valid      False where a token is padding                       [batch, n_tokens], None: none is
+    u          the learned query                                    [d_model]
+    α          weights of the summary on the tokens, rows sum to 1  [batch, n_tokens]
+    s          the summary, Σ_t α_t h_t                             [batch, d_model]
+
+α = softmax(tanh(W h + b) · u) (Yang et al. 2016, "Hierarchical Attention Networks for Document
+Classification", equations 5 to 7): a dot product of u with the keys tanh(W h + b) at scale 1, whose values
+are h itself, so that it goes through `attend` like any other head. The hierarchical summary pools the words
+of each sentence, then the sentences (equations 8 to 10, without an encoder of its own between the two).
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnscope.nn.attention import Probe, attend
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.masks import MaskRule, build_rule
+from attnscope.nn.patterns import Intervals
+from attnscope.records.sites import SiteKey
+
+
+class AttentionPool(nn.Module):
+    """One learned query over rows; every group of rows that a rule lets it see has its own sum."""
+
+    def __init__(self, d_model: int, site: SiteKey, *, bias: bool) -> None:
+        super().__init__()
+        self.site = site
+        self.key = nn.Linear(d_model, d_model, bias=bias)
+        self.query = nn.Parameter(torch.zeros(d_model))
+
+    def forward(
+        self, hidden: Tensor, *, rule: MaskRule, n_queries: int = 1, probe: Probe | None = None
+    ) -> Tensor:
+        """`n_queries` sums over the rows of `hidden`, all by the same query: [B, n_queries, d_model]."""
+        k = self.key(hidden).tanh()[:, None]  # [B, 1, T, d_model]
+        q = self.query.to(k).expand(len(hidden), 1, n_queries, -1)  # [B, 1, Q, d_model]
+        v = hidden.to(k)[:, None]  # [B, 1, T, d_model]
+        out = attend(q, k, v, rule=rule, score=1.0, site=self.site, probe=probe, is_training=self.training)
+        return out[:, 0]
+
+    def fill(self, generator: torch.Generator) -> None:
+        """The first query: normal, so that its products with keys of variance 1 have variance 1."""
+        self.query.normal_(std=self.query.shape[0] ** -0.5, generator=generator)
+
+
+class Summary(nn.Module):
+    """One row for a text, by one of the ways of `ModelConfig.pooling`."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        d, bias = config.d_model, config.bias
+        self.pooling, self.ends = config.pooling, config.sentence_ends
+        is_by_sentence = config.pooling == "hierarchical"
+        is_learned = is_by_sentence or config.pooling == "attention"
+        self.words = AttentionPool(d, ("sentence", 0), bias=bias) if is_by_sentence else None
+        self.pool = AttentionPool(d, ("pool", 0), bias=bias) if is_learned else None
+
+    def forward(
+        self, hidden: Tensor, ids: Tensor, *, valid: Tensor | None = None, probe: Probe | None = None
+    ) -> Tensor:
+        """The summary of each text, [B, d_model]; `ids` tell a hierarchical one where sentences end."""
+        if self.pool is not None:
+            rule = build_rule(is_causal=False, key_valid=valid)
+            if self.words is not None:
+                hidden, rule = self._sentences(self.words, hidden, ids, valid, probe)
+            row: Tensor = self.pool(hidden, rule=rule, probe=probe)[:, 0]
+            return row
+        if self.pooling == "first":
+            return hidden[:, 0]
+        if self.pooling == "last":
+            if valid is None:
+                return hidden[:, -1]
+            return hidden[torch.arange(len(hidden), device=hidden.device), valid.sum(dim=1) - 1]
+        return pooled_evenly(hidden, valid, is_max=self.pooling == "max")
+
+    def _sentences(
+        self, words: AttentionPool, hidden: Tensor, ids: Tensor, valid: Tensor | None, probe: Probe | None
+    ) -> tuple[Tensor, MaskRule]:
+        """A row for each sentence, [B, S, d_model], and which of them there are."""
+        reach = sentence_reach(ids, self.ends, valid)
+        n_sentences = reach.first.shape[1]
+        rows = words(hidden, rule=MaskRule(pattern=reach), n_queries=n_sentences, probe=probe)
+        return rows, build_rule(is_causal=False, key_valid=reach.first <= reach.last)
+
+
+def pooled_evenly(hidden: Tensor, valid: Tensor | None, *, is_max: bool) -> Tensor:
+    """The mean or the largest of each column over the tokens that are no padding: [B, d_model]."""
+    if valid is None:
+        return hidden.amax(dim=1) if is_max else hidden.mean(dim=1)
+    if is_max:
+        return hidden.masked_fill(~valid[..., None], float("-inf")).amax(dim=1)
+    shares = valid.to(hidden) / valid.sum(dim=1, keepdim=True)  # [B, T]
+    return torch.einsum("bt,btd->bd", shares, hidden)
+
+
+def sentence_reach(ids: Tensor, ends: Sequence[int], valid: Tensor | None = None) -> Intervals:
+    """The first and last token of each sentence, [B, S] with S the most sentences of a text of the batch.
+
+    A sentence ends with each token of `ends`; the last token of a text, `</s>`, belongs to the sentence
+    before it. Where a text has fewer sentences than S the rest see no token at all.
+    """
+    valid = torch.ones_like(ids, dtype=torch.bool) if valid is None else valid
+    is_end = torch.isin(ids, torch.tensor(ends, dtype=ids.dtype, device=ids.device)) & valid
+    number = is_end.cumsum(dim=1) - is_end.to(torch.int64)  # [B, T]: the sentence of each token
+    last = valid.sum(dim=1, keepdim=True) - 1  # [B, 1]
+    number = number.scatter(1, last, number.gather(1, (last - 1).clamp(min=0)))
+    n_sentences = int(number.masked_fill(~valid, 0).max()) + 1
+    number = number.masked_fill(~valid, n_sentences)
+    counts = F.one_hot(number, n_sentences + 1)[..., :n_sentences].sum(dim=1)  # [B, S]
+    last_token = counts.cumsum(dim=1) - 1
+    return Intervals(first=last_token - counts + 1, last=last_token)

@@ -1,0 +1,300 @@
+"""A recurrent encoder–decoder with attention: Bahdanau et al. 2014 and Luong et al. 2015.
+
+    symbol    meaning                                                      shape
+    x         token embeddings                                             [batch, n_tokens, d_model]
+    memory    the encoder's states h_j, both directions side by side       [batch, n_source, d_model]
+    s         the decoder's top state after a token                        [batch, d_model]
+    c         the context Σ_j a_j h_j, of all heads, projected             [batch, d_model]
+    states    h, and of an LSTM c, of every decoder layer                  each [n_layers, batch, d_model]
+
+    context fed (Bahdanau, section 3.1)      c_t from s_(t−1),  s_t = cell([x_t; c_t], s_(t−1)),
+                                             hidden_t = tanh(W_c c_t + W_s s_t + W_x x_t)   (equation 4)
+    context not fed (Luong, section 3)       s_t = cell(x_t, s_(t−1)),  c_t from s_t,
+                                             hidden_t = tanh(W_c c_t + W_s s_t)             (equation 5)
+
+The encoder runs both ways, half of d_model each (Bahdanau, section 3.2; Luong's runs one way). Where papers
+score states themselves, heads project them first, as everywhere in this program: one head with the score
+`dot` is Luong's `general` with a matrix of two factors. The decoder's first states are tanh(W e), e being
+the last state of each direction; Bahdanau takes the backward one alone (appendix A.2.2). His maxout layer
+before the output is a tanh here, and Luong's input feeding is left out. The names of parameters are those
+of saved models.
+"""
+
+import math
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from attnscope.errors import UserError
+from attnscope.nn.attention import Probe
+from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.centred import Centre
+from attnscope.nn.config import Body, ModelConfig
+from attnscope.nn.ends import Head, unfilled_embedding
+from attnscope.nn.layers import CrossAttention, block_shape, make_attention
+from attnscope.nn.masks import MaskRule, build_rule
+from attnscope.nn.own_module import OwnModule
+from attnscope.nn.patterns import Pattern
+from attnscope.nn.scores import Bias
+from attnscope.nn.stepping import StepProbe
+from attnscope.records.sites import SiteKey
+
+SITE: SiteKey = ("cross", 0)
+_STACKS: dict[Body, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+_CELLS: dict[Body, type[nn.RNNCell | nn.GRUCell | nn.LSTMCell]] = {
+    "rnn": nn.RNNCell,
+    "gru": nn.GRUCell,
+    "lstm": nn.LSTMCell,
+}
+States = tuple[Tensor, ...]
+
+
+class Recurrent(OwnModule):
+    """An encoder–decoder whose two texts are read by recurrent cells; its one site is ("cross", 0).
+
+    Start with `nn.building.build_own`, which fills the weights.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        config.check()
+        self.config, self.n_positions = config, config.max_tokens
+        d, shape, layout = config.d_model, block_shape(config), config.layout(*SITE)
+        self.tokens = unfilled_embedding(config.vocab_size, d)
+        self.encoder = _stack(config, d // 2, config.encoder_layers, bidirectional=True)
+        n_states = 2 if config.body == "lstm" else 1
+        self.bridge = nn.Linear(d, n_states * config.decoder_layers * d, bias=config.bias)
+        self.decoder: nn.ModuleList | nn.RNNBase = (
+            _cells(config) if config.feeds_context else _stack(config, d, config.decoder_layers)
+        )
+        self.cross = make_attention(CrossAttention, shape, SITE, layout)
+        has_centre = config.local_reach > 0 and bool(layout.heads)
+        self.centre = (
+            Centre(n_heads=layout.n_heads, d_head=config.d_head, d_model=d, reach=config.local_reach)
+            if has_centre
+            else None
+        )
+        self.readout = nn.Linear(2 * d if config.feeds_context else d, d, bias=False)
+        self.head = Head(config, shape)
+        self._scale = math.sqrt(d) if config.scale_embeddings else 1.0
+
+    @property
+    def can_read_past(self) -> bool:
+        """Always: a state has no position that ends."""
+        return True
+
+    def fill_tables(self) -> None:
+        """There are none."""
+
+    def reach_past(self, n_tokens: int) -> None:
+        """Let texts of `n_tokens` be read."""
+        self.n_positions = max(self.n_positions, n_tokens)
+
+    def encode(
+        self,
+        ids: Tensor,
+        *,
+        valid: Tensor | None = None,
+        segments: Tensor | None = None,
+        pattern: Pattern | None = None,
+        probe: Probe | None = None,
+    ) -> Tensor:
+        """The encoder's states, 0 at padding, which must stand at the end of a text.
+
+        Raises UserError for a pattern: there is no self-attention that it could be the mask of.
+        """
+        if pattern is not None:
+            raise UserError(
+                "This model's encoder is recurrent and has no self-attention.",
+                expected="no mask of one's own",
+                action="Take the mask away, or open a Transformer.",
+            )
+        if segments is not None:
+            raise ValueError("segments were given to a model without a segment embedding")
+        x = self._embed(ids)
+        lengths = _lengths(valid)
+        if lengths is None:
+            out: Tensor = self.encoder(x)[0]
+            return out
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        return pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=ids.shape[1])[0]
+
+    def decode(
+        self,
+        ids: Tensor,
+        *,
+        memory: Tensor | None = None,
+        memory_valid: Tensor | None = None,
+        valid: Tensor | None = None,
+        pattern: Pattern | None = None,
+        prefix: Tensor | None = None,
+        probe: Probe | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """The decoder's stream before the vocabulary; padding of the target changes nothing before it.
+
+        With a cache, `ids` follow the tokens it has read, and only their rows are computed and returned.
+        """
+        if memory is None or prefix is not None or pattern is not None:
+            raise ValueError("a recurrent decoder needs a memory, and takes no prefix and no pattern")
+        x = self._embed(ids, 0 if cache is None else cache.n_tokens)
+        lengths = _lengths(memory_valid)
+        states = cache.states if cache is not None and cache.states else self._first_states(memory, lengths)
+        if len(ids) > states[0].shape[1]:  # copies of one text under way
+            states = tuple(state.expand(-1, len(ids), -1) for state in states)
+        reading = _Reading(self, memory, lengths, memory_valid, len(ids), cache)
+        if self.config.feeds_context:
+            hidden, states = self._decode_fed(x, states, reading, probe)
+        else:
+            top, states = self._run_stack(x, states)
+            hidden = reading.context(top, probe) + self.readout(top)
+        if cache is not None:
+            cache.states = states
+            cache.note(*ids.shape)
+        return self._dropped(hidden.tanh())
+
+    def _decode_fed(
+        self, x: Tensor, states: States, reading: "_Reading", probe: Probe | None
+    ) -> tuple[Tensor, States]:
+        """Token by token, [B, T, d_model] before the tanh, and the states after the last."""
+        if probe is None:
+            return self._step_through(x, states, reading, None)
+        edits = probe.edits(SITE)
+        sizes = (self.config.layout(*SITE).n_heads, x.shape[1], reading.n_keys)
+        if edits is not None and edits.mean:
+            # A mean over all queries is not known while the first of them is read: it is that of the run in
+            # which these heads are left alone.
+            listening = StepProbe(probe, SITE, sizes, edits=edits, is_listening=True)
+            self._step_through(x, states, reading, listening)
+            fixed = {**edits.fixed, **listening.mean_outputs(edits.mean)}
+            edits = replace(edits, mean=(), fixed=fixed)
+        steps = StepProbe(probe, SITE, sizes, edits=edits)
+        found = self._step_through(x, states, reading, steps)
+        steps.finish()
+        return found
+
+    def _step_through(
+        self, x: Tensor, states: States, reading: "_Reading", probe: StepProbe | None
+    ) -> tuple[Tensor, States]:
+        sums = []
+        for token in range(x.shape[1]):
+            if probe is not None:
+                probe.query = token
+            context = reading.context(states[0][-1][:, None], probe)[:, 0]  # [B, d_model]
+            states = self._step(torch.cat((x[:, token], context), dim=-1), states)
+            sums.append(context + self.readout(torch.cat((states[0][-1], x[:, token]), dim=-1)))
+        return torch.stack(sums, dim=1), states
+
+    def _step(self, x: Tensor, states: States) -> States:
+        """The states of every layer after one more token."""
+        after: list[States] = []
+        cells = list(self.decoder.children())
+        for layer, cell in enumerate(cells):
+            before = tuple(state[layer] for state in states)
+            found = cell(x, before if len(before) > 1 else before[0])
+            after.append(found if isinstance(found, tuple) else (found,))
+            x = after[-1][0]
+            if layer + 1 < len(cells):
+                x = self._dropped(x)
+        return tuple(torch.stack(layers) for layers in zip(*after, strict=True))
+
+    def _run_stack(self, x: Tensor, states: States) -> tuple[Tensor, States]:
+        """The top states of all tokens, and the states after the last."""
+        given = tuple(state.contiguous() for state in states)
+        top, last = self.decoder(x, given if len(given) > 1 else given[0])
+        return top, last if isinstance(last, tuple) else (last,)
+
+    def _first_states(self, memory: Tensor, lengths: Tensor | None) -> States:
+        """tanh(W e) for every layer and kind of state; e is where each direction of the encoder ended."""
+        half = self.config.d_model // 2
+        if lengths is None:
+            forward = memory[:, -1, :half]
+        else:
+            rows = torch.arange(len(memory), device=memory.device)
+            forward = memory[rows, lengths.to(memory.device) - 1, :half]
+        ends = torch.cat((forward, memory[:, 0, half:]), dim=-1)
+        started = (
+            self.bridge(ends).tanh().unflatten(-1, (-1, self.config.decoder_layers, self.config.d_model))
+        )
+        return tuple(state.transpose(0, 1) for state in started.unbind(dim=1))  # each [n_layers, B, d_model]
+
+    def _embed(self, ids: Tensor, first: int = 0) -> Tensor:
+        n_most = self.n_positions - first
+        if ids.ndim != 2 or not 1 <= ids.shape[1] <= n_most:
+            raise ValueError(f"ids are {list(ids.shape)}, expected [batch, 1 to {n_most}]")
+        x: Tensor = self.tokens(ids)
+        return self._dropped(x if self._scale == 1.0 else x * self._scale)
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.config.dropout) if self.config.dropout and self.training else x
+
+
+class _Reading:
+    """What one pass of the decoder reads of its memory, query after query or all at once."""
+
+    def __init__(
+        self,
+        module: Recurrent,
+        memory: Tensor,
+        lengths: Tensor | None,
+        valid: Tensor | None,
+        n_sequences: int,
+        cache: KeyValueCache | None,
+    ) -> None:
+        self._cross, self._centre, self._memory = module.cross, module.centre, memory
+        self.n_keys = memory.shape[1]
+        self._lengths = torch.tensor([memory.shape[1]]) if lengths is None else lengths
+        self._rule = build_rule(is_causal=False, key_valid=valid)
+        cross = module.cross
+        self._read: tuple[Tensor, Tensor] | None = None
+        if isinstance(cross, CrossAttention):
+            self._read = cross.read_memory(memory, n_sequences, cache)
+
+    def context(self, states: Tensor, probe: Probe | None) -> Tensor:
+        """The contexts of some decoder states, [B, Q, d_model]."""
+        rule, bias = self._local(states)
+        cross: nn.Module = self._cross
+        found: Tensor = cross(states, self._memory, rule=rule, bias=bias, read=self._read, probe=probe)
+        return found
+
+    def _local(self, states: Tensor) -> tuple[MaskRule, Bias | None]:
+        if self._centre is None:
+            return self._rule, None
+        window, bias = self._centre(states, self._lengths.to(states.device))
+        return MaskRule(key_valid=self._rule.key_valid, pattern=window), bias
+
+
+def _stack(config: ModelConfig, width: int, n_layers: int, *, bidirectional: bool = False) -> nn.RNNBase:
+    return _STACKS[config.body](
+        config.d_model,
+        width,
+        n_layers,
+        bias=config.bias,
+        batch_first=True,
+        dropout=config.dropout if n_layers > 1 else 0.0,
+        bidirectional=bidirectional,
+    )
+
+
+def _cells(config: ModelConfig) -> nn.ModuleList:
+    d = config.d_model
+    return nn.ModuleList(
+        _CELLS[config.body](d if layer else 2 * d, d, bias=config.bias)
+        for layer in range(config.decoder_layers)
+    )
+
+
+def _lengths(valid: Tensor | None) -> Tensor | None:
+    """Tokens of each text, int64 [batch]; None where all fill the batch. Raises ValueError for gaps."""
+    if valid is None:
+        return None
+    valid = valid.to(torch.bool)
+    if valid.device.type == "cpu":
+        if bool(valid.all()):
+            return None
+        if not bool(valid[:, 0].all()) or bool((valid[:, 1:] & ~valid[:, :-1]).any()):
+            raise ValueError("padding must stand at the end of a text that has a token")
+    return valid.sum(dim=1)

@@ -1,0 +1,88 @@
+"""What the rows and columns of a site stand for: the one place that says it.
+
+| axis      | what it stands for                                            | how many            |
+|-----------|---------------------------------------------------------------|---------------------|
+| source    | the tokens of the (first) text                                | its tokens          |
+| target    | the tokens of the target, or of the second text               | its tokens          |
+| summary   | the one learned query of a pooling head                       | 1                   |
+| sentences | the sentences of the first text                               | `Tokens.sentences`  |
+| slots     | what keys and values were projected to: no places of a text   | `Site.n_slots`      |
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from attnscope.records.sites import Site, Stack
+from attnscope.records.tokens import Token, Tokens
+
+Axis = Literal["source", "target", "summary", "sentences", "slots"]
+_ROWS: dict[Stack, Axis] = {
+    "encoder": "source",
+    "decoder": "target",
+    "cross": "target",
+    "pool": "summary",
+    "second": "target",
+    "back": "source",
+    "second-pool": "summary",
+    "sentence": "sentences",
+}
+_COLUMNS: dict[Stack, Axis] = {
+    "encoder": "source",
+    "decoder": "target",
+    "cross": "source",
+    "pool": "source",
+    "second": "target",
+    "back": "target",
+    "second-pool": "target",
+    "sentence": "source",
+}
+_TEXTS: tuple[Axis, ...] = ("source", "target")
+
+
+def axes_of(stack: Stack, sites: Iterable[Site] = (), *, has_target: bool = True) -> tuple[Axis, Axis]:
+    """What the rows and the columns of a stack stand for; `sites` are those of its model.
+
+    A model with one text has it as its source, whatever the stack is called.
+    """
+    site = next((site for site in sites if site.stack == stack), None)
+    rows, columns = _ROWS[stack], _COLUMNS[stack]
+    if site is not None and site.keys != "tokens":
+        columns = site.keys
+    if has_target:
+        return rows, columns
+    return "source" if rows == "target" else rows, "source" if columns == "target" else columns
+
+
+def is_self_attention(site: Site) -> bool:
+    """Whether rows and columns are the same tokens, so that a diagonal and distances mean something."""
+    rows, columns = axes_of(site.stack, (site,))
+    return rows == columns
+
+
+def tokens_of_site(
+    site: Site, source: Tokens, target: Tokens | None
+) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    """What stands at the rows and at the columns of a site, as tokens to be shown."""
+    rows, columns = axes_of(site.stack, (site,), has_target=target is not None)
+    return tokens_on(rows, source, target, site.n_slots), tokens_on(columns, source, target, site.n_slots)
+
+
+def tokens_on(axis: Axis, source: Tokens, target: Tokens | None, n_slots: int = 0) -> tuple[Token, ...]:
+    """What stands along an axis; what is no token is told as a special one, with an id below 0."""
+    match axis:
+        case "source":
+            return source.tokens
+        case "target":
+            return (source if target is None else target).tokens
+        case "summary":
+            return _named("summary", 1)
+        case "sentences":
+            return _named("sentence", len(source.sentences))
+        case "slots":
+            return _named("slot", n_slots)
+
+
+def _named(name: str, n: int) -> tuple[Token, ...]:
+    if name == "summary":
+        return (Token(id=-1, piece=name, is_special=True),)
+    return tuple(Token(id=-1 - i, piece=f"{name} {i}") for i in range(n))

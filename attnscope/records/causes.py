@@ -1,0 +1,84 @@
+"""Which part of the open model made an output: what the window asks for, and what comes back.
+
+A wished answer is a token's id, a text that is one token, or None: what the model says.
+"""
+
+from dataclasses import dataclass
+
+from attnscope.records.attribution import Attribution, PatchKind, PatchMap
+from attnscope.records.outputs import Candidate
+from attnscope.records.sites import NO_GATES, Gates, Stack
+
+WishedToken = int | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeOutput:
+    """What every part of the open model adds to logit(answer) − logit(other). Newest wins.
+
+    `position` counts the tokens of the stack that predicts. `other` None is the most probable token beside
+    the answer.
+    """
+
+    number: int
+    position: int
+    text: str
+    target: str | None = None
+    answer: WishedToken = None
+    other: WishedToken = None
+    gates: Gates = NO_GATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputAttributed:
+    """What an AttributeOutput asked for; `candidates` are the most probable tokens there."""
+
+    number: int
+    attribution: Attribution
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchTexts:
+    """Put pieces of the run of one text into that of another, piece by piece, in the background.
+
+    `position` None is where the two runs tell most clearly apart, or where the model tells a token. `stack`
+    None is the one that predicts. A new request ends the one before.
+    """
+
+    number: int
+    clean: str
+    corrupt: str
+    target: str | None = None
+    kind: PatchKind = "stream"
+    stack: Stack | None = None
+    position: int | None = None
+    answer: WishedToken = None
+    other: WishedToken = None
+    gates: Gates = NO_GATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopPatching:
+    """Give up the patching in progress."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchingNews:
+    """How many pieces of how many have been exchanged."""
+
+    number: int
+    n_done: int
+    n_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextsPatched:
+    """What a PatchTexts asked for, and the position whose output was read."""
+
+    number: int
+    patched: PatchMap
+    position: int
+    candidates: tuple[Candidate, ...]

@@ -1,0 +1,202 @@
+"""Small experiments that labs have done by the worker: questions, findings, and how far they are.
+
+A question holds all that its finding depends on, so equal questions have equal findings and are asked once.
+
+| symbol | meaning                                     |
+|--------|---------------------------------------------|
+| L      | number of layers                            |
+| T      | number of tokens of a text                  |
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from attnscope.records.redundancy import CollapseCurve
+from attnscope.records.sites import Stack
+
+Place = Literal["post", "pre"]
+PLACES: tuple[Place, ...] = get_args(Place)
+Drawing = Literal["xavier", "he", "small"]
+"""First weights: Glorot and Bengio 2010, as in Xiong et al. 2020; He et al. 2015; N(0, 0.02²), as GPT-2."""
+Warming = Literal["none", "warmup", "radam"]
+WARMINGS: tuple[Warming, ...] = get_args(Warming)
+"""Adam at its full rate at once, Adam with a linear warm-up, RAdam (Liu et al. 2020)."""
+Scheme = Literal["sinusoidal", "learned", "rotary", "t5", "alibi", "none"]
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollapseQuestion:
+    """How the tokens of a text become alike in the open model; `model` is its hash."""
+
+    model: str
+    text: str
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollapseFinding:
+    """‖res(X)‖/‖X‖ of the open model, by layer, with skips and feed-forward on and off."""
+
+    question: CollapseQuestion
+    name: str
+    stack: Stack
+    curves: tuple[CollapseCurve, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientQuestion:
+    """Gradients of a new Transformer at its first step, for depths up to `n_layers`; means over `n_draws`."""
+
+    n_layers: int = 12
+    d_model: int = 64
+    drawing: Drawing = "xavier"
+    seed: int = 0
+    n_draws: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientCurve:
+    """One placement of the norms, of one depth: ‖∂loss/∂W₂‖ of each layer's feed-forward, first to last."""
+
+    place: Place
+    n_layers: int
+    norms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientFinding:
+    """Every depth with both placements; while it is worked out, those that are done."""
+
+    question: GradientQuestion
+    curves: tuple[GradientCurve, ...]
+
+    def curve(self, place: Place, n_layers: int) -> GradientCurve | None:
+        """One of the curves, None while it is missing."""
+        found = (c for c in self.curves if c.place == place and c.n_layers == n_layers)
+        return next(found, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmupQuestion:
+    """The first steps of a tiny Transformer with norms at one place, trained in the ways of `WARMINGS`."""
+
+    place: Place = "post"
+    learning_rate: float = 0.01
+    n_warmup: int = 40
+    n_steps: int = 80
+    n_layers: int = 4
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmupRun:
+    """One way: the loss (nats a token) and the size of each step's update.
+
+    `histograms` [n_steps, n_bins] counts parameters by log10 |Δθ|, `typical` is the median of |Δθ|.
+    """
+
+    warming: Warming
+    losses: tuple[float, ...]
+    histograms: tuple[tuple[int, ...], ...]
+    typical: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmupFinding:
+    """Every way, as far as it has come. `edges` [n_bins + 1] border the bins in log10 |Δθ|.
+
+    What is beyond the first or the last border is counted in the bin next to it.
+    """
+
+    question: WarmupQuestion
+    edges: tuple[float, ...]
+    runs: tuple[WarmupRun, ...]
+    n_parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachQuestion:
+    """Tiny models with different positions, trained on short texts and read on longer ones."""
+
+    n_trained: int = 16
+    n_steps: int = 300
+    look_back: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachCurve:
+    """One scheme: the loss (nats a token) at each place of a text, NaN where the model has no position.
+
+    The first `look_back` places cannot be predicted and are NaN as well.
+    """
+
+    scheme: Scheme
+    losses: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachFinding:
+    """Every scheme that is done; `chance` is the loss of a guess, `n_read` the length that was read."""
+
+    question: ReachQuestion
+    curves: tuple[ReachCurve, ...]
+    chance: float
+    n_read: int
+    n_parameters: int
+
+
+Question = CollapseQuestion | GradientQuestion | WarmupQuestion | ReachQuestion
+Finding = CollapseFinding | GradientFinding | WarmupFinding | ReachFinding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunExperiment:
+    """Do an experiment in the background; it ends another one of its kind that is under way."""
+
+    number: int
+    question: Question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopExperiment:
+    """Give up the experiment of this kind: the name of its question's class."""
+
+    number: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentNews:
+    """How far an experiment is; `finding` is what is known so far, complete when `is_done`."""
+
+    number: int
+    n_done: int
+    n_total: int
+    finding: Finding | None = None
+    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is known of a question: a finding, perhaps of an earlier question, and how far the new one is."""
+
+    finding: Finding | None = None
+    is_exact: bool = False
+    is_asked: bool = False
+    n_done: int = 0
+    n_total: int = 0
+    error: str = ""
+
+    @property
+    def progress(self) -> str:
+        """How far it is, in words; empty when nothing is under way."""
+        if self.error:
+            return self.error
+        if not self.is_asked or self.is_exact:
+            return ""
+        return f"Working it out: {self.n_done} of {self.n_total}…" if self.n_total else "Working it out…"
+
+
+NO_ANSWER = Answer()

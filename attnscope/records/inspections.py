@@ -1,0 +1,85 @@
+"""Looks into single steps of a training run: how large updates and gradients were, layer by layer.
+
+| field          | meaning                                                     | shape       |
+|----------------|-------------------------------------------------------------|-------------|
+| layers         | names such as `tokens`, `encoder L0`, `head`                | [n_layers]  |
+| gradient_norms | norm of each layer's gradient before clipping               | [n_layers]  |
+| update_norms   | norm of what each layer's weights changed by                | [n_layers]  |
+| update_counts  | weights whose change lies in each bin                       | [n_bins]    |
+
+In a history each field has one more axis at its end: the steps that were looked at.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.arrays import frozen_array
+
+Numbers = NDArray[np.float64]
+
+UPDATE_BINS: tuple[float, ...] = tuple(-9 + i / 5 for i in range(51))
+"""Edges of the bins: log10 of a weight's change, 1e-9 to 10; the first and last take what lies beyond."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """One inspected step; `n_still` weights in training did not change at all and are in no bin."""
+
+    step: int
+    learning_rate: float
+    layers: tuple[str, ...]
+    gradient_norms: tuple[float, ...]
+    update_norms: tuple[float, ...]
+    update_counts: tuple[int, ...]
+    n_still: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectionHistory:
+    """What was looked at in a run, at display size: NaN where a layer was not in training at a step.
+
+    `steps`, `learning_rates` and `n_still` are [n_steps], steps ascending; `gradient_norms` and
+    `update_norms` [n_layers, n_steps]; `update_counts` [n_bins, n_steps]. `n_steps_seen` were looked at, of
+    which these are an even choice with the first and the last.
+    """
+
+    steps: Numbers
+    learning_rates: Numbers
+    n_still: Numbers
+    layers: tuple[str, ...]
+    gradient_norms: Numbers
+    update_norms: Numbers
+    update_counts: Numbers
+    n_steps_seen: int
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "learning_rates", "n_still", "gradient_norms", "update_norms", "update_counts"):
+            rank = 1 if name in ("steps", "learning_rates", "n_still") else 2
+            array = frozen_array(getattr(self, name), dtype=np.float64, rank=rank, name=name)
+            object.__setattr__(self, name, array)
+            if array.shape[-1] != len(self.steps):
+                raise ValueError(f"{name}: {array.shape[-1]} entries for {len(self.steps)} steps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowInspections:
+    """What was looked at in a run's steps; `seen` is the `version` that is known already. Newest wins."""
+
+    number: int
+    folder: str
+    seen: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectionsShown:
+    """The inspections of a run folder; `history` is None where the run has none, or none that is new.
+
+    `version` is 0 for a run without any.
+    """
+
+    number: int
+    folder: str
+    version: int
+    history: InspectionHistory | None

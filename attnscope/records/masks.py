@@ -1,0 +1,149 @@
+"""A mask that a person has drawn: which tokens see which, for every head of one stack.
+
+    symbol   meaning                                             shape
+    cells    True where the query (row) sees the key (column)    [n_tokens, n_tokens]
+
+What a model does not allow for causality or padding it does not allow under it either. A query that sees
+nothing has no distribution: its weights are no numbers, and its heads give 0.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.errors import UserError
+from attnscope.records.sites import STACKS, HeadRef, Site, Stack
+
+Cells = NDArray[np.bool_]
+MAX_MASK_TOKENS = 512
+"""Larger masks cannot be drawn; `Model.trace(pattern=)` takes rules of any size."""
+DRAWN = "drawn by hand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseMask:
+    """A stack's self-attention reads its tokens under this mask in the place of its own.
+
+    `bits` are the cells row by row, eight to a byte; `name` says where they come from.
+    """
+
+    stack: Stack
+    n_tokens: int
+    bits: bytes
+    name: str = DRAWN
+
+    def __post_init__(self) -> None:
+        if self.stack not in STACKS or not 1 <= self.n_tokens <= MAX_MASK_TOKENS:
+            raise ValueError(f"no mask of {self.n_tokens} tokens for {str(self.stack)[:20]}")
+        if len(self.bits) != -(-(self.n_tokens**2) // 8):
+            raise ValueError(f"{len(self.bits)} bytes are no mask of {self.n_tokens} tokens")
+
+    @property
+    def head(self) -> HeadRef:
+        """The first head of the stack: where lists of changes file the mask, which is of every head."""
+        return HeadRef(stack=self.stack, layer=0, head=0)
+
+    @property
+    def cells(self) -> Cells:
+        """Which query sees which key, bool [n_tokens, n_tokens], read-only."""
+        n = self.n_tokens
+        flat = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=n * n)
+        cells = flat.reshape(n, n).astype(np.bool_)
+        cells.flags.writeable = False
+        return cells
+
+    @property
+    def n_allowed(self) -> int:
+        """How many cells are allowed."""
+        return int(self.cells.sum())
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether the stack allows no later token, whatever the cells say."""
+        return self.stack == "decoder"
+
+    @property
+    def seen_sentence(self) -> str:
+        """How many cells are allowed, of those that the stack can allow at all."""
+        n, cells = self.n_tokens, self.cells
+        if not self.is_causal:
+            return f"{self.n_allowed:,} of {n * n:,} cells"
+        return f"{int(np.tril(cells).sum()):,} of {n * (n + 1) // 2:,} cells"
+
+    @property
+    def sentence(self) -> str:
+        """What it does, for people."""
+        return f"{self.stack} mask {self.name}: {self.seen_sentence}"
+
+
+def mask_of(cells: Cells, stack: Stack, name: str = DRAWN) -> UseMask:
+    """The mask of a square of cells; raises UserError for a size that cannot be drawn."""
+    n_queries, n_keys = cells.shape
+    if n_queries != n_keys or not 1 <= n_keys <= MAX_MASK_TOKENS:
+        raise UserError(
+            f"A mask of {n_queries:,} queries and {n_keys:,} keys cannot be drawn.",
+            expected=f"as many queries as keys, at most {MAX_MASK_TOKENS}",
+            action="Use a shorter text.",
+        )
+    return UseMask(stack=stack, n_tokens=n_keys, bits=np.packbits(cells.ravel()).tobytes(), name=name)
+
+
+def blind_rows(cells: Cells, *, is_causal: bool) -> tuple[int, ...]:
+    """The queries that see no key, with what causality forbids taken out."""
+    seen = np.tril(cells) if is_causal else cells
+    return tuple(int(row) for row in np.flatnonzero(~seen.any(axis=1)))
+
+
+def rows_as_text(cells: Cells) -> tuple[str, ...]:
+    """Each row as the keys it allows: `0-3 5`; an empty text for none."""
+    return tuple(_runs(np.flatnonzero(row)) for row in cells)
+
+
+def cells_from_rows(rows: Sequence[str]) -> Cells:
+    """The inverse of `rows_as_text`; raises ValueError naming the row that is not understood."""
+    n = len(rows)
+    if not 1 <= n <= MAX_MASK_TOKENS:
+        raise ValueError(f"a mask of {n} rows, not of 1 to {MAX_MASK_TOKENS}")
+    cells = np.zeros((n, n), np.bool_)
+    for i, row in enumerate(rows):
+        for run in row.split():
+            first, _, last = run.partition("-")
+            if not (first.isdecimal() and (last or first).isdecimal()):
+                raise ValueError(f"row {i} has {run[:20]!r}, which is no key")
+            start, stop = int(first), int(last or first)
+            if not start <= stop < n:
+                raise ValueError(f"row {i} has the keys {run[:20]}, but there are {n}")
+            cells[i, start : stop + 1] = True
+    return cells
+
+
+def cells_from_edges(
+    edges: Iterable[tuple[int, int]], n_tokens: int, *, is_symmetric: bool = False, has_loops: bool = True
+) -> Cells:
+    """Cells that allow the listed (query, key) and nothing else; with `has_loops` each token sees itself."""
+    cells = np.eye(n_tokens, dtype=np.bool_) if has_loops else np.zeros((n_tokens, n_tokens), np.bool_)
+    for query, key in edges:
+        cells[query, key] = True
+        if is_symmetric:
+            cells[key, query] = True
+    return cells
+
+
+def _runs(keys: NDArray[np.int64]) -> str:
+    if not len(keys):
+        return ""
+    parts = np.split(keys, np.flatnonzero(np.diff(keys) != 1) + 1)
+    return " ".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts)
+
+
+def maskable_stack(sites: Sequence[Site]) -> Stack | None:
+    """The stack that a drawn mask is for: the self-attention over the text; None where there is none.
+
+    In a model that reads one text and writes another it is the encoder.
+    """
+    keys = {site.stack: site.keys for site in sites}
+    if "encoder" in keys:
+        return "encoder" if keys["encoder"] == "tokens" else None
+    return "decoder" if "decoder" in keys and "cross" not in keys else None

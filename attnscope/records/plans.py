@@ -1,0 +1,157 @@
+"""What a recipe will cost, on paper, before anything is allocated; and the models of the literature.
+
+Bytes are bytes, operations are floating-point operations, times are seconds.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What would make a recipe fit: `changes` are keys like `training.batch_size` with their TOML values."""
+
+    words: str
+    changes: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How many operations a second the device makes in training, and how that is known.
+
+    The truth is expected between `flops_per_s / doubt` and `flops_per_s * doubt`.
+    """
+
+    flops_per_s: float
+    doubt: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A recipe on paper.
+
+    A batch holds at most `n_sequences` texts of `n_tokens` tokens (and as many target tokens where one is
+    read); `mean_tokens` is what a text has on average, padding included. `flops_a_step` are those of forward
+    and backward pass at the mean length. `memory` is by parts, for the longest batch. `disk_bytes` is of all
+    checkpoints and the state. `n_learned` is how many numbers change where not all parameters do: beside
+    the parameters, for low-rank changes.
+    """
+
+    name: str
+    n_parameters: int
+    parameters: tuple[tuple[str, int], ...]
+    n_sequences: int
+    n_tokens: int
+    mean_tokens: float
+    tokens_a_step: float
+    n_steps: int
+    flops_a_step: float
+    memory: tuple[tuple[str, int], ...]
+    available_bytes: int
+    device: str
+    precision: str
+    pace: Pace | None
+    n_checkpoints: int
+    checkpoint_bytes: int
+    disk_bytes: int
+    free_disk_bytes: int | None
+    advice: tuple[Advice, ...] = ()
+    notes: tuple[str, ...] = ()
+    n_learned: int | None = None
+
+    @property
+    def memory_bytes(self) -> int:
+        """All parts together."""
+        return sum(n for _, n in self.memory)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory is enough."""
+        return self.memory_bytes <= self.available_bytes
+
+    @property
+    def fits_disk(self) -> bool:
+        """Whether the disk is large enough, as far as that is known."""
+        return self.free_disk_bytes is None or self.disk_bytes <= self.free_disk_bytes
+
+    @property
+    def flops(self) -> float:
+        """Of the whole run."""
+        return self.flops_a_step * self.n_steps
+
+    @property
+    def seconds(self) -> tuple[float, float, float] | None:
+        """The time of all steps: shortest, expected, longest; None while no rate is known."""
+        if self.pace is None or self.pace.flops_per_s <= 0:
+            return None
+        expected = self.flops / self.pace.flops_per_s
+        return expected / self.pace.doubt, expected, expected * self.pace.doubt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRecipe:
+    """Work out what the text of a recipe would cost on `device`, written to `out`. Newest wins.
+
+    `run_folders` are runs, or folders of runs, whose speed may be known already.
+    """
+
+    number: int
+    recipe: str
+    out: str = ""
+    device: str = "auto"
+    base_folder: str = ""
+    run_folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipePlanned:
+    """The plan of a recipe, or in `problem` why it has none: what is wrong with it, in words."""
+
+    number: int
+    plan: Plan | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetRow:
+    """A model of the literature: its sizes, what it costs, and its keys in a recipe as TOML values.
+
+    `flops_a_token` are those of the forward pass over its longest text, `training_bytes` of weights,
+    gradients and moments, `batch_bytes` of the activations of one text of `n_tokens` tokens.
+    """
+
+    name: str
+    objective: str
+    n_layers: int
+    d_model: int
+    d_ff: int
+    n_heads: int
+    n_tokens: int
+    vocab_size: int
+    n_parameters: int
+    flops_a_token: float
+    training_bytes: int
+    batch_bytes: int
+    keys: tuple[tuple[str, str], ...]
+
+    @property
+    def least_bytes(self) -> int:
+        """What training it takes with one text at a time."""
+        return self.training_bytes + self.batch_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowPresets:
+    """List the models of the literature."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetsShown:
+    """The models of the literature, and how much memory is free on the best device."""
+
+    number: int
+    rows: tuple[PresetRow, ...]
+    available_bytes: int
+    device: str
