@@ -6,7 +6,7 @@ for event in train("recipe.toml", out="runs/first"): ...
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from attnscope.errors import LoadError
+from attnscope.errors import LoadError, meant
 from attnscope.paths import resources_folder
 from attnscope.records.training import TrainingEvent
 from attnscope.training.loop import TrainingRun
@@ -27,12 +27,14 @@ __all__ = [
 ]
 
 
-def read_recipe(recipe: str | Path, overrides: Mapping[str, str] | None = None) -> Recipe:
+def read_recipe(
+    recipe: str | Path, overrides: Mapping[str, str] | None = None, *, needs_data: bool = True
+) -> Recipe:
     """The recipe in a file, of a name that comes with the program, or in a text (anything with a line
-    break or a heading).
+    break or a heading). Its data.path may only be empty where no data is needed.
     """
     if isinstance(recipe, str) and ("\n" in recipe or recipe.lstrip().startswith("[")):
-        return parse_recipe(recipe, overrides=overrides)
+        return parse_recipe(recipe, overrides=overrides, needs_data=needs_data)
     path = find_recipe(recipe)
     try:
         text = path.read_text(encoding="utf-8")
@@ -41,9 +43,10 @@ def read_recipe(recipe: str | Path, overrides: Mapping[str, str] | None = None) 
             f"The recipe {path} cannot be read: {getattr(error, 'strerror', None) or error}.",
             kind="recipe",
             expected="a TOML file in UTF-8",
-            action=f"Check its name, or use a built-in one: {', '.join(built_in_recipes())}.",
+            action=f"{meant(path.stem, built_in_recipes())}Check its name, or use a built-in one: "
+            f"{', '.join(built_in_recipes())}.",
         ) from error
-    return parse_recipe(text, overrides=overrides, base_folder=path.parent)
+    return parse_recipe(text, overrides=overrides, base_folder=path.parent, needs_data=needs_data)
 
 
 def built_in_recipes() -> tuple[str, ...]:

@@ -21,6 +21,8 @@ _LARGEST_GAP = 10
 _FIRST_POOL = 40
 _POOL_GROWS = (0.2, 0.5)
 _EVALUATION_SEED = 20_170_612
+_CHUNKS = 16
+"""As many batches are drawn and sorted by length for each one that is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +117,16 @@ class ExampleBatches:
     held_out: "Examples"
     batch_size: int
     n_evaluation: int
+    has_similar_lengths: bool = False
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
         """One random training batch; `progress` is how far the run is, 0…1."""
-        return self._batch(self.training, rng.integers(0, len(self.training.lengths), size=self.batch_size))
+        n_rows, n_chunks = len(self.training.lengths), _CHUNKS if self.has_similar_lengths else 1
+        rows = rng.integers(0, n_rows, size=self.batch_size * n_chunks)
+        if n_chunks > 1:
+            order = np.argsort(self.training.total_lengths[rows], kind="stable")
+            rows = np.array_split(rows[order], n_chunks)[int(rng.integers(n_chunks))]
+        return self._batch(self.training, rows)
 
     def evaluation(self) -> Sequence[Batch]:
         """The first held-out examples."""
@@ -160,6 +168,11 @@ class Examples:
     n_given: Ids | None = None
     sources: Ids | None = None
     source_lengths: Ids | None = None
+
+    @property
+    def total_lengths(self) -> Ids:
+        """Tokens of each example, of source and target together."""
+        return self.lengths if self.source_lengths is None else self.lengths + self.source_lengths
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Ids, Ids]:

@@ -1,6 +1,7 @@
 """The beginning of a run: a new one, or the continuation of the one its folder holds."""
 
-from dataclasses import dataclass, replace
+import copy
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,50 +14,91 @@ from attnscope.models.memory import available_bytes
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import check_fits
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn.own_module import OwnModule
 from attnscope.training.data import Prepared, prepare
+from attnscope.training.distributed import ALONE, Ranks, SharedLoss
 from attnscope.training.optimizers import build_optimizer, restore_tensors
 from attnscope.training.recipe import Recipe, differences, parse_recipe, write_recipe
 from attnscope.training.run import RunFolder, require_writable
 from attnscope.training.saving import card_of
+from attnscope.training.starting import first_module, read_start, start_note
 from attnscope.training.state import load_state
+from attnscope.training.techniques import Techniques
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """Everything a run needs for its next step."""
+    """Everything a run needs for its next step.
+
+    `model` is whole; it is the one in training unless `loss` has spread that over several processes.
+    """
 
     folder: RunFolder
     data: Prepared
     model: Model
+    loss: SharedLoss
     optimizer: torch.optim.Optimizer
+    techniques: Techniques
     step: int
     note: str = ""
 
 
-def begin(recipe: Recipe, folder: RunFolder, device: torch.device) -> Begun:
-    """Begin or resume; an earlier run in the folder is only touched when it can be continued."""
+def begin(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks = ALONE) -> Begun:
+    """Begin or resume; an earlier run in the folder is only touched when it can be continued.
+
+    Of several processes the first one decides which, and it alone writes.
+    """
     check_fits(recipe.model, available_bytes(), is_training=True)
-    if folder.holds_run and folder.state.exists():
-        return _resume(recipe, folder, device)
-    if folder.holds_run and folder.checkpoints():
+    ranks.check_batch(recipe.training.batch_size)
+    holds_state = folder.holds_run and folder.state.exists()
+    if ranks.any(ranks.is_writer and holds_state, device):
+        return _resume(recipe, folder, device, ranks)
+    if ranks.is_writer and folder.holds_run and folder.checkpoints():
         load_state(folder.state)  # says that it is missing
-    return _begin_new(recipe, folder, device)
+    return _begin_new(recipe, folder, device, ranks)
 
 
-def _begin_new(recipe: Recipe, folder: RunFolder, device: torch.device) -> Begun:
-    data = prepare(recipe)
-    config = replace(recipe.model, vocab_size=data.tokenizer.vocab_size)
-    config.check()
-    module = build_transformer(config, recipe.training.seed).to(device)
-    require_writable(folder.folder)
-    replace_file(folder.recipe, write_recipe(recipe).encode())
-    model = Model(OwnNetwork(module, data.tokenizer, card_of(recipe, 0), source=str(folder.folder)))
-    optimizer = build_optimizer(module, recipe.optimizer)
-    return Begun(folder=folder, data=data, model=model, optimizer=optimizer, step=0)
+def _begin_new(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks) -> Begun:
+    start = read_start(recipe) if recipe.start.source else None
+    data = prepare(recipe, None if start is None else start.tokenizer)
+    ranks.check_same("training data", data.sha256)
+    module = first_module(recipe, data.fitted(recipe.model), start)
+    whole, loss = _spread(module, recipe, device, ranks)
+    _write_beginning(recipe, folder, ranks)
+    model = Model(
+        OwnNetwork(whole, data.tokenizer, card_of(recipe, 0, data.labels), source=str(folder.folder))
+    )
+    techniques = Techniques(recipe, loss.module, folder, device, ranks)
+    return Begun(
+        folder=folder,
+        data=data,
+        model=model,
+        loss=loss,
+        optimizer=build_optimizer(loss.module, recipe.optimizer, layer_decay=recipe.start.layer_decay),
+        techniques=techniques,
+        step=0,
+        note=start_note(recipe, start),
+    )
 
 
-def _resume(recipe: Recipe, folder: RunFolder, device: torch.device) -> Begun:
+def _spread(
+    module: OwnModule, recipe: Recipe, device: torch.device, ranks: Ranks
+) -> tuple[OwnModule, SharedLoss]:
+    """The model whole, and its loss over the processes; one module where nothing has to be spread."""
+    is_sharded = recipe.training.sharded and ranks.n > 1
+    whole = copy.deepcopy(module) if is_sharded else module.to(device)
+    return whole, SharedLoss(module, ranks, device, is_sharded=is_sharded)
+
+
+def _write_beginning(recipe: Recipe, folder: RunFolder, ranks: Ranks) -> None:
+    if ranks.is_writer:
+        require_writable(folder.folder)
+        for inner in (folder.folder, folder.folder / "checkpoints", folder.folder / "probes"):
+            sweep_temporary(inner)
+        replace_file(folder.recipe, write_recipe(recipe).encode())
+
+
+def _resume(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks) -> Begun:
     _require_same_recipe(recipe, folder.recipe)
     state, tensors = load_state(folder.state)
     loaded = read_model_folder(folder.checkpoint(state.step))
@@ -74,18 +116,27 @@ def _resume(recipe: Recipe, folder: RunFolder, device: torch.device) -> Begun:
             expected=f"the fingerprint {state.data_sha256[:12]}…, found {data.sha256[:12]}…",
             action="Put the old data back, or start a new run in another folder.",
         )
-    module = loaded.module.to(device)
-    optimizer = build_optimizer(module, recipe.optimizer)
-    restore_tensors(optimizer, module, tensors)
-    require_writable(folder.folder)
-    for inner in (folder.folder, folder.folder / "checkpoints", folder.folder / "probes"):
-        sweep_temporary(inner)
-    replace_file(folder.recipe, write_recipe(recipe).encode())
+    whole, loss = _spread(loaded.module, recipe, device, ranks)
+    techniques = Techniques(recipe, loss.module, folder, device, ranks)
+    optimizer = build_optimizer(loss.module, recipe.optimizer, layer_decay=recipe.start.layer_decay)
+    restore_tensors(optimizer, loss.module, techniques.restore(tensors))
+    _write_beginning(recipe, folder, ranks)
     note = f"Resumed at step {state.step}."
     if state.version != __version__:
         note += f" The run was begun with version {state.version}; this is {__version__}."
-    model = Model(OwnNetwork(module, data.tokenizer, card_of(recipe, state.step), source=str(folder.folder)))
-    return Begun(folder=folder, data=data, model=model, optimizer=optimizer, step=state.step, note=note)
+    model = Model(
+        OwnNetwork(whole, data.tokenizer, card_of(recipe, state.step, data.labels), source=str(folder.folder))
+    )
+    return Begun(
+        folder=folder,
+        data=data,
+        model=model,
+        loss=loss,
+        optimizer=optimizer,
+        techniques=techniques,
+        step=state.step,
+        note=note,
+    )
 
 
 def _require_same_recipe(recipe: Recipe, path: Path) -> None:

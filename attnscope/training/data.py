@@ -14,21 +14,29 @@ from pathlib import Path
 import numpy as np
 
 from attnscope.errors import RecipeError
+from attnscope.nn.config import ModelConfig
 from attnscope.text.corpora import read_lines, read_pairs, split, split_pairs
+from attnscope.text.labelled import LabelledText, label_names
 from attnscope.text.repeats import word_ids
-from attnscope.text.tasks import Example, task_tokenizer
+from attnscope.text.tasks import Example, labels_of, task_tokenizer
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.training.batches import (
     BatchMaker,
     ExampleBatches,
     Examples,
     Ids,
-    TextBatches,
     Vocabulary,
     padded,
 )
+from attnscope.training.labelled import (
+    labelled_batches,
+    labelled_of_task,
+    read_and_split,
+    sentence_ends,
+)
 from attnscope.training.prefixes import AfterPrefix
 from attnscope.training.recipe import Recipe, make_recipe_task
+from attnscope.training.text_batches import text_batches, with_sentinels
 
 _LINES_IN_BLOCK = 64
 _HELD_OUT_SEED = 1
@@ -38,13 +46,25 @@ _HELD_OUT_SEED = 1
 class Prepared:
     """Data ready to train on; `sha256` is of the tokens, so it notices any change that matters.
 
-    `characters_per_token` is that of held-out running text, NaN for pairs and tasks.
+    `characters_per_token` is that of held-out running text, NaN for pairs and tasks. `labels` are the names
+    of the labels to be told, in the order of the model's outputs.
     """
 
     tokenizer: Tokenizer
     batches: BatchMaker
     sha256: str
     characters_per_token: float = math.nan
+    labels: tuple[str, ...] = ()
+
+    def fitted(self, model: ModelConfig) -> ModelConfig:
+        """The model section of a recipe with what only the data tell: pieces, labels, ends of sentences."""
+        is_by_sentence = bool(self.labels) and model.pooling == "hierarchical"
+        return replace(
+            model,
+            vocab_size=self.tokenizer.vocab_size,
+            n_labels=len(self.labels),
+            sentence_ends=sentence_ends(self.tokenizer) if is_by_sentence else (),
+        )
 
 
 def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
@@ -64,6 +84,8 @@ def _prepare(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
             return _prepare_pairs(recipe, tokenizer)
         case "task":
             return _prepare_task(recipe, tokenizer)
+        case "labelled":
+            return _prepare_labelled(recipe, tokenizer, *read_and_split(recipe))
         case kind:
             raise ValueError(f"no data kind {kind!r}")
 
@@ -75,6 +97,7 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
         tokenizer = train_tokenizer(
             recipe.tokenizer.kind, _blocks(training), vocab_size=recipe.tokenizer.vocab_size
         )
+    tokenizer = with_sentinels(recipe, tokenizer)
     ids, held_out_ids = _encode_text(tokenizer, training), _encode_text(tokenizer, held_out)
     if len(ids) < 2:
         raise RecipeError(
@@ -82,16 +105,7 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
             expected="at least 2, better many thousands",
             action="Choose a longer text, or a smaller data.validation_share.",
         )
-    batches = TextBatches(
-        training=ids,
-        held_out=held_out_ids,
-        vocabulary=_vocabulary(tokenizer),
-        n_tokens=recipe.model.max_tokens,
-        batch_size=recipe.training.batch_size,
-        mask_share=recipe.objective.mask_share if recipe.objective.kind == "masked" else None,
-        repeated_share=recipe.data.repeated_share,
-        n_evaluation=recipe.training.evaluation_batches,
-    )
+    batches = text_batches(recipe, tokenizer, _vocabulary(tokenizer), ids, held_out_ids)
     return Prepared(
         tokenizer=tokenizer,
         batches=batches,
@@ -123,10 +137,15 @@ def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
 
 def _prepare_task(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     task = make_recipe_task(recipe)
+    if tokenizer is not None:
+        _check_reads(recipe, task.vocabulary, tokenizer)
     tokenizer = tokenizer or task_tokenizer(task)
     n_held_out = recipe.training.evaluation_batches * recipe.training.batch_size
     training = task.examples(recipe.data.n_examples, seed=recipe.training.seed, held_out=False)
     held_out = task.examples(n_held_out, seed=_HELD_OUT_SEED, held_out=True)
+    if labels_of(task):
+        texts, others = labelled_of_task(training), labelled_of_task(held_out)
+        return _prepare_labelled(recipe, tokenizer, texts, others, labels=labels_of(task))
     if task.form == "encoder-decoder":
         return _from_pairs(recipe, tokenizer, _as_pairs(training), _as_pairs(held_out))
     return _from_examples(
@@ -135,6 +154,37 @@ def _prepare_task(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
         _row_examples(recipe, tokenizer, training),
         _row_examples(recipe, tokenizer, held_out),
     )
+
+
+def _prepare_labelled(
+    recipe: Recipe,
+    tokenizer: Tokenizer | None,
+    training: Sequence[LabelledText],
+    held_out: Sequence[LabelledText],
+    labels: tuple[str, ...] = (),
+) -> Prepared:
+    labels = labels or label_names([*training, *held_out])
+    if tokenizer is None:
+        texts = chain.from_iterable((text.text, text.second or "") for text in training)
+        tokenizer = train_tokenizer(recipe.tokenizer.kind, texts, vocab_size=recipe.tokenizer.vocab_size)
+    batches = labelled_batches(recipe, tokenizer, training, held_out, labels)
+    arrays = [np.frombuffer("\n".join(labels).encode(), dtype=np.uint8).astype(np.int64)]
+    for rows in (batches.training, batches.held_out):
+        arrays += [array for array in (rows.ids, rows.seconds, rows.labels) if array is not None]
+    return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*arrays), labels=labels)
+
+
+def _check_reads(recipe: Recipe, words: Iterable[str], tokenizer: Tokenizer) -> None:
+    """Raise RecipeError when the tokenizer of an earlier model cannot read a task's words."""
+    unknown = tokenizer.unknown_id if tokenizer.has("unknown") else -1
+    strange = [word for word in words if unknown in tokenizer.encode_ids(word)]
+    if strange:
+        raise RecipeError(
+            f'The model to start from does not know these words of the task "{recipe.data.task}": '
+            f"{', '.join(strange)[:80]}.",
+            expected="a model that was trained on a task with the same words",
+            action="Change start.from, or the task and its options.",
+        )
 
 
 def _as_pairs(examples: Iterable[Example]) -> list[tuple[str, str]]:
@@ -183,6 +233,7 @@ def _from_examples(recipe: Recipe, tokenizer: Tokenizer, training: Examples, hel
         held_out=held_out,
         batch_size=recipe.training.batch_size,
         n_evaluation=recipe.training.evaluation_batches,
+        has_similar_lengths=recipe.data.similar_lengths,
     )
     arrays = [training.ids, training.sources, held_out.ids, held_out.sources]
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*(a for a in arrays if a is not None)))

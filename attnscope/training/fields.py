@@ -6,10 +6,10 @@ it and names section, key, value found and value expected when something is off.
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Protocol, TypeVar, cast
 
-from attnscope.errors import RecipeError
+from attnscope.errors import RecipeError, meant
 
 Value = str | int | float | bool
 S = TypeVar("S")
@@ -100,9 +100,25 @@ class Words:
         return value if isinstance(value, str) and len(value) <= self.max_characters else None
 
 
-def key(checker: Checker, default: Any = MISSING) -> Any:
-    """A dataclass field whose TOML value `checker` looks at."""
-    return field(default=default, metadata={"checker": checker})
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """True or false."""
+
+    expected: str = "true or false"
+
+    def accept(self, value: object) -> bool | None:
+        """The value, when it is one of the two."""
+        return value if isinstance(value, bool) else None
+
+
+def key(checker: Checker, default: Any = MISSING, *, name: str = "") -> Any:
+    """A dataclass field whose TOML value `checker` looks at; `name` is its key where Python forbids it."""
+    return field(default=default, metadata={"checker": checker, "name": name})
+
+
+def key_name(description: "Field[Any]") -> str:
+    """The key of a field, as recipes write it."""
+    return description.metadata.get("name") or description.name
 
 
 def read_section(kind: type[S], name: str, table: object) -> S:
@@ -113,23 +129,23 @@ def read_section(kind: type[S], name: str, table: object) -> S:
             expected=f"a table headed [{name}]",
             action="Write it as a table.",
         )
-    known = {f.name: f for f in fields(cast("Any", kind))}
+    known = {key_name(f): f for f in fields(cast("Any", kind))}
     for given in table:
         if given not in known:
             raise RecipeError(
                 f"The key {name}.{given} is unknown.",
                 expected="one of " + ", ".join(known),
-                action="Correct its spelling, or remove it.",
+                action=f"{meant(str(given), known)}Correct its spelling, or remove it.",
             )
     values: dict[str, Value] = {}
-    for field_name, description in known.items():
-        if field_name in table:
-            values[field_name] = _checked(
-                f"{name}.{field_name}", description.metadata["checker"], table[field_name]
+    for written, description in known.items():
+        if written in table:
+            values[description.name] = _checked(
+                f"{name}.{written}", description.metadata["checker"], table[written]
             )
         elif description.default is MISSING:
             raise RecipeError(
-                f"The key {name}.{field_name} is missing.",
+                f"The key {name}.{written} is missing.",
                 expected=description.metadata["checker"].expected,
                 action=f"Add it under [{name}].",
             )

@@ -21,13 +21,17 @@ from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
 from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.training.begin import Begun, begin
+from attnscope.training.compiling import compile_loss, wants_compiling
+from attnscope.training.distributed import ALONE, Ranks, whole_of
+from attnscope.training.lock import RunLock
+from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_of_memory_note
 from attnscope.training.metrics import Metrics
-from attnscope.training.objectives import loss_and_hits, loss_sum
 from attnscope.training.optimizers import set_learning_rate
 from attnscope.training.recipe import Recipe
 from attnscope.training.run import RunFolder
 from attnscope.training.saving import Saver
 from attnscope.training.schedules import learning_rate_at
+from attnscope.training.tensorboard import TensorBoardMirror
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +55,21 @@ class TrainingRun:
         self,
         recipe: Recipe,
         out: Path,
-        device: str = "auto",
+        device: str | torch.device = "auto",
         *,
         clock: Callable[[], float] = time.monotonic,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.recipe = recipe
-        self.device = choose_device(device)
+        self.device = choose_device(device) if isinstance(device, str) else device
         torch.set_flush_denormal(True)
-        self._begun: Begun = begin(recipe, RunFolder(out), self.device)
+        self._ranks = ranks
+        self._lock = RunLock(out) if ranks.is_writer else None
+        try:
+            self._begun: Begun = begin(recipe, RunFolder(out), self.device, ranks)
+        except BaseException:
+            self._let_go()
+            raise
         self.first_step = self.step = self._begun.step
         self._autocast = _autocast(recipe.training.precision, self.device)
         self._clock = clock
@@ -68,10 +79,13 @@ class TrainingRun:
             recipe,
             self.model,
             self._begun.optimizer,
+            self._begun.loss,
+            ranks,
+            self._begun.techniques,
             data_sha256=self._begun.data.sha256,
             clock=clock,
         )
-        self._parameters = [p for p in self.model.own.module.parameters() if p.requires_grad]
+        self._parameters = [p for p in self._begun.loss.module.parameters() if p.requires_grad]
 
     @property
     def model(self) -> Model:
@@ -89,30 +103,50 @@ class TrainingRun:
 
     def events(self) -> Iterator[TrainingEvent]:
         """Train; each event is in metrics.jsonl by the time the next one is asked for."""
+        if not self._ranks.is_writer:
+            yield from self._events()
+            return
         metrics = Metrics(self._begun.folder.metrics)
         metrics.open()
+        books: list[Metrics | TensorBoardMirror] = [metrics]
+        if self.recipe.training.tensorboard:
+            books.append(TensorBoardMirror(self._begun.folder.folder))
         flushed_at = self._clock()
         try:
             for event in self._events():
-                metrics.add(event)
+                for book in books:
+                    book.add(event)
                 if not isinstance(event, Step) or self._clock() - flushed_at >= 1.0:
-                    metrics.flush()
+                    for book in books:
+                        book.flush()
                     flushed_at = self._clock()
                 yield event
         finally:
-            metrics.flush()
+            for book in books:
+                book.flush()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     # -- inside ---------------------------------------------------------------------------------
 
     def _events(self) -> Iterator[TrainingEvent]:
         training = self.recipe.training
-        yield self._started()
+        yield self._started(self._compile())
         if self.step == 0:
             yield from self._saver.save(0)
-        while self.step < training.n_steps and not self._is_stop_wanted:
+        while self.step < training.n_steps and not self._agreed(self._is_stop_wanted):
             started_at = self._clock()
             rate = learning_rate_at(self.step + 1, self.recipe)
-            outcome = self._attempt(rate)
+            try:
+                outcome = self._attempt(rate)
+            except (RuntimeError, MemoryError) as error:
+                if self._ranks.n > 1 or not is_out_of_memory(error):
+                    raise
+                yield self._out_of_memory()
+                return
             if not outcome.is_good:
                 yield self._diverged(rate, outcome)
                 return
@@ -123,39 +157,48 @@ class TrainingRun:
                 learning_rate=rate,
                 gradient_norm=outcome.gradient_norm,
                 tokens_per_s=outcome.n_tokens / max(self._clock() - started_at, 1e-9),
+                n_tokens=outcome.n_tokens,
+                open_heads=self._begun.techniques.open_heads,
             )
             if self.step % training.evaluate_every == 0 or self.step == training.n_steps:
                 yield from self._evaluate()
-            if self._saver.is_due(self.step):
+            if self._agreed(self._saver.is_due(self.step)):
                 yield from self._saver.save(self.step)
-        if self._saver.last_saved != self.step and self.step > self._begun.step:
+        if self._agreed(self._saver.last_saved != self.step) and self.step > self._begun.step:
             yield from self._saver.save(self.step)
         yield self._finished()
 
+    def _agreed(self, is_so: bool) -> bool:
+        """Whether it is so for any of the processes that train together."""
+        return self._ranks.any(is_so, self.device)
+
     def _attempt(self, rate: float) -> _Outcome:
         """One optimiser step, not taken when the loss or the gradient is no number."""
-        recipe, module, optimizer = self.recipe, self.model.own.module, self._begun.optimizer
+        recipe, loss_of, optimizer = self.recipe, self._begun.loss, self._begun.optimizer
         rng = np.random.default_rng((recipe.training.seed, self.step + 1))
         if recipe.model.dropout:
-            torch.manual_seed(int(rng.integers(2**63)))
-        progress = self.step / recipe.training.n_steps
+            torch.manual_seed((int(rng.integers(2**63)) + self._ranks.index) % 2**63)
+        progress, smoothing = self.step / recipe.training.n_steps, recipe.objective.label_smoothing
         batches = [self._begun.data.batches.draw(rng, progress) for _ in range(recipe.training.accumulate)]
+        batches = self._begun.techniques.for_training(batches, rng)
         n_scored = max(1, sum(len(batch.labels) for batch in batches))
-        module.train()
+        loss_of.module.train()
         optimizer.zero_grad(set_to_none=True)
         losses = []
         for batch in batches:
+            share = self._ranks.share(batch).to(self.device)
             with self._autocast():
-                loss = loss_sum(module, batch.to(self.device)) / n_scored
+                loss = loss_of(share, smoothing, is_last=batch is batches[-1]) / n_scored
             torch.autograd.backward(loss)
             losses.append(loss.detach())
         norm = nn.utils.clip_grad_norm_(self._parameters, recipe.training.clip_norm or float("inf"))
-        both = torch.stack([torch.stack(losses).sum(), norm])
+        both = torch.stack([self._ranks.mean(torch.stack(losses).sum()), whole_of(norm)])
         loss_value, norm_value = both.tolist()  # the only wait for the device in a step
         is_good = bool(np.isfinite(loss_value) and np.isfinite(norm_value))
         if is_good:
             set_learning_rate(optimizer, rate)
-            optimizer.step()
+            with self._begun.techniques.stepping(self.step + 1, rate, norm_value):
+                optimizer.step()
         return _Outcome(
             loss=loss_value,
             gradient_norm=norm_value,
@@ -165,25 +208,45 @@ class TrainingRun:
 
     def _evaluate(self) -> Iterator[Evaluated]:
         batches = self._begun.data.batches.evaluation()
-        module, loss, n_hits, n_scored = self.model.own.module, 0.0, 0, 0
-        module.eval()
+        loss_of, told, n_scored, n_pairs = self._begun.loss, [0.0] * 4, 0, 0
+        loss_of.module.eval()
         with torch.inference_mode(), self._autocast():
             for batch in batches:
-                batch_loss, batch_hits = loss_and_hits(module, batch.to(self.device))
-                loss, n_hits = loss + batch_loss, n_hits + batch_hits
+                seen = loss_of.told(self._begun.techniques.for_evaluation(batch), self.device)
+                told = [a + b for a, b in zip(told, seen, strict=True)]
                 n_scored += len(batch.labels)
-        module.train()
+                n_pairs += 0 if batch.is_next is None else len(batch.is_next)
+        loss_of.module.train()
+        loss, n_hits, pair_loss, n_pair_hits = told
         if n_scored:
-            yield Evaluated(step=self.step, loss=loss / n_scored, accuracy=n_hits / n_scored)
+            yield Evaluated(
+                step=self.step,
+                loss=loss / n_scored,
+                accuracy=n_hits / n_scored,
+                next_sentence_loss=pair_loss / n_pairs if n_pairs else None,
+                next_sentence_accuracy=n_pair_hits / n_pairs if n_pairs else None,
+            )
 
-    def _started(self) -> Started:
+    def _compile(self) -> str:
+        """Compile the loss where the recipe wants it; a note how that went."""
+        if self.step >= self.recipe.training.n_steps or not wants_compiling(self.recipe, self.device):
+            return ""
+        begun, rng = self._begun, np.random.default_rng((self.recipe.training.seed, self.step + 1))
+        (batch,) = begun.techniques.for_training([begun.data.batches.draw(rng, 0.0)], rng)
+        return compile_loss(begun.loss, batch, self.device, self._autocast, n_processes=self._ranks.n)
+
+    def _started(self, compiling: str) -> Started:
         return Started(
             folder=str(self._begun.folder.folder),
             step=self.step,
             n_steps=self.recipe.training.n_steps,
             n_parameters=count_parameters(self.model.own.config).total,
             device=str(self.device),
-            note=" ".join(filter(None, (self._begun.note, self._precision_note()))),
+            note=" ".join(
+                filter(
+                    None, (self._begun.note, self._begun.techniques.note, self._precision_note(), compiling)
+                )
+            ),
         )
 
     def _precision_note(self) -> str:
@@ -201,6 +264,12 @@ class TrainingRun:
             "the last good one. Start again with a smaller learning rate, a longer warm-up or a smaller "
             "training.clip_norm.",
         )
+
+    def _out_of_memory(self) -> Finished:
+        free_memory(self._begun.optimizer, self.device)
+        kept = self._saver.last_saved if self._saver.last_saved is not None else self._begun.step
+        note = out_of_memory_note(self.recipe, self.step, kept, self.device)
+        return Finished(step=self.step, reason="out-of-memory", note=note)
 
     def _finished(self) -> Finished:
         is_done = self.step >= self.recipe.training.n_steps

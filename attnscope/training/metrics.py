@@ -104,7 +104,7 @@ def mend_metrics(path: Path) -> int:
     good, bad, attempt = [], [], 0
     content = path.read_bytes()
     for line in content.splitlines(keepends=True):
-        parsed = _event_from_line(line) if line.endswith(b"\n") else None
+        parsed = event_from_line(line) if line.endswith(b"\n") else None
         if parsed is None:
             bad.append(line)
         else:
@@ -126,7 +126,7 @@ def read_lines(path: Path) -> tuple[list[tuple[int, TrainingEvent]], int]:
         return [], 0
     except OSError as error:
         raise LoadError(f"{path} cannot be read: {error.strerror}.", kind="unreadable") from error
-    parsed = [_event_from_line(line) for line in content.splitlines()]
+    parsed = [event_from_line(line) for line in content.splitlines()]
     good = [line for line in parsed if line is not None]
     return good, len(parsed) - len(good)
 
@@ -141,13 +141,15 @@ def _is_odd(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _event_from_line(line: bytes) -> tuple[int, TrainingEvent] | None:
+def event_from_line(line: bytes) -> tuple[int, TrainingEvent] | None:
+    """Attempt and event of one line, or None when it is none."""
     try:
         values = json.loads(line)
         kind = _EVENTS[values.pop("event")]
         attempt = int(values.pop("attempt"))
         known = {f.name: f.type for f in dataclasses.fields(kind)}
-        values = {n: math.nan if v is None else v for n, v in values.items() if n in known}
+        odd = {name for name, kind in known.items() if kind is float}
+        values = {n: math.nan if v is None and n in odd else v for n, v in values.items() if n in known}
         event = cast("TrainingEvent", kind(**values))
         return (attempt, event) if _is_sound(event, known) else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -157,8 +159,12 @@ def _event_from_line(line: bytes) -> tuple[int, TrainingEvent] | None:
 def _is_sound(event: TrainingEvent, types: Mapping[str, object]) -> bool:
     """Whether numbers are numbers and words are words: readers count on it."""
     for name, kind in types.items():
-        expected = (int, float) if kind is float else int if kind is int else str
         value = getattr(event, name)
+        if kind == float | None:
+            if value is None:
+                continue
+            kind = float
+        expected = (int, float) if kind is float else int if kind is int else str
         if isinstance(value, bool) or not isinstance(value, expected):
             return False
     return True

@@ -6,14 +6,20 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import LoadError
+from attnscope.nn.own_module import OwnModule
+from attnscope.training.distributed import part_like, whole_of
+from attnscope.training.layer_rates import split_by_rate
 from attnscope.training.parts import OptimizerPart
 
 
-def build_optimizer(module: nn.Module, part: OptimizerPart) -> torch.optim.Optimizer:
-    """AdamW (Loshchilov and Hutter 2019) or RAdam (Liu et al. 2020) with decoupled weight decay.
+def build_optimizer(
+    module: nn.Module, part: OptimizerPart, *, layer_decay: float = 1.0
+) -> torch.optim.Optimizer:
+    """AdamW (Loshchilov and Hutter 2019), RAdam (Liu et al. 2020), both with decoupled weight decay, Adam
+    (Kingma and Ba 2015) or SGD with momentum, whose weight decay is part of the gradient.
 
-    Only matrices decay: biases, gains of norms and embedding tables of one axis stay. AdamW runs as one
-    fused kernel where the device has it.
+    Only matrices decay: biases, gains of norms and embedding tables of one axis stay. Adam and AdamW run as
+    one fused kernel where the device has it. With a `layer_decay` below 1 lower layers learn more slowly.
     """
     parameters = [p for p in module.parameters() if p.requires_grad]
     groups = [
@@ -21,25 +27,34 @@ def build_optimizer(module: nn.Module, part: OptimizerPart) -> torch.optim.Optim
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
-    betas = (part.beta1, part.beta2)
-    if part.kind == "radam":
-        return torch.optim.RAdam(groups, lr=part.learning_rate, betas=betas, decoupled_weight_decay=True)
+    if layer_decay != 1.0 and isinstance(module, OwnModule):
+        groups = split_by_rate(module, groups, module.config, layer_decay)
+    rate, betas = part.learning_rate, (part.beta1, part.beta2)
     is_fused = all(p.device.type in ("cpu", "cuda", "mps") for p in parameters)
-    return torch.optim.AdamW(groups, lr=part.learning_rate, betas=betas, fused=is_fused)
+    match part.kind:
+        case "radam":
+            return torch.optim.RAdam(groups, lr=rate, betas=betas, decoupled_weight_decay=True)
+        case "sgd":
+            return torch.optim.SGD(groups, lr=rate, momentum=part.beta1)
+        case "adam":
+            return torch.optim.Adam(groups, lr=rate, betas=betas, fused=is_fused)
+        case _:
+            return torch.optim.AdamW(groups, lr=rate, betas=betas, fused=is_fused)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Use `rate` from the next step on."""
+    """Use `rate` from the next step on, or the share of it that a group learns with."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("rate_share", 1.0)
 
 
 def tensors_of(optimizer: torch.optim.Optimizer, module: nn.Module) -> dict[str, Tensor]:
     """The optimiser's memory on the CPU, named `parameter name/what`, for instance `norm.bias/exp_avg`."""
     return {
-        f"{name}/{what}": torch.as_tensor(value).detach().to("cpu").clone().contiguous()
+        f"{name}/{what}": whole_of(torch.as_tensor(value)).to("cpu").clone().contiguous()
         for name, parameter in module.named_parameters()
         for what, value in optimizer.state.get(parameter, {}).items()
+        if value is not None
     }
 
 
@@ -57,7 +72,8 @@ def restore_tensors(
         # step counters stay where the optimiser keeps them: beside the parameter when fused, else on the CPU
         is_counter = what == "step"
         is_beside = not is_counter or bool(optimizer.defaults.get("fused"))
-        optimizer.state[parameter][what] = tensor.to(parameter.device if is_beside else "cpu").clone()
+        tensor = tensor.to(parameter.device if is_beside else "cpu").clone()
+        optimizer.state[parameter][what] = part_like(parameter, tensor) if tensor.ndim else tensor
 
 
 def _check_names(parameters: Mapping[str, Tensor], names: Iterable[str]) -> None:

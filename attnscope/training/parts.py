@@ -5,13 +5,15 @@ from typing import Literal
 
 from attnscope.nn.config import ModelConfig
 from attnscope.records.models import Form
-from attnscope.training.fields import Choice, Real, Value, Whole, Words, key
+from attnscope.training.fields import Choice, Real, Switch, Value, Whole, Words, key
 
-Objective = Literal["causal", "masked", "translation"]
+Objective = Literal["causal", "masked", "translation", "span-corruption", "classification"]
 FORM_OF_OBJECTIVE: dict[str, Form] = {
     "causal": "decoder",
     "masked": "encoder",
     "translation": "encoder-decoder",
+    "span-corruption": "encoder-decoder",
+    "classification": "encoder",
 }
 
 
@@ -25,35 +27,51 @@ class TokenizerPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPart:
-    """What is learned from: a text file, a file of tab-separated pairs, or a built-in task.
+    """What is learned from: a text file, one of tab-separated pairs or of labelled texts, or a built-in task.
 
     `repeated_share` is the share of sequences that are random words repeated, which teaches induction.
     `n_examples` is how many different examples of a task are made; `about` says in words where a text
-    comes from and under which licence, for the model's card.
+    comes from and under which licence, for the model's card. With `similar_lengths` the examples of a batch
+    are about equally long, so that little is padding; each is still as likely as any other.
     """
 
-    kind: str = key(Choice(("text", "pairs", "task")))
+    kind: str = key(Choice(("text", "pairs", "labelled", "task")))
     path: str = key(Words(), "")
     task: str = key(Words(64), "")
     validation_share: float = key(Real(0.0001, 0.9), 0.1)
     repeated_share: float = key(Real(0.0, 1.0), 0.0)
     n_examples: int = key(Whole(2, 10_000_000), 20_000)
+    similar_lengths: bool = key(Switch(), False)
     about: str = key(Words(1000), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectivePart:
-    """What is learned; `mask_share` is the share of tokens a masked model has to guess."""
+    """What is learned; `mask_share` is the share of tokens a masked model has to guess.
 
-    kind: Objective = key(Choice(("causal", "masked", "translation")))  # noqa: RUF009
+    With `next_sentence` a masked model also tells whether a second stretch of text follows the first.
+    `corrupted_share` of the tokens, in spans of `mean_span` on average, are what span corruption hides.
+
+    `label_smoothing` is the share of each label given to all pieces alike, in training only: reported
+    held-out losses are without it.
+    """
+
+    kind: Objective = key(Choice(("causal", "masked", "translation", "span-corruption", "classification")))  # noqa: RUF009
     mask_share: float = key(Real(0.01, 0.9), 0.15)
+    next_sentence: bool = key(Switch(), False)
+    corrupted_share: float = key(Real(0.01, 0.9), 0.15)
+    mean_span: float = key(Real(1.0, 100.0), 3.0)
+    label_smoothing: float = key(Real(0.0, 0.9), 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerPart:
-    """The optimiser; under the Noam schedule the rate comes from the schedule alone."""
+    """The optimiser; under the Noam schedule the rate comes from the schedule alone.
 
-    kind: str = key(Choice(("adamw", "radam")), "adamw")
+    `beta1` is the momentum of sgd. The weight decay of adam and sgd is part of the gradient.
+    """
+
+    kind: str = key(Choice(("adamw", "adam", "radam", "sgd")), "adamw")
     learning_rate: float = key(Real(1e-9, 100.0), 1e-3)
     weight_decay: float = key(Real(0.0, 10.0), 0.01)
     beta1: float = key(Real(0.0, 0.9999), 0.9)
@@ -72,7 +90,13 @@ class SchedulePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPart:
-    """How long, how much at once, and how often to look and to save; a `clip_norm` of 0 clips nothing."""
+    """How long, how much at once, and how often to look and to save; a `clip_norm` of 0 clips nothing.
+
+    With `checkpointing` what a block computed is computed again for its gradients and not kept, which saves
+    memory for time. `inspect_every` steps the sizes of updates and gradients are noted (0: never).
+    `sharded` spreads the weights over the processes that torchrun starts, for models that fit into none of
+    them; `tensorboard` mirrors the curves into event files.
+    """
 
     n_steps: int = key(Whole(1, 100_000_000))
     batch_size: int = key(Whole(1, 65_536), 16)
@@ -80,10 +104,43 @@ class TrainingPart:
     clip_norm: float = key(Real(0.0, 1e6), 1.0)
     seed: int = key(Whole(0, 2**31 - 1), 0)
     precision: str = key(Choice(("auto", "float32", "bfloat16")), "auto")
+    checkpointing: bool = key(Switch(), False)
+    compile: str = key(Choice(("auto", "on", "off")), "auto")
+    inspect_every: int = key(Whole(0, 100_000_000), 0)
     evaluate_every: int = key(Whole(1, 100_000_000), 250)
     evaluation_batches: int = key(Whole(1, 10_000), 8)
     save_every: int = key(Whole(1, 100_000_000), 1000)
+    sharded: bool = key(Switch(), False)
+    tensorboard: bool = key(Switch(), False)
     name: str = key(Words(80), "model")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPart:
+    """A trained model to go on from; nothing is started from while `source` (the key `from`) is empty.
+
+    The top `reinit_layers` layers of each stack begin anew (Zhang et al. 2020). Each layer further from the
+    top learns `layer_decay` times as fast as the one above it. With a `lora_rank` only low-rank changes of
+    the attention's matrices are learned (Hu et al. 2021), scaled by `lora_alpha` / `lora_rank`.
+    """
+
+    source: str = key(Words(), "", name="from")
+    reinit_layers: int = key(Whole(0, 1024), 0)
+    layer_decay: float = key(Real(0.01, 1.0), 1.0)
+    lora_rank: int = key(Whole(0, 4096), 0)
+    lora_alpha: float = key(Real(0.001, 10_000.0), 16.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatesPart:
+    """Gates of heads that are learned along with the weights (Voita et al. 2019); off at a penalty of 0.
+
+    `l0_penalty` is in nats per open head. `stacks` names those whose heads may close, all when empty.
+    """
+
+    l0_penalty: float = key(Real(0.0, 100.0), 0.0)
+    stacks: str = key(Words(80), "")
+    learning_rate: float = key(Real(1e-6, 10.0), 0.05)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,5 +162,7 @@ class Recipe:
     optimizer: OptimizerPart = field(default_factory=OptimizerPart)
     schedule: SchedulePart = field(default_factory=SchedulePart)
     training: TrainingPart
+    start: StartPart = field(default_factory=StartPart)
+    gates: GatesPart = field(default_factory=GatesPart)
     task_options: tuple[tuple[str, Value], ...] = ()
     watch: tuple[Watch, ...] = ()

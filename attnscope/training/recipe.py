@@ -11,26 +11,31 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from attnscope.errors import RecipeError
+from attnscope.errors import RecipeError, meant
 from attnscope.nn.config import ModelConfig
-from attnscope.text.tasks import TASKS, Task, make_task, task_options
+from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options
 from attnscope.text.tokenizer import SPECIALS
-from attnscope.training.fields import Value, read_section
+from attnscope.training.choices import check_choices, model_of_objective
+from attnscope.training.fields import Value, key_name, read_section
+from attnscope.training.label_choices import form_of, is_free_to_set, labels_wished
 from attnscope.training.parts import (
     FORM_OF_OBJECTIVE,
     DataPart,
+    GatesPart,
     ObjectivePart,
     OptimizerPart,
     Recipe,
     SchedulePart,
+    StartPart,
     TokenizerPart,
     TrainingPart,
     Watch,
 )
+from attnscope.training.starting import anchored_source, model_of_start
 
 __all__ = ["Recipe", "differences", "make_recipe_task", "parse_recipe", "tables_of", "write_recipe"]
 
-_DERIVED_MODEL_KEYS = ("form", "vocab_size", "kept_heads")
+_DERIVED_MODEL_KEYS = ("form", "vocab_size", "kept_heads", "has_next_sentence", "n_labels", "sentence_ends")
 
 _PARTS: dict[str, type[Any]] = {
     "tokenizer": TokenizerPart,
@@ -39,16 +44,23 @@ _PARTS: dict[str, type[Any]] = {
     "optimizer": OptimizerPart,
     "schedule": SchedulePart,
     "training": TrainingPart,
+    "start": StartPart,
+    "gates": GatesPart,
 }
 
 
 def parse_recipe(
-    text: str, *, overrides: Mapping[str, str] | None = None, base_folder: Path | None = None
+    text: str,
+    *,
+    overrides: Mapping[str, str] | None = None,
+    base_folder: Path | None = None,
+    needs_data: bool = True,
 ) -> Recipe:
     """Read and check a recipe.
 
     `overrides` are like `{"training.n_steps": "10"}` and win. A relative `data.path` is taken from
-    `base_folder`, one given as an override from the current folder. Raises RecipeError.
+    `base_folder`, one given as an override from the current folder. Raises RecipeError; an empty one is
+    let pass where no data is needed.
     """
     tables = _parse_toml(text)
     if base_folder is not None:
@@ -60,17 +72,18 @@ def parse_recipe(
             raise RecipeError(
                 f"The section [{name}] is unknown.",
                 expected="one of " + ", ".join(f"[{part}]" for part in ("model", *_PARTS)) + ", [[watch]]",
-                action="Correct its spelling, or remove it.",
+                action=f"{meant(name, (*_PARTS, 'model', 'watch'))}Correct its spelling, or remove it.",
             )
     task_options = _take_task_options(tables.get("data"))
     parts = {name: read_section(kind, name, tables.get(name, {})) for name, kind in _PARTS.items()}
     recipe = Recipe(
-        model=_model_config(tables.get("model", {}), parts["objective"], parts["tokenizer"]),
+        model=_model_config(tables.get("model", {}), parts["objective"], parts["tokenizer"], parts["start"]),
         watch=_read_watch(tables.get("watch", [])),
         task_options=task_options,
         **parts,
     )
-    return _checked(recipe, is_tokenizer_given="tokenizer" in tables)
+    check_choices(recipe)
+    return _checked(recipe, is_tokenizer_given="tokenizer" in tables, needs_data=needs_data)
 
 
 def make_recipe_task(recipe: Recipe) -> Task:
@@ -105,6 +118,9 @@ def _anchor_path(tables: dict[str, Any], folder: Path) -> None:
     data = tables.get("data")
     if isinstance(data, dict) and isinstance(data.get("path"), str) and data["path"]:
         data["path"] = str(folder / data["path"])
+    start = tables.get("start")
+    if isinstance(start, dict) and isinstance(start.get("from"), str):
+        start["from"] = anchored_source(start["from"], folder)
 
 
 def _override(tables: dict[str, Any], name: str, value: str) -> None:
@@ -113,14 +129,27 @@ def _override(tables: dict[str, Any], name: str, value: str) -> None:
         raise RecipeError(
             f"The override {name}={value} names no key of a recipe.",
             expected="section.key=value, for instance training.n_steps=500",
-            action="Correct its spelling.",
+            action=f"{_meant_key(section, entry)}Correct its spelling.",
         )
     table = tables.setdefault(section, {})
     if not isinstance(table, dict):
         raise RecipeError(
             f"[{section}] is not a table.", expected=f"a heading [{section}]", action="Correct it."
         )
-    table[entry] = str(Path(value).absolute()) if name == "data.path" else _toml_value(value)
+    table[entry] = _anchored_value(name, value)
+
+
+def _meant_key(section: str, entry: str) -> str:
+    """After which section a misspelt one of an override is."""
+    near = meant(section, ("model", *_PARTS))
+    return near.replace("? ", f".{entry}? ") if entry else near
+
+
+def _anchored_value(name: str, value: str) -> Value:
+    """The value of an override; paths are taken from the current folder."""
+    if name == "data.path":
+        return str(Path(value).absolute())
+    return anchored_source(value, Path.cwd()) if name == "start.from" else _toml_value(value)
 
 
 def _toml_value(text: str) -> Value:
@@ -131,20 +160,24 @@ def _toml_value(text: str) -> Value:
     return cast("Value", value)
 
 
-def _model_config(table: object, objective: ObjectivePart, tokenizer: TokenizerPart) -> ModelConfig:
+def _model_config(
+    table: object, objective: ObjectivePart, tokenizer: TokenizerPart, start: StartPart
+) -> ModelConfig:
     if not isinstance(table, Mapping):
         raise RecipeError(
             "[model] is not a table.", expected="a heading [model]", action="Write it as a table."
         )
     for derived in _DERIVED_MODEL_KEYS:
-        if derived in table:
+        if derived in table and not is_free_to_set(derived, table[derived], objective):
             raise RecipeError(
                 f"model.{derived} is set.",
-                expected="the form to follow from objective.kind, the vocabulary from the tokenizer, "
-                "and every head to be there",
+                expected="the form to follow from objective.kind, the vocabulary from the tokenizer, labels "
+                "and sentences from the data, and every head to be there",
                 action=f"Remove model.{derived}.",
             )
-    whole = {**table, "form": FORM_OF_OBJECTIVE[objective.kind], "vocab_size": tokenizer.vocab_size}
+    form = form_of(table, objective)
+    table = model_of_objective(model_of_start(start, table, derived=_DERIVED_MODEL_KEYS), objective)
+    whole = {**table, "form": form, "vocab_size": tokenizer.vocab_size, "n_labels": labels_wished(objective)}
     return ModelConfig.from_dict(whole, where="model")
 
 
@@ -158,20 +191,20 @@ def _read_watch(entries: object) -> tuple[Watch, ...]:
     return tuple(read_section(Watch, "watch", entry) for entry in entries)
 
 
-def _checked(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
+def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> Recipe:
     data, objective = recipe.data, recipe.objective.kind
     if data.kind == "task":
         return _checked_task(recipe, is_tokenizer_given=is_tokenizer_given)
-    if not data.path:
+    if needs_data and not data.path:
         raise RecipeError(
             f'data.kind is "{data.kind}" but data.path is empty.',
             expected="the path of a UTF-8 text file",
             action="Add path = … under [data], or --set data.path=… on the command line.",
         )
-    if (data.kind == "pairs") != (objective == "translation"):
+    if (data.kind == "pairs") != (objective == "translation") and "labelled" != data.kind:
         raise RecipeError(
             f'data.kind "{data.kind}" does not go with objective.kind "{objective}".',
-            expected='"text" with "causal" or "masked", "pairs" with "translation"',
+            expected='"text" with "causal", "masked" or "span-corruption", "pairs" with "translation"',
             action="Change one of them.",
         )
     return recipe
@@ -186,8 +219,10 @@ def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
             action="Choose one of these tasks.",
         )
     task = make_recipe_task(recipe)
-    if FORM_OF_OBJECTIVE[objective] != task.form:
+    labels = labels_of(task)
+    if FORM_OF_OBJECTIVE[objective] != task.form or bool(labels) != (objective == "classification"):
         fitting = next(kind for kind, form in FORM_OF_OBJECTIVE.items() if form == task.form)
+        fitting = "classification" if labels else fitting
         raise RecipeError(
             f'The task "{name}" does not go with objective.kind "{objective}".',
             expected=f'"{fitting}"',
@@ -202,19 +237,21 @@ def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
     tokenizer = TokenizerPart(
         kind=task.tokenizer_kind, vocab_size=max(8, len(task.vocabulary) + len(SPECIALS))
     )
-    model = replace(recipe.model, vocab_size=tokenizer.vocab_size)
+    model = replace(recipe.model, vocab_size=tokenizer.vocab_size, n_labels=len(labels))
     return replace(recipe, tokenizer=tokenizer, model=model)
 
 
 def tables_of(recipe: Recipe) -> dict[str, dict[str, Value]]:
     """Every key of every section with its value, defaults included, watch sentences left out."""
     model = {
-        k: v for k, v in recipe.model.to_dict().items() if k not in _DERIVED_MODEL_KEYS and v is not None
+        k: v
+        for k, v in recipe.model.to_dict().items()
+        if v is not None and (k not in _DERIVED_MODEL_KEYS or is_free_to_set(k, v, recipe.objective))
     }
     tables: dict[str, dict[str, Value]] = {"model": cast("dict[str, Value]", model)}
     for name in _PARTS:
         part = getattr(recipe, name)
-        tables[name] = {f.name: getattr(part, f.name) for f in fields(part)}
+        tables[name] = {key_name(f): getattr(part, f.name) for f in fields(part)}
     tables["data"].update(recipe.task_options)
     return tables
 
@@ -225,11 +262,12 @@ def write_recipe(recipe: Recipe) -> str:
     blocks += [("[[watch]]", {"text": w.text, "target": w.target}) for w in recipe.watch]
     lines = []
     for heading, table in blocks:
-        lines += [heading, *(f"{name} = {_toml_text(value)}" for name, value in table.items()), ""]
+        lines += [heading, *(f"{name} = {toml_text(value)}" for name, value in table.items()), ""]
     return "\n".join(lines)
 
 
-def _toml_text(value: Value) -> str:
+def toml_text(value: Value) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -246,10 +284,14 @@ def differences(old: Recipe, new: Recipe) -> tuple[str, ...]:
     """
     free = {
         "data.about",
+        "training.checkpointing",
         "training.evaluate_every",
         "training.evaluation_batches",
+        "training.inspect_every",
         "training.name",
         "training.save_every",
+        "training.sharded",
+        "training.tensorboard",
     }
     if new.schedule.kind in ("noam", "constant") and not new.data.repeated_share:
         free.add("training.n_steps")

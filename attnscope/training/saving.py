@@ -5,7 +5,7 @@ checkpoint that is on disk.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -13,13 +13,18 @@ from attnscope import __version__
 from attnscope.errors import SaveError, UserError
 from attnscope.models.card import ModelCard
 from attnscope.models.checkpoint import write_model_folder
+from attnscope.models.closed_heads import CLOSED_HEADS, closed_names
 from attnscope.models.model import Model
+from attnscope.records.sites import HeadRef
 from attnscope.records.training import Saved, SaveFailed
 from attnscope.trace.store import save_traces
+from attnscope.training.distributed import Ranks, SharedLoss
 from attnscope.training.optimizers import tensors_of
 from attnscope.training.recipe import Recipe
 from attnscope.training.run import RunFolder
+from attnscope.training.starting import start_facts
 from attnscope.training.state import TrainingState, save_state
+from attnscope.training.techniques import Techniques
 
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 300.0
@@ -34,6 +39,9 @@ class Saver:
         recipe: Recipe,
         model: Model,
         optimizer: torch.optim.Optimizer,
+        loss: SharedLoss,
+        ranks: Ranks,
+        techniques: Techniques,
         *,
         data_sha256: str,
         clock: Callable[[], float] = time.monotonic,
@@ -42,6 +50,9 @@ class Saver:
         self._recipe = recipe
         self._model = model
         self._optimizer = optimizer
+        self._loss = loss
+        self._ranks = ranks
+        self._techniques = techniques
         self._data_sha256 = data_sha256
         self._clock = clock
         self._retry_at: float | None = None
@@ -49,15 +60,30 @@ class Saver:
         self.last_saved: int | None = None
 
     def is_due(self, step: int) -> bool:
-        """Whether to save after this step: by the recipe, or because a failed save may be tried again."""
+        """Whether to save after this step: by the recipe, or because a failed save may be tried again.
+
+        Only the process that writes knows; the others say no.
+        """
+        if not self._ranks.is_writer:
+            return False
         if self._retry_at is not None:
             return self._clock() >= self._retry_at
         return step % self._recipe.training.save_every == 0 or step == self._recipe.training.n_steps
 
     def save(self, step: int) -> Iterator[Saved | SaveFailed]:
-        """Write everything about `step` and say how it went; never raises for a full or missing disk."""
+        """Write everything about `step` and say how it went; never raises for a full or missing disk.
+
+        Every process calls it; one that does not write only hands over its parts of the weights.
+        """
+        self._loss.gather_into(self._model.own.module)
+        tensors = {}
+        if self._ranks.is_writer or self._loss.is_sharded:
+            tensors = tensors_of(self._optimizer, self._loss.module) | self._techniques.tensors()
+        if not self._ranks.is_writer:
+            self.last_saved = step
+            return
         try:
-            self._write(step)
+            self._write(step, tensors)
         except SaveError as error:
             self._retry_at = self._clock() + self._pause_s
             yield SaveFailed(
@@ -68,16 +94,17 @@ class Saver:
         self._retry_at, self._pause_s, self.last_saved = None, _FIRST_PAUSE_S, step
         yield Saved(step=step, folder=str(self.folder.checkpoint(step)))
 
-    def _write(self, step: int) -> None:
+    def _write(self, step: int, tensors: Mapping[str, torch.Tensor]) -> None:
         model = self._model
-        card = card_of(self._recipe, step)
+        card = card_of(self._recipe, step, model.own.card.labels, self._techniques.closed_heads)
+        model.own.card = card
         sha256 = write_model_folder(
             self.folder.checkpoint(step), model.own.module, model.own.config, model.own.vocabulary, card
         )
         state = TrainingState(
             step=step, data_sha256=self._data_sha256, weights_sha256=sha256, version=__version__
         )
-        save_state(self.folder.state, state, tensors_of(self._optimizer, model.own.module))
+        save_state(self.folder.state, state, tensors)
         self._write_traces(step)
 
     def _write_traces(self, step: int) -> None:
@@ -93,15 +120,22 @@ class Saver:
             save_traces(self.folder.probe(step), traces, has_logits=False)
 
 
-def card_of(recipe: Recipe, step: int) -> ModelCard:
-    """What a checkpoint says about itself."""
+def card_of(
+    recipe: Recipe, step: int, labels: tuple[str, ...] = (), closed: Sequence[HeadRef] = ()
+) -> ModelCard:
+    """What a checkpoint says about itself, with the labels it tells and the heads that are off."""
     name = recipe.training.name
     training: dict[str, object] = {
         "step": step,
         "n_steps": recipe.training.n_steps,
         "seed": recipe.training.seed,
     }
+    training |= start_facts(recipe.start)
+    if closed:
+        training[CLOSED_HEADS] = closed_names(closed)
     if recipe.data.kind == "task":
         training["task"] = recipe.data.task
     text = f"# {name}\n\nTrained with AttnScope for {step:,} of {recipe.training.n_steps:,} steps.\n"
-    return ModelCard(name=name, objective=recipe.objective.kind, training=training, text=text)
+    if labels:
+        text += f"\nIt tells one of {len(labels):,} labels of a text: {', '.join(labels)[:400]}.\n"
+    return ModelCard(name=name, objective=recipe.objective.kind, training=training, text=text, labels=labels)

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.transformer import build_transformer
 from attnscope.training.batches import (
     ExampleBatches,
     Examples,
@@ -12,6 +15,7 @@ from attnscope.training.batches import (
     padded,
     repeated_words,
 )
+from attnscope.training.objectives import Batch, loss_sum
 
 VOCABULARY = Vocabulary(
     pad_id=0, begin_id=2, end_id=3, mask_id=4, ordinary=np.arange(5, 200), words=np.arange(100, 200)
@@ -163,3 +167,41 @@ def test_that_what_is_given_of_a_text_is_not_scored() -> None:
     assert batch.target_ids is None
     assert batch.labels.tolist() == [11, 3]
     assert batch.scored.tolist() == [3, 4]
+
+
+def test_batches_of_similar_lengths_hold_little_padding_and_every_example_as_often() -> None:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(3, 40, size=200)
+    ids = np.where(np.arange(40) < lengths[:, None], np.arange(200)[:, None] + 10, 0)
+    rows = Examples(ids=ids, lengths=lengths, sources=ids, source_lengths=lengths)
+    assert rows.total_lengths.tolist() == (2 * lengths).tolist()
+    batches = ExampleBatches(
+        training=rows, held_out=rows, batch_size=8, n_evaluation=1, has_similar_lengths=True
+    )
+    counts = np.zeros(200)
+    n_cells = n_padding = 0
+    for step in range(1500):
+        batch = batches.draw(np.random.default_rng((3, step)), 0.5)
+        np.add.at(counts, batch.ids[:, 0].numpy() - 10, 1)
+        n_cells += batch.ids.numel()
+        n_padding += 0 if batch.valid is None else int((~batch.valid).sum())
+    assert n_padding / n_cells < 0.05  # at random it is more than a third
+    expected = 1500 * 8 / 200
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    assert statistic < 290  # chi-squared of 199 degrees of freedom: one in 30,000
+
+
+def test_label_smoothing_is_the_mean_over_all_pieces_mixed_into_the_loss() -> None:
+    config = ModelConfig(
+        form="decoder", vocab_size=11, d_model=8, n_layers=1, n_heads=2, d_ff=8, max_tokens=6
+    )
+    module = build_transformer(config, seed=3).double()
+    batch = Batch(ids=torch.arange(6)[None], scored=torch.arange(6), labels=torch.tensor([1, 3, 5, 7, 9, 10]))
+    log_p = module(batch.ids)[0].log_softmax(-1).detach()
+    slow = -sum(
+        0.9 * log_p[i, label] + 0.1 * log_p[i].mean() for i, label in enumerate(batch.labels.tolist())
+    )
+    assert loss_sum(module, batch, 0.1).item() == pytest.approx(float(slow), rel=1e-6)
+    assert loss_sum(module, batch).item() == pytest.approx(
+        -float(log_p[range(6), batch.labels].sum()), rel=1e-6
+    )

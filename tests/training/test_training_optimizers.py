@@ -51,7 +51,34 @@ def test_that_radam_starts_with_momentum_alone_while_the_variance_is_unknown() -
     torch.testing.assert_close(module.weight.detach(), before - 0.1 * gradient, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["adamw", "radam"])
+def test_that_adam_adds_its_decay_to_the_gradient() -> None:
+    module = _module()
+    optimizer = build_optimizer(module, OptimizerPart(kind="adam", learning_rate=0.1, weight_decay=0.5))
+    weight = module.weight.detach().double()
+    module(torch.tensor([[1.0, 2.0, 3.0]])).square().sum().backward()
+    assert module.weight.grad is not None
+    gradient = module.weight.grad.double() + 0.5 * weight
+    optimizer.step()
+    expected = weight - 0.1 * gradient / (gradient.abs() + 1e-8)  # Kingma and Ba 2015, algorithm 1, t = 1
+    torch.testing.assert_close(module.weight.double(), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_that_sgd_moves_by_its_momentum() -> None:
+    module = _module()
+    part = OptimizerPart(kind="sgd", learning_rate=0.01, weight_decay=0.0, beta1=0.5)
+    optimizer = build_optimizer(module, part)
+    weight, momentum = module.bias.detach().double(), torch.zeros(2, dtype=torch.float64)
+    for i in range(3):
+        optimizer.zero_grad()
+        module(torch.tensor([[1.0, 2.0, 3.0 + i]])).square().sum().backward()
+        assert module.bias.grad is not None
+        momentum = 0.5 * momentum + module.bias.grad.double()
+        weight = weight - 0.01 * momentum
+        optimizer.step()
+    torch.testing.assert_close(module.bias.double(), weight, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "adam", "radam", "sgd"])
 def test_that_a_restored_optimiser_takes_the_same_steps_bit_for_bit(kind: str) -> None:
     part = OptimizerPart(kind=kind, learning_rate=0.05)
     straight = _module()

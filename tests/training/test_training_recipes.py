@@ -15,6 +15,7 @@ NAMES = {
     "brackets",
     "copy",
     "english-french",
+    "english-german",
     "induction",
     "induction-linear",
     "reverse",
@@ -39,7 +40,13 @@ def test_that_a_recipe_makes_two_tiny_steps(path: Path, text_file: Path, tmp_pat
         "training.save_every": "2",
         "schedule.warmup_steps": "1",
     }
-    if 'kind = "text"' in path.read_text(encoding="utf-8"):
+    text = path.read_text(encoding="utf-8")
+    if 'kind = "pairs"' in text:
+        pairs = tmp_path / "pairs.tsv"
+        lines = (f"{n} red cats see a dog\t{n} rote Katzen sehen einen Hund\n" for n in range(40))
+        pairs.write_text("".join(lines), encoding="utf-8")
+        changes |= {"data.path": str(pairs), "tokenizer.vocab_size": "300", "data.validation_share": "0.2"}
+    elif 'kind = "text"' in text:
         changes |= {"data.path": str(text_file), "tokenizer.vocab_size": "300"}
     else:
         changes |= {"data.n_examples": "20"}

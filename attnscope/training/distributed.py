@@ -1,0 +1,266 @@
+"""Several processes that train one model together, as `torchrun` starts them.
+
+Every process draws the same global batch from (seed, step), works on its own rows of it, and divides by the
+scored tokens of all of them; gradients are summed. So n processes make the steps that one process would make
+with the same recipe. Only the first writes. A process that alone trains is the usual case: `ALONE`.
+
+The sum of gradients is that of Li et al. 2020 (PyTorch Distributed, section 3.2: in buckets, while the
+backward pass still runs); sharding the weights, gradients and the optimiser's memory over the processes is
+that of Rajbhandari et al. 2020 (ZeRO, stage 3).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from attnscope.errors import RecipeError, UserError
+from attnscope.nn.own_module import OwnModule
+from attnscope.training.objectives import Batch, Told, loss_and_hits, loss_sum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """Which of the processes this one is (`index` of `n`), and which on its own computer (`local`)."""
+
+    index: int = 0
+    n: int = 1
+    local: int = 0
+
+    @property
+    def is_writer(self) -> bool:
+        """Whether this process writes the run folder and talks to the person."""
+        return self.index == 0
+
+    def share(self, batch: Batch) -> Batch:
+        """This process's rows of a global batch that has at least one for each."""
+        if self.n == 1:
+            return batch
+        n_rows = len(batch.ids)
+        return rows_of(batch, n_rows * self.index // self.n, n_rows * (self.index + 1) // self.n)
+
+    def mean(self, value: Tensor) -> Tensor:
+        """The mean over all processes."""
+        if self.n == 1:
+            return value
+        value = value.clone()
+        dist.all_reduce(value)
+        return value / self.n
+
+    def totals(self, values: Sequence[float], device: torch.device) -> tuple[float, ...]:
+        """The sums over all processes."""
+        if self.n == 1:
+            return tuple(values)
+        sums = torch.tensor(values, dtype=torch.float64, device=device)
+        dist.all_reduce(sums)
+        return tuple(sums.tolist())
+
+    def any(self, is_so: bool, device: torch.device) -> bool:
+        """Whether it is so in any process; all of them get the same answer."""
+        return is_so if self.n == 1 else self.totals([float(is_so)], device)[0] > 0
+
+    def check_batch(self, batch_size: int) -> None:
+        """Raise RecipeError when there is not one row of each batch for every process."""
+        if batch_size < self.n:
+            raise RecipeError(
+                f"training.batch_size is {batch_size} for {self.n} processes.",
+                expected="at least one row for each of them",
+                action="Make the batch larger, or start fewer processes.",
+            )
+
+    def check_same(self, what: str, value: str) -> None:
+        """Raise UserError unless `value` is the same in every process."""
+        if self.n == 1:
+            return
+        values: list[Any] = [None] * self.n
+        dist.all_gather_object(values, value)
+        if len(set(values)) > 1:
+            raise UserError(
+                f"The processes of this run do not have the same {what}.",
+                expected="the same files, recipe and version of AttnScope wherever a process runs",
+                action="Put the data and the run folder where all of them can read it.",
+            )
+
+
+ALONE = Ranks()
+
+
+def ranks_of(variables: Mapping[str, str]) -> Ranks:
+    """Who this process is, from what torchrun puts into the environment; ALONE without it."""
+    if "RANK" not in variables or "WORLD_SIZE" not in variables:
+        return ALONE
+    try:
+        return Ranks(
+            index=int(variables["RANK"]),
+            n=int(variables["WORLD_SIZE"]),
+            local=int(variables.get("LOCAL_RANK", "0")),
+        )
+    except ValueError as error:
+        raise UserError(
+            f"RANK is {variables['RANK']!r} and WORLD_SIZE {variables['WORLD_SIZE']!r}.",
+            expected="whole numbers, as torchrun sets them",
+            action="Start with: torchrun --nproc-per-node N -m attnscope train RECIPE --out DIR.",
+        ) from error
+
+
+@contextmanager
+def joined(ranks: Ranks, device: torch.device) -> Iterator[torch.device]:
+    """Meet the other processes and part from them again; gives the device of this one."""
+    if ranks.n == 1:
+        yield device
+        return
+    if device.type == "cuda":
+        if ranks.local >= torch.cuda.device_count():
+            raise UserError(
+                f"Process {ranks.local + 1} of this computer has no GPU of its own.",
+                expected=f"at most {torch.cuda.device_count()} processes a computer",
+                action="Start fewer, or train on the processor with --device cpu.",
+            )
+        device = torch.device("cuda", ranks.local)
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", device_id=_bound(device))
+    try:
+        yield device
+    except RuntimeError as error:
+        if isinstance(error, dist.DistError) or "Connection" in str(error) or "gloo" in str(error):
+            raise UserError(
+                "Another process of this run has ended.",
+                action="torchrun starts all of them again from the last checkpoint when --max-restarts is "
+                "given; otherwise start the same command again.",
+            ) from error
+        raise
+    finally:
+        dist.destroy_process_group()
+
+
+def _bound(device: torch.device) -> torch.device | None:
+    return device if device.type == "cuda" else None
+
+
+def rows_of(batch: Batch, low: int, high: int) -> Batch:
+    """The rows low…high of a batch, as wide as the whole one."""
+    width = (batch.ids if batch.target_ids is None else batch.target_ids).shape[1]
+    is_kept = (batch.scored >= low * width) & (batch.scored < high * width)
+    return replace(
+        batch,
+        ids=batch.ids[low:high],
+        scored=batch.scored[is_kept] - low * width,
+        labels=batch.labels[is_kept],
+        valid=None if batch.valid is None else batch.valid[low:high],
+        target_ids=None if batch.target_ids is None else batch.target_ids[low:high],
+        target_valid=None if batch.target_valid is None else batch.target_valid[low:high],
+        segments=None if batch.segments is None else batch.segments[low:high],
+        is_next=None if batch.is_next is None else batch.is_next[low:high],
+    )
+
+
+class SharedLoss:
+    """The loss of a batch, with gradients that are the mean over all processes.
+
+    `module` is the one to train; `compute`, what one process alone computes with, may be a compiled
+    `loss_sum`. With `is_sharded` each process holds only its part of every weight, and `gather_into` puts
+    them together.
+    """
+
+    def __init__(self, module: OwnModule, ranks: Ranks, device: torch.device, *, is_sharded: bool) -> None:
+        self.module = module
+        self.is_sharded = is_sharded and ranks.n > 1
+        self._ranks = ranks
+        self.compute: Callable[[OwnModule, Batch, float], Tensor] = loss_sum
+        self._loss = _Loss(module)
+        if self.is_sharded:
+            _shard(self._loss, ranks.n, device)
+        self._averaged: nn.parallel.DistributedDataParallel | None = None
+
+    def __call__(self, batch: Batch, smoothing: float, *, is_last: bool = True) -> Tensor:
+        """The summed loss in nats over this process's rows, times the number of processes.
+
+        Gradients are exchanged when they are `is_last` of a step; before, they add up in each process.
+        """
+        if self._ranks.n == 1:
+            return self.compute(self.module, batch, smoothing)
+        if self.is_sharded:
+            self._loss.set_requires_gradient_sync(is_last)  # type: ignore[operator]
+            return cast("Tensor", self._loss(batch, smoothing)) * self._ranks.n
+        if self._averaged is None:
+            self._averaged = nn.parallel.DistributedDataParallel(
+                self._loss,
+                find_unused_parameters=_leaves_some_out(self._loss, batch),
+                gradient_as_bucket_view=True,
+            )
+        with nullcontext() if is_last else self._averaged.no_sync():
+            return cast("Tensor", self._averaged(batch, smoothing)) * self._ranks.n
+
+    def told(self, batch: Batch, device: torch.device) -> Told:
+        """Summed losses and right guesses over a global batch of held-out data, the same for all."""
+        ranks, has_enough = self._ranks, len(batch.ids) >= self._ranks.n
+        told = Told(0.0, 0.0, 0.0, 0.0)
+        if has_enough or ranks.is_writer or self.is_sharded:
+            share = (ranks.share(batch) if has_enough else batch).to(device)
+            told = self._loss(share, None) if self.is_sharded else loss_and_hits(self.module, share)
+        is_counted = has_enough or ranks.is_writer
+        return Told(*ranks.totals([value * is_counted for value in told], device))
+
+    def gather_into(self, whole: OwnModule) -> None:
+        """Put the weights of all processes together in a module of its own; every process has to call it."""
+        if self.is_sharded:
+            whole.load_state_dict({name: whole_of(value) for name, value in self.module.state_dict().items()})
+
+
+def whole_of(value: Tensor) -> Tensor:
+    """A tensor whose parts may lie in several processes; every process has to call it."""
+    value = value.detach()
+    gather = getattr(value, "full_tensor", None)
+    whole: Tensor = value if gather is None else gather()
+    return whole
+
+
+def part_like(parameter: Tensor, whole: Tensor) -> Tensor:
+    """This process's part of a whole tensor, spread as the parameter is."""
+    mesh, placements = getattr(parameter, "device_mesh", None), getattr(parameter, "placements", None)
+    if mesh is None or placements is None:
+        return whole
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(whole, mesh, placements)
+
+
+class _Loss(nn.Module):
+    """The loss of a batch as a module, which is what torch's wrappers take."""
+
+    def __init__(self, module: OwnModule) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, batch: Batch, smoothing: float | None) -> Any:
+        """The summed loss in nats; without a smoothing, as a number and with the right guesses."""
+        if smoothing is None:
+            return loss_and_hits(self.module, batch)
+        return loss_sum(self.module, batch, smoothing)
+
+
+def _shard(loss: _Loss, n: int, device: torch.device) -> None:
+    """Spread every weight over the processes: each layer is put together when it is used, and the rest."""
+    from torch.distributed.device_mesh import init_device_mesh  # half a second that others need not wait
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(device.type, (n,))
+    for part in loss.module.modules():
+        if isinstance(part, nn.ModuleList):
+            for layer in part:
+                fully_shard(layer, mesh=mesh)
+    fully_shard(loss, mesh=mesh)
+
+
+def _leaves_some_out(loss: _Loss, batch: Batch) -> bool:
+    """Whether a weight in training gets no gradient; leaves weights, gradients and dice as they were."""
+    devices = [batch.ids.device] if batch.ids.device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.autograd.backward(loss(batch, 0.0))
+    is_partial = any(p.grad is None for p in loss.parameters() if p.requires_grad)
+    loss.zero_grad(set_to_none=True)
+    return is_partial

@@ -1,0 +1,132 @@
+"""inspections.jsonl of a run folder: every so many steps, how large updates and gradients were (C39).
+
+The histogram of Adam's updates is what Liu et al. 2020 (figure 2) explain warm-up with, the gradients'
+norms by layer what Xiong et al. 2020 (figure 3) do. Looking changes nothing; it costs one copy of the
+weights in training for the step that is looked at.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.records.inspections import UPDATE_BINS, Inspection
+
+FILE = "inspections.jsonl"
+
+
+class Inspector:
+    """Looks at every n-th step of a run and notes it in the run folder; a full disk is no reason to stop."""
+
+    def __init__(self, module: nn.Module, folder: Path, every: int) -> None:
+        self._parameters = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+        self._path, self._every = folder / FILE, every
+
+    @contextmanager
+    def looking_at(self, step: int, learning_rate: float, gradient_norm: float) -> Iterator[None]:
+        """Around the optimiser's step; `gradient_norm` is that of all weights before clipping."""
+        if not self._every or step % self._every:
+            yield
+            return
+        before = [p.detach().clone() for _, p in self._parameters]
+        layers = [layer_of(name) for name, _ in self._parameters]
+        gradients = _norms(layers, [p.grad for _, p in self._parameters])
+        after_clipping = math.sqrt(sum(value**2 for value in gradients.values()))
+        scale = gradient_norm / after_clipping if after_clipping else 0.0
+        yield
+        with torch.no_grad():
+            changes = [p.detach() - old for (_, p), old in zip(self._parameters, before, strict=True)]
+        counts, n_still = count_updates(changes)
+        updates = _norms(layers, changes)
+        self._add(
+            Inspection(
+                step=step,
+                learning_rate=learning_rate,
+                layers=tuple(gradients),
+                gradient_norms=tuple(scale * value for value in gradients.values()),
+                update_norms=tuple(updates.values()),
+                update_counts=counts,
+                n_still=n_still,
+            )
+        )
+
+    def _add(self, inspection: Inspection) -> None:
+        line = json.dumps(asdict(inspection), allow_nan=False)
+        try:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(line + "\n")
+        except OSError:
+            pass
+
+
+def read_inspections(folder: Path) -> tuple[Inspection, ...]:
+    """What was noted in a run folder, by step; where a run was resumed, the later look counts.
+
+    Lines that are cut short or of another kind are passed over, as is a file that is not there.
+    """
+    try:
+        lines = (folder / FILE).read_bytes().splitlines()
+    except OSError:
+        return ()
+    found: list[Inspection] = []
+    take_lines(found, lines)
+    return tuple(found)
+
+
+def layer_of(name: str) -> str:
+    """The layer a parameter belongs to, as people name it: `encoder.0.attention…` is `encoder L0`."""
+    first, _, rest = name.partition(".")
+    second = rest.partition(".")[0]
+    return f"{first} L{second}" if second.isdigit() else first.replace("_", " ")
+
+
+def count_updates(changes: list[Tensor]) -> tuple[tuple[int, ...], int]:
+    """How many weights changed by as much as each bin of `UPDATE_BINS` says, and how many did not."""
+    n_bins, first, step = len(UPDATE_BINS) - 1, UPDATE_BINS[0], UPDATE_BINS[1] - UPDATE_BINS[0]
+    counts, n_still = torch.zeros(n_bins, dtype=torch.int64), 0
+    for change in changes:
+        sizes = change.detach().abs().flatten()
+        moved = sizes[sizes > 0]
+        n_still += len(sizes) - len(moved)
+        bins = ((moved.double().log10() - first) / step).floor().clamp(0, n_bins - 1).long()
+        counts += torch.bincount(bins.cpu(), minlength=n_bins)
+    return tuple(counts.tolist()), n_still
+
+
+def take_lines(found: list[Inspection], lines: list[bytes]) -> None:
+    """Append what the lines say; what a run did again counts instead of what it had done before."""
+    for line in lines:
+        inspection = _from_line(line)
+        if inspection is not None:
+            while found and found[-1].step >= inspection.step:
+                found.pop()
+            found.append(inspection)
+
+
+def _norms(layers: list[str], tensors: list[Tensor | None] | list[Tensor]) -> dict[str, float]:
+    """The norm of each layer's tensors, in the order of the layers."""
+    squares: dict[str, float] = dict.fromkeys(layers, 0.0)
+    for layer, tensor in zip(layers, tensors, strict=True):
+        if tensor is not None:
+            squares[layer] += float(tensor.detach().double().square().sum())
+    return {layer: math.sqrt(value) for layer, value in squares.items()}
+
+
+def _from_line(line: bytes) -> Inspection | None:
+    try:
+        values: dict[str, Any] = json.loads(line)
+        known = {f.name for f in fields(Inspection)}
+        read = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items() if n in known}
+        inspection = Inspection(**cast("Any", read))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    n_layers = len(inspection.layers)
+    is_whole = len(inspection.gradient_norms) == len(inspection.update_norms) == n_layers
+    is_whole &= len(inspection.update_counts) == len(UPDATE_BINS) - 1 and isinstance(inspection.step, int)
+    return inspection if is_whole else None

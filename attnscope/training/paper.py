@@ -1,0 +1,252 @@
+"""What a recipe costs, on paper: sizes, operations, memory and disk. The model is never allocated.
+
+Operations are those of `models/cost.py`, three times the forward pass for a step (Kaplan et al. 2020,
+section 2.1), four times where blocks are computed again in the backward pass; memory is that of
+`nn/memory_on_paper.py`. The weights of a checkpoint are 4 bytes a parameter, the state that a resume needs
+8 more, and only one state is kept.
+"""
+
+import shutil
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attnscope.models.cost import own_cost
+from attnscope.models.memory import available_bytes
+from attnscope.nn.config import count_parameters
+from attnscope.nn.memory_on_paper import (
+    GRADIENT_BYTES,
+    MOMENT_BYTES,
+    WEIGHT_BYTES,
+    BatchShape,
+    activation_bytes,
+    loss_bytes,
+)
+from attnscope.records.plans import Pace, Plan
+from attnscope.text.examples import Example
+from attnscope.text.tasks import make_task
+from attnscope.training.fields import Value
+from attnscope.training.loop import has_quick_bfloat16
+from attnscope.training.recipe import Recipe
+
+Lengths = NDArray[np.int64]
+_N_SAMPLED = 256
+_SAMPLE_SEED = 7
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory of the device that can be had now."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return available_bytes()
+
+
+def uses_bfloat16(recipe: Recipe, device: torch.device) -> bool:
+    """Whether products will be made in bfloat16."""
+    precision = recipe.training.precision
+    return precision == "bfloat16" or (precision == "auto" and has_quick_bfloat16(device))
+
+
+def is_recomputed(recipe: Recipe) -> bool:
+    """Whether blocks are computed again in the backward pass."""
+    return recipe.training.checkpointing
+
+
+def longest_tokens(recipe: Recipe) -> int:
+    """Tokens of the longest text of a batch: what the model reads at most, or less where a task says so."""
+    most = recipe.model.max_tokens
+    return most if recipe.data.kind != "task" else min(most, int(_task_lengths(recipe).max()))
+
+
+def mean_tokens(recipe: Recipe) -> float:
+    """Tokens of a text of a batch on average, padding included; of pairs, not read here, the most."""
+    most = recipe.model.max_tokens
+    if recipe.data.kind != "task":
+        return float(most)
+    lengths = np.minimum(_task_lengths(recipe), most)
+    n = min(recipe.training.batch_size, len(lengths))
+    if recipe.data.similar_lengths:
+        lengths = np.sort(lengths)
+    batches = lengths[: len(lengths) // n * n].reshape(-1, n)
+    return float(batches.max(axis=1).mean())
+
+
+def _task_lengths(recipe: Recipe) -> Lengths:
+    """Tokens of some examples of the recipe's task; the longer of source and target."""
+    return _lengths_of(recipe.data.task, recipe.task_options)
+
+
+@lru_cache(maxsize=32)
+def _lengths_of(task: str, options: tuple[tuple[str, Value], ...]) -> Lengths:
+    examples = make_task(task, **dict(options)).examples(_N_SAMPLED, seed=_SAMPLE_SEED)
+    return np.array([_n_words(example) + 1 for example in examples], dtype=np.int64)
+
+
+def _n_words(example: Example) -> int:
+    return max(len(example.source.split()), len((example.target or "").split()))
+
+
+def shape_of(recipe: Recipe, device: torch.device, *, n_tokens: int) -> BatchShape:
+    """The largest batch of a recipe."""
+    n_sequences = recipe.training.batch_size
+    share = recipe.objective.mask_share if recipe.objective.kind == "masked" else 1.0
+    if recipe.model.n_labels:
+        share = 1.0 / n_tokens  # one label for each text
+    return BatchShape(
+        n_sequences=n_sequences,
+        n_tokens=n_tokens,
+        n_scored=max(1, round(n_sequences * n_tokens * share)),
+        has_bfloat16=uses_bfloat16(recipe, device),
+        is_on_cpu=device.type == "cpu",
+        is_recomputed=is_recomputed(recipe),
+    )
+
+
+def memory_parts(recipe: Recipe, shape: BatchShape) -> tuple[tuple[str, int], ...]:
+    """What training keeps at its largest moment, in bytes by part."""
+    config = recipe.model
+    n_all, n_learned = count_parameters(config).total, learned_parameters(recipe)
+    n_added = adapter_parameters(recipe)
+    parts = (
+        ("weights", WEIGHT_BYTES * (n_all + n_added)),
+        ("gradients", GRADIENT_BYTES * n_learned),
+        ("moments of the optimiser", moment_bytes(recipe) * n_learned),
+        ("activations", activation_bytes(config, shape)),
+        ("loss over the vocabulary", loss_bytes(config, shape)),
+    )
+    return tuple((name, n) for name, n in parts if n)
+
+
+def moment_bytes(recipe: Recipe) -> int:
+    """Bytes that the optimiser keeps of one parameter."""
+    if recipe.optimizer.kind != "sgd":
+        return MOMENT_BYTES
+    return MOMENT_BYTES // 2 if recipe.optimizer.beta1 else 0
+
+
+def learned_parameters(recipe: Recipe) -> int:
+    """Parameters that are changed: all, or with low-rank changes these and what is made of the stream."""
+    count = count_parameters(recipe.model)
+    if not recipe.start.lora_rank:
+        return count.total
+    new = {"pooling", "matching", "pooler", "next sentence"} | ({"head"} if recipe.model.n_labels else set())
+    return adapter_parameters(recipe) + sum(n for name, n in count.parts if name in new)
+
+
+def adapter_parameters(recipe: Recipe) -> int:
+    """Parameters of the low-rank changes of the attention's matrices, which come on top of the model's."""
+    config, rank = recipe.model, recipe.start.lora_rank
+    total = 0
+    for key in config.headed_keys():
+        layout = config.layout(*key)
+        n, k = layout.n_heads * config.d_head, layout.n_kv_heads * config.d_head
+        read = (
+            (config.d_model + n) + (config.d_model + 2 * k)
+            if key[0] == "cross"
+            else config.d_model + n + 2 * k
+        )
+        total += rank * (read + n + config.d_model)
+    return total
+
+
+def needed_bytes(recipe: Recipe, device: torch.device, n_tokens: int) -> int:
+    """All parts together."""
+    return sum(n for _, n in memory_parts(recipe, shape_of(recipe, device, n_tokens=n_tokens)))
+
+
+def step_flops(recipe: Recipe, n_tokens: float) -> float:
+    """Operations of one optimiser step over texts of `n_tokens` tokens."""
+    whole = max(1, round(n_tokens))
+    cost = own_cost(recipe.model, whole)
+    forward = float(cost.forward)
+    if recipe.objective.kind == "masked":
+        forward -= dict(cost.parts).get("logits", 0) * (1.0 - recipe.objective.mask_share)
+    passes = 4.0 if is_recomputed(recipe) else 3.0
+    n_sequences = recipe.training.batch_size * recipe.training.accumulate
+    return passes * forward * n_sequences * n_tokens / whole
+
+
+def tokens_a_step(recipe: Recipe, n_tokens: float) -> float:
+    """Tokens read in one optimiser step, of source and target together."""
+    n_stacks = 2 if recipe.model.form == "encoder-decoder" else 1
+    return n_stacks * n_tokens * recipe.training.batch_size * recipe.training.accumulate
+
+
+def plan_recipe(
+    recipe: Recipe,
+    device: torch.device,
+    *,
+    out: Path | None = None,
+    pace: Pace | None = None,
+    available: int | None = None,
+) -> Plan:
+    """Everything on paper but the advice; `available` stands in for the device's free memory.
+
+    A recipe with a start is one that `starting.recipe_on_paper` gave.
+    """
+    config, training = recipe.model, recipe.training
+    count, longest, mean = count_parameters(config), longest_tokens(recipe), mean_tokens(recipe)
+    n_more = 1 if training.n_steps % training.save_every else 0
+    n_checkpoints = 1 + training.n_steps // training.save_every + n_more
+    checkpoint_bytes = WEIGHT_BYTES * count.total
+    return Plan(
+        name=training.name,
+        n_parameters=count.total,
+        parameters=count.parts,
+        n_sequences=training.batch_size,
+        n_tokens=longest,
+        mean_tokens=mean,
+        tokens_a_step=tokens_a_step(recipe, mean),
+        n_steps=training.n_steps,
+        flops_a_step=step_flops(recipe, mean),
+        memory=memory_parts(recipe, shape_of(recipe, device, n_tokens=longest)),
+        available_bytes=free_bytes(device) if available is None else available,
+        device=str(device),
+        precision="bfloat16" if uses_bfloat16(recipe, device) else "float32",
+        pace=pace,
+        n_checkpoints=n_checkpoints,
+        checkpoint_bytes=checkpoint_bytes,
+        disk_bytes=n_checkpoints * checkpoint_bytes + moment_bytes(recipe) * learned_parameters(recipe),
+        free_disk_bytes=_free_disk(out),
+        notes=_notes(recipe),
+        n_learned=learned_parameters(recipe) if recipe.start.lora_rank else None,
+    )
+
+
+def with_training(recipe: Recipe, **changes: Any) -> Recipe:
+    """The recipe with other values under [training]."""
+    return replace(recipe, training=replace(recipe.training, **changes))
+
+
+def _notes(recipe: Recipe) -> tuple[str, ...]:
+    notes = []
+    if recipe.data.kind != "task" and not recipe.data.path:
+        notes.append("To run it needs data: data.path is empty.")
+    if recipe.start.source:
+        notes.append(
+            f"The tokenizer, with {recipe.model.vocab_size:,} pieces, is that of {recipe.start.source}."
+        )
+    elif recipe.data.kind != "task":
+        notes.append(f"The vocabulary is counted with the {recipe.model.vocab_size:,} pieces asked for.")
+    if recipe.data.kind == "pairs":
+        notes.append(
+            f"Every text is counted with max_tokens, {recipe.model.max_tokens:,}; real ones are shorter."
+        )
+    return tuple(notes)
+
+
+def _free_disk(out: Path | None) -> int | None:
+    """What is free where the run will be written; None when that cannot be told."""
+    if out is None:
+        return None
+    for folder in (out, *out.absolute().parents):
+        try:
+            return shutil.disk_usage(folder).free
+        except OSError:
+            continue
+    return None

@@ -1,0 +1,106 @@
+"""Loss past the trained length: tiny decoders that differ in their positions alone, really trained.
+
+    symbol   meaning                                                           shape
+    L        trained length; texts that are read are FURTHER times as long      one number
+    loss     nats a token at each place, mean over N_READ new texts             [FURTHER · L]
+
+The task says the token again that stood `look_back` places before: it needs the offset between two tokens,
+and nothing else. Press et al. 2022 measure the same on English, with large models.
+"""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Generator
+
+from attnscope.nn.transformer import Transformer
+from attnscope.records.experiments import (
+    SCHEMES,
+    ExperimentNews,
+    ReachCurve,
+    ReachFinding,
+    ReachQuestion,
+    Scheme,
+)
+from attnscope.training.tiny_models import (
+    BATCH,
+    CHANCE,
+    D_MODEL,
+    draw_texts,
+    loss_by_place,
+    mean_loss,
+    tiny_decoder,
+)
+
+FURTHER, N_READ = 4, 64
+N_LAYERS, N_HEADS = 2, 4
+_RATE, _N_WARMUP, _LAST_SHARE = 3e-3, 20, 0.1
+_NEWS_EVERY = 20
+
+
+def read_past(question: ReachQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+    """Trains one scheme after the other; the curves so far come along."""
+    curves: list[ReachCurve] = []
+    n_total = len(SCHEMES) * question.n_steps
+    n_parameters = 0
+    for k, scheme in enumerate(SCHEMES):
+        model = new_reader(scheme, question)
+        n_parameters = max(n_parameters, sum(p.numel() for p in model.parameters()))
+        for step in train(model, question):
+            if step == question.n_steps:
+                curves.append(read_longer(model, scheme, question))
+            yield ExperimentNews(
+                number=number,
+                n_done=k * question.n_steps + step,
+                n_total=n_total,
+                finding=ReachFinding(
+                    question=question,
+                    curves=tuple(curves),
+                    chance=CHANCE,
+                    n_read=FURTHER * question.n_trained,
+                    n_parameters=n_parameters,
+                ),
+                is_done=len(curves) == len(SCHEMES),
+            )
+
+
+def new_reader(scheme: Scheme, question: ReachQuestion) -> Transformer:
+    """An untrained decoder with one kind of positions."""
+    return tiny_decoder(
+        scheme,
+        n_layers=N_LAYERS,
+        n_heads=N_HEADS,
+        n_tokens=question.n_trained,
+        place="pre",
+        d_ff=2 * D_MODEL,
+        seed=question.seed,
+    )
+
+
+def train(model: Transformer, question: ReachQuestion) -> Iterator[int]:
+    """Trains with Adam; gives the number of steps done, every few steps and at the end."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=_RATE, betas=(0.9, 0.98), fused=True)
+    generator = Generator().manual_seed(question.seed)
+    for step in range(1, question.n_steps + 1):
+        falling = 1.0 - (1.0 - _LAST_SHARE) * step / question.n_steps
+        for group in optimizer.param_groups:
+            group["lr"] = _RATE * min(1.0, step / _N_WARMUP) * falling
+        loss = mean_loss(model, *draw_texts(BATCH, question.n_trained, question.look_back, generator))
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        if step % _NEWS_EVERY == 0 or step == question.n_steps:
+            yield step
+
+
+def read_longer(model: Transformer, scheme: Scheme, question: ReachQuestion) -> ReachCurve:
+    """The loss at each place of longer texts, as far as the model has positions."""
+    n_read = FURTHER * question.n_trained
+    generator = Generator().manual_seed(question.seed + 1)
+    ids, targets = draw_texts(N_READ, n_read, question.look_back, generator)
+    n_known = n_read if model.can_read_past else question.n_trained
+    if model.can_read_past:
+        model.reach_past(n_read)
+    losses = loss_by_place(model.eval(), ids[:, :n_known], targets[:, :n_known]).tolist()
+    return ReachCurve(scheme=scheme, losses=(*losses, *[math.nan] * (n_read - n_known)))

@@ -1,0 +1,178 @@
+"""Going on from a trained model: which one, whether it fits, and what begins anew.
+
+the recipe's [start]    from = "english-french", a run folder or a model folder
+taken over              tokenizer, every weight that both models have, heads that were removed
+begun anew              the top layers that the recipe names, and outputs that the model had no need of, such
+                        as those of labels (of another number of labels, too)
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+
+import torch
+
+from attnscope.errors import LoadError, RecipeError
+from attnscope.models.checkpoint import CONFIG, LoadedFolder, is_model_folder
+from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX, find_huggingface
+from attnscope.models.sources import (
+    checkpoint_folders,
+    demo_folder,
+    demo_models,
+    read_source,
+    read_source_config,
+)
+from attnscope.nn.building import build_own
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.own_module import OwnModule
+from attnscope.strict_json import as_object, read_json
+from attnscope.training.parts import Recipe, StartPart
+
+_FREE = frozenset({"vocab_size", "dropout", "kept_heads"})
+"""What may differ from the model one goes on from: nothing of it is a weight."""
+_ADDED = frozenset({"has_pooler", "has_next_sentence", "n_segments", "n_labels", "pooling"})
+"""What a model may get that it did not have; its weights begin anew."""
+
+
+def anchored_source(source: str, folder: Path) -> str:
+    """The name of a model that comes with the program as it is, a relative path from `folder` on."""
+    is_name = not source or source in demo_models() or source.startswith(DOWNLOAD_PREFIX)
+    return source if is_name else str((folder / source).absolute())
+
+
+def model_of_start(
+    start: StartPart, table: Mapping[str, object], *, derived: tuple[str, ...]
+) -> dict[str, object]:
+    """A recipe's model section, completed by that of the model it starts from, where that can be read.
+
+    The `derived` keys follow from the recipe and are not taken.
+    """
+    if not start.source:
+        return dict(table)
+    values = _config_values(start.source)
+    return {**{key: value for key, value in values.items() if key not in derived}, **table}
+
+
+def read_start(recipe: Recipe) -> LoadedFolder:
+    """The model a recipe starts from; raises LoadError, or RecipeError when it does not fit the recipe."""
+    _refuse_foreign(recipe.start.source)
+    loaded, folder = read_source(recipe.start.source)
+    _check_agrees(loaded.module.config, recipe.model, str(folder))
+    return loaded
+
+
+def recipe_on_paper(recipe: Recipe) -> Recipe:
+    """The recipe with what its start brings along, the vocabulary and the heads that are left.
+
+    Raises what `read_start` raises, but reads no weights; a recipe without a start is given back.
+    """
+    if not recipe.start.source:
+        return recipe
+    _refuse_foreign(recipe.start.source)
+    config, folder = read_source_config(recipe.start.source)
+    _check_agrees(config, recipe.model, str(folder))
+    model = replace(recipe.model, vocab_size=config.vocab_size, kept_heads=config.kept_heads)
+    return replace(recipe, model=model)
+
+
+def _refuse_foreign(source: str) -> None:
+    if _is_foreign(source):
+        raise RecipeError(
+            f"start.from is {source}, a model of another library.",
+            expected="a model trained by AttnScope: a run folder, a model folder, or a demo model's name",
+            action="Going on from models of other libraries is not supported yet: choose one of ours.",
+        )
+
+
+def _is_foreign(source: str) -> bool:
+    if source in demo_models():
+        return False
+    return source.startswith(DOWNLOAD_PREFIX) or find_huggingface(source) is not None
+
+
+@torch.no_grad()
+def first_module(recipe: Recipe, config: ModelConfig, start: LoadedFolder | None) -> OwnModule:
+    """The module of a new run: weights from the seed, then those of the start but for what begins anew.
+
+    `config` is the recipe's, fitted to the data. With the top layers the pooler begins anew too (Zhang et
+    al. 2020, section 4).
+    """
+    if start is not None:
+        config = replace(config, kept_heads=start.module.config.kept_heads)
+    config.check()
+    module = build_own(config, recipe.training.seed)
+    if start is None:
+        return module
+    weights, fresh = start.module.state_dict(), _fresh_prefixes(config, recipe.start.reinit_layers)
+    for name, parameter in module.state_dict().items():
+        found = weights.get(name)
+        if found is not None and found.shape == parameter.shape and not name.startswith(fresh):
+            parameter.copy_(found)
+    return module
+
+
+def start_note(recipe: Recipe, start: LoadedFolder | None) -> str:
+    """What a run goes on from, in words; empty when it begins with random weights."""
+    if start is None:
+        return ""
+    n = recipe.start.reinit_layers
+    anew = f", the top {n} layer{'s' * (n != 1)} of each stack anew" if n else ""
+    return f"Goes on from {start.card.name}{anew}."
+
+
+def start_facts(start: StartPart) -> dict[str, object]:
+    """What the card of a model says of its start: its name, and the rank of low-rank changes; no path."""
+    if not start.source:
+        return {}
+    path = Path(start.source)
+    name = f"{path.parent.parent.name}, step {path.name}" if path.parent.name == "checkpoints" else path.name
+    return {"from": name, **({"lora_rank": start.lora_rank} if start.lora_rank else {})}
+
+
+def _fresh_prefixes(config: ModelConfig, n: int) -> tuple[str, ...]:
+    if not n:
+        return ()
+    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
+    blocks = [
+        f"{stack}.{layer}." for stack, total in layers.items() for layer in range(max(0, total - n), total)
+    ]
+    return (*blocks, "pooler.")
+
+
+def _check_agrees(start: ModelConfig, wanted: ModelConfig, where: str) -> None:
+    odd = []
+    for field in fields(ModelConfig):
+        before, now = getattr(start, field.name), getattr(wanted, field.name)
+        is_free = field.name in _FREE or (field.name == "max_tokens" and start.position != "learned")
+        is_added = field.name in _ADDED and not before
+        is_other_head = field.name == "n_labels" and bool(now)  # how many there are, only the data tell
+        if before != now and not is_free and not is_added and not is_other_head:
+            odd.append(f"{field.name} is {_shown(before)} there and {_shown(now)} in the recipe")
+    if odd:
+        raise RecipeError(
+            f"The model in {where} is not the recipe's: {'; '.join(odd)}.",
+            expected="the same architecture and form",
+            action='Set model.form = "decoder" to let it tell labels.'
+            if wanted.n_labels and start.form == "decoder" and len(odd) == 1
+            else "Leave these keys out of [model] to take the model's own, or choose another objective "
+            "or another model to start from.",
+        )
+
+
+def _config_values(source: str) -> dict[str, object]:
+    """The model section of a start's config.json; empty when it cannot be read (the run will say why)."""
+    try:
+        folder = demo_folder() / source if source in demo_models() else Path(source)
+        if not is_model_folder(folder) and (folder / "checkpoints").is_dir():
+            folder = checkpoint_folders(folder)[-1][1]
+        values = as_object(read_json(folder / CONFIG), what=source).get("model")
+        return {k: v for k, v in as_object(values, what=source).items() if k in _NAMES}
+    except (LoadError, OSError, ValueError, IndexError):
+        return {}
+
+
+_NAMES = frozenset(field.name for field in fields(ModelConfig))
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else f'"{value}"' if isinstance(value, str) else str(value).lower()

@@ -1,0 +1,267 @@
+"""Many runs read from their folders and kept small: what each reached, at which cost, and its curves.
+
+What a run costs is computed on paper (`models/cost.py`): operations of a training token of the mean length,
+times the tokens read.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.errors import LoadError, UserError
+from attnscope.models.cost import own_cost
+from attnscope.nn.config import count_parameters
+from attnscope.records.runs import RunEnd, RunLines, RunNews, RunSummary, RunWriter
+from attnscope.records.training import Evaluated, Finished, Started, Step
+from attnscope.strict_json import as_object, read_json
+from attnscope.training.follow import RunFollower
+from attnscope.training.recipe import Recipe, parse_recipe, tables_of
+from attnscope.training.run import RunFolder
+
+MAX_RUNS = 200
+_MAX_POINTS = 1000
+_SILENT_S = 600.0
+"""A writer on another computer that has not written for so long is taken to have ended."""
+_EMBEDDINGS = ("token embedding", "position embeddings", "segment embedding")
+_UNTOLD = ("training.name", "data.about")
+
+
+class RunsReader:
+    """Reads many runs; what was read before is kept, so that only what was appended is read again."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[Path, _Tally] = {}
+
+    def read(self, folders: Sequence[str]) -> Iterator[str | tuple[tuple[RunSummary, ...], tuple[str, ...]]]:
+        """The names of the runs while they are read, then all of them and what was left out and why.
+
+        A folder is a run, or one whose children or grandchildren are. Raises LoadError when there is none.
+        """
+        found, left_out = find_runs(folders)
+        names = short_names(found)
+        read: list[tuple[Path, _Tally]] = []
+        for folder in found:
+            tally = self._tallies.setdefault(folder, _Tally(folder))
+            for _ in tally.update():
+                yield names[folder]
+            if tally.recipe is None:
+                left_out.append(f"{folder}: {tally.fault}")
+            else:
+                read.append((folder, tally))
+        settings = differing([tally.known_recipe for _, tally in read])
+        summaries = [
+            tally.summary(names[folder], given) for (folder, tally), given in zip(read, settings, strict=True)
+        ]
+        yield tuple(summaries), tuple(left_out)
+
+
+def read_runs(folders: Sequence[str]) -> tuple[tuple[RunSummary, ...], tuple[str, ...]]:
+    """The runs in some folders, and what was left out; raises LoadError when there is none."""
+    *_, last = RunsReader().read(folders)
+    if isinstance(last, str):
+        raise TypeError("a reading ends with its runs")
+    return last
+
+
+def find_runs(folders: Iterable[str]) -> tuple[list[Path], list[str]]:
+    """The run folders among and below some folders, each once, and what was left out."""
+    found: dict[Path, None] = {}
+    left_out = []
+    for name in folders:
+        folder = Path(name)
+        runs: list[Path] = []
+        for pattern in ("recipe.toml", "*/recipe.toml", "*/*/recipe.toml"):
+            if not runs:
+                paths = sorted(folder.glob(pattern), key=_natural)
+                runs = [path.parent for path in paths if path.is_file()]
+        if not runs:
+            left_out.append(f"{folder}: no run there or below")
+        found.update(dict.fromkeys(runs))
+    if not found:
+        raise LoadError(
+            f"There is no run in {', '.join(map(str, folders)) or 'no folder at all'}.",
+            kind="run",
+            expected="a folder with recipe.toml, as training writes it, or one that holds such folders",
+            action="Train first: attnscope train RECIPE --out DIR, or with --sweep for several runs.",
+        )
+    runs = list(found)
+    if len(runs) > MAX_RUNS:
+        left_out.append(f"{len(runs) - MAX_RUNS} runs beyond the first {MAX_RUNS}")
+    return runs[:MAX_RUNS], left_out
+
+
+def short_names(folders: Sequence[Path]) -> dict[Path, str]:
+    """The last part of each path, and as many parts before it as make the names differ."""
+    n_parts = 1
+    while True:
+        names = {folder: "/".join(folder.resolve().parts[-n_parts:]) for folder in folders}
+        if len(set(names.values())) == len(names) or n_parts > 20:
+            return names
+        n_parts += 1
+
+
+def differing(recipes: Sequence[Recipe]) -> list[tuple[tuple[str, str], ...]]:
+    """For each recipe its values of the keys that are not the same in all of them."""
+    flat = [
+        {f"{part}.{key}": str(v) for part, table in tables_of(recipe).items() for key, v in table.items()}
+        for recipe in recipes
+    ]
+    names = [name for name in dict.fromkeys(n for one in flat for n in one) if name not in _UNTOLD]
+    differ = [name for name in names if len({one.get(name, "") for one in flat}) > 1]
+    return [tuple((name, one[name]) for name in differ if name in one) for one in flat]
+
+
+class _Tally:
+    """What one run has told so far, a few numbers a step."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.recipe: Recipe | None = None
+        self.fault = "its recipe cannot be read"
+        self._follower = RunFollower(folder)
+        self._text = ""
+        self._writer: RunWriter | None = None
+        self._started: Started | None = None
+        self._finished: Finished | None = None
+        self._steps: list[tuple[float, float, float, float]] = []  # step, loss, tokens, seconds
+        self._looks: list[tuple[float, float]] = []  # step, held-out loss
+
+    @property
+    def known_recipe(self) -> Recipe:
+        """The recipe, once it was read."""
+        if self.recipe is None:
+            raise ValueError(f"{self.folder} has no recipe")
+        return self.recipe
+
+    def update(self) -> Iterator[RunNews]:
+        """Read what is new, piece by piece."""
+        for news in self._follower.news():
+            self._writer = news.writer
+            if news.is_restart:
+                self._restart(news.recipe)
+            for event in news.events:
+                self._take(event)
+            yield news
+
+    def _restart(self, text: str) -> None:
+        self._steps, self._looks, self._started, self._finished = [], [], None, None
+        self._text = text
+        try:
+            self.recipe = parse_recipe(text)
+        except UserError as error:
+            self.recipe, self.fault = None, str(error)
+
+    def _take(self, event: object) -> None:
+        match event:
+            case Started():
+                self._steps = [values for values in self._steps if values[0] <= event.step]
+                self._looks = [values for values in self._looks if values[0] <= event.step]
+                self._started, self._finished = event, None
+            case Step():
+                n_tokens = float(event.n_tokens) or self._usual_tokens()
+                seconds = n_tokens / event.tokens_per_s if event.tokens_per_s > 0 else math.nan
+                self._steps.append((event.step, event.loss, n_tokens, seconds))
+            case Evaluated():
+                self._looks.append((event.step, event.loss))
+            case Finished():
+                self._finished = event
+            case _:
+                pass
+
+    def _usual_tokens(self) -> float:
+        """Tokens of a step where older versions did not say: known for running text only."""
+        recipe = self.recipe
+        if recipe is None or recipe.data.kind != "text":
+            return math.nan
+        return float(recipe.training.batch_size * recipe.training.accumulate * recipe.model.max_tokens)
+
+    def summary(self, name: str, settings: tuple[tuple[str, str], ...]) -> RunSummary:
+        """The run as it stands."""
+        steps = np.array(self._steps, np.float64).reshape(-1, 4)
+        looks = np.array(self._looks, np.float64).reshape(-1, 2)
+        started, finished = self._started, self._finished
+        is_known = np.isfinite(looks[:, 1])
+        best = looks[is_known][np.argmin(looks[is_known, 1])] if is_known.any() else (0.0, math.nan)
+        n_tokens = float(steps[:, 2].sum()) if len(steps) else 0.0
+        n_parameters, n_body, flops = _costs(self.known_recipe, self.folder, started, n_tokens, len(steps))
+        return RunSummary(
+            folder=str(self.folder),
+            name=name,
+            end=self._end(),
+            step=int(max([started.step if started else 0, *steps[-1:, 0]])),
+            n_steps=started.n_steps if started else self.known_recipe.training.n_steps,
+            n_parameters=n_parameters,
+            n_body=n_body,
+            last_loss=float(looks[-1, 1]) if len(looks) else math.nan,
+            best_loss=float(best[1]),
+            best_step=int(best[0]),
+            n_tokens=n_tokens,
+            flops=flops,
+            seconds=float(steps[:, 3].sum()) if len(steps) else 0.0,
+            training=RunLines(steps=thinned(steps[:, 0]), values=thinned(steps[:, 1])),
+            validation=RunLines(steps=thinned(looks[:, 0]), values=thinned(looks[:, 1])),
+            recipe=self._text,
+            settings=settings,
+            note=finished.note if finished else (started.note if started else ""),
+            device=started.device if started else "",
+            writer=self._writer,
+        )
+
+    def _end(self) -> RunEnd:
+        if self._finished is not None:
+            return self._finished.reason
+        writer = self._writer
+        is_written = writer is not None and (writer.is_here or writer.silent_s < _SILENT_S)
+        return "running" if is_written else "broken off"
+
+
+def thinned(values: NDArray[np.float64], most: int = _MAX_POINTS) -> NDArray[np.float64]:
+    """At most `most` values, each the mean of as many neighbours; all of them when they are few."""
+    size = -(-len(values) // most)
+    if size <= 1:
+        return values
+    starts = np.arange(0, len(values), size)
+    means: NDArray[np.float64] = np.add.reduceat(values, starts) / np.diff([*starts, len(values)])
+    return means
+
+
+def _costs(
+    recipe: Recipe, folder: Path, started: Started | None, n_tokens: float, n_steps: int
+) -> tuple[int, int, float]:
+    """Parameters, those without embeddings, and operations of the training so far."""
+    config = replace(recipe.model, vocab_size=_vocab_size(folder, recipe.model.vocab_size))
+    count = count_parameters(config)
+    n_parameters = started.n_parameters if started else count.total
+    n_body = max(0, n_parameters - sum(n for part, n in count.parts if part in _EMBEDDINGS))
+    n_sequences = n_steps * recipe.training.batch_size * recipe.training.accumulate
+    if not n_sequences or not math.isfinite(n_tokens):
+        return n_parameters, n_body, 0.0 if not n_sequences else math.nan
+    n_texts = 2 if config.form == "encoder-decoder" else 1  # costs are counted for each token of the source
+    length = max(1, round(n_tokens / n_sequences / n_texts))
+    return n_parameters, n_body, own_cost(config, length).training_a_token * n_tokens / n_texts
+
+
+def _vocab_size(folder: Path, wish: int) -> int:
+    """The vocabulary a checkpoint has; a recipe only knows the wish."""
+    checkpoints = RunFolder(folder).checkpoints()
+    if not checkpoints:
+        return wish
+    try:
+        config: Mapping[str, object] = as_object(
+            as_object(read_json(checkpoints[0][1] / "config.json"), what="config")["model"], what="model"
+        )
+        found = config["vocab_size"]
+    except (LoadError, KeyError):
+        return wish
+    return found if isinstance(found, int) else wish
+
+
+def _natural(path: Path) -> tuple[tuple[int, float, str], ...]:
+    """A key that sorts numbers within names by their size: width=64 before width=128."""
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", str(path))
+    return tuple((0, float(p), "") if i % 2 else (1, 0.0, p) for i, p in enumerate(parts) if p or i % 2)

@@ -1,0 +1,122 @@
+"""What a recipe adds to the plain step of training, in one place for the loop, the beginning and saving.
+
+gates       of heads, learned along (`head_gates.py`)
+adapters    in the place of whole matrices (`adapters.py`)
+inspector   looks at single steps (`inspections.py`)
+recomputing in the place of kept activations (`nn/recompute.py`)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnscope.errors import RecipeError
+from attnscope.nn.own_module import OwnModule
+from attnscope.nn.transformer import Transformer
+from attnscope.records.sites import HeadRef
+from attnscope.training.adapters import adapt, adapter_tensors, is_of_adapters, restore_adapters
+from attnscope.training.distributed import ALONE, Ranks
+from attnscope.training.head_gates import HeadGates, build_gates, is_of_gates
+from attnscope.training.inspections import Inspector
+from attnscope.training.objectives import Batch
+from attnscope.training.recipe import Recipe
+from attnscope.training.run import RunFolder
+
+
+class Techniques:
+    """The techniques of one run; made before its optimiser, since they decide what learns."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        module: OwnModule,
+        folder: RunFolder,
+        device: torch.device,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        self._module, self._has_adapters = module, recipe.start.lora_rank > 0
+        _check_body(recipe, module)
+        if isinstance(module, Transformer):
+            module.is_recomputing = recipe.training.checkpointing
+        self.gates: HeadGates | None = build_gates(module.sites(), recipe.gates, module.config.form, device)
+        if ranks.n > 1 and self.gates is not None:
+            raise RecipeError(
+                f"gates.l0_penalty is {recipe.gates.l0_penalty:g} in a run of {ranks.n} processes.",
+                expected="0, or a single process",
+                action="Gates of heads are learned by one process: start it without torchrun.",
+            )
+        if self._has_adapters:
+            adapt(module, recipe.start, recipe.training.seed)
+        is_looking = ranks.is_writer and not (recipe.training.sharded and ranks.n > 1)
+        self._inspector = Inspector(module, folder.folder, recipe.training.inspect_every if is_looking else 0)
+
+    @property
+    def note(self) -> str:
+        """What a person should know about what learns, empty where everything does."""
+        if not self._has_adapters:
+            return ""
+        learning = sum(p.numel() for p in self._module.parameters() if p.requires_grad)
+        return f"{learning:,} numbers of adapters learn; the rest stays as it is."
+
+    @property
+    def open_heads(self) -> float | None:
+        """The expected number of open heads; None where no gates are learned."""
+        return None if self.gates is None else self.gates.expected_open()
+
+    @property
+    def closed_heads(self) -> tuple[HeadRef, ...]:
+        """Heads that a checkpoint says are off."""
+        return () if self.gates is None else self.gates.closed()
+
+    def for_training(self, batches: Sequence[Batch], rng: np.random.Generator) -> list[Batch]:
+        """The batches of a step, with gates drawn for each text; what the step before left is forgotten."""
+        if self.gates is None:
+            return list(batches)
+        self.gates.zero_gradients()
+        return [self.gates.onto(batch, rng) for batch in batches]
+
+    def for_evaluation(self, batch: Batch) -> Batch:
+        """A held-out batch with the gates a checkpoint would keep."""
+        return batch if self.gates is None else self.gates.settled_onto(batch)
+
+    @contextmanager
+    def stepping(self, step: int, learning_rate: float, gradient_norm: float) -> Iterator[None]:
+        """Around the optimiser's step."""
+        with self._inspector.looking_at(step, learning_rate, gradient_norm):
+            yield
+        if self.gates is not None:
+            self.gates.learn()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a resume needs beside weights and optimiser."""
+        found = {} if self.gates is None else self.gates.tensors()
+        return found | (adapter_tensors(self._module) if self._has_adapters else {})
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Put back what `tensors` gave; returns the rest, which is the optimiser's."""
+        if self.gates is not None:
+            self.gates.restore(tensors)
+        if self._has_adapters:
+            restore_adapters(self._module, tensors)
+        return {n: t for n, t in tensors.items() if not is_of_gates(n) and not is_of_adapters(n)}
+
+
+def _check_body(recipe: Recipe, module: OwnModule) -> None:
+    """Raise RecipeError for what only a Transformer can do."""
+    if isinstance(module, Transformer):
+        return
+    wanted = (
+        ("training.checkpointing", recipe.training.checkpointing),
+        ("start.lora_rank", recipe.start.lora_rank),
+        ("objective.next_sentence", recipe.objective.next_sentence),
+    )
+    for key, value in wanted:
+        if value:
+            raise RecipeError(
+                f"{key} is {str(value).lower()} for a model that is no Transformer.",
+                expected="a Transformer",
+                action=f"Remove {key}, or choose another model.body.",
+            )

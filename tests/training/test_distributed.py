@@ -1,0 +1,170 @@
+"""Several processes that train one model: the same steps as one process, and what is refused."""
+
+import dataclasses
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnscope.errors import RecipeError, UserError
+from attnscope.models import read_model_folder
+from attnscope.records.training import Evaluated, Step
+from attnscope.training import parse_recipe, read_run, train
+from attnscope.training.batches import padded
+from attnscope.training.distributed import ALONE, Ranks, ranks_of, rows_of
+from attnscope.training.objectives import Batch
+
+# Without biases: that of keys changes no weight (softmax is blind to it), so its gradient is rounding noise,
+# which Adam makes as large as any other.
+RECIPE = """
+[model]
+d_model = 16
+n_layers = 1
+n_heads = 2
+d_ff = 32
+max_tokens = 16
+bias = false
+
+[data]
+kind = "task"
+task = "reverse"
+max_words = 6
+n_examples = 50
+
+[objective]
+kind = "translation"
+
+[schedule]
+warmup_steps = 2
+
+[training]
+n_steps = 5
+batch_size = 5
+accumulate = 2
+precision = "float32"
+evaluate_every = 5
+evaluation_batches = 2
+seed = 3
+"""
+
+
+_BOTH_WAYS = """
+import os, sys
+from pathlib import Path
+import torch
+from attnscope.training import read_recipe
+from attnscope.training.distributed import joined, ranks_of
+from attnscope.training.loop import TrainingRun
+ranks = ranks_of(os.environ)
+with joined(ranks, torch.device("cpu")) as device:
+    for name, is_sharded in (("summed", "false"), ("sharded", "true")):
+        recipe = read_recipe(sys.argv[1], {"training.sharded": is_sharded})
+        list(TrainingRun(recipe, Path(sys.argv[2]) / name, device, ranks=ranks).events())
+"""
+
+
+def _train_in_two_processes(recipe: Path, out: Path) -> None:
+    """Both ways of training together, in processes such as torchrun starts."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", _BOTH_WAYS, str(recipe), str(out)]
+    processes = [
+        subprocess.Popen(
+            command,
+            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+
+
+@pytest.mark.slow
+def test_that_two_processes_make_the_steps_of_one(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE)
+    alone = [e for e in train(recipe, tmp_path / "one", "cpu") if isinstance(e, Step | Evaluated)]
+    one = read_model_folder(tmp_path / "one" / "checkpoints" / "5").module.state_dict()
+    _train_in_two_processes(recipe, tmp_path)
+    for name in ("summed", "sharded"):
+        told = [e for e in read_run(tmp_path / name).events if isinstance(e, Step | Evaluated)]
+        assert len(told) == len(alone) == 6
+        for a, b in zip(alone, told, strict=True):
+            assert b.loss == pytest.approx(a.loss, abs=1e-6)
+        two = read_model_folder(tmp_path / name / "checkpoints" / "5").module.state_dict()
+        worst = max((one[key] - two[key]).abs().max().item() for key in one)
+        assert worst <= 1e-6, f"{name}: weights differ by {worst:.3g}"
+
+
+def test_that_rows_of_a_batch_score_what_they_scored_in_it() -> None:
+    sources, _ = padded([[1, 2, 3], [4, 5], [6], [7, 8, 9]], pad_id=0)
+    targets, lengths = padded([[1, 2], [3, 4, 5, 6], [7], [8, 9, 1]], pad_id=0)
+    is_scored = np.arange(4) < lengths[:, None]
+    scored = np.flatnonzero(is_scored)
+    batch = Batch(
+        ids=torch.from_numpy(sources),
+        target_ids=torch.from_numpy(targets),
+        valid=torch.from_numpy(sources > 0),
+        scored=torch.from_numpy(scored),
+        labels=torch.from_numpy(targets.reshape(-1)[scored] * 10),
+    )
+    parts = [Ranks(index=i, n=3).share(batch) for i in range(3)]
+    assert [len(part.ids) for part in parts] == [1, 1, 2]
+    for part in parts:
+        assert part.target_ids is not None
+        torch.testing.assert_close(part.target_ids.reshape(-1)[part.scored] * 10, part.labels)
+    torch.testing.assert_close(torch.cat([part.labels for part in parts]), batch.labels)
+    torch.testing.assert_close(torch.cat([part.ids for part in parts]), batch.ids)
+
+
+def test_that_every_field_of_a_batch_with_rows_is_cut() -> None:
+    rows = {
+        name: torch.arange(12).reshape(4, 3)
+        for name in ("ids", "valid", "target_ids", "target_valid", "segments")
+    }
+    batch = Batch(
+        **rows, scored=torch.arange(12), labels=torch.arange(12), is_next=torch.arange(4), pair_weight=2.0
+    )
+    named = {f.name for f in dataclasses.fields(Batch)}
+    assert named == {*rows, "scored", "labels", "is_next", "pair_weight", "gates"}, (
+        "rows_of must know them all"
+    )
+    part = rows_of(batch, 1, 3)
+    for name in rows:
+        assert getattr(part, name).tolist() == [[3, 4, 5], [6, 7, 8]], name
+    assert part.is_next is not None
+    assert part.is_next.tolist() == [1, 2]
+    assert part.labels.tolist() == list(range(3, 9))
+
+
+def test_that_torchruns_variables_say_who_a_process_is() -> None:
+    assert ranks_of({}) == ALONE
+    assert ranks_of({"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4"}) == Ranks(index=3, n=4, local=1)
+    assert not Ranks(index=3, n=4).is_writer
+    with pytest.raises(UserError, match="RANK is 'x'"):
+        ranks_of({"RANK": "x", "WORLD_SIZE": "2"})
+
+
+def test_that_a_batch_smaller_than_the_processes_is_a_recipe_error() -> None:
+    Ranks(index=0, n=4).check_batch(4)
+    with pytest.raises(RecipeError, match="batch_size is 3 for 4 processes"):
+        Ranks(index=0, n=4).check_batch(3)
+
+
+def test_that_one_process_alone_exchanges_nothing() -> None:
+    batch = Batch(ids=torch.ones(1, 2), scored=torch.tensor([0]), labels=torch.tensor([1]))
+    assert ALONE.share(batch) is batch
+    assert ALONE.totals([1.5, 2.0], torch.device("cpu")) == (1.5, 2.0)
+    assert ALONE.any(True, torch.device("cpu")) is True
+    value = torch.tensor(3.0)
+    assert ALONE.mean(value) is value
+    assert parse_recipe(RECIPE).training.sharded is False

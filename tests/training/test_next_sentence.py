@@ -1,0 +1,135 @@
+"""Next-sentence prediction: the labels are right, and its loss is learned beside that of the tokens."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnscope.errors import RecipeError, UserError
+from attnscope.models import load
+from attnscope.models.following import probability_of_following
+from attnscope.nn.building import build_own
+from attnscope.nn.config import count_parameters
+from attnscope.records.training import Evaluated
+from attnscope.training import parse_recipe, read_run, train, write_recipe
+from attnscope.training.data import prepare
+from attnscope.training.objectives import loss_and_hits, loss_sum
+from attnscope.training.pair_batches import PairBatches, elsewhere
+
+PAIRS = {"objective.kind": "masked", "objective.next_sentence": "true"}
+
+
+def test_that_half_of_the_pairs_follow_on_and_are_labelled_so(tiny_recipe: str) -> None:
+    vocabulary = prepare(parse_recipe(tiny_recipe, overrides=PAIRS)).batches.vocabulary
+    ids = np.arange(1000, 1400)  # each token tells its own place
+    maker = PairBatches(
+        training=ids,
+        held_out=ids,
+        vocabulary=replace(vocabulary, ordinary=ids),
+        n_tokens=16,
+        batch_size=200,
+        mask_share=0.15,
+        n_evaluation=1,
+    )
+    batch = maker.draw(np.random.default_rng(0), 0.0)
+    assert batch.segments is not None
+    assert batch.is_next is not None
+    whole = batch.ids.clone().flatten()
+    whole[batch.scored] = batch.labels
+    for row, segments, is_next in zip(whole.view(200, 16), batch.segments, batch.is_next, strict=True):
+        ends = (row == vocabulary.end_id).nonzero().flatten().tolist()
+        assert row[0] == vocabulary.begin_id
+        assert ends[1] == 15
+        a, b = row[1 : ends[0]].tolist(), row[ends[0] + 1 : 15].tolist()
+        assert segments.tolist() == [0] * (ends[0] + 1) + [1] * (15 - ends[0])
+        assert min(len(a), len(b)) >= 3
+        assert (b[0] == a[-1] + 1) == bool(is_next)
+        assert is_next or not set(a) & set(b)
+    assert 70 < int(batch.is_next.sum()) < 130
+    assert batch.pair_weight == len(batch.labels) / 200
+
+
+def test_that_another_stretch_never_touches_the_true_one() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        start = int(rng.integers(0, 31))
+        place = elsewhere(40, start, 10, 4, rng)
+        assert set(range(place, place + 4)).isdisjoint(range(start, start + 10))
+        assert 0 <= place <= 36
+
+
+def test_that_the_gradient_is_of_both_losses_and_the_number_of_the_tokens(tiny_recipe: str) -> None:
+    recipe = parse_recipe(tiny_recipe, overrides=PAIRS)
+    data = prepare(recipe)
+    module = build_own(data.fitted(recipe.model), 0).double()
+    batch = data.batches.draw(np.random.default_rng(0), 0.0)
+    told = loss_and_hits(module, batch)
+    loss = loss_sum(module, batch)
+    torch.autograd.backward(loss / len(batch.labels))
+    gradient = module.next_sentence.weight.grad.clone()
+    module.zero_grad()
+    hidden = module.encode(batch.ids, segments=batch.segments)
+    answers = module.next_sentence(module.pooler(hidden[:, 0]).tanh()).log_softmax(-1)
+    by_hand = -sum(answers[i, int(label)] for i, label in enumerate(batch.is_next))
+    torch.autograd.backward(by_hand / len(batch.ids))
+    torch.testing.assert_close(gradient, module.next_sentence.weight.grad, rtol=1e-5, atol=1e-9)
+    assert told.pair_loss == pytest.approx(float(by_hand.detach()), rel=1e-5)
+    assert loss.item() == pytest.approx(told.loss, rel=1e-6)
+
+
+def test_that_runs_tell_how_often_the_answer_is_right(tiny_recipe: str, tmp_path: Path) -> None:
+    events = tuple(train(tiny_recipe, tmp_path / "run", "cpu", PAIRS))
+    last = [event for event in events if isinstance(event, Evaluated)][-1]
+    assert last.next_sentence_accuracy is not None
+    assert 0.0 <= last.next_sentence_accuracy <= 1.0
+    assert last.next_sentence_loss == pytest.approx(np.log(2), abs=0.2)
+    assert read_run(tmp_path / "run").events == events
+    model = load(tmp_path / "run", device="cpu")
+    config = model.own.config
+    assert (config.n_segments, config.has_pooler, config.has_next_sentence) == (2, True, True)
+    n_built = sum(p.numel() for p in model.own.module.parameters())
+    assert count_parameters(config).total == n_built
+    assert count_parameters(config).part("next sentence") == 2 * config.d_model + 2
+    recipe = parse_recipe(tiny_recipe, overrides=PAIRS)
+    assert parse_recipe(write_recipe(recipe)) == recipe
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"objective.kind": "causal"}, {"model.n_segments": "1"}, {"model.has_pooler": "false"}],
+)
+def test_that_what_cannot_go_with_pairs_is_refused(tiny_recipe: str, changes: dict[str, str]) -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse_recipe(tiny_recipe, overrides={**PAIRS, **changes})
+    assert "next_sentence" in str(caught.value)
+
+
+def test_that_two_texts_are_read_as_two_segments(tiny_recipe: str, tmp_path: Path) -> None:
+    list(train(tiny_recipe, tmp_path / "run", "cpu", PAIRS))
+    model = load(tmp_path / "run", device="cpu")
+    assert model.info.takes_target
+    inputs = model.encode("Speak.", "hear me")
+    pieces = [token.piece for token in inputs.source.tokens]
+    n_first = pieces.index("</s>") + 1
+    assert pieces[-1] == "</s>"
+    assert inputs.segments == (0,) * n_first + (1,) * (len(pieces) - n_first)
+    texts = [inputs.source.text[t.start : t.end] for t in inputs.source.tokens if not t.is_special]
+    assert "".join(texts).replace(" ", "") == "Speak.hearme"
+    module = model.own.module
+    ids, segments = torch.tensor([inputs.source.ids]), torch.tensor([inputs.segments])
+    by_hand = module.next_sentence(module.pooler(module.encode(ids, segments=segments)[:, 0]).tanh())
+    expected = float(by_hand.softmax(-1)[0, 1].detach())
+    assert probability_of_following(model, "Speak.", "hear me") == pytest.approx(expected, rel=1e-6)
+    trace = model.trace("Speak.", "hear me")
+    assert trace.check().is_good
+    logits = module(ids, segments=segments)[0].detach().numpy()
+    np.testing.assert_allclose(trace.logits, logits, rtol=1e-5, atol=1e-6)
+    assert model.encode("Speak.").segments == model.encode("Speak.", "").segments == ()
+    long = model.encode("Speak.", "hear me speak " * 9)
+    assert len(long.source) == len(long.segments) == 16
+    assert long.source.tokens[-1].piece == "</s>"
+    assert long.source.n_dropped > 0
+    with pytest.raises(UserError, match="no second text"):
+        probability_of_following(model, "Speak.", "")

@@ -1,0 +1,205 @@
+"""Recipes on paper: sizes of the literature, memory that fits or not, advice that helps, and speed."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnscope.cli.main import main
+from attnscope.errors import RecipeError
+from attnscope.nn.presets import PRESETS
+from attnscope.records.plans import Plan
+from attnscope.training.advice import advise
+from attnscope.training.paper import longest_tokens, needed_bytes, plan_recipe, step_flops
+from attnscope.training.preset_rows import preset_rows
+from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
+from attnscope.training.speed import pace_of
+from attnscope.viewmodels.preset_recipe import new_recipe
+from attnscope.viewmodels.recipe_text import with_model, with_written_value
+
+CPU = torch.device("cpu")
+TEXT = """
+[model]
+d_model = 64
+n_layers = 4
+n_heads = 4
+d_ff = 128
+max_tokens = 64
+[data]
+kind = "text"
+path = "some.txt"
+[objective]
+kind = "causal"
+[tokenizer]
+vocab_size = 512
+[training]
+n_steps = 100
+batch_size = 32
+save_every = 40
+precision = "float32"
+"""
+
+
+@pytest.fixture
+def recipe() -> Recipe:
+    return parse_recipe(TEXT)
+
+
+def plan_of(recipe: Recipe, available: int = 10**12) -> Plan:
+    return plan_recipe(recipe, CPU, available=available)
+
+
+def test_that_a_plan_counts_by_hand(recipe: Recipe) -> None:
+    plan = plan_of(recipe)
+    layer = 2 * 2 * 64 + (64 * 192 + 192) + (64 * 64 + 64) + (64 * 128 + 128) + (128 * 64 + 64)
+    assert plan.n_parameters == 512 * 64 + 64 * 64 + 4 * layer + 2 * 64
+    matrices = 4 * (64 * 192 + 64 * 64 + 2 * 64 * 128) + 64 * 512
+    forward = 2 * 64 * matrices + 4 * 4 * (64 * 65 // 2) * 64
+    whole = 2 * 64 * matrices + 4 * 4 * 64 * 64 * 64
+    assert plan.flops_a_step in (3 * 32 * forward, 3 * 32 * whole)
+    assert plan.tokens_a_step == 32 * 64
+    assert plan.n_checkpoints == 4  # steps 0, 40, 80 and 100
+    assert plan.disk_bytes == 4 * 4 * plan.n_parameters + 8 * plan.n_parameters
+    assert dict(plan.memory)["moments of the optimiser"] == 8 * plan.n_parameters
+
+
+def test_that_computing_blocks_again_costs_a_forward_pass_more(recipe: Recipe) -> None:
+    again = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, checkpointing=True))
+    assert step_flops(again, 64) == pytest.approx(step_flops(recipe, 64) * 4 / 3)
+    assert needed_bytes(again, CPU, 64) < needed_bytes(recipe, CPU, 64)
+
+
+@pytest.mark.parametrize("share", [0.06, 0.1, 0.3, 0.6, 0.9])
+def test_that_every_advice_makes_the_recipe_fit(recipe: Recipe, share: float) -> None:
+    available = round(share * plan_of(recipe).memory_bytes)
+    found = advise(recipe, CPU, available)
+    assert found
+    for advice in found:
+        text = TEXT
+        for name, value in advice.changes:
+            section, _, key = name.partition(".")
+            text = with_written_value(text, section, key, value)
+        mended = parse_recipe(text)
+        assert needed_bytes(mended, CPU, longest_tokens(mended)) <= available
+        n_parts = mended.training.accumulate
+        assert abs(mended.training.batch_size * n_parts - 32) <= n_parts / 2
+
+
+def test_that_a_recipe_that_fits_needs_no_advice(recipe: Recipe) -> None:
+    assert advise(recipe, CPU, plan_of(recipe).memory_bytes) == ()
+
+
+def test_that_the_largest_batch_is_advised(recipe: Recipe) -> None:
+    available = plan_of(recipe).memory_bytes - 1
+    changes = dict(advise(recipe, CPU, available)[0].changes)
+    size, n_parts = int(changes["training.batch_size"]), int(changes["training.accumulate"])
+    assert (size, n_parts) == (16, 2)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_that_a_preset_written_into_a_recipe_is_that_model(name: str) -> None:
+    row = next(row for row in preset_rows() if row.name == name)
+    text = with_written_value(with_model(TEXT, row.keys), "objective", "kind", f'"{row.objective}"')
+    text = with_written_value(text, "tokenizer", "vocab_size", str(row.vocab_size))
+    text = with_written_value(text, "data", "kind", '"pairs"' if row.objective == "translation" else '"text"')
+    assert parse_recipe(text).model == PRESETS[name]
+
+
+@pytest.mark.parametrize("name", ["gpt-2-large", "bert-base-masked", "transformer-base", "t5-small"])
+def test_that_a_new_recipe_of_a_preset_lacks_but_its_data(name: str) -> None:
+    row = next(row for row in preset_rows() if row.name == name)
+    found = parse_recipe(new_recipe(row), needs_data=False)
+    assert found.model == PRESETS[name]
+    plan = plan_of(found)
+    assert plan.n_parameters == row.n_parameters
+    assert "data.path is empty" in plan.notes[0]
+    with pytest.raises(RecipeError, match=r"data\.path is empty"):
+        parse_recipe(new_recipe(row))
+
+
+def test_that_the_speed_of_an_earlier_run_is_taken(recipe: Recipe, tmp_path: Path) -> None:
+    run = tmp_path / "before"
+    run.mkdir()
+    (run / "recipe.toml").write_text(write_recipe(recipe))
+    lines = [{"attempt": 1, "event": "started", "device": "cpu"}]
+    lines += [{"attempt": 1, "event": "step", "step": i, "tokens_per_s": 1000.0} for i in range(1, 9)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pace = pace_of(recipe, CPU, [tmp_path])
+    assert "before" in pace.words
+    plan = plan_recipe(recipe, CPU, pace=pace)
+    assert plan.seconds is not None
+    assert plan.seconds[1] == pytest.approx(100 * 32 * 64 / 1000.0)
+    assert plan.seconds[0] < plan.seconds[1] < plan.seconds[2]
+
+
+def test_that_without_an_earlier_run_products_are_timed(recipe: Recipe, tmp_path: Path) -> None:
+    pace = pace_of(recipe, CPU, [tmp_path, tmp_path / "missing"])
+    assert pace.flops_per_s > 1e6
+    assert "measured" in pace.words
+
+
+def test_that_the_command_line_plans_without_a_run_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "copy", "--plan", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["fits"] is True
+    assert told["n_parameters"] == sum(told["parameters"].values())
+    assert main(["train", "copy", "--plan", "--set", "training.batch_size=65536"]) in (0, 2)
+    assert main(["train", "copy"]) == 2
+
+
+def test_that_the_command_line_lists_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--presets"]) == 0
+    text = capsys.readouterr().out
+    assert "transformer-base" in text
+    assert "63,082,496" in text
+    assert main(["info"]) == 2
+
+
+def test_that_a_preset_is_shown_and_planned_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "gpt-2-large"]) == 0
+    told = capsys.readouterr().out
+    assert "774,030,080" in told
+    assert "d_model" in told
+    assert "forward pass" in told
+    assert main(["info", "gpt-2", "--json"]) == 0
+    assert sum(json.loads(capsys.readouterr().out)["parts"].values()) == 124_439_808
+    assert main(["train", "gpt-2", "--plan", "--set", "training.batch_size=1"]) in (0, 2)
+    assert "124,439,808" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["revers"], "Did you mean reverse?"),
+        (["copy", "--set", "model.n_layrs=2"], "Did you mean n_layers?"),
+        (["copy", "--set", "training.n_step=2"], "Did you mean n_steps?"),
+        (["copy", "--set", "trainig.n_steps=2"], "Did you mean training.n_steps?"),
+        (["copy", "--set", "model.preset=gpt-2"], "attnscope info --presets"),
+    ],
+)
+def test_that_a_misspelt_name_is_answered_with_the_near_one(
+    capsys: pytest.CaptureFixture[str], words: list[str], found: str
+) -> None:
+    assert main(["train", *words, "--plan"]) == 2
+    assert found in capsys.readouterr().err
+
+
+def test_that_cells_are_given_time_for_each_token_and_no_transformers_speed(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    cells = parse_recipe(
+        '[model]\nbody = "gru"\nd_model = 16\nn_heads = 1\n'
+        '[data]\nkind = "task"\ntask = "reverse"\n[objective]\nkind = "translation"\n'
+        "[training]\nn_steps = 9\nbatch_size = 2\n"
+    )
+    pace, n_tokens = pace_of(cells, CPU, []), plan_of(cells).mean_tokens
+    assert plan_of(cells).flops_a_step / pace.flops_per_s > n_tokens * 0.0009
+    run = tmp_path / "before"
+    run.mkdir()
+    (run / "recipe.toml").write_text(write_recipe(recipe))
+    lines = [{"event": "started", "device": "cpu"}, *[{"event": "step", "tokens_per_s": 1000.0}] * 8]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "before" in pace_of(recipe, CPU, [tmp_path]).words
+    assert "before" not in pace_of(cells, CPU, [tmp_path]).words

@@ -1,0 +1,228 @@
+"""Going on from a trained model: what is taken over, what begins anew, and what learns."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnscope.cli.main import main
+from attnscope.errors import RecipeError, UserError
+from attnscope.models import load, read_model_folder
+from attnscope.nn.building import build_own
+from attnscope.nn.config import ModelConfig
+from attnscope.records.training import Started, Step
+from attnscope.training import parse_recipe, train
+from attnscope.training.adapters import adapt
+from attnscope.training.layer_rates import rate_share
+from attnscope.training.loop import TrainingRun
+from attnscope.training.optimizers import build_optimizer, set_learning_rate
+from attnscope.training.paper import learned_parameters, plan_recipe
+from attnscope.training.parts import OptimizerPart, StartPart
+from attnscope.training.starting import recipe_on_paper
+
+TWO_LAYERS = {"model.n_layers": "2", "training.n_steps": "2"}
+
+
+@pytest.fixture
+def trained(tiny_recipe: str, tmp_path: Path) -> Path:
+    """A run of two layers."""
+    list(train(tiny_recipe, tmp_path / "first", "cpu", TWO_LAYERS))
+    return tmp_path / "first"
+
+
+def _state(run: Path, step: int) -> dict[str, torch.Tensor]:
+    return read_model_folder(run / "checkpoints" / str(step)).module.state_dict()
+
+
+def _changed(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> set[str]:
+    return {name for name in a if not torch.equal(a[name], b[name])}
+
+
+def _plain(recipe: str) -> str:
+    """The recipe without its model section: the start's is taken."""
+    return recipe[recipe.index("[tokenizer]") :]
+
+
+def test_that_everything_but_the_top_layers_is_taken_over(
+    tiny_recipe: str, tmp_path: Path, trained: Path
+) -> None:
+    start = {"start.from": str(trained), "training.n_steps": "1", "training.seed": "8"}
+    list(train(_plain(tiny_recipe), tmp_path / "all", "cpu", start))
+    assert _changed(_state(trained, 2), _state(tmp_path / "all", 0)) == set()
+    list(train(_plain(tiny_recipe), tmp_path / "top", "cpu", {**start, "start.reinit_layers": "1"}))
+    anew = _changed(_state(trained, 2), _state(tmp_path / "top", 0))
+    assert {name.split(".")[1] for name in anew} == {"1"}
+    fresh = build_own(load(trained, device="cpu").own.config, 8).state_dict()
+    assert all(torch.equal(fresh[name], _state(tmp_path / "top", 0)[name]) for name in anew)
+    other = {**start, "start.reinit_layers": "1", "training.seed": "9"}
+    list(train(_plain(tiny_recipe), tmp_path / "other", "cpu", other))
+    assert _changed(_state(tmp_path / "top", 0), _state(tmp_path / "other", 0)) >= {
+        "decoder.1.attention.qkv.weight"
+    }
+
+
+def test_that_a_model_of_another_shape_is_refused_by_name(tiny_recipe: str, trained: Path) -> None:
+    for change, found in (
+        ({"model.d_ff": "64"}, "d_ff is 32 there and 64 in the recipe"),
+        ({"objective.kind": "masked"}, 'form is "decoder" there and "encoder"'),
+    ):
+        recipe = parse_recipe(tiny_recipe, overrides={**TWO_LAYERS, "start.from": str(trained), **change})
+        with pytest.raises(RecipeError, match=found):
+            TrainingRun(recipe, trained.parent / "no", "cpu")
+    assert not (trained.parent / "no" / "recipe.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"start.from": "hf:gpt2"}, "not supported yet"),
+        ({"start.lora_rank": "2"}, "start.lora_rank is 2"),
+        ({"start.reinit_layers": "1"}, "start.reinit_layers is 1"),
+        ({"start.from": "x", "start.reinit_layers": "1", "start.lora_rank": "1"}, "start.reinit_layers is 1"),
+        ({"start.from": "x", "start.lora_rank": "17"}, "at most d_model, which is 16"),
+        ({"start.layer_decay": "0"}, "start.layer_decay is 0"),
+        ({"start.source": "x"}, "start.source is unknown"),
+    ],
+)
+def test_that_impossible_starts_are_refused(
+    tiny_recipe: str, tmp_path: Path, changes: dict[str, str], found: str
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        TrainingRun(parse_recipe(tiny_recipe, overrides=changes), tmp_path / "run", "cpu")
+    assert found in str(caught.value)
+
+
+def test_that_each_layer_learns_at_its_own_rate() -> None:
+    config = ModelConfig(form="encoder-decoder", vocab_size=20, d_model=8, n_heads=2, d_ff=8, n_layers=2,
+                         n_decoder_layers=3, max_tokens=8)  # fmt: skip
+    module = build_own(config, 0)
+    by_hand = {
+        "tokens": 0.5**3,
+        "encoder_embedding": 0.5**2,
+        "encoder.0": 0.5,
+        "encoder.1": 1.0,
+        "encoder_norm": 1.0,
+        "decoder_embedding": 0.5**3,
+        "decoder.0": 0.5**2,
+        "decoder.1": 0.5,
+        "decoder.2": 1.0,
+        "decoder_norm": 1.0,
+    }
+    optimizer = build_optimizer(module, OptimizerPart(), layer_decay=0.5)
+    set_learning_rate(optimizer, 0.1)
+    rates = {p: group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    for name, parameter in module.named_parameters():
+        parts = name.split(".")
+        place = ".".join(parts[:2]) if parts[0] in ("encoder", "decoder") else parts[0]
+        assert rates[parameter] == pytest.approx(0.1 * by_hand[place]), name
+        assert rate_share(name, config, 1.0) == 1.0
+    assert len(rates) == len(list(module.parameters()))
+
+
+def test_that_adapters_merged_say_what_they_say_unmerged() -> None:
+    config = ModelConfig(form="encoder-decoder", vocab_size=20, d_model=8, n_heads=2, d_ff=8, n_layers=1,
+                         max_tokens=8, position="none")  # fmt: skip
+    module = build_own(config, 0)
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    adapt(module, StartPart(source="x", lora_rank=2, lora_alpha=3.0), seed=5)
+    module = module.double()
+    ids = torch.tensor([[1, 2, 3]])
+    unchanged = module(ids, target_ids=ids)
+    learning = {name for name, p in module.named_parameters() if p.requires_grad}
+    assert all(name.endswith((".a", ".b")) for name in learning)
+    assert len(learning) == 2 * 7  # qkv and output of two self-attentions; query, kv and output across
+    generator = torch.Generator().manual_seed(1)
+    for name, parameter in module.named_parameters():
+        if name in learning:
+            with torch.no_grad():
+                parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    merged = module.state_dict()
+    assert merged.keys() == before.keys()
+    low = module.encoder[0].attention.qkv.parametrizations.weight[0]
+    by_hand = before["encoder.0.attention.qkv.weight"].double() + 3.0 / 2 * low.b @ low.a
+    torch.testing.assert_close(merged["encoder.0.attention.qkv.weight"], by_hand)
+    plain = build_own(config, 1).double()
+    torch.testing.assert_close(unchanged, _filled(plain, before)(ids, target_ids=ids))
+    said = module(ids, target_ids=ids)
+    assert (said - unchanged).abs().max() > 0.01
+    torch.testing.assert_close(said, _filled(plain, merged)(ids, target_ids=ids), rtol=1e-10, atol=1e-12)
+
+
+def _filled(module: torch.nn.Module, state: dict[str, torch.Tensor]) -> torch.nn.Module:
+    module.load_state_dict({name: tensor.double() for name, tensor in state.items()})
+    return module
+
+
+def test_that_only_adapters_learn_and_a_resume_gives_the_same_bits(
+    tiny_recipe: str, tmp_path: Path, trained: Path
+) -> None:
+    low_rank = {"start.from": str(trained), "start.lora_rank": "2", "schedule.kind": "constant"}
+    straight = list(train(_plain(tiny_recipe), tmp_path / "straight", "cpu", low_rank))
+    assert "adapters learn" in next(e for e in straight if isinstance(e, Started)).note
+    changed = _changed(_state(trained, 2), _state(tmp_path / "straight", 6))
+    assert {name.split(".", 2)[2] for name in changed} == {"attention.qkv.weight", "attention.output.weight"}
+    list(train(_plain(tiny_recipe), tmp_path / "halves", "cpu", {**low_rank, "training.n_steps": "3"}))
+    rest = list(train(_plain(tiny_recipe), tmp_path / "halves", "cpu", low_rank))
+    losses = [e.loss for e in straight if isinstance(e, Step)]
+    assert [e.loss for e in rest if isinstance(e, Step)] == losses[3:]
+    assert _changed(_state(tmp_path / "straight", 6), _state(tmp_path / "halves", 6)) == set()
+
+
+def test_that_the_window_sees_a_plain_model_while_adapters_learn(
+    tiny_recipe: str, tmp_path: Path, trained: Path
+) -> None:
+    recipe = parse_recipe(_plain(tiny_recipe), overrides={"start.from": str(trained), "start.lora_rank": "1"})
+    run = TrainingRun(recipe, tmp_path / "run", "cpu")
+    list(run.events())
+    gates = run.model.gates()
+    gates["decoder", 0, 1] = 0.0
+    smaller = run.model.prune(gates, text="Speak, speak.")
+    assert smaller.sites[0].n_heads == 1
+    saved = load(tmp_path / "run", device="cpu").trace("Speak, speak.").logits
+    torch.testing.assert_close(run.model.trace("Speak, speak.").logits, saved)
+
+
+def test_that_the_plan_refuses_the_starts_that_the_run_refuses(
+    tiny_recipe: str, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = trained.parent / "recipe.toml"
+    path.write_text(tiny_recipe)
+    for start in (str(trained.parent / "nothere"), "english-french"):
+        assert main(["train", str(path), "--set", f"start.from={start}", "--plan"]) == 2
+        planned = capsys.readouterr().err
+        with pytest.raises(UserError) as refused:
+            TrainingRun(
+                parse_recipe(tiny_recipe, overrides={"start.from": start}), trained.parent / "x", "cpu"
+            )
+        assert str(refused.value).split(". ")[0] in planned
+
+
+def test_that_a_plan_counts_what_low_rank_changes_learn(tiny_recipe: str, trained: Path) -> None:
+    start = {"start.from": str(trained), "start.lora_rank": "2", "tokenizer.vocab_size": "900"}
+    recipe = parse_recipe(_plain(tiny_recipe), overrides=start)
+    run = TrainingRun(recipe, trained.parent / "low", "cpu")
+    plan = plan_recipe(recipe_on_paper(recipe), torch.device("cpu"))
+    n_tokens = run.model.own.config.vocab_size
+    assert plan.n_learned == 2 * ((16 + 48) * 2 + (16 + 16) * 2)  # two layers, each with qkv and output
+    assert dict(plan.parameters)["token embedding"] == 16 * n_tokens
+    assert f"{n_tokens} pieces, is that of" in plan.notes[0]
+
+
+def test_that_low_rank_changes_of_a_translator_are_counted_across_too(tiny_recipe: str) -> None:
+    config = ModelConfig(form="encoder-decoder", vocab_size=20, d_model=8, n_heads=2, d_ff=8, n_layers=2,
+                         n_decoder_layers=1, max_tokens=8)  # fmt: skip
+    start = StartPart(source="x", lora_rank=3)
+    module = build_own(config, 0)
+    adapt(module, start, seed=5)
+    n_learning = sum(p.numel() for p in module.parameters() if p.requires_grad)
+    assert learned_parameters(replace(parse_recipe(tiny_recipe), model=config, start=start)) == n_learning
+
+
+def test_that_a_model_says_what_it_goes_on_from(
+    tiny_recipe: str, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = {"start.from": str(trained), "start.lora_rank": "2", "training.n_steps": "1"}
+    list(train(_plain(tiny_recipe), trained.parent / "low", "cpu", start))
+    assert main(["info", str(trained.parent / "low"), "--device", "cpu"]) == 0
+    assert "first, by low-rank changes of rank 2" in capsys.readouterr().out

@@ -1,0 +1,139 @@
+"""Sweeps: which runs they make, which go on, and that nothing is done twice."""
+
+import argparse
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnscope.cli import train as command
+from attnscope.errors import RecipeError, UserError
+from attnscope.records.runs import RunLines, RunSummary
+from attnscope.training.sweep import best_at, loss_at, parse_axes, seed_spreads, sweep_runs
+
+_NONE = RunLines(steps=np.empty(0), values=np.empty(0))
+
+
+def summary(name: str, losses: dict[int, float], **values: object) -> RunSummary:
+    known = {step: loss for step, loss in losses.items() if math.isfinite(loss)}
+    run = RunSummary(
+        folder=name,
+        name=name,
+        end="done",
+        step=max(losses, default=0),
+        n_steps=10,
+        n_parameters=1000,
+        n_body=500,
+        last_loss=list(losses.values())[-1] if losses else math.nan,
+        best_loss=min(known.values(), default=math.nan),
+        best_step=0,
+        n_tokens=1e4,
+        flops=1e9,
+        seconds=1.0,
+        training=_NONE,
+        validation=RunLines(steps=np.array([*losses], float), values=np.array([*losses.values()])),
+        recipe="",
+    )
+    return replace(run, **values)  # type: ignore[arg-type]
+
+
+def _train(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="auto")
+    command.add_parser(parser.add_subparsers())
+    arguments = parser.parse_args(["train", *words, "--device", "cpu"])
+    return int(arguments.run(arguments))
+
+
+def test_that_a_sweep_makes_every_combination_with_readable_names() -> None:
+    runs = sweep_runs(parse_axes(["model.d_model=16, 32", "data.kind=text"], "0,1"))
+    assert [run.name for run in runs] == [
+        f"d_model={width},kind=text,seed={seed}" for width in (16, 32) for seed in (0, 1)
+    ]
+    assert runs[-1].overrides == (("model.d_model", "32"), ("data.kind", "text"), ("training.seed", "1"))
+
+
+def test_that_keys_that_end_alike_are_named_in_full_and_names_are_file_names() -> None:
+    runs = sweep_runs({"data.kind": ("text",), "optimizer.kind": ("adamw",), "data.path": ("/a/b:c",)})
+    assert runs[0].name == "data.kind=text,optimizer.kind=adamw,path=_a_b_c"
+
+
+@pytest.mark.parametrize("text", ["model.d_model", "d_model=1", "model.d_model=", "model.d_model= , "])
+def test_that_a_sweep_without_values_is_a_recipe_error(text: str) -> None:
+    with pytest.raises(RecipeError, match="names no values"):
+        parse_axes([text])
+
+
+def test_that_too_many_runs_and_a_key_twice_are_recipe_errors() -> None:
+    with pytest.raises(RecipeError, match="would make 225 runs"):
+        sweep_runs({"a.x": [str(i) for i in range(15)], "a.y": [str(i) for i in range(15)]})
+    with pytest.raises(RecipeError, match="swept twice"):
+        parse_axes(["a.x=1", "a.x=2"])
+
+
+def test_that_the_best_are_those_with_the_lowest_loss_by_then() -> None:
+    late = summary("late", {5: 3.0, 10: 0.5})
+    runs = (late, summary("good", {5: 1.0}), summary("none", {}), summary("odd", {5: math.nan}))
+    assert [run.name for run in best_at(runs, 5, 2)] == ["good", "late"]
+    assert best_at(runs, 10, 1) == (late,)
+    assert loss_at(summary("gone", {2: 0.1}, end="diverged", step=3), 5) == math.inf
+
+
+def test_that_seeds_are_told_by_mean_and_sample_deviation() -> None:
+    losses = (1.0, 1.2, 1.7)
+    runs = [
+        summary(f"s{i}", {10: loss}, settings=(("model.d_model", "8"), ("training.seed", str(i))))
+        for i, loss in enumerate(losses)
+    ]
+    (spread,) = seed_spreads(runs)
+    assert (spread.settings, spread.n) == ((("model.d_model", "8"),), 3)
+    assert spread.mean == pytest.approx(np.mean(losses))
+    assert spread.deviation == pytest.approx(np.std(losses, ddof=1))
+
+
+def test_that_the_worst_stop_early_and_a_second_call_does_nothing_twice(
+    task_recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(task_recipe.replace("save_every", "evaluate_every = 2\nsave_every"))
+    words = [str(recipe), "--out", str(tmp_path / "out"), "--sweep", "optimizer.learning_rate=0.01,1e-6"]
+    words += ["--seeds", "0,1", "--keep-best", "2", "--after", "2", "--json"]
+    words += ["--set", "schedule.kind=constant", "--set", "schedule.warmup_steps=0"]
+    assert _train(*words) == 0
+    told = json.loads(capsys.readouterr().out)
+    ends = {run["name"]: (run["step"], run["end"]) for run in told["runs"]}
+    assert ends == {
+        "learning_rate=0.01,seed=0": (6, "done"),
+        "learning_rate=0.01,seed=1": (6, "done"),
+        "learning_rate=1e-6,seed=0": (2, "stopped"),
+        "learning_rate=1e-6,seed=1": (2, "stopped"),
+    }
+    assert [spread["n"] for spread in told["seeds"]] == [2]
+    metrics = {path: path.read_bytes() for path in (tmp_path / "out").rglob("metrics.jsonl")}
+    assert _train(*words) == 0
+    assert {path: path.read_bytes() for path in metrics} == metrics
+
+
+def test_that_a_wrong_combination_is_told_before_anything_is_trained(
+    task_recipe: str, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(task_recipe)
+    words = (str(recipe), "--out", str(tmp_path / "out"))
+    with pytest.raises(RecipeError, match="n_heads=3: "):
+        _train(*words, "--sweep", "model.n_heads=2,3")
+    with pytest.raises(RecipeError, match="At step 2 no held-out loss"):
+        _train(*words, "--seeds", "0,1", "--keep-best", "1", "--after", "2")
+    with pytest.raises(UserError, match="belong together"):
+        _train(*words, "--seeds", "0,1", "--after", "2")
+    assert not (tmp_path / "out").exists()
+
+
+def test_that_a_run_stops_after_the_step_it_is_told(task_recipe: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(task_recipe)
+    assert _train(str(recipe), "--out", str(tmp_path / "run"), "--until", "4") == 0
+    assert [path.name for path in sorted((tmp_path / "run" / "checkpoints").iterdir())] == ["0", "4"]

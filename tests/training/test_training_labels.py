@@ -1,0 +1,125 @@
+"""Learning labels: recipes that go together, batches, and what the data add to a model."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnscope.errors import LoadError, RecipeError
+from attnscope.training import TrainingRun, parse_recipe, read_recipe, write_recipe
+from attnscope.training.data import prepare
+from attnscope.training.distributed import rows_of
+
+RECIPE = """
+[model]
+d_model = 8
+n_layers = 1
+n_heads = 2
+d_ff = 8
+max_tokens = 12
+{model}
+[data]
+{data}
+[objective]
+kind = "{objective}"
+[training]
+n_steps = 2
+batch_size = 4
+evaluation_batches = 2
+"""
+TASK = 'kind = "task"\ntask = "{}"\nn_examples = 40'
+
+
+def recipe_text(
+    model: str = "", data: str = TASK.format("sentiment"), objective: str = "classification"
+) -> str:
+    return RECIPE.format(model=model, data=data, objective=objective)
+
+
+def write_file(folder: Path, *, has_second: bool = False) -> str:
+    rows = [
+        f"{'odd' if i % 2 else 'even'}\ttext number {i} . so it is !" + (f"\tand {i}" if has_second else "")
+        for i in range(12)
+    ]
+    path = folder / "texts.tsv"
+    path.write_text("\n".join(rows), encoding="utf-8")
+    return f'kind = "labelled"\npath = "{path}"'
+
+
+@pytest.mark.parametrize("name", ["sentiment-pooling", "reviews-hierarchical", "entailment"])
+def test_that_a_built_in_recipe_of_labels_is_written_and_read_again(name: str) -> None:
+    recipe = read_recipe(name)
+    assert recipe.model.n_labels == (2 if name == "reviews-hierarchical" else 3)
+    assert parse_recipe(write_recipe(recipe)) == recipe
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (recipe_text(objective="masked"), 'task "sentiment" does not go with'),
+        (recipe_text(data=TASK.format("brackets")), 'task "brackets" does not go with'),
+        (recipe_text(data='kind = "text"\npath = "a.txt"'), "data.kind is"),
+        (recipe_text(data='kind = "labelled"\npath = "a.txt"', objective="causal"), "objective.kind is"),
+        (recipe_text(model="n_labels = 3"), "model.n_labels is set"),
+        (recipe_text(model="sentence_ends = [3]"), "model.sentence_ends is set"),
+        (recipe_text(model='form = "encoder-decoder"'), "model.form is set"),
+        (recipe_text(model='form = "decoder"', objective="causal"), "model.form is set"),
+    ],
+)
+def test_that_choices_that_do_not_go_with_labels_are_named(text: str, match: str) -> None:
+    with pytest.raises(RecipeError, match=match):
+        parse_recipe(text)
+
+
+@pytest.mark.parametrize(("has_second", "reads_pair"), [(False, "true"), (True, "false")])
+def test_that_the_model_must_read_as_many_texts_as_the_data_have(
+    has_second: bool, reads_pair: str, tmp_path: Path
+) -> None:
+    data = write_file(tmp_path, has_second=has_second)
+    recipe = parse_recipe(recipe_text(model=f"reads_pair = {reads_pair}", data=data))
+    with pytest.raises(RecipeError, match=f"reads_pair is {reads_pair}"):
+        prepare(recipe)
+
+
+def test_that_a_file_gives_labels_sentences_and_batches(tmp_path: Path) -> None:
+    words = '[tokenizer]\nkind = "words"\n'
+    text = recipe_text(model='pooling = "hierarchical"', data=write_file(tmp_path)) + words
+    recipe = parse_recipe(text)
+    prepared = prepare(recipe)
+    config = prepared.fitted(recipe.model)
+    pieces = [prepared.tokenizer.token(id).piece for id in config.sentence_ends]
+    assert (prepared.labels, sorted(pieces), config.n_labels) == (("even", "odd"), ["!", "."], 2)
+    batch = prepared.batches.draw(np.random.default_rng(1), 0.0)
+    for row, label in zip(batch.ids, batch.labels, strict=True):
+        shown = prepared.tokenizer.decode(row.tolist())
+        number = next((int(word) for word in shown.split() if word.isdigit()), None)
+        assert number is None or ("odd" if number % 2 else "even") == prepared.labels[int(label)]
+
+
+def test_that_rows_of_a_batch_of_pairs_keep_their_labels() -> None:
+    text = recipe_text(model="reads_pair = true", data=TASK.format("entailment"))
+    batch = prepare(parse_recipe(text)).batches.draw(np.random.default_rng(1), 0.0)
+    part = rows_of(batch, 1, 3)
+    assert part.labels.tolist() == batch.labels[1:3].tolist()
+    assert batch.target_ids is not None
+    assert part.target_ids is not None
+    torch.testing.assert_close(part.target_ids, batch.target_ids[1:3])
+
+
+def test_that_a_run_of_labels_is_saved_and_resumed_with_them(tmp_path: Path) -> None:
+    recipe = parse_recipe(recipe_text(model='form = "decoder"\npooling = "last"'))
+    assert recipe.model.form == "decoder"
+    list(TrainingRun(recipe, tmp_path / "run", "cpu").events())
+    again = TrainingRun(recipe, tmp_path / "run", "cpu")
+    assert (again.step, again.model.info.labels) == (2, ("negative", "neutral", "positive"))
+    output = again.model.predict("the old singer gave us a song .")
+    assert (output.kind, len(output.predictions)) == ("class", 1)
+    list(again.events())
+
+
+def test_that_a_bad_line_ends_the_run_before_it_begins(tmp_path: Path) -> None:
+    (tmp_path / "bad.tsv").write_text("a\tx\nb\ty\nno tab here\n", encoding="utf-8")
+    recipe = parse_recipe(recipe_text(data=f'kind = "labelled"\npath = "{tmp_path / "bad.tsv"}"'))
+    with pytest.raises(LoadError, match=r"Line 3 of .*bad\.tsv"):
+        TrainingRun(recipe, tmp_path / "run", "cpu")

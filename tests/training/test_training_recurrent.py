@@ -1,0 +1,49 @@
+"""Recurrent bodies train as Transformers do: from a recipe, the same bits each time, stopped or not."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import attnscope as at
+from attnscope.errors import RecipeError
+from attnscope.records.training import Step
+from attnscope.training.loop import TrainingRun
+from attnscope.training.recipe import parse_recipe, write_recipe
+
+BODIES = (
+    {"model.body": "gru", "model.d_ff": "512", "model.score": "additive", "model.dropout": "0.2"},
+    {"model.body": "lstm", "model.d_ff": "512", "model.feeds_context": "false", "model.local_reach": "2"},
+)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=str)
+def test_that_a_stopped_recurrent_run_goes_on_to_the_same_bits(
+    task_recipe: str, tmp_path: Path, body: dict[str, str]
+) -> None:
+    recipe = parse_recipe(task_recipe, overrides=body)
+    assert parse_recipe(write_recipe(recipe)) == recipe
+    straight = [e.loss for e in TrainingRun(recipe, tmp_path / "a", "cpu").events() if isinstance(e, Step)]
+    run, losses = TrainingRun(recipe, tmp_path / "b", "cpu"), []
+    for event in run.events():
+        if isinstance(event, Step):
+            losses.append(event.loss)
+            if event.step == 3:
+                run.request_stop()
+                assert run.model.trace("a b c", "c b a").check().is_good
+    again = TrainingRun(recipe, tmp_path / "b", "cpu").events()
+    losses += [event.loss for event in again if isinstance(event, Step)]
+    assert losses == straight
+    first, second = (at.load(tmp_path / name).own.module.state_dict() for name in "ab")
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+
+
+def test_that_a_recipe_may_not_set_what_cells_ignore(task_recipe: str) -> None:
+    cells = {"model.body": "gru", "model.d_ff": "512", "model.score": "additive"}
+    for name, value in (("position", "rotary"), ("mask", "window"), ("norm_place", "post"), ("d_ff", "64")):
+        with pytest.raises(RecipeError, match=rf"model\.{name} is .*{value}.*gru.* do not use it"):
+            parse_recipe(task_recipe, overrides={**cells, f"model.{name}": value})
+    with pytest.raises(RecipeError, match=r"d_ff = 512, mask = .full., or left out"):
+        parse_recipe(task_recipe, overrides={**cells, "model.d_ff": "64", "model.mask": "window"})
+    for name, value in (("position", "none"), ("has_feed_forward", "false"), ("n_heads", "4")):
+        parse_recipe(task_recipe, overrides={**cells, f"model.{name}": value})
