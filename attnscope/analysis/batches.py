@@ -37,6 +37,8 @@ def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
     Raises UserError when there is nothing to score, or a translation model is given single texts.
     """
     form = model.info.form
+    if model.info.labels:
+        return label_batches(model, samples, batch_size)
     rows = [_row_of(model, sample) for sample in samples]
     if form == "encoder":
         rng = np.random.default_rng(_MASK_SEED)
@@ -53,6 +55,14 @@ def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
     return [
         _pad(rows[part], model.device, is_masked=form != "decoder") for part in chunks(len(rows), batch_size)
     ]
+
+
+def label_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16) -> list[Batch]:
+    """Texts of which a label is told, in batches; raises UserError where a text has none of the model's."""
+    rows = [_labelled_row(model, sample) for sample in samples]
+    rows.sort(key=lambda row: len(row.ids) + len(row.target_ids or ()))
+    parts = chunks(len(rows), batch_size)
+    return [_pad(rows[part], model.device, is_masked=True, is_pair=True) for part in parts]
 
 
 def token_losses(subject: Subject, batch: Batch, probe: Probe | None = None) -> Tensor:
@@ -121,6 +131,19 @@ def _row_of(model: Model, sample: Sample) -> _Row:
     return _Row(ids, labels, None)
 
 
+def _labelled_row(model: Model, sample: Sample) -> _Row:
+    labels = model.info.labels
+    if not isinstance(sample, Example) or sample.label not in labels:
+        raise UserError(
+            f"The model {model.info.name} tells labels: a text alone has none to be told.",
+            expected=f"the texts of its own task, with the labels {', '.join(labels)[:80]}",
+            action="Use its own texts.",
+        )
+    inputs = model.encode(sample.source, sample.target)
+    target = None if inputs.target is None else inputs.target.ids
+    return _Row(inputs.source.ids, [labels.index(sample.label)], target)
+
+
 def _parts(sample: Sample) -> tuple[str, str | None, int]:
     if isinstance(sample, Example):
         return sample.source, sample.target, sample.n_given
@@ -140,7 +163,7 @@ def _masked(model: Model, row: _Row, rng: np.random.Generator) -> _Row:
     return _Row(shown, labels, None)
 
 
-def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool) -> Batch:
+def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool, is_pair: bool = False) -> Batch:
     targets = [list(row.target_ids) for row in rows if row.target_ids is not None]
     ids, valid = _padded([row.ids for row in rows], _FILL, device)
     labels, _ = _padded([row.labels for row in rows], NOT_SCORED, device)
@@ -150,6 +173,8 @@ def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool) -> Batc
         # A causal model never looks at padding behind the text, and stays quick without a mask.
         valid=valid if is_masked else None,
         target_ids=_padded(targets, _FILL, device)[0] if targets else None,
+        # A decoder needs none; a second text that is matched does.
+        target_valid=_padded(targets, _FILL, device)[1] if targets and is_pair else None,
     )
 
 

@@ -88,8 +88,22 @@ class RatioBootstrap:
         self._buffer.clear()
 
     def _draws(self, number: int) -> NDArray[np.float32]:
-        generator = np.random.Generator(np.random.Philox(key=[self.seed, number]))
-        return generator.poisson(1.0, self.n_resamples).astype(np.float32)
+        return _draws_of(number, self.seed, self.n_resamples)
+
+
+def resampled_sums(
+    counts: NDArray[np.float64], *, seed: int = 0, n_resamples: int = N_RESAMPLES
+) -> NDArray[np.float64]:
+    """Sums over the texts of each resample, [n_resamples, n_columns], of counts [n_texts, n_columns]."""
+    sums = np.zeros((n_resamples, counts.shape[1]))
+    for number, row in enumerate(counts):
+        sums += _draws_of(number, seed, n_resamples)[:, None] * row
+    return sums
+
+
+def _draws_of(number: int, seed: int, n_resamples: int) -> NDArray[np.float32]:
+    generator = np.random.Generator(np.random.Philox(key=[seed, number]))
+    return generator.poisson(1.0, n_resamples).astype(np.float32)
 
 
 def mean_interval(

@@ -26,7 +26,7 @@ from attnscope.analysis.corpus_texts import (
     length_batches,
     run_batch,
 )
-from attnscope.analysis.facts import Facts, facts_of_stack
+from attnscope.analysis.facts import Facts, facts_of_site
 from attnscope.analysis.head_sums import sum_site
 from attnscope.analysis.stripes import N_ROWS, stripe_scores
 from attnscope.analysis.subject import QuietProbe
@@ -139,11 +139,11 @@ def batch_facts(
     counters: tuple[Mapping[int, int], Mapping[int, int]],
 ) -> dict[Stack, Facts]:
     """What the measures must know of a batch, for each kind of site."""
-    sources = [one.inputs.source.tokens for one in batch]
-    targets = [one.inputs.target.tokens for one in batch if one.inputs.target is not None]
+    sources = [one.inputs.source for one in batch]
+    targets = [one.inputs.target for one in batch if one.inputs.target is not None]
     return {
-        stack: facts_of_stack(
-            stack,
+        stack: facts_of_site(
+            site,
             sources,
             targets or None,
             specials=specials,
@@ -151,7 +151,7 @@ def batch_facts(
             target_frequencies=counters[1],
             device=model.device,
         )
-        for stack in {site.stack for site in sites}
+        for stack, site in {site.stack: site for site in sites}.items()
     }
 
 

@@ -21,7 +21,7 @@ from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating
 from attnscope.nn.attention import Probe
-from attnscope.nn.transformer import Transformer
+from attnscope.nn.own_module import OwnModule
 from attnscope.text.corpora import read_lines, read_pairs
 from attnscope.text.examples import Example, Task
 from attnscope.text.tasks import TASKS, make_task, task_options
@@ -182,9 +182,12 @@ def run_batch(model: Model, batch: Sequence[NumberedInputs], probe: Probe) -> No
         raise ValueError(f"{len(batch)} texts for a network that reads one")
 
 
-def _run_own(module: Transformer, batch: Sequence[NumberedInputs], probe: Probe) -> None:
+def _run_own(module: OwnModule, batch: Sequence[NumberedInputs], probe: Probe) -> None:
     with evaluating(module):
         ids, valid = _padded([one.inputs.source.ids for one in batch], module)
+        if module.config.n_labels:
+            _summarise(module, batch, ids, valid, probe)
+            return
         if module.config.form == "decoder":
             module.decode(ids, valid=valid, probe=probe)
             return
@@ -193,6 +196,22 @@ def _run_own(module: Transformer, batch: Sequence[NumberedInputs], probe: Probe)
         if targets:
             target_ids, target_valid = _padded(targets, module)
             module.decode(target_ids, memory=memory, memory_valid=valid, valid=target_valid, probe=probe)
+
+
+def _summarise(
+    module: OwnModule,
+    batch: Sequence[NumberedInputs],
+    ids: Tensor,
+    valid: Tensor | None,
+    probe: Probe,
+) -> None:
+    """A pass of a model that tells labels."""
+    second = second_valid = None
+    if module.config.reads_pair:
+        # Random ids come without a second text: they are matched with themselves.
+        targets = [(one.inputs.target or one.inputs.source).ids for one in batch]
+        second, second_valid = _padded(targets, module)
+    module.summarise(ids, valid=valid, second=second, second_valid=second_valid, probe=probe)
 
 
 def _run_library(network: HuggingFaceNetwork, batch: Sequence[NumberedInputs], probe: Probe) -> None:
@@ -255,7 +274,7 @@ def _lengths(one: NumberedInputs) -> tuple[int, int]:
     return len(one.inputs.source), len(one.inputs.target or ())
 
 
-def _padded(rows: Sequence[Sequence[int]], module: Transformer) -> tuple[Tensor, Tensor | None]:
+def _padded(rows: Sequence[Sequence[int]], module: OwnModule) -> tuple[Tensor, Tensor | None]:
     """Ids filled up on the right, and which of them are of the text; None when all are."""
     longest = max(len(row) for row in rows)
     device = module.tokens.weight.device

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnscope.records.axes import axes_of, is_self_attention, tokens_of_site
 from attnscope.records.measures import SpecialTokens
-from attnscope.records.sites import Stack
-from attnscope.records.tokens import Token
+from attnscope.records.sites import Site
+from attnscope.records.tokens import Token, Tokens
 
 N_RARE = 2
 """Voita et al. 2019 (section 5.3) count the two least frequent tokens of a sentence."""
@@ -86,25 +87,27 @@ def build_facts(
     )
 
 
-def facts_of_stack(
-    stack: Stack,
-    sources: Sequence[Sequence[Token]],
-    targets: Sequence[Sequence[Token]] | None,
+def facts_of_site(
+    site: Site,
+    sources: Sequence[Tokens],
+    targets: Sequence[Tokens] | None,
     *,
     specials: SpecialTokens = "kept",
     source_frequencies: Mapping[int, int] | None = None,
     target_frequencies: Mapping[int, int] | None = None,
     device: torch.device | str = "cpu",
 ) -> Facts:
-    """The facts of one kind of site: encoders read the source, decoders the target, cross-attention both."""
-    reads_source = stack != "decoder" or targets is None
-    queries = sources if stack == "encoder" or targets is None else targets
+    """The facts of one kind of site: what stands at its rows and columns, and how often that occurs."""
+    pairs: Sequence[Tokens | None] = [None] * len(sources) if targets is None else targets
+    both = [tokens_of_site(site, source, target) for source, target in zip(sources, pairs, strict=True)]
+    columns = axes_of(site.stack, (site,), has_target=targets is not None)[1]
+    counted = {"source": source_frequencies, "target": target_frequencies}
     return build_facts(
-        queries,
-        sources if reads_source or targets is None else targets,
-        is_self=stack in ("encoder", "decoder"),
+        [queries for queries, _ in both],
+        [keys for _, keys in both],
+        is_self=is_self_attention(site),
         specials=specials,
-        frequencies=source_frequencies if reads_source else target_frequencies,
+        frequencies=counted.get(columns),
         device=device,
     )
 

@@ -1,19 +1,11 @@
 """Learning which heads to keep: hard concrete gates under an L0 penalty, the model's weights fixed.
 
-| symbol      | meaning                                               | shape               |
-|-------------|-------------------------------------------------------|---------------------|
-| log_alpha   | what is learned, one number for each head             | [n_heads]           |
-| u           | uniform noise, its own for each text                  | [n_texts, n_heads]  |
-| z           | gates, exactly 0 or 1 with a positive chance          | [n_texts, n_heads]  |
-
-s = sigmoid((ln u − ln(1 − u) + log_alpha) / β), z = min(1, max(0, s · (ζ − γ) + γ)), and
-P(z ≠ 0) = sigmoid(log_alpha − β · ln(−γ/ζ)) (Louizos, Welling and Kingma 2018, equations 10 to 12, with
-their β = 2/3, γ = −0.1, ζ = 1.1). What is minimised is E[L] + λ · Σ_h P(z_h ≠ 0) (Voita et al. 2019,
+The gates z of each head and text and their distribution are those of `nn/gating.py`, with one number
+log_alpha learned for each head. What is minimised is E[L] + λ · Σ_h P(z_h ≠ 0) (Voita et al. 2019,
 section 6.1). There the weights are trained on along with the gates; here they stay as they are, so that
 the gates speak about the model that was opened.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -22,29 +14,9 @@ from torch import Tensor
 from attnscope.analysis.batches import text_losses
 from attnscope.analysis.importance import heads_of
 from attnscope.analysis.subject import Batch, Subject, TensorGates
+from attnscope.nn.gating import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.records.importance import HeadScore, Importance, LearnedGates, Progress
 from attnscope.records.sites import Gates, HeadRef, SiteKey
-
-TEMPERATURE = 2.0 / 3.0
-STRETCH = (-0.1, 1.1)
-_START_LOG_ALPHA = 2.0
-"""The gates begin nearly open: P(z ≠ 0) is 0.97."""
-
-
-def sample_gates(log_alpha: Tensor, u: Tensor) -> Tensor:
-    """Gates from noise `u` in 0…1, of its shape [..., n_heads]; equations 10 and 11."""
-    s = ((u.logit() + log_alpha) / TEMPERATURE).sigmoid()
-    return _stretched(s)
-
-
-def settled_gates(log_alpha: Tensor) -> Tensor:
-    """The gates without noise (equation 13), [n_heads]."""
-    return _stretched(log_alpha.sigmoid())
-
-
-def open_probability(log_alpha: Tensor) -> Tensor:
-    """P(z ≠ 0) of each head, [n_heads]; equation 12."""
-    return (log_alpha - TEMPERATURE * math.log(-STRETCH[0] / STRETCH[1])).sigmoid()
 
 
 def learn_gates(
@@ -61,7 +33,7 @@ def learn_gates(
     `penalty` is λ, in nats per head. A larger one closes more heads. The model is left as it was.
     """
     heads = heads_of(subject)
-    log_alpha = torch.full((len(heads),), _START_LOG_ALPHA, device=subject.device, requires_grad=True)
+    log_alpha = torch.full((len(heads),), START_LOG_ALPHA, device=subject.device, requires_grad=True)
     optimizer = torch.optim.Adam([log_alpha], lr=learning_rate)
     noise = torch.Generator(device="cpu").manual_seed(seed)
     for step in range(n_steps):
@@ -89,11 +61,6 @@ def split_by_site(subject: Subject, gates: Tensor) -> dict[SiteKey, Tensor]:
     """Gates [..., n_heads of all sites] cut into those of each site."""
     parts = torch.split(gates, [site.n_heads for site in subject.sites], dim=-1)
     return {site.key: part for site, part in zip(subject.sites, parts, strict=True)}
-
-
-def _stretched(s: Tensor) -> Tensor:
-    low, high = STRETCH
-    return (s * (high - low) + low).clamp(0.0, 1.0)
 
 
 def _learned(heads: Sequence[HeadRef], log_alpha: Tensor, *, penalty: float, n_steps: int) -> LearnedGates:

@@ -2,7 +2,7 @@
 
 nostalgebraist 2020. The stream after every layer goes through the model's own last norm and head, so that
 the last layer says exactly what the model says; without the norm a pre-norm stream is not what the
-vocabulary was trained on.
+vocabulary was trained on. Models of Hugging Face's library are read as `huggingface/levels.py` says.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,16 +15,28 @@ from torch import Tensor
 from attnscope.analysis.batches import chunks
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
-from attnscope.analysis.reading import predicting_tokens, read_text, watched_streams
-from attnscope.analysis.subject import OwnSubject, TensorGates, own_subject, predicting_stack
+from attnscope.analysis.reading import batch_of, predicting_tokens, watched_streams
+from attnscope.analysis.subject import (
+    OwnSubject,
+    QuietProbe,
+    TensorGates,
+    own_subject,
+    predicting_stack,
+    subject_of,
+)
+from attnscope.errors import UserError
+from attnscope.models.huggingface.levels import Levels, read_levels
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities
 from attnscope.records.lens import LensTable
 from attnscope.records.outputs import Candidate
-from attnscope.records.sites import NO_GATES, Gates
+from attnscope.records.sites import NO_GATES, Gates, Stack
 from attnscope.records.tokens import Token
 
 _BLOCK_LOGITS = 4_000_000
+_TELLING_TOKENS = ("next-token", "masked-token", "translation")
 
 
 def logit_lens(
@@ -36,18 +48,22 @@ def logit_lens(
     positions: Sequence[int] | slice = slice(None),
     top: int = 5,
 ) -> LensTable:
-    """What each layer of the stack that predicts would say at some positions, or all."""
-    subject = own_subject(model)
-    inputs, batch = read_text(model, text, target)
-    tokens, stack = predicting_tokens(inputs), predicting_stack(subject.form)
+    """What each layer of the stack that predicts would say at some positions, or all.
+
+    Raises UserError for a model without such a stream, or whose last norm and head are not known.
+    """
+    inputs = model.encode(text, target)
+    tokens, stack = predicting_tokens(inputs), predicting_stack(model.network.form)
     n_tokens = len(tokens)
     chosen = range(n_tokens)[positions] if isinstance(positions, slice) else positions
     wanted = tuple(check_position(position, n_tokens) for position in chosen)
-    probe = TensorGates(gate_tensors(subject, gates)) if gates else None
-    with subject.studying(), watched_streams(subject, stack) as streams:
-        subject.hidden(batch, probe)
-    with subject.studying():
-        columns = _read_levels(subject, [stream[0, list(wanted)] for stream in streams], top)
+    network = model.network
+    if isinstance(network, HuggingFaceNetwork):
+        levels = _foreign_levels(model, network, inputs, gates)
+    else:
+        levels = _own_levels(model, inputs, stack, gates)
+    with torch.no_grad():
+        columns = _read_levels(levels, [stream[list(wanted)] for stream in levels.streams], top)
     return _table(model, stack, wanted, tuple(tokens[p] for p in wanted), columns)
 
 
@@ -56,17 +72,42 @@ def layer_logits(subject: OwnSubject, stream: Tensor) -> Tensor:
     return subject.logits(subject.finish(stream)).float()
 
 
-def _read_levels(subject: OwnSubject, streams: Sequence[Tensor], top: int) -> list[list[tuple[Tensor, ...]]]:
+def _own_levels(model: Model, inputs: Inputs, stack: Stack, gates: Gates) -> Levels:
+    subject = own_subject(model)
+    probe = TensorGates(gate_tensors(subject, gates)) if gates else None
+    with subject.studying(), watched_streams(subject, stack) as streams:
+        subject.hidden(batch_of(inputs, model.device), probe)
+
+    def logits(stream: Tensor) -> Tensor:
+        with subject.studying():
+            return layer_logits(subject, stream)
+
+    return Levels(tuple(stream[0] for stream in streams), logits)
+
+
+def _foreign_levels(model: Model, network: HuggingFaceNetwork, inputs: Inputs, gates: Gates) -> Levels:
+    if network.output_kind not in _TELLING_TOKENS or network.info.reads != "text":
+        raise UserError(
+            f"{model.info.name} tells no tokens of a text.",
+            expected="a model that tells tokens",
+            action="Look at its maps, gates or measures, or open another model for this.",
+        )
+    probe = TensorGates(gate_tensors(subject_of(model), gates)) if gates else QuietProbe()
+    with torch.no_grad(), network.attached.probing(probe):
+        return read_levels(network.module, network.arguments(inputs))
+
+
+def _read_levels(levels: Levels, streams: Sequence[Tensor], top: int) -> list[list[tuple[Tensor, ...]]]:
     """For each block of positions and each level: top ids, top log p, p, rank, KL, entropy."""
-    first = layer_logits(subject, streams[-1][:1])
+    first = levels.logits(streams[-1][:1])
     size = max(1, _BLOCK_LOGITS // first.shape[-1])
     blocks = []
     for part in chunks(len(streams[-1]), size):
-        final = log_probabilities(layer_logits(subject, streams[-1][part]))
+        final = log_probabilities(levels.logits(streams[-1][part]))
         best = final.argmax(dim=-1, keepdim=True)
         blocks.append(
             [
-                _read_level(log_probabilities(layer_logits(subject, stream[part])), final, best, top)
+                _read_level(log_probabilities(levels.logits(stream[part])), final, best, top)
                 for stream in streams
             ]
         )

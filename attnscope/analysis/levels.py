@@ -51,6 +51,13 @@ def trace_levels(trace: Trace, stack: Stack | None = None) -> tuple[Level, ...]:
     The last level is the stack's last layer.
     """
     form = {site.stack for site in trace.sites}
+    if form == {"cross"}:
+        raise UserError(
+            "No layer of this model reads its own text through attention: there is nothing to follow.",
+            expected="self-attention in the encoder or the decoder",
+            action="Look at the maps of the cross-attention themselves.",
+        )
+    _require_tokens(trace)
     if stack is None:
         stack = "decoder" if "decoder" in form else "encoder"
     if stack == "encoder" or (stack == "decoder" and "cross" not in form):
@@ -107,7 +114,8 @@ def rollout(trace: Trace, stack: Stack | None = None, layer: int | None = None) 
 
 def raw_attention(trace: Trace, stack: Stack | None = None, layer: int | None = None) -> InfluenceMap:
     """The mean attention of one layer of a stack (None: the last) as if it read the inputs themselves."""
-    chosen = stack or trace_levels(trace)[-1].name.split()[0]
+    only_stacks = {site.stack for site in trace.sites}
+    chosen = stack or ("cross" if only_stacks == {"cross"} else trace_levels(trace)[-1].name.split()[0])
     sites = [site for site in trace.sites if site.stack == chosen]
     site = sites[-1] if layer is None else next((s for s in sites if s.layer == layer), None)
     if site is None:
@@ -178,6 +186,22 @@ def _self_levels(trace: Trace, stack: Stack, *, start: int, memory: int | None =
             parts = ((below, torch.diag(1.0 / sums[:, 0])), (memory or 0, wide / sums))
         levels.append(Level(name=f"{site.stack} {site.layer}", tokens=tokens, parts=parts))
     return levels
+
+
+def _require_tokens(trace: Trace) -> None:
+    """Raise UserError where the layers cannot be followed from token to token."""
+    if any(site.keys == "slots" for site in trace.sites):
+        raise UserError(
+            "Keys are projected to slots here: no weight leads from a token to a token.",
+            expected="a model without n_projected",
+            action="Look at the maps themselves.",
+        )
+    if any(site.stack == "second" for site in trace.sites):
+        raise UserError(
+            "Two texts are matched here after their last layers: there is no one stream to follow.",
+            expected="a model that reads one text, or writes its target",
+            action="Look at the maps of 'cross' and 'back' themselves.",
+        )
 
 
 def _input_starts(levels: Sequence[Level]) -> dict[int, int]:

@@ -24,8 +24,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attnscope.analysis.facts import build_facts, facts_of_stack
+from attnscope.analysis.facts import build_facts, facts_of_site
 from attnscope.analysis.head_sums import HeadSums, sum_site
+from attnscope.records.axes import is_self_attention
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token
@@ -60,10 +61,10 @@ def site_sums(
 ) -> HeadSums:
     """The sums behind every measure of a site of a trace, as a batch of one text; see `sum_site`."""
     record = trace.records[site.key]
-    facts = facts_of_stack(
-        site.stack,
-        [trace.source.tokens],
-        None if trace.target is None else [trace.target.tokens],
+    facts = facts_of_site(
+        site,
+        [trace.source],
+        None if trace.target is None else [trace.target],
         device=record.q.device,
     )
     return sum_site(
@@ -86,7 +87,7 @@ def measure_heads(
     `keys` names the end token for the confidence; without them every column counts.
     """
     n_heads, n_queries, n_keys = weights.shape
-    is_self = site.stack in ("encoder", "decoder") and n_queries == n_keys
+    is_self = is_self_attention(site) and n_queries == n_keys
     plain = [Token(id=0, piece="")] * max(n_queries, n_keys)
     columns: Sequence[Token] = keys if len(keys) == n_keys else plain[:n_keys]
     facts = build_facts([plain[:n_queries]], [columns], is_self=is_self)

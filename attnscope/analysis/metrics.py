@@ -1,6 +1,7 @@
-"""How well a model does with some heads off: loss, accuracy, exact match, alignment error.
+"""How well a model does with some heads off: loss, accuracy, exact match, alignment error, BLEU.
 
-Each metric is a ratio of sums over texts, so that its interval comes from drawing texts again:
+Each metric is made of sums over texts, so that its interval comes from drawing texts again. BLEU is that
+of greedy translations (`bleu.py`); the others are ratios:
 
     metric            of one text, above the line           below the line
     loss              summed cross-entropy, nats            scored tokens
@@ -15,6 +16,7 @@ head on; S are the sure and P the possible gold links.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,21 +24,41 @@ from numpy.typing import NDArray
 
 from attnscope.analysis.alignment import Link, head_alignment
 from attnscope.analysis.batches import NOT_SCORED, Sample, scored_logits, token_losses
+from attnscope.analysis.bleu import bleu_of, count_ngrams
 from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.subject import Batch, Subject, TensorGates
 from attnscope.analysis.words import find_spans, word_maps
 from attnscope.errors import UserError
 from attnscope.models.model import Model
+from attnscope.models.writing.translating import translate_texts
 from attnscope.records.importance import MetricName
 from attnscope.records.sites import NO_GATES, Gates, Site
 from attnscope.text.examples import Example
 from attnscope.trace.trace import Trace
 
-Ratios = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""What each text adds above and below the line: two arrays [n_texts]."""
-Metric = Callable[[Gates], Iterator[Ratios]]
-"""With some gates: the texts, a few at a time."""
+Counts = NDArray[np.float64]
+"""What each text adds to the sums, [n_texts, n_sums]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """`count` gives, with some gates, the counts of a few texts at a time; `value` turns sums into numbers.
+
+    `value` takes sums [..., n_sums] and gives [...]; NaN where nothing was counted.
+    """
+
+    count: Callable[[Gates], Iterator[Counts]]
+    value: Callable[[Counts], NDArray[np.float64]]
+
+    def of(self, gates: Gates) -> float:
+        """The metric over all texts."""
+        return float(self.value(np.concatenate(list(self.count(gates))).sum(axis=0)))
+
+
+def ratio_of(sums: Counts) -> NDArray[np.float64]:
+    """The first sum over the second."""
+    return np.asarray(np.divide(sums[..., 0], np.where(sums[..., 1] == 0, np.nan, sums[..., 1])))
 
 
 def make_metric(
@@ -45,27 +67,31 @@ def make_metric(
     """The metric of that name over the texts; raises UserError for one that does not apply to them."""
     match name:
         case "loss":
-            return lambda gates: (_loss(subject, batch, gates) for batch in batches)
+            return Metric(lambda gates: (_loss(subject, batch, gates) for batch in batches), ratio_of)
         case "accuracy" | "exact-match":
             is_whole = name == "exact-match"
-            return lambda gates: (_hits(subject, batch, gates, is_whole) for batch in batches)
+            return Metric(
+                lambda gates: (_hits(subject, batch, gates, is_whole) for batch in batches), ratio_of
+            )
         case "alignment-error":
             return _alignment_metric(model, samples)
+        case "bleu":
+            return _bleu_metric(model, samples)
         case _:
             raise UserError(
                 f"There is no metric '{name}'.",
-                expected="loss, accuracy, exact-match or alignment-error",
+                expected="loss, accuracy, exact-match, alignment-error or bleu",
                 action="Choose one of these.",
             )
 
 
-def _loss(subject: Subject, batch: Batch, gates: Gates) -> Ratios:
+def _loss(subject: Subject, batch: Batch, gates: Gates) -> Counts:
     with subject.studying():
         losses = token_losses(subject, batch, _probe(subject, gates)).double().sum(dim=1)
-    return losses.cpu().numpy(), _n_scored(batch)
+    return np.stack([losses.cpu().numpy(), _n_scored(batch)], axis=1)
 
 
-def _hits(subject: Subject, batch: Batch, gates: Gates, is_whole: bool) -> Ratios:
+def _hits(subject: Subject, batch: Batch, gates: Gates, is_whole: bool) -> Counts:
     with subject.studying():
         logits, labels, is_scored = scored_logits(subject, batch, _probe(subject, gates))
         is_right = logits.argmax(dim=-1) == labels
@@ -74,9 +100,8 @@ def _hits(subject: Subject, batch: Batch, gates: Gates, is_whole: bool) -> Ratio
         )
         n_hits = hits.sum(dim=1).double().cpu().numpy()
     n_scored = _n_scored(batch)
-    return (
-        ((n_hits == n_scored).astype(np.float64), np.ones(len(n_scored))) if is_whole else (n_hits, n_scored)
-    )
+    both = (n_hits == n_scored, np.ones(len(n_scored))) if is_whole else (n_hits, n_scored)
+    return np.stack(both, axis=1).astype(np.float64)
 
 
 def _probe(subject: Subject, gates: Gates) -> TensorGates | None:
@@ -99,9 +124,12 @@ def _alignment_metric(model: Model, samples: Sequence[Sample]) -> Metric:
             expected="a translation model, and texts with gold links",
             action="Choose another metric.",
         )
-    rates = [_rate([_count(model, site, pair, NO_GATES) for pair in pairs]) for site in sites]
-    site = sites[rates.index(min(rates))]
-    return lambda gates: (_count(model, site, pair, gates) for pair in pairs)
+    metrics = [_alignment_of(model, site, pairs) for site in sites]
+    return min(metrics, key=lambda metric: metric.of(NO_GATES))
+
+
+def _alignment_of(model: Model, site: Site, pairs: Sequence[AlignedPair]) -> Metric:
+    return Metric(lambda gates: (_count(model, site, pair, gates) for pair in pairs), ratio_of)
 
 
 def _aligned(sample: Sample) -> AlignedPair | None:
@@ -112,12 +140,12 @@ def _aligned(sample: Sample) -> AlignedPair | None:
     return AlignedPair(source=sample.source, target=sample.target, sure=frozenset(sample.links))
 
 
-def _count(model: Model, site: Site, pair: AlignedPair, gates: Gates) -> Ratios:
+def _count(model: Model, site: Site, pair: AlignedPair, gates: Gates) -> Counts:
     is_on = np.array([gates.value(head) != 0.0 for head in site.heads])
     found = _links(model.trace(pair.source, pair.target, gates), site, is_on, pair)
     n = len(found) + len(pair.sure)
     n_right = len(found & pair.sure) + len(found & (pair.sure | pair.possible))
-    return np.array([float(n - n_right)]), np.array([float(n)])
+    return np.array([[float(n - n_right), float(n)]])
 
 
 def _links(trace: Trace, site: Site, is_on: NDArray[np.bool_], pair: AlignedPair) -> set[Link]:
@@ -134,5 +162,35 @@ def _links(trace: Trace, site: Site, is_on: NDArray[np.bool_], pair: AlignedPair
     return set(head_alignment((maps.to_query @ mean @ maps.to_key.T).numpy()))
 
 
-def _rate(counts: Sequence[Ratios]) -> float:
-    return float(sum(above.sum() for above, _ in counts) / sum(below.sum() for _, below in counts))
+# -- BLEU -----------------------------------------------------------------------------------------
+
+
+def _bleu_metric(model: Model, samples: Sequence[Sample]) -> Metric:
+    pairs = [pair for pair in (_reference(model, sample) for sample in samples) if pair is not None]
+    if model.network.output_kind != "translation" or not pairs:
+        raise UserError(
+            "There is no translation to compare.",
+            expected="a translation model, and texts with their translations",
+            action="Choose another metric.",
+        )
+    sources = [source for source, _ in pairs]
+
+    def count(gates: Gates) -> Iterator[Counts]:
+        for written in translate_texts(model, sources, gates=gates):
+            yield count_ngrams(written.text, pairs[written.index][1])[None]
+
+    return Metric(count, bleu_of)
+
+
+def _reference(model: Model, sample: Sample) -> tuple[str, str] | None:
+    """Source and reference; those of a task, which are tokens with spaces between, as the model writes."""
+    if isinstance(sample, str):
+        return None
+    if isinstance(sample, tuple):
+        return sample
+    if sample.target is None:
+        return None
+    if not isinstance(sample, Example):
+        return sample.source, sample.target
+    read = model.network.encode(sample.source, sample.target).target
+    return sample.source, sample.target if read is None else model.network.vocabulary.decode(read.ids)

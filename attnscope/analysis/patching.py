@@ -22,6 +22,7 @@ from torch import Tensor
 from attnscope.analysis.attribution import choose_answers
 from attnscope.analysis.batches import chunks
 from attnscope.analysis.flow import check_position
+from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.reading import (
     batch_of,
     changed_input,
@@ -29,15 +30,15 @@ from attnscope.analysis.reading import (
     watched_heads,
     watched_streams,
 )
-from attnscope.analysis.subject import OwnSubject, own_subject, predicting_stack
+from attnscope.analysis.subject import OwnSubject, TensorGates, own_subject, predicting_stack
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.records.attribution import PatchKind, PatchMap, RunName
 from attnscope.records.importance import Progress
-from attnscope.records.sites import Stack
+from attnscope.records.sites import NO_GATES, Gates, Stack
 
-_COPIES = 32
+_COPIES, _BLOCK_TOKENS = 32, 4096
 Texts = tuple[str, str | None]
 """A text and its target, where the model reads one."""
 
@@ -54,19 +55,22 @@ def patch_map(
     position: int = -1,
     answer: int | None = None,
     other: int | None = None,
+    gates: Gates = NO_GATES,
 ) -> Iterator[Progress | PatchMap]:
     """Progress after each pass, then the map of every layer and position, or every layer and head.
 
     `stack` chooses whose stream is patched (None: the one that predicts). `answer` None is what the clean
-    run says at `position`, `other` None what the corrupt one says. Raises UserError when the texts differ in
-    length or the patch can change nothing because both runs say the same.
+    run says at `position`, `other` None what the corrupt one says. `gates` hold in every run; they act on a
+    head's output before it is read or patched. Raises UserError when the texts differ in length or the patch
+    can change nothing because both runs say the same.
     """
     subject = own_subject(model)
     inputs = {name: model.encode(*texts) for name, texts in (("clean", clean), ("corrupt", corrupt))}
     _check_lengths(inputs["clean"], inputs["corrupt"])
     position = check_position(position, len(predicting_tokens(inputs["clean"])))
     stack = stack or predicting_stack(subject.form)
-    runs = {name: _read(subject, one, stack, position) for name, one in inputs.items()}
+    probe = TensorGates(gate_tensors(subject, gates)) if gates else None
+    runs = {name: _read(subject, one, stack, position, probe) for name, one in inputs.items()}
     answer = int(runs["clean"].logits.argmax()) if answer is None else answer
     answer, other = choose_answers(runs["corrupt"].logits, answer, other)
     high, low = (float(runs[n].logits[answer] - runs[n].logits[other]) for n in ("clean", "corrupt"))
@@ -79,8 +83,9 @@ def patch_map(
     plan = _plan(subject, kind, stack, inputs[receiver], runs[donor])
     found = np.full((len(plan.rows), len(plan.columns)), np.nan)
     cells = [(row, column) for row, width in enumerate(plan.widths) for column in range(width)]
-    for part in _row_chunks(cells):
-        differences = _patched(subject, plan, inputs[receiver], part, position, answer, other)
+    n_copies = max(1, min(_COPIES, _BLOCK_TOKENS // max(1, len(inputs[receiver].source))))
+    for part in _row_chunks(cells, n_copies):
+        differences = _patched(subject, plan, inputs[receiver], part, position, answer, other, probe)
         for (row, column), difference in zip(part, differences, strict=True):
             found[row, column] = (difference - low) / (high - low)
         yield Progress(n_done=cells.index(part[-1]) + 1, n_total=len(cells), about=f"patching {kind}s")
@@ -160,14 +165,16 @@ def _plan(subject: OwnSubject, kind: PatchKind, stack: Stack, receiver: Inputs, 
     )
 
 
-def _read(subject: OwnSubject, inputs: Inputs, stack: Stack, position: int) -> _Run:
+def _read(
+    subject: OwnSubject, inputs: Inputs, stack: Stack, position: int, probe: TensorGates | None
+) -> _Run:
     keys = [site.key for site in subject.sites]
     with (
         subject.studying(),
         watched_streams(subject, stack) as streams,
         watched_heads(subject, keys) as joined,
     ):
-        hidden = subject.hidden(batch_of(inputs, subject.device))
+        hidden = subject.hidden(batch_of(inputs, subject.device), probe)
         logits = subject.logits(hidden[0, position]).float()
     return _Run(logits=logits, streams=streams, joined=[joined[key] for key in keys])
 
@@ -180,20 +187,21 @@ def _patched(
     position: int,
     answer: int,
     other: int,
+    probe: TensorGates | None,
 ) -> NDArray[np.float64]:
     """The logit difference of each patched copy; all cells are of one row."""
     row, columns = cells[0][0], [column for _, column in cells]
     batch = batch_of(receiver, subject.device, len(cells))
     with subject.studying(), changed_input(plan.modules[row], lambda x: plan.patch(row, columns, x)):
-        logits = subject.logits(subject.hidden(batch)[:, position]).float()
+        logits = subject.logits(subject.hidden(batch, probe)[:, position]).float()
     return (logits[:, answer] - logits[:, other]).double().cpu().numpy()
 
 
-def _row_chunks(cells: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
+def _row_chunks(cells: Sequence[tuple[int, int]], n_copies: int) -> Iterator[Sequence[tuple[int, int]]]:
     """The cells of each row, at most so many at a time as a batch may hold."""
     for row in dict.fromkeys(row for row, _ in cells):
         of_row = [cell for cell in cells if cell[0] == row]
-        for part in chunks(len(of_row), _COPIES):
+        for part in chunks(len(of_row), n_copies):
             yield of_row[part]
 
 

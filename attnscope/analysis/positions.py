@@ -17,6 +17,7 @@ from torch import Tensor
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.nn.positions import apply_rotary, binary_table, rotary_tables, sinusoidal_table
+from attnscope.nn.transformer import Transformer
 from attnscope.records.positions import PositionTable
 
 NAMES = ("sinusoidal", "learned", "rotary", "binary", "model")
@@ -76,6 +77,12 @@ def _named_table(name: str, n: int, d_model: int, model: Model | None) -> Positi
 
 def _own_table(n: int, model: Model) -> PositionTable:
     config, module = model.own.config, model.own.module
+    if not isinstance(module, Transformer):
+        raise UserError(
+            f"The model {model.own.card.name} is recurrent ({config.body}): its states carry the order.",
+            expected="a Transformer with positions",
+            action="Open another model.",
+        )
     match config.position:
         case "sinusoidal":
             return table_of("model", sinusoidal_table(n, config.d_model), "Sinusoidal.")

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from attnscope.analysis.batches import Sample, build_batches
-from attnscope.analysis.bootstrap import RatioBootstrap
+from attnscope.analysis.bootstrap import LEVEL, resampled_sums
 from attnscope.analysis.hard_concrete import importance_of_gates, learn_gates
 from attnscope.analysis.importance import heads_of, measure_importance
-from attnscope.analysis.metrics import Metric, Ratios, make_metric
+from attnscope.analysis.metrics import Counts, Metric, make_metric
 from attnscope.analysis.subject import Batch, Subject, subject_of
 from attnscope.errors import UserError
 from attnscope.models.model import Model
@@ -60,16 +60,16 @@ def pruning_curves(
     subject, batches = subject_of(model), build_batches(model, samples, batch_size)
     scoring = batches if scoring_samples is None else build_batches(model, scoring_samples, batch_size)
     measure = make_metric(metric, model, subject, batches, samples)
-    parts: list[Ratios] = []
-    for part in measure(NO_GATES):
+    parts: list[Counts] = []
+    for part in measure.count(NO_GATES):
         parts.append(part)
         yield Progress(n_done=0, n_total=1, about="every head on")
-    untouched = _joined(parts)
+    untouched = np.concatenate(parts)
     for ranking in rankings:
         order = _Order(
             subject, scoring, ranking, is_rescored=is_rescored, is_normalised=is_normalised, seed=seed
         )
-        points = [_point(0, NO_GATES, untouched)]
+        points = [_point(0, NO_GATES, untouched, measure)]
         for event in _removals(order, measure, step_share):
             if isinstance(event, CurvePoint):
                 points.append(event)
@@ -80,9 +80,10 @@ def pruning_curves(
             metric=metric,
             points=tuple(points),
             n_heads=len(order.heads),
-            n_texts=len(untouched[0]),
+            n_texts=len(untouched),
             is_rescored=order.is_rescored,
             seed=seed,
+            is_per_text=bool(model.info.labels),
         )
 
 
@@ -169,27 +170,20 @@ def _removals(
         going = order.next(gates, n_removed - len(gates.off()))
         gates = Gates.of({**dict(gates.values), **dict.fromkeys(going, 0.0)})
         about = f"{order.ranking}: {n_removed} of {len(order.heads)} heads off"
-        parts: list[Ratios] = []
-        for part in measure(gates):
+        parts: list[Counts] = []
+        for part in measure.count(gates):
             parts.append(part)
             yield Progress(n_done=index, n_total=len(steps), about=about)
-        yield _point(n_removed, gates, _joined(parts))
+        yield _point(n_removed, gates, np.concatenate(parts), measure)
         yield Progress(n_done=index + 1, n_total=len(steps), about=about)
 
 
-def _joined(parts: Sequence[Ratios]) -> Ratios:
-    return np.concatenate([above for above, _ in parts]), np.concatenate([below for _, below in parts])
-
-
-def _point(n_removed: int, gates: Gates, ratios: Ratios) -> CurvePoint:
-    above, below = ratios
-    bootstrap = RatioBootstrap(1)
-    bootstrap.add(range(len(above)), above[:, None].astype(np.float32), below[:, None])
-    found = bootstrap.intervals()
+def _point(n_removed: int, gates: Gates, counts: Counts, measure: Metric) -> CurvePoint:
+    low, high = np.nanpercentile(measure.value(resampled_sums(counts)), (50 * (1 - LEVEL), 50 * (1 + LEVEL)))
     return CurvePoint(
         n_removed=n_removed,
         gates=gates,
-        value=float(above.sum() / below.sum()),
-        low=float(found.low[0]),
-        high=float(found.high[0]),
+        value=float(measure.value(counts.sum(axis=0))),
+        low=float(low),
+        high=float(high),
     )

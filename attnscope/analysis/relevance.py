@@ -24,7 +24,15 @@ from torch import Tensor
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.reading import predicting_tokens, read_text
-from attnscope.analysis.subject import Batch, Subject, TensorGates, exact, subject_of
+from attnscope.analysis.subject import (
+    Batch,
+    OwnSubject,
+    Subject,
+    TensorGates,
+    exact,
+    require_tokens,
+    subject_of,
+)
 from attnscope.models.model import Model
 from attnscope.nn.edits import Call
 from attnscope.nn.scores import scores
@@ -48,6 +56,9 @@ def relevance(
     the source tokens, then the target tokens.
     """
     subject = subject_of(model)
+    if isinstance(subject, OwnSubject):
+        subject.require_transformer()
+        require_tokens(model)
     inputs, batch = read_text(model, text, target)
     queries = predicting_tokens(inputs)
     position = check_position(position, len(queries))

@@ -11,6 +11,7 @@
 | syntactic  | arcs above the best fixed offset            | +0.10 | Voita et al. 2019, section 5.2    |
 | rare       | texts led by one of the two rarest tokens   | 0.50  | Voita et al. 2019, section 5.3    |
 | broad      | entropy of the largest possible             | 0.90  | Clark et al. 2019, section 3.3    |
+| aligns     | 1 − alignment error rate, gold word links   | 0.50  | Och and Ney 2003, section 5.1     |
 
 The strongest role makes the sentence; resting on the first token or on separators, and looking at all
 alike, rank behind whatever says more. A syntactic head lies above the best fixed offset by definition, so
@@ -25,17 +26,26 @@ from attnscope.analysis.telling import show_texts
 from attnscope.models.model import Model
 from attnscope.records.measures import Estimate, HeadTable
 from attnscope.records.roles import HeadCard, Role, RoleName
-from attnscope.records.sites import HeadRef
-from attnscope.records.word_tables import SYNTACTIC_MARGIN, SyntaxTable
+from attnscope.records.sites import HeadRef, Site
+from attnscope.records.word_tables import SYNTACTIC_MARGIN, AlignmentTable, SyntaxTable
 
 POSITIONAL, INDUCTION, DUPLICATE, SINK, RARE, BROAD = 0.90, 0.40, 0.40, 0.50, 0.50, 0.90
+ALIGNS = 0.50
 _FEWEST_TEXTS = 10
 _LAST: tuple[RoleName, ...] = ("first", "separator", "broad")
 
 
-def find_roles(head: HeadRef, table: HeadTable, syntax: SyntaxTable | None = None) -> tuple[Role, ...]:
-    """The roles of a head, the most telling first."""
-    roles = [role for role in (*_measured(head, table), _syntactic(head, syntax)) if role is not None]
+def find_roles(
+    head: HeadRef,
+    table: HeadTable,
+    syntax: SyntaxTable | None = None,
+    alignment: AlignmentTable | None = None,
+    *,
+    column: str = "token",
+) -> tuple[Role, ...]:
+    """The roles of a head, the most telling first; `column` is what a column of its map is called."""
+    found = (*_measured(head, table, column), _syntactic(head, syntax), _aligning(head, alignment))
+    roles = [role for role in found if role is not None]
     return tuple(sorted(roles, key=lambda role: (role.name in _LAST, -role.strength)))
 
 
@@ -43,24 +53,30 @@ def head_card(
     head: HeadRef,
     table: HeadTable,
     syntax: SyntaxTable | None = None,
+    alignment: AlignmentTable | None = None,
     *,
     model: Model | None = None,
     texts: Sequence[Text] = (),
     tree_texts: Sequence[Text] = (),
+    sites: Sequence[Site] = (),
 ) -> HeadCard:
     """What the head does, with its telling texts where the model and the texts measured are given.
 
-    `texts` are those of the table, `tree_texts` those of the trees. Raises KeyError for an unknown head.
+    `texts` are those of the table, `tree_texts` those of the trees; `sites` say where columns are no tokens.
+    Raises KeyError for an unknown head.
     """
-    roles = find_roles(head, table, syntax)
-    sentence = roles[0].sentence if roles else _undecided(head, table)
+    is_of_tokens = all(s.keys == "tokens" for s in sites if s.key == (head.stack, head.layer))
+    column = "token" if is_of_tokens else "column"
+    roles = find_roles(head, table, syntax, alignment, column=column)
+    sentence = roles[0].sentence if roles else _undecided(head, table, column)
     is_syntactic = bool(roles) and roles[0].name == "syntactic" and syntax is not None
     if is_syntactic and syntax is not None:
         best = syntax.best(head) or 0
         telling = [int(n) for n in syntax.telling[syntax.heads.index(head), best] if n >= 0]
         corpus = tree_texts
     else:
-        telling = list(table.telling_texts(head, roles[0].measure if roles else _strongest(head, table)))
+        measured = [role.measure for role in roles if role.measure in table.names]
+        telling = list(table.telling_texts(head, measured[0] if measured else _strongest(head, table)))
         corpus = texts
     measure = roles[0].measure if roles else _strongest(head, table)
     has_texts = model is not None and len(corpus) > 0
@@ -71,11 +87,11 @@ def head_card(
         roles=roles,
         texts=shown,
         leaning="" if roles else _strongest(head, table),
-        statement=syntax.statement if is_syntactic and syntax is not None else table.statement,
+        statement=_statement(head, table, syntax if is_syntactic else None, alignment),
     )
 
 
-def _measured(head: HeadRef, table: HeadTable) -> list[Role | None]:
+def _measured(head: HeadRef, table: HeadTable, column: str) -> list[Role | None]:
     n = f"over {table.n_texts:,} text{'s' if table.n_texts != 1 else ''}"
     find = table.estimate
     offset = float(table.best_offsets[table.heads.index(head)])
@@ -111,7 +127,7 @@ def _measured(head: HeadRef, table: HeadTable) -> list[Role | None]:
             "first",
             find(head, "first"),
             SINK,
-            f"rests on the first token: {{}} of its weight {n}",
+            f"rests on the first {column}: {{}} of its weight {n}",
         ),
         _role(
             "separator",
@@ -189,6 +205,44 @@ def _syntactic(head: HeadRef, syntax: SyntaxTable | None) -> Role | None:
     )
 
 
+def _aligning(head: HeadRef, alignment: AlignmentTable | None) -> Role | None:
+    """Whether a head of cross-attention says which word translates which."""
+    if alignment is None or head not in alignment.heads:
+        return None
+    row, n = alignment.heads.index(head), alignment.n_texts
+    rate, low, high = (float(part[row]) for part in (alignment.error_rate, alignment.low, alignment.high))
+    if not 1 - rate >= ALIGNS:
+        return None
+    pairs = f"{n:,} pair{'s' if n != 1 else ''}"
+    estimate = Estimate(value=rate, low=low, high=high, n=n)
+    return Role(
+        name="aligns",
+        sentence=(
+            f"aligns (AER {rate:.2f}): its strongest words are the gold links of {pairs} with precision"
+            f" {float(alignment.precision[row]):.2f} and recall {float(alignment.recall[row]):.2f}"
+            f"{_interval(estimate)}"
+        ),
+        strength=(1 - rate) / ALIGNS,
+        estimate=estimate,
+        measure="alignment",
+    )
+
+
+def _statement(
+    head: HeadRef, table: HeadTable, syntax: SyntaxTable | None, alignment: AlignmentTable | None
+) -> str:
+    """What the numbers of a card are of, and what is missing for a head of cross-attention."""
+    said = table.statement if syntax is None else syntax.statement
+    if head.stack != "cross":
+        return said
+    if alignment is None:
+        return f"{said}; whether it aligns words is not known: there are no gold links of these texts"
+    if head not in alignment.heads:
+        return said
+    rate = float(alignment.error_rate[alignment.heads.index(head)])
+    return f"{said}; alignment error rate {rate:.2f} over {alignment.n_texts:,} pairs with gold links"
+
+
 _WAYS = {
     "previous": "attends to the previous token: {} of its weight",
     "diagonal": "attends to the token itself: {} of its weight",
@@ -202,10 +256,10 @@ _WAYS = {
 """How to say what a head without a role does most."""
 
 
-def _undecided(head: HeadRef, table: HeadTable) -> str:
+def _undecided(head: HeadRef, table: HeadTable, column: str) -> str:
     measure = _strongest(head, table)
     estimate = table.estimate(head, measure)
-    said = _WAYS[measure].format(f"{estimate.value:.2f}")
+    said = _WAYS[measure].replace("first token", f"first {column}").format(f"{estimate.value:.2f}")
     why = "too few texts for a role" if table.n_texts < _FEWEST_TEXTS else "has no single role"
     return f"{why}; most of all it {said}{_interval(estimate)}"
 

@@ -8,6 +8,8 @@ Random tokens, because in them nothing but the repetition tells which token come
 | scores | mean weight at offset 1 − s over the second copy | [n_rows, n_sites, n_heads] |
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
@@ -19,7 +21,8 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.edits import Call
 from attnscope.nn.scores import scores
-from attnscope.records.sites import SiteKey
+from attnscope.records.axes import is_self_attention
+from attnscope.records.sites import Site, SiteKey
 from attnscope.records.tokens import Token, Tokens
 
 N_ROWS = 8
@@ -49,7 +52,7 @@ def stripe_scores(
         tokens = Tokens(text="", tokens=(*before, *copy, *copy, *after))
         rows.append(NumberedInputs(number=number, inputs=Inputs(source=tokens)))
     for batch in [rows] if rows and batch_kind(model) != "one" else [[row] for row in rows]:
-        probe = _StripeProbe(len(before), n_period)
+        probe = _StripeProbe(model.sites, len(before), n_period)
         run_batch(model, batch, probe)
         for index, site in enumerate(model.sites):
             if site.key in probe.stripes:
@@ -61,13 +64,14 @@ def stripe_scores(
 class _StripeProbe(QuietProbe):
     """The stripe of every self-attention site, [batch, n_heads]."""
 
-    def __init__(self, n_before: int, n_period: int) -> None:
+    def __init__(self, sites: Sequence[Site], n_before: int, n_period: int) -> None:
+        self._wanted = {site.key for site in sites if is_self_attention(site)}
         self._n_before, self._n_period = n_before, n_period
         self.stripes: dict[SiteKey, Tensor] = {}
 
     def wants(self, site: SiteKey) -> bool:
         """Sites that look at their own sequence."""
-        return site[0] in ("encoder", "decoder")
+        return site in self._wanted
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
         """Keep two numbers a head."""

@@ -9,7 +9,6 @@
 The stack that predicts is `encoder` or `decoder`; in the form encoder–decoder it is the decoder.
 """
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,7 +22,10 @@ from attnscope.models.model import Model
 from attnscope.models.passes import evaluating
 from attnscope.nn.attention import Probe
 from attnscope.nn.block import Block
-from attnscope.nn.edits import Call, Edits
+from attnscope.nn.gating import QuietProbe as QuietProbe
+from attnscope.nn.gating import TensorGates as TensorGates
+from attnscope.nn.own_module import OwnModule
+from attnscope.nn.recurrent import Recurrent
 from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form
 from attnscope.records.sites import Site, SiteKey, Stack
@@ -74,25 +76,49 @@ class Subject(Protocol):
 
 
 class OwnSubject:
-    """A Transformer of this program: also its streams, blocks and projections."""
+    """A model of this program; of a Transformer also its streams, blocks and projections."""
 
-    def __init__(self, module: Transformer) -> None:
-        self.module = module
+    def __init__(self, module: OwnModule) -> None:
+        self._module = module
         self.form: Form = module.config.form
         self.sites = module.sites()
 
     @property
     def device(self) -> torch.device:
         """Where the model computes."""
-        return self.module.tokens.weight.device
+        return self._module.device
+
+    @property
+    def module(self) -> Transformer:
+        """The module when it is a Transformer; raises UserError as `require_transformer` does."""
+        return self.require_transformer()
+
+    def require_transformer(self) -> Transformer:
+        """The module; raises UserError for a recurrent one, as everything does that needs its parts."""
+        if not isinstance(self._module, Transformer):
+            raise UserError(
+                f"The model is recurrent ({self._module.config.body}): it has no stream that layers add to.",
+                expected="a Transformer",
+                action="Look at its maps, gates, importance or alignments, or open another model for this.",
+            )
+        return self._module
 
     def studying(self) -> AbstractContextManager[None]:
         """Evaluation mode without gradients; a model in training goes back into it."""
-        return evaluating(self.module)
+        return evaluating(self._module)
 
     def hidden(self, batch: Batch, probe: Probe | None = None) -> Tensor:
-        """The hidden stream of the stack that predicts."""
-        module = self.module
+        """The hidden stream of the stack that predicts; for labels their row, [batch, 1, d_model]."""
+        module = self._module
+        if module.config.n_labels:
+            row = module.summarise(
+                batch.ids,
+                valid=batch.valid,
+                second=batch.target_ids,
+                second_valid=batch.target_valid,
+                probe=probe,
+            )
+            return row[:, None]
         if self.form == "decoder":
             return module.decode(batch.ids, valid=batch.valid, probe=probe)
         memory = module.encode(batch.ids, valid=batch.valid, probe=probe)
@@ -115,7 +141,7 @@ class OwnSubject:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """One number per piece."""
-        return self.module.logits(hidden)
+        return self._module.logits(hidden)
 
     def blocks(self, stack: Stack) -> tuple[nn.Module, ...]:
         """The blocks of `encoder` or `decoder`."""
@@ -131,43 +157,16 @@ class OwnSubject:
         return found
 
     def projection(self, site: SiteKey) -> nn.Linear:
-        """The output projection of a site."""
-        block = self.block(site)
-        attention = block.cross if site[0] == "cross" else block.attention
+        """The output projection of a site, of a recurrent model too."""
+        if isinstance(self._module, Recurrent):
+            attention: nn.Module | None = self._module.cross
+        else:
+            block = self.block(site)
+            attention = block.cross if site[0] == "cross" else block.attention
         output = getattr(attention, "output", None)
         if not isinstance(output, nn.Linear):
             raise ValueError(f"there is no site {site}")
         return output
-
-
-class QuietProbe:
-    """A probe that does nothing; the analyses' own probes start from it."""
-
-    def gate(self, site: SiteKey) -> Tensor | None:
-        """No gate."""
-        return None
-
-    def edits(self, site: SiteKey) -> Edits | None:
-        """No edit."""
-        return None
-
-    def wants(self, site: SiteKey) -> bool:
-        """No record."""
-        return False
-
-    def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Nothing is kept."""
-
-
-class TensorGates(QuietProbe):
-    """Gates as tensors, [n_heads] or [batch, n_heads], through which gradients pass."""
-
-    def __init__(self, gates: Mapping[SiteKey, Tensor]) -> None:
-        self._gates = gates
-
-    def gate(self, site: SiteKey) -> Tensor | None:
-        """The gate of the site, or None."""
-        return self._gates.get(site)
 
 
 class HuggingFaceSubject:
@@ -207,7 +206,7 @@ def subject_of(model: Model) -> Subject:
     """The subject behind a model; raises UserError for one that tells no tokens or has no gates."""
     network = model.network
     if not isinstance(network, HuggingFaceNetwork):
-        return own_subject(model)
+        return OwnSubject(model.own.module)
     if (
         network.output_kind not in ("next-token", "masked-token", "translation")
         or not network.attached.has_gates
@@ -221,8 +220,28 @@ def subject_of(model: Model) -> Subject:
 
 
 def own_subject(model: Model) -> OwnSubject:
-    """The subject behind a model of this program; raises UserError for one of another library."""
-    return OwnSubject(model.own.module)
+    """The subject behind a Transformer of this program that tells tokens; raises UserError for others."""
+    require_tokens(model)
+    subject = OwnSubject(model.own.module)
+    subject.require_transformer()
+    return subject
+
+
+def require_tokens(model: Model) -> None:
+    """Raise UserError for a model of ours that tells labels, or whose keys are slots and no tokens."""
+    config = model.own.config
+    if config.n_labels:
+        raise UserError(
+            f"{model.info.name} tells labels of whole texts, and no tokens.",
+            expected="a model that tells tokens",
+            action="Look at its maps, gates, measures or importance, or open another model for this.",
+        )
+    if config.n_projected:
+        raise UserError(
+            f"The heads of {model.info.name} look at slots that keys were projected to, and at no tokens.",
+            expected="a model without n_projected",
+            action="Look at its maps, gates, measures or importance, or open another model for this.",
+        )
 
 
 def predicting_stack(form: Form) -> Stack:

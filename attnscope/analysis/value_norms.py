@@ -33,7 +33,10 @@ def output_matrices(model: Model) -> Mapping[SiteKey, Tensor]:
         return {}
     subject = OwnSubject(network.module)
     found: dict[SiteKey, Tensor] = {}
+    owners = set(network.config.headed_keys())
     for site in network.sites:
+        if site.key not in owners:
+            continue  # pooling and matching hand their sums on as they are
         weight = subject.projection(site.key).weight.detach()  # [d_model, n_heads · d_head]
         found[site.key] = weight.T.reshape(site.n_heads, -1, weight.shape[0])  # [n_heads, d_head, d_model]
     return found

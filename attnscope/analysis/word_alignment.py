@@ -60,14 +60,14 @@ def measure_alignment(
         maps = [_maps(one, pair, rows) for one, pair in zip(batch, chosen, strict=True)]
         probe.maps = stack_maps(maps, model.device)
         run_batch(model, batch, probe)
-        counts = torch.cat([_count(probe.between[site.key], chosen) for site in sites], dim=2).cpu()
+        counts = torch.cat([count_links(probe.between[site.key], chosen) for site in sites], dim=2).cpu()
         above, below = counts.flatten(2).numpy()  # [B, columns] each
         bootstrap.add([one.number for one in batch], above, below)
         n_texts += len(batch)
         yield CorpusProgress(n_done=n_texts, n_total=len(pairs))
     found = bootstrap.intervals(level)
     values, low, high = (part.reshape(-1, 3) for part in (found.values, found.low, found.high))
-    order = _heads_then_means([site.n_heads for site in sites])
+    order = heads_then_means([site.n_heads for site in sites])
     yield AlignmentTable(
         model=model.info.name,
         corpus=name,
@@ -113,7 +113,7 @@ def _maps(one: NumberedInputs, pair: AlignedPair, rows: str) -> WordMaps:
     )
 
 
-def _count(between: Tensor, pairs: Sequence[AlignedPair]) -> Tensor:
+def count_links(between: Tensor, pairs: Sequence[AlignedPair]) -> Tensor:
     """What agreement, precision and recall divide: [2, batch, n_heads + 1, 3], numerators first.
 
     The last row is of the mean of the heads.
@@ -145,7 +145,7 @@ def _gold(pairs: Sequence[AlignedPair], shape: Sequence[int], device: torch.devi
     return gold.to(device)
 
 
-def _heads_then_means(n_heads: Sequence[int]) -> NDArray[np.int64]:
+def heads_then_means(n_heads: Sequence[int]) -> NDArray[np.int64]:
     """The order that puts the mean of each site, which follows its heads, behind all heads."""
     ends = np.cumsum([n + 1 for n in n_heads]) - 1
     heads = np.setdiff1d(np.arange(ends[-1] + 1), ends)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -96,9 +95,7 @@ def close_gates(
 
 def value_of(model: Model, samples: Sequence[Sample], gates: Gates, name: MetricName) -> float:
     """A metric over some texts with some heads off."""
-    measure = make_metric(name, model, subject_of(model), build_batches(model, samples), samples)
-    above, below = (np.concatenate(part) for part in zip(*measure(gates), strict=True))
-    return float(above.sum() / below.sum())
+    return make_metric(name, model, subject_of(model), build_batches(model, samples), samples).of(gates)
 
 
 def fewest_kept(closings: Sequence[Closing], stack: Stack, least: float) -> Closing | None:

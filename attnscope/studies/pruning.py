@@ -133,7 +133,7 @@ def follow(
                 name=order.name,
                 n_removed=tuple(point.n_removed for point in event.points),
                 losses=tuple(point.value for point in event.points),
-                accuracies=tuple(_value(measure, point.gates) for point in event.points),
+                accuracies=tuple(measure.of(point.gates) for point in event.points),
                 n_heads=event.n_heads,
             )
         elif isinstance(event, Progress):
@@ -149,8 +149,8 @@ def remove_of(model: Model, found: Importance, stack: Stack, measuring: Sequence
     return Removal(
         name=stack,
         n_removed=tuple(steps),
-        losses=tuple(_value(loss, one) for one in gates),
-        accuracies=tuple(_value(accuracy, one) for one in gates),
+        losses=tuple(loss.of(one) for one in gates),
+        accuracies=tuple(accuracy.of(one) for one in gates),
         n_heads=len(heads),
     )
 
@@ -324,8 +324,3 @@ def _rows(one: Removal) -> list[tuple[Cell, ...]]:
 
 def _metric(model: Model, samples: Sequence[Sample], name: MetricName) -> Metric:
     return make_metric(name, model, subject_of(model), build_batches(model, samples), samples)
-
-
-def _value(measure: Metric, gates: Gates) -> float:
-    above, below = (np.concatenate(part) for part in zip(*measure(gates), strict=True))
-    return float(above.sum() / below.sum())

@@ -7,19 +7,13 @@ import torch.nn.functional as F
 from tiny_models import FORMS, FRENCH, SENTENCE, tiny_model
 
 from attnscope.analysis.batches import build_batches, text_losses, token_losses
-from attnscope.analysis.hard_concrete import (
-    STRETCH,
-    TEMPERATURE,
-    learn_gates,
-    open_probability,
-    sample_gates,
-    settled_gates,
-)
+from attnscope.analysis.hard_concrete import learn_gates
 from attnscope.analysis.importance import gradient_scores, heads_of, importance, measure_importance
 from attnscope.analysis.subject import TensorGates, subject_of
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.nn.edits import Call
+from attnscope.nn.gating import STRETCH, TEMPERATURE, open_probability, sample_gates, settled_gates
 from attnscope.records.importance import Importance, LearnedGates, Progress
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.text.examples import Example

@@ -1,0 +1,103 @@
+"""BLEU (Papineni et al. 2002), as sacrebleu counts it (Post 2018), with an interval over texts.
+
+| symbol | meaning                                                                      | shape         |
+|--------|------------------------------------------------------------------------------|---------------|
+| counts | matched n-grams of 1…4, n-grams of 1…4, lengths of hypothesis and reference  | [n_texts, 10] |
+
+    BLEU = 100 · min(1, exp(1 − r / c)) · exp(¼ Σ ln(matched_n / n-grams_n))
+
+with c and r the lengths in words of all hypotheses and references. It is a number of the whole corpus, not
+a mean over texts: an interval comes from drawing texts again and counting anew. Zero matches of a length
+are smoothed as sacrebleu does by default (`exp`). Case counts; words are split as by mteval-v13a.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.analysis.bootstrap import LEVEL, resampled_sums
+from attnscope.errors import UserError
+
+Counts = NDArray[np.float64]
+N_COUNTS = 10
+_ORDER = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BleuScore:
+    """BLEU of a corpus, 0…100, with the ends of its 95 % interval.
+
+    `brevity` is the factor for hypotheses that are shorter than their references, 1 when they are not.
+    `signature` names sacrebleu's version and settings, as a paper has to.
+    """
+
+    value: float
+    low: float
+    high: float
+    precisions: tuple[float, ...]
+    brevity: float
+    n_texts: int
+    signature: str
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScore:
+    """BLEU of texts against one reference each; raises UserError without sacrebleu or for no texts."""
+    if len(hypotheses) != len(references) or not references:
+        raise UserError(
+            f"There are {len(hypotheses)} texts and {len(references)} references.",
+            expected="as many of the one as of the other, and at least one",
+            action="Give a reference for each text.",
+        )
+    pairs = zip(hypotheses, references, strict=True)
+    counts = np.stack([count_ngrams(text, reference) for text, reference in pairs])
+    resampled = bleu_of(resampled_sums(counts))
+    edges = (50 * (1 - LEVEL), 50 * (1 + LEVEL))
+    counter = _counter(is_whole=True)
+    whole = counter.corpus_score(list(hypotheses), [list(references)])
+    low, high = np.nanpercentile(resampled, edges)
+    return BleuScore(
+        value=float(whole.score),
+        low=float(low),
+        high=float(high),
+        precisions=tuple(float(p) for p in whole.precisions),
+        brevity=float(whole.bp),
+        n_texts=len(references),
+        signature=str(counter.get_signature()),
+    )
+
+
+def count_ngrams(hypothesis: str, reference: str) -> Counts:
+    """What one text adds to the sums, [10]."""
+    scored = _counter().sentence_score(hypothesis, [reference])
+    return np.array([*scored.counts, *scored.totals, scored.sys_len, scored.ref_len], dtype=np.float64)
+
+
+def bleu_of(sums: Counts) -> NDArray[np.float64]:
+    """BLEU of summed counts [..., 10]; NaN where no text was counted."""
+    flat = sums.reshape(-1, N_COUNTS)
+    scores = [_compute(row).score if row[-1] else np.nan for row in flat]
+    return np.array(scores, dtype=np.float64).reshape(sums.shape[:-1])
+
+
+def _compute(sums: Counts) -> Any:
+    numbers = [round(value) for value in sums.tolist()]
+    matched, n_grams = numbers[:_ORDER], numbers[_ORDER : 2 * _ORDER]
+    return _counter().compute_bleu(matched, n_grams, numbers[-2], numbers[-1], smooth_method="exp")
+
+
+@cache
+def _counter(*, is_whole: bool = False) -> Any:
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+    except ImportError as error:
+        raise UserError(
+            "BLEU is counted by the library sacrebleu, which is not installed.",
+            expected="sacrebleu 2",
+            action='Install it with: python -m pip install "attnscope[bleu]"',
+        ) from error
+    # Of a single text sacrebleu wants the effective order; its counts are the same.
+    return BLEU(effective_order=not is_whole)

@@ -1,0 +1,98 @@
+"""Cross-attention against gold links on one text that was traced already: the numbers, and where links lie.
+
+Words, rows and rates are those of `word_alignment.py`; the gates and changes of the trace are in it.
+"""
+
+import numpy as np
+import torch
+
+from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.known_links import word_spans
+from attnscope.analysis.word_alignment import count_links, heads_then_means
+from attnscope.analysis.words import WordMaps, word_maps
+from attnscope.errors import UserError
+from attnscope.records.alignment import AlignmentRows, GoldCell
+from attnscope.records.sites import Site
+from attnscope.records.word_tables import AlignmentTable
+from attnscope.trace.trace import Trace
+
+MAX_CELLS = 4_000_000
+"""Longer pairs are not aligned: all weights of a layer would be held at once."""
+
+
+def align_trace(
+    trace: Trace, pair: AlignedPair, *, rows: AlignmentRows = "predicting", model: str = ""
+) -> tuple[AlignmentTable, tuple[GoldCell, ...]]:
+    """Error rate, precision and recall of every cross head and layer mean, and the links as cells of the map.
+
+    Raises UserError without cross-attention, for very long pairs, and when the words are not those traced.
+    """
+    sites = [site for site in trace.sites if site.stack == "cross"]
+    if not sites or trace.target is None:
+        raise UserError(
+            "There is no cross-attention to align.", expected="a translation model", action="Open another."
+        )
+    n_cells = max(site.n_heads for site in sites) * len(trace.source) * len(trace.target)
+    if n_cells > MAX_CELLS:
+        raise UserError(
+            f"The pair has {len(trace.source):,} and {len(trace.target):,} tokens.",
+            expected="a pair of sentences",
+            action="Shorten the text to see its alignment.",
+        )
+    maps = _word_maps(trace, sites[0], pair, shift=1 if rows == "predicting" else 0)
+    sums = torch.cat([_counts(trace, site, maps, pair) for site in sites], dim=2)[:, 0].double().numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = (sums[0] / sums[1])[heads_then_means([site.n_heads for site in sites])]
+    nothing = np.full(len(values), np.nan)
+    table = AlignmentTable(
+        model=model,
+        corpus="this text",
+        heads=tuple(head for site in sites for head in site.heads),
+        layers=tuple(site.layer for site in sites),
+        error_rate=1 - values[:, 0],
+        low=nothing,
+        high=nothing,
+        precision=values[:, 1],
+        recall=values[:, 2],
+        n_texts=1,
+        rows=rows,
+    )
+    return table, gold_cells(pair, maps)
+
+
+def gold_cells(pair: AlignedPair, maps: WordMaps) -> tuple[GoldCell, ...]:
+    """Where the links lie on a map of tokens, sure ones last; a link whose word has no row is left out."""
+    targets, sources = pair.target.split(), pair.source.split()
+    found = []
+    for is_sure, links in ((False, pair.possible - pair.sure), (True, pair.sure)):
+        for target, source in sorted(links):
+            rows, cols = _reach(maps.to_query[target]), _reach(maps.to_key[source])
+            if rows is not None and cols is not None:
+                words = (targets[target], sources[source])
+                found.append(GoldCell(rows=rows, cols=cols, is_sure=is_sure, words=words))
+    return tuple(found)
+
+
+def _word_maps(trace: Trace, site: Site, pair: AlignedPair, *, shift: int) -> WordMaps:
+    queries, keys = trace.tokens(site)
+    target = trace.target.text if trace.target is not None else ""
+    query_spans, key_spans = word_spans(target, pair.target), word_spans(trace.source.text, pair.source)
+    if query_spans is None or key_spans is None:
+        raise UserError(
+            "The links are of other words than those that were read.",
+            expected="links of this text, read whole",
+            action="Read the text that the links are of.",
+        )
+    return word_maps(queries, query_spans, keys, key_spans, shift=shift)
+
+
+def _counts(trace: Trace, site: Site, maps: WordMaps, pair: AlignedPair) -> torch.Tensor:
+    weights = trace.all_weights(site).nan_to_num(nan=0.0).cpu()  # [H, n_queries, n_keys]
+    between = maps.to_query @ weights @ maps.to_key.T  # [H, target words, source words]
+    return count_links(between[None], [pair])
+
+
+def _reach(row: torch.Tensor) -> tuple[int, int] | None:
+    """The first place of a word and the one after its last; None where it has none."""
+    places = row.nonzero()[:, 0]
+    return (int(places[0]), int(places[-1]) + 1) if len(places) else None

@@ -1,0 +1,67 @@
+"""BLEU against its definition, written out slowly."""
+
+import math
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from attnscope.analysis.bleu import bleu, bleu_of, count_ngrams
+from attnscope.errors import UserError
+
+WRITTEN = ("the cat sat on the mat today", "a dog runs fast on the road now", "we saw two men , both old")
+RIGHT = ("the cat sat on a mat today", "a dog runs very fast on the road", "we saw two old men , both tired")
+
+
+def slow_bleu(written: tuple[str, ...], right: tuple[str, ...]) -> float:
+    matched, total = [0] * 4, [0] * 4
+    for text, reference in zip(written, right, strict=True):
+        for n in range(1, 5):
+            grams = [
+                Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+                for words in (text.split(), reference.split())
+            ]
+            matched[n - 1] += sum(min(count, grams[1][gram]) for gram, count in grams[0].items())
+            total[n - 1] += sum(grams[0].values())
+    c, r = (sum(len(text.split()) for text in texts) for texts in (written, right))
+    brevity = min(1.0, math.exp(1 - r / c))
+    return 100 * brevity * math.exp(sum(math.log(m / t) for m, t in zip(matched, total, strict=True)) / 4)
+
+
+def test_that_bleu_is_its_definition() -> None:
+    score = bleu(WRITTEN, RIGHT)
+    assert score.value == pytest.approx(slow_bleu(WRITTEN, RIGHT), rel=1e-9)
+    assert score.low <= score.value <= score.high
+    assert score.n_texts == 3
+    assert "tok:13a" in score.signature
+    assert "eff:no" in score.signature
+
+
+def test_that_counts_of_texts_add_up_to_the_corpus() -> None:
+    counts = np.stack([count_ngrams(*pair) for pair in zip(WRITTEN, RIGHT, strict=True)])
+    assert float(bleu_of(counts.sum(axis=0))) == pytest.approx(slow_bleu(WRITTEN, RIGHT), rel=1e-9)
+    both = bleu_of(np.stack([counts.sum(axis=0), np.zeros(10)]))
+    assert np.isnan(both[1])
+
+
+def test_that_the_same_text_scores_100_and_another_0() -> None:
+    assert bleu(RIGHT, RIGHT).value == pytest.approx(100.0)
+    assert bleu(("x y z v",), ("a b c d",)).value < 15.0  # smoothed: never exactly 0
+    assert bleu(("",), ("a b c d",)).value == 0.0
+
+
+def test_that_unequal_numbers_are_refused() -> None:
+    with pytest.raises(UserError, match="1 texts and 2 references"):
+        bleu(("a",), ("a", "b"))
+
+
+def test_that_without_the_library_it_is_said_how_to_get_it() -> None:
+    code = (
+        "import sys; sys.modules['sacrebleu'] = None\n"
+        "from attnscope.analysis.bleu import bleu\nfrom attnscope.errors import UserError\n"
+        "try: bleu(['a'], ['a'])\nexcept UserError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "attnscope[bleu]" in done.stdout

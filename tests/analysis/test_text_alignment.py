@@ -1,0 +1,103 @@
+"""Gold links on one traced text: whose they are, where they lie, and the numbers of every head."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from heads_fakes import make_table
+from tiny_models import FRENCH, SENTENCE, tiny_model
+
+from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.known_links import links_of_files, links_of_task, read_gold_files, word_spans
+from attnscope.analysis.roles import find_roles, head_card
+from attnscope.analysis.text_alignment import align_trace
+from attnscope.errors import UserError
+from attnscope.records.alignment import GoldFiles
+from attnscope.records.word_tables import AlignmentTable
+
+PAIR = AlignedPair(
+    source=SENTENCE,
+    target=FRENCH,
+    sure=frozenset({(0, 0), (1, 1), (4, 4), (5, 5)}),
+    possible=frozenset({(3, 3), (2, 2)}),
+)
+
+
+@pytest.mark.parametrize(("rows", "first"), [("predicting", 0), ("reading", 1)])
+def test_that_the_numbers_of_one_text_equal_those_counted_by_hand(rows: str, first: int) -> None:
+    model = tiny_model("encoder-decoder")
+    trace = model.trace(SENTENCE, FRENCH)
+    table, cells = align_trace(trace, PAIR, rows=rows)  # type: ignore[arg-type]
+    maps = [trace.weights(head.site_key, head.head) for head in table.heads]
+    maps += [np.mean([trace.weights(("cross", layer), h) for h in range(4)], axis=0) for layer in (0, 1)]
+    for index, weights in enumerate(maps):
+        found = {(t, int(np.argmax(weights[first + t, :6]))) for t in range(6)}
+        allowed = PAIR.sure | PAIR.possible
+        wrong = 1 - (len(found & PAIR.sure) + len(found & allowed)) / (len(found) + len(PAIR.sure))
+        assert table.error_rate[index] == pytest.approx(wrong)
+        assert table.precision[index] == pytest.approx(len(found & allowed) / len(found))
+        assert table.recall[index] == pytest.approx(len(found & PAIR.sure) / len(PAIR.sure))
+    assert np.isnan(table.low).all()
+    where = {(cell.rows, cell.cols, cell.is_sure) for cell in cells}
+    sure = {((t + first, t + first + 1), (s, s + 1), True) for t, s in PAIR.sure}
+    assert where == sure | {((t + first, t + first + 1), (s, s + 1), False) for t, s in PAIR.possible}
+
+
+def test_that_links_of_other_words_are_refused() -> None:
+    trace = tiny_model("encoder-decoder").trace(SENTENCE, FRENCH)
+    with pytest.raises(UserError, match="other words"):
+        align_trace(trace, AlignedPair(source=SENTENCE, target="le chien", sure=frozenset({(0, 0)})))
+    with pytest.raises(UserError, match="no cross-attention"):
+        align_trace(tiny_model("decoder").trace(SENTENCE), PAIR)
+
+
+def test_that_words_are_found_whatever_blanks_and_capitals_there_are() -> None:
+    assert word_spans("L'animal", "l' animal") == [(0, 2), (2, 8)]
+    assert word_spans("the cat sat", "the cat") is None
+    assert word_spans("the cat", "the dog") is None
+
+
+def test_that_files_give_links_the_next_pair_or_another_translation(tmp_path: Path) -> None:
+    (tmp_path / "p.tsv").write_text(f"{SENTENCE}\t{FRENCH}\na dog\tun chien\n", encoding="utf-8")
+    (tmp_path / "l.txt").write_text("1-1 2p2\n1-1\n", encoding="utf-8")
+    files = GoldFiles(pairs=str(tmp_path / "p.tsv"), links=str(tmp_path / "l.txt"), counts_from=1)
+    pairs = read_gold_files(files)
+    known = links_of_files(pairs, "l.txt", SENTENCE.upper(), FRENCH)
+    assert known.pair is not None
+    assert known.pair.sure == {(0, 0)}
+    assert known.origin == "links of l.txt, pair 1 of 2"
+    assert known.following is not None
+    assert known.following.target == "un chien"
+    other = links_of_files(pairs, "l.txt", "a dog", "une vache")
+    assert (other.pair, other.offered.target if other.offered else "") == (None, "un chien")
+    assert "not among the pairs" in links_of_files(pairs, "l.txt", "nothing", "rien").note
+    assert "no pairs" in links_of_files([], "l.txt", "nothing", "rien").note
+
+
+def test_that_a_model_without_a_task_says_what_is_missing() -> None:
+    known = links_of_task(tiny_model("encoder-decoder"), SENTENCE, FRENCH)
+    assert known.pair is None
+    assert "open a file of pairs" in known.note
+
+
+def test_that_a_cross_head_gets_its_role_only_from_gold_links() -> None:
+    model = tiny_model("encoder-decoder")
+    heads = tuple(head for site in model.sites for head in site.heads)
+    cross = tuple(head for head in heads if head.stack == "cross")
+    rates = np.linspace(0.1, 0.9, len(cross) + 2, dtype=np.float32)
+    alignment = AlignmentTable(
+        model="m", corpus="c", heads=cross, layers=(0, 1), error_rate=rates, low=rates - 0.05,
+        high=rates + 0.05, precision=1 - rates, recall=1 - rates, n_texts=20,
+    )  # fmt: skip
+    table = make_table(heads)
+    for head, rate in zip(cross, rates, strict=False):
+        names = {role.name for role in find_roles(head, table, None, alignment)}
+        assert ("aligns" in names) == (rate <= 0.5)
+        assert "no gold links" in head_card(head, table).statement
+        assert f"alignment error rate {rate:.2f} over 20 pairs" in (
+            head_card(head, table, None, alignment).statement
+        )
+    role = next(r for r in find_roles(cross[0], table, None, alignment) if r.name == "aligns")
+    assert "AER 0.10" in role.sentence
+    assert "interval 0.05–0.15" in role.sentence
+    assert "gold links" not in head_card(heads[0], table, None, alignment).statement
