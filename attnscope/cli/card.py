@@ -8,7 +8,7 @@ from pathlib import Path
 from attnscope import __version__
 from attnscope.cli.claims import sentences_about
 from attnscope.models.checkpoint import write_model_folder
-from attnscope.nn.config import count_parameters
+from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.records.training import Evaluated
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import Recipe
@@ -47,8 +47,7 @@ def card_text(
     lines = [
         f"# {recipe.training.name}",
         "",
-        f"{article} {config.form} with {config.n_layers} layers of {config.n_heads} heads, "
-        f"{config.d_model} wide, "
+        f"{article} {config.form} with {_layers(config)}, {config.d_model} wide, "
         f"{config.vocab_size:,} pieces ({training.model.own.vocabulary.kind}), at most {config.max_tokens} "
         f"tokens, {n_parameters:,} parameters in float32.",
         "",
@@ -70,6 +69,13 @@ def card_text(
         "",
     ]
     return "\n".join(lines)
+
+
+def _layers(config: ModelConfig) -> str:
+    if not config.is_recurrent:
+        return f"{config.n_layers} layers of {config.n_heads} heads"
+    heads = "one head" if config.n_heads == 1 else f"{config.n_heads} heads"
+    return f"{config.body.upper()} cells in {config.n_layers} layer(s) and {heads} of attention"
 
 
 def _time(wall_s: float, processor_s: float, training: TrainingRun) -> str:

@@ -16,7 +16,7 @@ from attnscope.cli.samples import (
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
-from attnscope.records.importance import METRICS, RANKINGS, UNITS, PruningCurve, Ranking
+from attnscope.records.importance import METRICS, RANKINGS, PruningCurve, Ranking
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         say_json({**about, "curves": [dataclasses.asdict(curve) for curve in curves]})
         return 0
     first = curves[0]
-    say(f"{model.info.name}: {first.metric} ({UNITS[first.metric]}) over {first.n_texts} texts of {source}")
+    say(f"{model.info.name}: {first.metric} ({first.unit}) over {first.n_texts} texts of {source}")
     say(table_of_curves(curves))
     return 0
 

@@ -1,6 +1,7 @@
 """`attnscope figure --view difference`: one head of two texts, models or settings, and their difference."""
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attnscope.errors import UserError
@@ -25,19 +26,33 @@ def add_other_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[STACK:]L0H1=0",
         help="for difference: a gate of B alone; may be given again",
     )
+    parser.add_argument("--with-stack", metavar="STACK", help="for difference: the stack of B's head")
+    parser.add_argument(
+        "--align",
+        default="pairs",
+        choices=("pairs", "pieces", "position"),
+        help="for difference: how tokens are aligned (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--delta-end",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="for difference: the |B − A| at the ends of the colours (default: the largest)",
+    )
 
 
 def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
     """A as the usual arguments say, B as those that begin with `--with` change it."""
     from attnscope.cli.figure import build_caption, chosen_heads
-    from attnscope.cli.inputs import parse_gates
+    from attnscope.cli.inputs import parse_gates, parse_stack
     from attnscope.figures.figure import figure
     from attnscope.models import load
 
     if not _has_other(arguments):
         raise UserError(
             "Nothing differs between A and B.",
-            expected="--with-text, --with-target, --with-model or --with-gate",
+            expected="--gate for A, or --with-text, --with-target, --with-model or --with-gate for B",
             action="Say what B is, for instance --with-gate cross:L0H1=0.",
         )
     other_model = load(arguments.with_model, device=arguments.device) if arguments.with_model else model
@@ -48,12 +63,18 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
         arguments.with_text or arguments.text, target, parse_gates(arguments.with_gate, other_model.sites)
     )
     stack, heads = chosen_heads(arguments, trace.sites)
+    other_head = heads[0]
+    if arguments.with_stack is not None:
+        other_head = replace(other_head, stack=parse_stack(arguments.with_stack, other.sites))
     return figure(
         trace,
         "difference",
         stack=stack,
         heads=heads,
         other=other,
+        other_head=other_head,
+        align=arguments.align,
+        delta_end=arguments.delta_end,
         names=_names(arguments),
         colour_map=arguments.colour_map,
         scale=arguments.scale,
@@ -67,8 +88,8 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
 
 
 def _has_other(arguments: argparse.Namespace) -> bool:
-    wishes = (arguments.with_model, arguments.with_text, arguments.with_target, arguments.with_gate)
-    return any(bool(wish) for wish in wishes)
+    others = (arguments.with_model, arguments.with_text, arguments.with_target, arguments.with_gate)
+    return any(bool(wish) for wish in (*others, arguments.gate))
 
 
 def _names(arguments: argparse.Namespace) -> tuple[str, str]:

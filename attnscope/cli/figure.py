@@ -23,7 +23,7 @@ from attnscope.cli.inputs import (
     parse_heads,
     parse_stack,
 )
-from attnscope.cli.other_figures import curves_figure, positions_figure
+from attnscope.cli.other_figures import curves_figure, positions_figure, scaling_figure
 from attnscope.cli.terminal import say
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef, Site, Stack, check_heads
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from attnscope.models import Model
     from attnscope.trace import Trace
 
-VIEWS = ("grid", "head", "lines", "panels", "difference", "positions", "curves")
+VIEWS = ("grid", "head", "lines", "panels", "difference", "positions", "curves", "scaling")
+_WITHOUT_TEXT = {"positions": positions_figure, "curves": curves_figure, "scaling": scaling_figure}
 _TURNS: "dict[str, Turn | None]" = {"auto": None, "0": 0, "45": 45, "90": 90}
 _LABELS = re.compile(r"L\d{1,6}H\d{1,6}(,L\d{1,6}H\d{1,6})*")
 
@@ -55,9 +56,14 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help=".svg, .pdf, .png, .csv, .npz, .html to hover over, or .figure.json to draw it again later",
     )
     parser.add_argument(
-        "--view", default="grid", choices=VIEWS, help="default: grid; curves takes a run folder"
+        "--view",
+        default="grid",
+        choices=VIEWS,
+        help="default: grid; curves takes a run folder, or a folder of several, as scaling does",
     )
-    parser.add_argument("--stack", help="encoder, decoder or cross; may be left out where there is one only")
+    parser.add_argument(
+        "--stack", help="as info names it: encoder, cross, pool…; needed where there are several"
+    )
     parser.add_argument("--layer", type=int, help="counts from 0")
     parser.add_argument("--head", help="counts from 0; also several, such as 0,2,5, or L0H3,L2H1")
     parser.add_argument(
@@ -86,9 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     if is_figure_file(arguments.model):
         drawn, trace = draw_again(arguments)
         path, about = drawn.save(Path(arguments.out)), trace.check().sentence
-    elif arguments.view in ("positions", "curves"):
-        draw = positions_figure if arguments.view == "positions" else curves_figure
-        path, about = draw(arguments).save(Path(arguments.out)), arguments.view
+    elif arguments.view in _WITHOUT_TEXT:
+        path, about = _WITHOUT_TEXT[arguments.view](arguments).save(Path(arguments.out)), arguments.view
     else:
         model, trace = load_and_trace(arguments)
         build = build_difference if arguments.view == "difference" else build_figure
@@ -125,6 +130,7 @@ def build_figure(
         hidden=arguments.hidden,
         renormalised=arguments.renormalised,
         by_word=arguments.by_word,
+        block=arguments.block,
         least_weight=arguments.least_weight,
         n_strongest=arguments.n_strongest,
         turn=_TURNS[arguments.turn],
@@ -150,6 +156,9 @@ def chosen_heads(
     stack = parse_stack(arguments.stack, sites)
     if is_grid and arguments.head is None:
         return stack, ()
+    only = _only_head(stack, sites)
+    if only is not None and arguments.layer is None and arguments.head is None:
+        return stack, (only,)
     if arguments.head is not None and _LABELS.fullmatch(arguments.head):
         heads = labelled_heads(arguments.head, stack, sites)
         return stack, _one_or_more(arguments, heads)
@@ -160,6 +169,12 @@ def chosen_heads(
             action="For instance: --layer 1 --head 3.",
         )
     return stack, _one_or_more(arguments, parse_heads(arguments.head, stack, arguments.layer, sites))
+
+
+def _only_head(stack: Stack, sites: tuple[Site, ...]) -> HeadRef | None:
+    """The head of a stack that has but one."""
+    heads = [head for site in sites if site.stack == stack for head in site.heads]
+    return heads[0] if len(heads) == 1 else None
 
 
 def other_stacks(arguments: argparse.Namespace, sites: tuple[Site, ...]) -> str:

@@ -69,6 +69,7 @@ def figure_of(saved: "SavedFigure", model: "Model", trace: "Trace") -> "Figure":
         hidden=origin.aspect.hidden,
         renormalised=origin.aspect.is_renormalised,
         by_word=origin.aspect.is_by_word,
+        block=origin.aspect.block,
         least_weight=style.least_weight,
         n_strongest=style.n_strongest,
         turn=style.turn,

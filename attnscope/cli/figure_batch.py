@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import parse_gates, parse_stack, read_file_argument
+from attnscope.cli.masks import mask_changes
 from attnscope.cli.terminal import say, say_error
 from attnscope.errors import SaveError, UserError
 from attnscope.records.sites import HeadRef, Site
@@ -66,7 +67,8 @@ def draw_each(arguments: argparse.Namespace) -> int:
         wish.text, wish.target = _texts(line, model)
         try:
             past = wish.past_trained and model.info.can_read_past
-            trace = model.trace(wish.text, wish.target, gates, past_trained=past)
+            changes = mask_changes(wish, model, wish.text, wish.target, past_trained=past)
+            trace = model.trace(wish.text, wish.target, gates, interventions=changes, past_trained=past)
             if trace.source.cut_words:
                 say_error(f"attnscope: line {n}: {trace.source.cut_words}.")
             _draw_line(wish, model, trace, [p for p in planned if p.n == n])

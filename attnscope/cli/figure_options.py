@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 SCALES = ("fixed", "head", "row")
 BLENDS, OVERS = ("none", "mean", "max", "sum"), ("selection", "layer", "stack")
 HIDDEN = ("nothing", "first", "special", "both")
+BLOCKS = ("all", "aa", "ab", "ba", "bb")
 TURNS = ("auto", "0", "45", "90")
 SIZES = ("single", "one-and-half", "double", "slide")
 ALSO = ("lines", "grid", "lines,grid")
@@ -58,6 +59,9 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hidden", default="nothing", choices=HIDDEN, help="keys to leave out")
     parser.add_argument("--renormalised", action="store_true", help="let what is left of a row sum to 1")
     parser.add_argument("--by-word", action="store_true", help="words instead of pieces")
+    parser.add_argument(
+        "--block", default="all", choices=BLOCKS, help="of two texts read as one: queries and keys of which"
+    )
     parser.add_argument("--least-weight", type=float, default=0.0, metavar="W", help="no thinner line")
     parser.add_argument(
         "--n-strongest", type=int, default=0, metavar="N", help="lines of each query of a head (0: all)"
@@ -114,5 +118,6 @@ def origin_of(
             hidden=arguments.hidden,
             is_renormalised=arguments.renormalised,
             is_by_word=arguments.by_word,
+            block=arguments.block,
         ),
     )

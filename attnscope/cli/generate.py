@@ -40,7 +40,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable tokens")
     parser.add_argument("--top-p", type=float, metavar="P", help="draw from the fewest tokens that hold P")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed draws the same text")
-    parser.add_argument("--gate", action="append", default=[], metavar="[STACK:]L0H1=0", help="as in trace")
+    parser.add_argument(
+        "--gate",
+        action="append",
+        default=[],
+        metavar="[STACK:]L0H1=0",
+        help="multiply a head's output: 0 removes it; again for another head",
+    )
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the trace here (.safetensors)")
     parser.add_argument("--json", action="store_true", help="print every token and the beam tree as JSON")
     add_device_argument(parser)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument
 from attnscope.cli.terminal import one_line, say, say_json
+from attnscope.errors import UserError
 from attnscope.files import sha256_of
+from attnscope.nn.recurrent_choices import OF_TRANSFORMERS
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Site
 
@@ -23,7 +25,15 @@ _CARD_LETTERS = 1_000_000
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("info", help="say what a model is, what it weighs and what it costs")
-    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        nargs="?",
+        help="a demo model's or preset's name, or a model or run folder",
+    )
+    parser.add_argument(
+        "--presets", action="store_true", help="instead, the models of the literature as a table"
+    )
     parser.add_argument(
         "--tokens",
         type=_count,
@@ -37,6 +47,17 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Load the model and print its facts."""
+    if arguments.presets:
+        from attnscope.cli.plan import tell_presets
+
+        return tell_presets(is_json=arguments.json)
+    if not arguments.model:
+        raise UserError("There is no model to look at.", expected="MODEL or --presets", action="Name one.")
+    from attnscope.cli.presets import preset_row, tell_preset
+
+    preset = preset_row(arguments.model)
+    if preset is not None:
+        return tell_preset(preset, arguments)
     from attnscope.models import load
     from attnscope.models.cost import FORMULA, count_cost
 
@@ -65,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     blocks = (
-        facts(info),
+        facts(info, start_words(model)),
         table("architecture", tuple((n, str(v)) for n, v in choices.items() if matters(n, choices))),
         table("parameters", (*((n, f"{k:,}") for n, k in parts), ("total", f"{info.n_parameters:,}"))),
         cost_text(cost, FORMULA, max_tokens=info.max_tokens),
@@ -76,21 +97,38 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def facts(info: ModelInfo) -> str:
-    """The model in lines of name and value."""
+def start_words(model: "Model") -> str:
+    """What the model's training went on from, as its card says; empty for one that began anew."""
+    from attnscope.models.own import OwnNetwork
+
+    card = model.network.card.training if isinstance(model.network, OwnNetwork) else {}
+    source, rank = card.get("from"), card.get("lora_rank")
+    if not isinstance(source, str):
+        return ""
+    return f"{source[:80]}, by low-rank changes of rank {rank}" if isinstance(rank, int) else source[:80]
+
+
+def facts(info: ModelInfo, start: str = "") -> str:
+    """The model in lines of name and value; `start` is what it goes on from."""
     rows = {
         "name": info.name,
         "source": info.source,
-        "form": f"{info.form}, {info.objective}" + (f", {info.architecture}" if info.architecture else ""),
+        "form": ", ".join(filter(None, (info.form, info.objective, info.architecture, _cells(info)))),
         "parameters": f"{info.n_parameters:,}",
         "tokens": f"at most {info.max_tokens}, {info.vocab_size:,} pieces ({info.tokenizer})",
+        "goes on from": start,
         "reads": reads(info),
+        "labels": ", ".join(info.labels),
         "device": info.device,
         "weights": f"SHA-256 {info.sha256}" if info.sha256 else "",
         "licence": info.licence or licence_in_card(Path(info.source)) or "not named in its files",
         "note": info.note,
     }
-    return "\n".join(f"{name:<12}{one_line(value)}" for name, value in rows.items() if value)
+    return "\n".join(f"{name:<14}{one_line(value)}" for name, value in rows.items() if value)
+
+
+def _cells(info: ModelInfo) -> str:
+    return f"recurrent cells ({info.body})" if info.body else ""
 
 
 def licence_in_card(folder: Path) -> str:
@@ -110,7 +148,7 @@ def reads(info: ModelInfo) -> str:
         own = ", and a second text that it can write itself" if info.takes_target else ""
         return f"a {info.reads}, named by its path{own}"
     if info.reads_pairs:
-        return "one text, or two sentences"
+        return "two sentences" if info.labels else "one text, or two sentences"
     return "a text, and a second one that it can write itself" if info.takes_target else "one text"
 
 
@@ -127,13 +165,22 @@ _ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "prefix_tokens": ("mask", ("prefix",)),
     "temperature": ("score", ("cosine",)),
     "sigma": ("score", ("gaussian",)),
+    "sentence_ends": ("pooling", ("hierarchical",)),
 }
+_OF_LABELS = ("n_labels", "pooling", "reads_pair", "sentence_ends")
+_OF_CELLS = ("feeds_context", "local_reach")
+_OF_PIECES = ("tie_embeddings", "transform_head", "output_bias", "has_pooler", "has_next_sentence")
 
 
 def matters(name: str, choices: Mapping[str, object]) -> bool:
     """Whether a value of the architecture is looked at beside the other choices."""
+    is_recurrent = choices.get("body") in ("rnn", "gru", "lstm")
+    if name in (OF_TRANSFORMERS if is_recurrent else _OF_CELLS):
+        return False
+    if name in (_OF_PIECES if choices.get("n_labels") else _OF_LABELS):
+        return False
     if name not in _ONLY_WITH:
-        return True
+        return name != "n_projected" or bool(choices[name])
     other, needed = _ONLY_WITH[name]
     return choices.get(other, needed[0]) in needed
 
@@ -202,7 +249,9 @@ def sites_table(sites: tuple[Site, ...]) -> str:
             continue
         first = sites[start]
         layers = f"L{site.layer}" if first.layer == site.layer else f"L{first.layer} to L{site.layer}"
-        heads = f"{site.n_heads} heads"
+        heads = f"{site.n_heads} heads" if site.n_heads != 1 else "1 head"
+        heads += f", on {site.n_slots} slots" if site.keys == "slots" else ""
+        heads += ", on sentences" if site.keys == "sentences" else ""
         shared = f", {site.n_kv_heads} key-value heads" if site.n_kv_heads != site.n_heads else ""
         rows.append((f"{site.stack} {layers}", heads + shared))
         start = k + 1

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.masks import add_mask_arguments, mask_changes
 from attnscope.cli.terminal import say_error
 from attnscope.errors import UserError
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack, check_heads
@@ -37,6 +38,7 @@ def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = T
         action="store_true",
         help="read texts longer than the model was trained for, where its positions allow it",
     )
+    add_mask_arguments(parser)
     add_device_argument(parser)
 
 
@@ -93,7 +95,9 @@ def load_and_trace(arguments: argparse.Namespace) -> "tuple[Model, Trace]":
         )
     gates = parse_gates(arguments.gate, model.sites)
     past_trained = arguments.past_trained and model.info.can_read_past
-    trace = model.trace(arguments.text, arguments.target, gates, past_trained=past_trained)
+    text, target = arguments.text, arguments.target
+    changes = mask_changes(arguments, model, text, target, past_trained=past_trained)
+    trace = model.trace(text, target, gates, interventions=changes, past_trained=past_trained)
     tell_cut(trace.source, trace.target, can_read_on=model.info.can_read_past and not past_trained)
     return model, trace
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from attnscope import __version__, boot, paths
 from attnscope.cli import (
+    attribute,
     bench,
     curve,
     figure,
@@ -18,10 +19,12 @@ from attnscope.cli import (
     importance,
     info,
     measure,
+    patch,
     prune,
     study,
     trace,
     train,
+    translate,
 )
 from attnscope.cli.terminal import say, say_error
 from attnscope.crash import CrashLog, fault_sentence
@@ -29,6 +32,22 @@ from attnscope.errors import UserError
 from attnscope.settings import StartOptions
 
 DONE, FAULT, MENDABLE, STOPPED = 0, 1, 2, 130
+_COMMANDS = (
+    train,
+    trace,
+    generate,
+    translate,
+    figure,
+    measure,
+    importance,
+    curve,
+    attribute,
+    patch,
+    prune,
+    info,
+    study,
+    bench,
+)
 _DEVICES = {bench.run: "cpu"}
 """Where a command computes when nothing is said, other than where it can best."""
 
@@ -58,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
     opening.add_argument("source", metavar="PATH", help=meaning)
     _add_window_options(opening, is_repeated=True)
     opening.set_defaults(run=_open_window)
-    for command in (train, trace, generate, figure, measure, importance, curve, prune, info, study, bench):
+    for command in _COMMANDS:
         command.add_parser(commands)
     return parser
 

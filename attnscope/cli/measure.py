@@ -57,6 +57,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--sort", metavar="COLUMN", help="the largest first; with --ascending the smallest")
     parser.add_argument("--ascending", action="store_true", help="sort the smallest first")
     parser.add_argument("--csv", type=Path, metavar="OUT", help="write the whole table there")
+    parser.add_argument(
+        "--links-csv", type=Path, metavar="OUT", help="write the alignment of heads and layer means there"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.set_defaults(run=run)
 
@@ -69,6 +72,16 @@ def run(arguments: argparse.Namespace) -> int:
             "There is more than one thing to measure.",
             expected="one of --text, -f, --corpus, or --conllu with or without --corpus",
             action="Leave out the others.",
+        )
+    if arguments.links is not None and arguments.corpus is None:
+        raise UserError(
+            "There are gold links, but not the pairs that they are of.",
+            expected="--corpus with pairs: source, tab, target in each line",
+            action="Add --corpus.",
+        )
+    if arguments.links_csv is not None and arguments.links is None:
+        raise UserError(
+            "There is no alignment to write.", expected="--links with --corpus", action="Add --links."
         )
     if arguments.corpus is None and arguments.conllu is None:
         return _measure_text(arguments)
@@ -110,9 +123,10 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
     from attnscope.analysis.corpus import measure_corpus
     from attnscope.analysis.roles import head_card
     from attnscope.cli.measure_tables import check_column
-    from attnscope.figures.head_tables import csv_of_corpus
+    from attnscope.figures.head_tables import csv_of_alignment, csv_of_corpus
     from attnscope.models import load
     from attnscope.records.measures import HeadTable, order_heads
+    from attnscope.viewmodels.alignment_column import with_alignment
 
     if arguments.max_texts < 1:
         raise UserError(f"--max-texts is {arguments.max_texts}.", expected="1 or more")
@@ -124,7 +138,8 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
     table = _last(measure_corpus(model, texts, name=name, specials=arguments.special), HeadTable, "measuring")
     syntax = _measure_syntax(model, trees, name)
     alignment = _measure_links(arguments, model, texts, name)
-    cards = [head_card(head, table, syntax) for head in table.heads]
+    cards = [head_card(head, table, syntax, alignment, sites=model.sites) for head in table.heads]
+    table = with_alignment(table, alignment)
     rows: Sequence[int] = range(len(table.heads))
     if arguments.sort is not None:
         check_column(arguments.sort, table.names)
@@ -132,6 +147,8 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
     rows = [row for row in rows if stack is None or table.heads[row].stack == stack]
     if arguments.csv is not None:
         replace_file(arguments.csv, csv_of_corpus(table, rows, cards).encode())
+    if arguments.links_csv is not None and alignment is not None:
+        replace_file(arguments.links_csv, csv_of_alignment(alignment).encode())
     _print_corpus(arguments, table, rows, cards, syntax, alignment)
     return 0
 

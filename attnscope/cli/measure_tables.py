@@ -101,6 +101,9 @@ def table_of_alignment(table: "AlignmentTable") -> str:
         rate = f"{table.error_rate[index]:.3f} ({table.low[index]:.3f}–{table.high[index]:.3f})"
         numbers = f"{table.precision[index]:>12.3f}{table.recall[index]:>10.3f}"
         lines.append(f"{table.label(int(index)):<18}{rate:>20}{numbers}")
-    said = f"{table.n_texts:,} pairs, words merged from pieces, rows {table.rows} a word"
+    n_heads = len(table.heads)
+    rates = table.error_rate[:n_heads]
+    best = "" if np.isnan(rates).all() else f"Best head {table.label(int(np.nanargmin(rates)))}; "
+    said = f"{best}{table.n_texts:,} pairs, words merged from pieces, rows {table.rows} a word"
     left_out = f"; {table.n_skipped} left out" if table.n_skipped else ""
-    return "\n".join([*lines, "", f"{said}{left_out}."])
+    return "\n".join([*lines, "", f"{said}{left_out}; {table.level:.0%} bootstrap intervals."])

@@ -8,6 +8,7 @@ from attnscope.errors import UserError
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
+    from attnscope.figures.spec import Chart
 
 _SCHEMES = ("sinusoidal", "learned", "rotary", "binary", "model")
 _SMOOTHING = 0.9
@@ -46,30 +47,64 @@ def positions_figure(arguments: argparse.Namespace) -> "Figure":
 
 
 def curves_figure(arguments: argparse.Namespace) -> "Figure":
-    """The curves of a run folder: loss, learning rate, gradient norm, speed."""
-    from attnscope.figures.figure import Figure
-    from attnscope.figures.run_charts import run_charts
-    from attnscope.figures.spec import Caption, FigureSpec
+    """The curves of a run folder, or of all runs in a folder: loss, learning rate, gradient norm, speed."""
+    from attnscope.figures.run_charts import shown_charts
     from attnscope.training import read_run
+    from attnscope.training.summaries import find_runs, short_names
+    from attnscope.viewmodels.overlaid_curves import Drawing, ShownRun
+    from attnscope.viewmodels.run_axes import RunAxis
     from attnscope.viewmodels.run_curves import RunCurves
 
     folder = Path(arguments.model)
-    curves = RunCurves()
-    curves.add(read_run(folder).events)
-    charts = run_charts(curves, smoothing=_SMOOTHING, is_log=False)
+    runs, _ = find_runs([str(folder)])
+    shown = []
+    for colour, (run, name) in enumerate(short_names(runs).items()):
+        curves = RunCurves()
+        curves.add(read_run(run).events)
+        shown.append(ShownRun(folder=str(run), name=name, colour=colour, curves=curves, axis=RunAxis(curves)))
+    charts = shown_charts(tuple(shown), Drawing(smoothing=_SMOOTHING), is_log=False)
     if not charts:
         raise UserError(
-            f"The run {folder} has not made a step yet.",
+            f"{'The run' if len(runs) == 1 else 'No run in'} {folder} has made a step yet.",
             expected="a run folder with metrics",
             action="Train it first: attnscope train RECIPE --out DIR.",
         )
-    name = folder.resolve().name
+    about = f"Training of {folder.resolve().name}" + (f", {len(runs)} runs" if len(runs) > 1 else "")
+    return _figure_of(arguments, charts, about, max(run.curves.last_step for run in shown))
+
+
+def scaling_figure(arguments: argparse.Namespace) -> "Figure":
+    """Loss against parameters, data and compute over the finished runs in a folder, with the power law."""
+    from attnscope.figures.scaling_charts import scaling_charts
+    from attnscope.training.summaries import read_runs
+    from attnscope.viewmodels.scaling import MIN_POINTS
+
+    runs, _ = read_runs([arguments.model])
+    n_finished = sum(run.is_converged for run in runs)
+    if n_finished < MIN_POINTS:
+        raise UserError(
+            f"Of the {len(runs)} runs in {arguments.model} {n_finished} made all of their steps and have a "
+            "held-out loss.",
+            expected=f"at least {MIN_POINTS} of different sizes",
+            action="Train more: attnscope train RECIPE --sweep model.d_model=32,64,128 --out DIR.",
+        )
+    name = Path(arguments.model).resolve().name
+    return _figure_of(arguments, scaling_charts(runs), f"Scaling over {n_finished} runs of {name}")
+
+
+def _figure_of(
+    arguments: argparse.Namespace, charts: "tuple[Chart, ...]", title: str, step: int | None = None
+) -> "Figure":
+    from attnscope.figures.figure import Figure
+    from attnscope.figures.spec import Caption, FigureSpec
+
+    name = Path(arguments.model).resolve().name
     return Figure(
         FigureSpec(
             view="curves",
             charts=charts,
-            title=arguments.title or f"Training of {name}",
-            caption=Caption(model=name, step=curves.last_step) if arguments.caption else None,
+            title=arguments.title or title,
+            caption=Caption(model=name, step=step) if arguments.caption else None,
             width_mm=arguments.width_mm,
             height_mm=arguments.height_mm,
             dpi=arguments.dpi,

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument, parse_stack
 from attnscope.cli.terminal import one_line, say, say_json
@@ -11,6 +12,9 @@ from attnscope.errors import UserError
 from attnscope.records.pruning import ModelSize, PruningReport, SpeedChange
 from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
 from attnscope.strict_json import as_object, read_json
+
+if TYPE_CHECKING:
+    from attnscope.models import Model
 
 _HEAD = re.compile(r"L(?P<layer>\d{1,6})H(?P<head>\d{1,6})")
 _NAMED = re.compile(r"(?:(?P<stack>[a-z]+)[ :])?(?P<head>L\d{1,6}H\d{1,6})")
@@ -23,9 +27,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "prune", help="remove heads for good: a smaller model that says the same as with the heads off"
     )
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
-    which = parser.add_mutually_exclusive_group(required=True)
+    which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--heads", metavar='"[STACK] L0H1 …"', help="the heads to remove; a stack holds until the next one"
+        "--heads",
+        metavar='"[STACK] L0H1 …"',
+        help="the heads to remove; a stack holds until the next one (left out: those its training closed)",
     )
     which.add_argument(
         "--gates",
@@ -64,9 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
             expected=" or ".join(shapes_of(model)),
             action="Leave out --shape.",
         )
-    gates = _read_gates(arguments.gates, model.sites) if arguments.gates else None
-    if gates is None:
-        gates = Gates.of(dict.fromkeys(parse_head_list(arguments.heads, model.sites), 0.0))
+    gates = _wanted_gates(arguments, model)
     pruned = prune(model, gates, text=text, target=arguments.target, shape=arguments.shape)
     report = pruned.save(arguments.out)
     if arguments.json:
@@ -75,6 +79,23 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         say(report_text(report))
     return 0
+
+
+def _wanted_gates(arguments: argparse.Namespace, model: "Model") -> Gates:
+    """The gates that were asked for, and those of heads that the model's training closed."""
+    if arguments.gates:
+        given = _read_gates(arguments.gates, model.sites)
+    elif arguments.heads is not None:
+        given = Gates.of(dict.fromkeys(parse_head_list(arguments.heads, model.sites), 0.0))
+    elif model.first_gates:
+        return model.first_gates
+    else:
+        raise UserError(
+            f"Nothing says which heads of {model.info.name} to remove.",
+            expected="--heads or --gates, since its training closed none",
+            action="For instance: --heads 'L0H1 L2H3'.",
+        )
+    return Gates.of({**dict(model.first_gates.values), **dict(given.values)})
 
 
 def _refuse_taken(out: Path) -> None:

@@ -7,12 +7,15 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope import boot
 from attnscope.cli.inputs import tell_columns
+from attnscope.cli.sweep import add_sweep_arguments, run_sweep
 from attnscope.cli.terminal import json_text, say, say_error
-from attnscope.errors import RecipeError
+from attnscope.errors import RecipeError, UserError
 from attnscope.records.training import (
     Evaluated,
     Finished,
@@ -24,17 +27,30 @@ from attnscope.records.training import (
 )
 
 if TYPE_CHECKING:
+    import torch
+
+    from attnscope.training import Recipe
+    from attnscope.training.distributed import Ranks
     from attnscope.training.loop import TrainingRun
 
 _BAR_WIDTH = 24
 _REDRAW_S = 0.1
+_EPILOG = (
+    "Fine-tuning: --set start.from=MODEL goes on from a trained model, start.lora_rank=4 with low-rank "
+    "adapters (LoRA) alone, start.layer_decay and start.reinit_layers with care. --set gates.l0_penalty=0.1 "
+    "learns which heads to close. The window's help has a page on recipes."
+)
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("train", help="train a recipe into a run folder; resumes what it holds")
-    parser.add_argument("recipe", metavar="RECIPE", help="a recipe in TOML, or the name of a built-in one")
-    parser.add_argument("--out", metavar="DIR", required=True, help="the run folder")
+    parser = commands.add_parser(
+        "train", help="train a recipe into a run folder; resumes what it holds", epilog=_EPILOG
+    )
+    parser.add_argument(
+        "recipe", metavar="RECIPE", help="a recipe in TOML, or the name of a built-in one or of a preset"
+    )
+    parser.add_argument("--out", metavar="DIR", default="", help="the run folder")
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -45,38 +61,73 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--device", default=argparse.SUPPRESS, help="auto, cpu, cuda or mps")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON")
+    parser.add_argument("--until", type=int, metavar="STEP", help="save and stop after this step")
+    parser.add_argument(
+        "--tensorboard", action="store_true", help="mirror the curves into event files under DIR/tensorboard"
+    )
+    add_sweep_arguments(parser)
     parser.add_argument(
         "--export",
         metavar="DIR",
         help="after the last step save the model there, with a card of what was measured",
     )
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="only say what it would cost: parameters, operations, memory, time, disk; nothing is allocated",
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, telling the progress; Ctrl+C once saves and stops."""
+    """Train, telling the progress; Ctrl+C or SIGTERM once saves and stops. torchrun may start several."""
+    from attnscope.cli.presets import recipe_of
+    from attnscope.models.device import choose_device
     from attnscope.training import read_recipe
+    from attnscope.training.distributed import joined, ranks_of
+
+    if arguments.sweep or arguments.seeds:
+        return run_sweep(arguments, read_overrides(arguments.overrides))
+    overrides = read_overrides(arguments.overrides)
+    recipe = read_recipe(recipe_of(arguments.recipe), overrides, needs_data=not arguments.plan)
+    if arguments.plan:
+        from attnscope.cli.plan import tell_plan
+
+        return tell_plan(recipe, out=arguments.out, device=arguments.device, is_json=arguments.json)
+    if not arguments.out:
+        raise UserError(
+            "There is no run folder.", expected="--out DIR", action="Name one, or ask for --plan only."
+        )
+    if arguments.tensorboard:
+        recipe = replace(recipe, training=replace(recipe.training, tensorboard=True))
+    ranks = ranks_of(boot.environment())
+    with joined(ranks, choose_device(arguments.device)) as device:
+        return _train(arguments, recipe, device, ranks)
+
+
+def _train(arguments: argparse.Namespace, recipe: "Recipe", device: "torch.device", ranks: "Ranks") -> int:
     from attnscope.training.loop import TrainingRun
 
-    overrides = read_overrides(arguments.overrides)
-    recipe = read_recipe(arguments.recipe, overrides)
-    if recipe.data.kind == "pairs":
+    if recipe.data.kind == "pairs" and ranks.is_writer:
         tell_columns(Path(recipe.data.path))
     started_at, cpu_at = time.monotonic(), time.process_time()
-    training = TrainingRun(recipe, Path(arguments.out), arguments.device)
-    teller = _JsonTeller() if arguments.json else _BarTeller()
+    training = TrainingRun(recipe, Path(arguments.out), device, ranks=ranks)
+    teller = _teller(arguments, ranks)
     last_evaluated: Evaluated | None = None
     finished: Finished | None = None
-    for event in _until_interrupted(training):
+    for event in until_interrupted(training, ranks):
         teller.tell(event)
+        if arguments.until is not None and event.step >= arguments.until:
+            training.request_stop()
         match event:
             case Evaluated():
                 last_evaluated = event
             case Finished():
                 finished = event
-    if finished is not None and finished.reason == "diverged":
+    if finished is not None and finished.reason in ("diverged", "out-of-memory"):
         return 2
-    if arguments.export and finished is not None and finished.reason == "done":
+    is_done = finished is not None and finished.reason == "done"
+    if arguments.export and is_done and ranks.is_writer:
         from attnscope.cli.card import export_model
 
         seconds = (time.monotonic() - started_at, time.process_time() - cpu_at)
@@ -101,23 +152,42 @@ def read_overrides(pairs: Sequence[str]) -> Mapping[str, str]:
     return overrides
 
 
-def _until_interrupted(training: "TrainingRun") -> Iterator[TrainingEvent]:
-    """The run's events; the first Ctrl+C asks the run to save and stop, the second leaves at once."""
+def until_interrupted(training: "TrainingRun", ranks: "Ranks") -> Iterator[TrainingEvent]:
+    """The run's events; Ctrl+C or SIGTERM asks the run to save and stop, a second Ctrl+C leaves at once.
+
+    torchrun passes a signal on that has come already, so there a second one says nothing new.
+    """
     n_presses = 0
 
-    def on_press(number: int, frame: object) -> None:
+    def on_signal(number: int, frame: object) -> None:
         nonlocal n_presses
         n_presses += 1
-        if n_presses > 1:
+        if n_presses > 1 and number == signal.SIGINT and ranks.n == 1:
             raise KeyboardInterrupt
-        say_error("attnscope: stopping after this step; press Ctrl+C again to leave without saving.")
+        if n_presses == 1 and ranks.is_writer:
+            again = "; press Ctrl+C again to leave without saving" if number == signal.SIGINT else ""
+            say_error(f"attnscope: stopping after this step{again if ranks.n == 1 else ''}.")
         training.request_stop()
 
-    before = signal.signal(signal.SIGINT, on_press)
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield from training.events()
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _teller(arguments: argparse.Namespace, ranks: "Ranks") -> "_JsonTeller | _BarTeller | _Silence":
+    if not ranks.is_writer:
+        return _Silence()
+    return _JsonTeller() if arguments.json else _BarTeller()
+
+
+class _Silence:
+    """Of several processes one tells."""
+
+    def tell(self, event: TrainingEvent) -> None:
+        """Say nothing."""
 
 
 class _JsonTeller:
@@ -152,6 +222,8 @@ class _BarTeller:
                 self._draw(event)
             case Evaluated():
                 self._evaluated = f"  validation {event.loss:.4f} ({event.accuracy:.1%})"
+                if event.next_sentence_accuracy is not None:
+                    self._evaluated += f", next sentence {event.next_sentence_accuracy:.1%}"
                 if not self._is_terminal:
                     self._say(f"step {event.step:,} of {self._n_steps:,}{self._evaluated}")
             case Saved():
@@ -180,9 +252,13 @@ class _BarTeller:
         left_s = elapsed_s / max(1, step.step - self._first_step) * (self._n_steps - step.step)
         return (
             f"[{'█' * filled}{'·' * (_BAR_WIDTH - filled)}] {step.step:,}/{self._n_steps:,}  "
-            f"loss {step.loss:.4f}  {step.tokens_per_s:,.0f} tokens/s  "
+            f"loss {step.loss:.4f}  {step.tokens_per_s:,.0f} tokens/s  {_open_heads(step)}"
             f"{int(left_s) // 60}:{int(left_s) % 60:02d} left{self._evaluated}"
         )
+
+
+def _open_heads(step: Step) -> str:
+    return "" if step.open_heads is None else f"{step.open_heads:.1f} heads open  "
 
 
 def _command(arguments: argparse.Namespace) -> str:

@@ -1,5 +1,6 @@
 """`attnscope figure`: panels, figure files, pages, and one figure for every line of a file."""
 
+import argparse
 import json
 import re
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from attnscope.cli import main as cli
-from attnscope.cli.figure import build_figure
+from attnscope.cli.figure import build_figure, chosen_heads
 from attnscope.errors import UserError
+from attnscope.records.sites import HeadRef, Site
 
 TEXT = ("--text", "the cat sat", "--target", "le chat", "--stack", "cross")
 
@@ -105,3 +107,15 @@ def test_that_panels_and_batches_need_what_they_are_made_of(capsys, tiny_model, 
     assert "needs a layer" in run(capsys, tiny_model, *TEXT, "--panels", *out)[1]
     assert "-f FILE" in run(capsys, tiny_model, *TEXT, "--each", *out)[1]
     assert "not 5" in run(capsys, tiny_model, *TEXT, "--head", ",".join(["L0H0"] * 5), "--panels", *out)[1]
+
+
+def test_that_the_only_head_of_a_stack_needs_no_name() -> None:
+    sites = (
+        Site(stack="cross", layer=0, n_heads=1, n_kv_heads=1),
+        Site(stack="decoder", layer=0, n_heads=2, n_kv_heads=2),
+    )
+    wish = argparse.Namespace(view="head", stack="cross", layer=None, head=None, blend="none")
+    assert chosen_heads(wish, sites) == ("cross", (HeadRef(stack="cross", layer=0, head=0),))
+    wish.stack = "decoder"
+    with pytest.raises(UserError, match="needs a layer"):
+        chosen_heads(wish, sites)

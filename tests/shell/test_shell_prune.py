@@ -57,7 +57,7 @@ def test_that_gates_and_text_come_from_files_and_the_report_as_json(translator, 
         (["--heads", "encoder L0H1", "--shape", "same"], "cannot be saved in the shape 'same'"),
         (["--heads", "encoder L0H1", "-f", "gone.txt"], "gone.txt cannot be read"),
         (["--gates", "gone.json"], "gone.json is missing"),
-        ([], "required"),
+        ([], "its training closed none"),
     ],
 )
 def test_that_what_a_person_can_mend_is_said_in_one_line(translator, tmp_path, capsys, arguments, told):

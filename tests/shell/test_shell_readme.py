@@ -44,4 +44,5 @@ def test_that_a_command_of_the_readme_runs(
         words += ["--set", "training.n_steps=2"]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sentences.txt").write_text("to be or not to be\nthe king is dead\n" * 3, encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text("the white cat sleeps .\tle chat blanc dort .\n", encoding="utf-8")
     assert main(words) == 0, capsys.readouterr().err

@@ -1,0 +1,161 @@
+"""`attnscope attribute`: what every part of the model adds to the difference of two logits."""
+
+import argparse
+import csv
+import dataclasses
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscope.cli.inputs import add_device_argument, parse_gates
+from attnscope.cli.samples import add_figure_arguments
+from attnscope.cli.terminal import say, say_json
+from attnscope.errors import UserError
+from attnscope.files import replace_file
+
+if TYPE_CHECKING:
+    from attnscope.figures.cell_map import CellMap
+    from attnscope.models import Model
+    from attnscope.records.attribution import Attribution
+
+_BAR_CELLS = 24
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "attribute",
+        help="say what each head and layer adds to an output",
+        description="Direct logit attribution: the parts add up to logit(answer) − logit(other).",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
+    parser.add_argument("--text", required=True, help="the text to look at")
+    parser.add_argument("--target", help="the second text of a translation (default: what it writes)")
+    add_answer_arguments(parser)
+    parser.add_argument(
+        "--sort", choices=("size", "model"), default="size", help="order of the table (default: size)"
+    )
+    add_figure_arguments(parser)
+    add_device_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --position, --answer, --other and --gate."""
+    parser.add_argument(
+        "--position",
+        type=int,
+        metavar="N",
+        help="the token whose output is explained, from 0, or from the end if negative",
+    )
+    parser.add_argument("--answer", metavar="TOKEN", help="default: what the model says there")
+    parser.add_argument("--other", metavar="TOKEN", help="the token to compare it with")
+    parser.add_argument("--gate", action="append", default=[], metavar="[STACK:]L0H1=0", help="as in trace")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Take one output apart, print, write."""
+    check_text(arguments.text, "--text")
+    from attnscope.models import load
+
+    model = load(arguments.model, device=arguments.device)
+    target = read_target(model, arguments.text, arguments.target)
+    found = _attribute(model, arguments, target)
+    if arguments.csv is not None:
+        replace_file(arguments.csv, csv_of_parts(found).encode())
+    if arguments.out is not None:
+        from attnscope.figures.cause_maps import attribution_cells
+
+        note = f"Output at token {found.position} “{found.token.piece}” of: {target or arguments.text}"
+        save_map(attribution_cells(found), arguments.out, model, note)
+    if arguments.json:
+        about = {"model": model.info.name, "sha256": model.info.sha256, "text": arguments.text}
+        say_json({**about, "target": target, "total": found.total, **dataclasses.asdict(found)})
+        return 0
+    for line in table_of_parts(found, arguments.sort):
+        say(line)
+    return 0
+
+
+def save_map(cells: "CellMap", path: Path, model: "Model", note: str) -> None:
+    """Write a map as a figure, its caption naming the model."""
+    from attnscope import boot
+
+    application = boot.offscreen_application()
+    from attnscope.figures.figure import Figure
+    from attnscope.figures.spec import Caption, FigureSpec
+
+    caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)
+    Figure(FigureSpec(view="lab", cells=(cells,), caption=caption, height_mm=100.0)).save(path)
+    del application
+
+
+def check_text(text: str, option: str) -> None:
+    """Raise UserError for a text without a word."""
+    if not text.strip():
+        raise UserError("There is no text to look at.", expected=f"at least one word after {option}")
+
+
+def read_target(model: "Model", text: str, target: str | None) -> str | None:
+    """The second text: as given, or what a translation model writes; raises UserError where none is read."""
+    if target is not None and not model.info.takes_target:
+        raise UserError(
+            f"The model {model.info.name} reads one text only.",
+            expected="no second text",
+            action="Leave out --target.",
+        )
+    if target is None and model.info.form == "encoder-decoder":
+        written = model.encode(text).target
+        return written.text if written is not None else None
+    return target
+
+
+def table_of_parts(found: "Attribution", order: str) -> list[str]:
+    """A sentence, a line for each part with a bar, and the sum."""
+    parts = list(found.contributions)
+    if order == "size":
+        parts.sort(key=lambda one: -abs(one.value))
+    top = max((abs(one.value) for one in parts), default=0.0) or 1.0
+    lines = [
+        f"logit({found.answer.piece}) − logit({found.other.piece}) at token {found.position}"
+        f" “{found.token.piece}”: {found.difference:.5f}"
+    ]
+    for part in parts:
+        bar = ("+" if part.value > 0 else "-") * round(_BAR_CELLS * abs(part.value) / top)
+        lines.append(f"{part.label:<20}{part.value:>12.5f}  {bar}".rstrip())
+    lines.append(f"{'sum of the parts':<20}{found.total:>12.5f}")
+    return lines
+
+
+def csv_of_parts(found: "Attribution") -> str:
+    """One line for each part, in the order of the model."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("part", "kind", "stack", "layer", "head", "logits"))
+    for part in found.contributions:
+        layer = "" if part.layer < 0 else part.layer
+        head = "" if part.head is None else part.head.head
+        writer.writerow((part.label, part.kind, part.stack, layer, head, part.value))
+    return out.getvalue()
+
+
+def _attribute(model: "Model", arguments: argparse.Namespace, target: str | None) -> "Attribution":
+    from attnscope.analysis.answers import read_logits, resolve_token, telling_position
+    from attnscope.analysis.attribution import attribute_logits
+    from attnscope.analysis.flow import check_position
+
+    gates = parse_gates(arguments.gate, model.sites)
+    logits = read_logits(model, arguments.text, target, gates)
+    position = arguments.position
+    if position is None:
+        position = telling_position(model, arguments.text, target)
+    row = logits[check_position(position, len(logits))]
+    return attribute_logits(
+        model,
+        arguments.text,
+        target,
+        position=position,
+        answer=resolve_token(model, arguments.answer, row),
+        other=resolve_token(model, arguments.other, row),
+        gates=gates,
+    )

@@ -1,0 +1,248 @@
+"""`attnscope train --sweep`: the same recipe many times over, and which of the runs was best."""
+
+import argparse
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscope import boot
+from attnscope.cli.runs_table import table_of_runs, values_of_runs
+from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.errors import RecipeError, UserError
+
+if TYPE_CHECKING:
+    from attnscope.records.runs import RunSummary
+    from attnscope.training.loop import TrainingRun
+    from attnscope.training.recipe import Recipe
+    from attnscope.training.sweep import SweepRun
+
+_STOPPED = 130
+_PROGRAM = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "attnscope"]
+
+
+def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of a sweep."""
+    group = parser.add_argument_group("many runs", "each in a folder below DIR; what is finished stays")
+    group.add_argument(
+        "--sweep",
+        metavar="KEY=V1,V2,…",
+        action="append",
+        default=[],
+        help="train with each of these values; several --sweep make every combination",
+    )
+    group.add_argument("--seeds", metavar="0,1,2", default="", help="train with each of these seeds")
+    group.add_argument("--jobs", type=int, default=1, metavar="N", help="as many runs at a time (default 1)")
+    group.add_argument("--keep-best", type=int, metavar="K", help="continue only the K best after --after")
+    group.add_argument("--after", type=int, metavar="STEP", help="the step at which --keep-best chooses")
+
+
+def run_sweep(arguments: argparse.Namespace, overrides: Mapping[str, str]) -> int:
+    """Train every combination; what an earlier call has finished is not done again."""
+    from attnscope.training.sweep import parse_axes, sweep_runs
+
+    runs = sweep_runs(parse_axes(arguments.sweep, arguments.seeds))
+    sweep = _Sweep(arguments, overrides, runs)
+    kept = runs
+    is_whole = True
+    if arguments.keep_best is not None:
+        is_whole = sweep.train(runs, until=arguments.after)
+        kept = sweep.best(runs) if is_whole else ()
+    return sweep.tell_end(is_whole and sweep.train(kept))
+
+
+class _Sweep:
+    """The runs of one sweep, some at a time, and what is told about them."""
+
+    def __init__(
+        self, arguments: argparse.Namespace, overrides: Mapping[str, str], runs: Sequence["SweepRun"]
+    ) -> None:
+        self._arguments, self._overrides, self._out = arguments, overrides, Path(arguments.out)
+        self._places = {run.name: f"[{i + 1}/{len(runs)}] {run.name}" for i, run in enumerate(runs)}
+        self._recipes = _checked_recipes(arguments, overrides, runs)
+        self._is_stopping = False
+        self._failed: list[str] = []
+        self._current: TrainingRun | None = None
+        self._children: set[subprocess.Popen[str]] = set()
+
+    def train(self, runs: Sequence["SweepRun"], until: int | None = None) -> bool:
+        """Train runs to their end, or to a step; False when Ctrl+C ended it."""
+        done = {summary.folder: summary for summary in self._summaries()}
+        waiting = [run for run in runs if self._is_due(run, until, done)]
+        if len(waiting) < len(runs):
+            say_error(f"{len(runs) - len(waiting)} of {len(runs)} runs are that far already.")
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self._on_signal) for number in numbers}
+        try:
+            if self._arguments.jobs == 1:
+                for run in waiting:
+                    self._guarded(run, until, self._train_here)
+            else:
+                with ThreadPoolExecutor(self._arguments.jobs) as pool:
+                    list(pool.map(lambda run: self._guarded(run, until, self._train_apart), waiting))
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        return not self._is_stopping
+
+    def best(self, runs: Sequence["SweepRun"]) -> tuple["SweepRun", ...]:
+        """The runs that are worth going on with, told."""
+        from attnscope.training.sweep import best_at, loss_at
+
+        after = self._arguments.after
+        by_folder = {str(self._out / run.name): run for run in runs}
+        kept = best_at(self._summaries(), after, self._arguments.keep_best)
+        for summary in kept:
+            loss = loss_at(summary, after)
+            say_error(f"Goes on: {summary.name}, validation {loss:.4f} at step {after:,}.")
+        say_error(f"Stopped at step {after:,}: {len(runs) - len(kept)} of {len(runs)} runs.")
+        return tuple(by_folder[summary.folder] for summary in kept)
+
+    def tell_end(self, is_whole: bool) -> int:
+        """The table of all runs, or JSON; gives the exit code."""
+        from attnscope.training.sweep import seed_spreads
+
+        summaries = self._summaries()
+        spreads = seed_spreads(summaries)
+        if self._arguments.json:
+            values = [dataclasses.asdict(spread) for spread in spreads]
+            say_json({"out": str(self._out), "runs": values_of_runs(summaries), "seeds": values})
+        elif summaries:
+            say(table_of_runs(summaries))
+            for spread in spreads:
+                names = ", ".join(f"{key}={value}" for key, value in spread.settings) or "all"
+                say(f"{names}: {spread.mean:.4f} ± {spread.deviation:.4f} over {spread.n} seeds")
+        if not is_whole:
+            say_error("attnscope: stopped; the same command goes on from here.")
+            return _STOPPED
+        for message in self._failed:
+            say_error(f"attnscope: {message}")
+        return 2 if self._failed else 0
+
+    # -- one run --------------------------------------------------------------------------------
+
+    def _is_due(self, run: "SweepRun", until: int | None, known: "Mapping[str, RunSummary]") -> bool:
+        """Whether the run has steps left to make: not when it is there, or has diverged before."""
+        goal = until or self._recipes[run.name].training.n_steps
+        done = known.get(str(self._out / run.name))
+        return done is None or (done.step < goal and done.end != "diverged")
+
+    def _guarded(
+        self, run: "SweepRun", until: int | None, train: "Callable[[SweepRun, int | None], None]"
+    ) -> None:
+        if self._is_stopping:
+            return
+        try:
+            train(run, until)
+        except UserError as error:  # the others may still be trained
+            self._failed.append(f"{run.name}: {error}")
+            say_error(f"{self._places[run.name]}: {error}")
+
+    def _train_here(self, run: "SweepRun", until: int | None) -> None:
+        from attnscope.training.loop import TrainingRun
+
+        self._current = TrainingRun(self._recipes[run.name], self._out / run.name, self._arguments.device)
+        for event in self._current.events():
+            if self._is_stopping or (until is not None and event.step >= until):
+                self._current.request_stop()
+            self._tell(run, type(event).__name__, dataclasses.asdict(event))
+        self._current = None
+
+    def _train_apart(self, run: "SweepRun", until: int | None) -> None:
+        """Train in a process of its own, which has its share of the processor cores."""
+        words = [*_PROGRAM, "train", self._arguments.recipe, "--out", str(self._out / run.name), "--json"]
+        words += ["--device", self._arguments.device]
+        for key, value in {**self._overrides, **dict(run.overrides)}.items():
+            words += ["--set", f"{key}={value}"]
+        if until is not None:
+            words += ["--until", str(until)]
+        n_threads = str(max(1, boot.n_cores() // self._arguments.jobs))
+        variables = {**boot.environment(), "OMP_NUM_THREADS": n_threads}
+        with subprocess.Popen(
+            words, env=variables, encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as child:
+            self._children.add(child)
+            has_finished = False
+            for line in child.stdout or ():
+                values = json.loads(line)
+                has_finished |= values["event"] == "Finished"
+                self._tell(run, values["event"], values)
+            told = (child.stderr.read() if child.stderr else "").strip().splitlines()
+            self._children.discard(child)
+        if child.returncode and not has_finished:
+            raise UserError(told[-1].removeprefix("attnscope: ") if told else "Its process ended early.")
+
+    def _tell(self, run: "SweepRun", event: str, values: Mapping[str, object]) -> None:
+        place, n_steps = self._places[run.name], self._recipes[run.name].training.n_steps
+        if event == "Evaluated":
+            say_error(f"{place}: step {values['step']:,} of {n_steps:,}, validation {values['loss']:.4f}")
+        if event == "Finished" and values["reason"] not in ("done", "stopped"):
+            say_error(f"{place}: {values['reason']} at step {values['step']:,}. {values['note']}")
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self._is_stopping and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._is_stopping = True
+        say_error("attnscope: saving what is in training, then stopping.")
+        if self._current is not None:
+            self._current.request_stop()
+        for child in tuple(self._children):
+            child.send_signal(signal.SIGTERM)  # it saves, then ends
+
+    def _summaries(self) -> "tuple[RunSummary, ...]":
+        from attnscope.training.summaries import read_runs
+
+        folders = [str(self._out / name) for name in self._places]
+        folders = [folder for folder in folders if (Path(folder) / "recipe.toml").is_file()]
+        return read_runs(folders)[0] if folders else ()
+
+
+def _checked_recipes(
+    arguments: argparse.Namespace, overrides: Mapping[str, str], runs: Sequence["SweepRun"]
+) -> dict[str, "Recipe"]:
+    """Every recipe, read before the first run begins; raises UserError naming the run it belongs to."""
+    from attnscope.training import read_recipe
+
+    _check_arguments(arguments)
+    recipes = {}
+    for run in runs:
+        try:
+            recipe = read_recipe(arguments.recipe, {**overrides, **dict(run.overrides)})
+        except RecipeError as error:
+            happened = f"{run.name}: {error.happened}"
+            raise RecipeError(happened, expected=error.expected, action=error.action) from error
+        every = recipe.training.evaluate_every
+        if arguments.after is not None and every > arguments.after:
+            raise RecipeError(
+                f"At step {arguments.after:,} no held-out loss is known yet: "
+                f"training.evaluate_every is {every:,}.",
+                expected=f"at most {arguments.after:,}",
+                action=f"Add --set training.evaluate_every={arguments.after}, or choose later.",
+            )
+        recipes[run.name] = recipe
+    return recipes
+
+
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    if not arguments.out:
+        raise UserError("There is no folder for the runs.", expected="--out DIR", action="Name one.")
+    if arguments.export or arguments.until is not None:
+        raise UserError(
+            "--export and --until are for one run.",
+            action="Leave them out, or train without --sweep.",
+        )
+    if (arguments.keep_best is None) != (arguments.after is None):
+        raise UserError(
+            "--keep-best and --after belong together.",
+            expected="for instance --keep-best 2 --after 500",
+            action="Give both or neither.",
+        )
+    counts = {"--jobs": arguments.jobs, "--keep-best": arguments.keep_best, "--after": arguments.after}
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise UserError(f"{name} is {value}.", expected="1 or more", action="Change it.")

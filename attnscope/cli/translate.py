@@ -1,0 +1,166 @@
+"""`attnscope translate`: translate a file of lines, many at a time, and score it against references."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscope.cli.inputs import add_device_argument, parse_gates
+from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.errors import UserError
+from attnscope.files import replace_file
+from attnscope.records.generation import WriteSettings
+
+if TYPE_CHECKING:
+    from attnscope.analysis.bleu import BleuScore
+    from attnscope.models import Model
+    from attnscope.models.writing.translating import Translation
+
+_ENOUGH_TEXTS = 30
+"""Intervals over fewer texts are too narrow: drawing a handful again and again shows little of the spread."""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "translate",
+        help="translate a file line by line, and count BLEU",
+        description="Greedy unless --beams is given. A line may hold source, tab and reference.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a translation model: its name or folder")
+    parser.add_argument("-f", "--file", required=True, type=Path, metavar="FILE", help="one text a line")
+    parser.add_argument("--reference", type=Path, metavar="FILE", help="the right translations, line by line")
+    parser.add_argument("--beams", type=int, metavar="N", help="follow the N best texts")
+    parser.add_argument("--length-penalty", type=float, default=0.6, metavar="A", help="for beams (0.6)")
+    parser.add_argument("--max-tokens", type=int, default=200, metavar="N", help="of each (200)")
+    parser.add_argument("--batch", type=int, default=32, metavar="N", help="texts at a time (default: 32)")
+    parser.add_argument(
+        "--gate",
+        action="append",
+        default=[],
+        metavar="[STACK:]L0H1=0",
+        help="multiply a head's output: 0 removes it; again for another head",
+    )
+    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the translations there")
+    parser.add_argument("--json", action="store_true", help="print translations and score as JSON")
+    add_device_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Translate, write, score."""
+    if arguments.batch < 1:
+        raise UserError(f"--batch is {arguments.batch}.", expected="1 or more")
+    settings = WriteSettings(
+        mode="greedy" if arguments.beams is None else "beams",
+        max_tokens=arguments.max_tokens,
+        length_penalty=arguments.length_penalty,
+        **({} if arguments.beams is None else {"n_beams": arguments.beams}),
+    )
+    settings.check()
+    sources, references = read_texts(arguments.file, arguments.reference)
+    from attnscope.models import load
+
+    model = load(arguments.model, device=arguments.device)
+    written = _translate(model, sources, settings, arguments)
+    n_cut = sum(not one.has_ended for one in written)
+    if n_cut:
+        say_error(f"attnscope: {n_cut} of {len(written)} translations were cut before they ended.")
+    lines = [""] * len(sources)
+    for one in written:
+        lines[one.index] = one.text.replace("\n", " ")
+    if arguments.out is not None:
+        replace_file(arguments.out, "".join(f"{line}\n" for line in lines).encode())
+    score = _score(lines, references)
+    if arguments.json:
+        score_values = None if score is None else dataclasses.asdict(score)
+        say_json(
+            {"model": model.info.name, "settings": settings.sentence, "texts": lines, "bleu": score_values}
+        )
+        return 0
+    if arguments.out is None:
+        for line in lines:
+            say(line)
+    if score is not None:
+        (say if arguments.out is not None else say_error)(score_sentence(score))
+    return 0
+
+
+def read_texts(path: Path, reference: Path | None) -> tuple[list[str], list[str]]:
+    """Sources and references line by line, no references when no file holds any.
+
+    An empty line stays one, so that lines of both files and of the translations belong together. Raises
+    LoadError or UserError.
+    """
+    from attnscope.text.corpora import read_lines
+
+    columns = [line.split("\t") for line in read_lines(path)]
+    sources = [line[0] for line in columns]
+    if reference is None:
+        n_texts = sum(bool(source.strip()) for source in sources)
+        n_both = sum(len(line) > 1 for line in columns)
+        if n_both not in (0, n_texts):
+            raise UserError(
+                f"{n_both} of {n_texts} texts of {path} have a reference after a tab.",
+                expected="all of them, or none",
+                action="Complete the file, or give the references as a file of their own.",
+            )
+        return sources, [line[1] if len(line) > 1 else "" for line in columns] if n_both else []
+    references = list(read_lines(reference))
+    if len(references) != len(sources):
+        raise UserError(
+            f"{path} has {len(sources)} lines and {reference} has {len(references)}.",
+            expected="a reference on the line of its text",
+            action="Check that both files belong together.",
+        )
+    return sources, references
+
+
+def score_sentence(score: "BleuScore") -> str:
+    """The score as a paper states it."""
+    parts = "/".join(f"{p:.1f}" for p in score.precisions)
+    few = "" if score.n_texts >= _ENOUGH_TEXTS else ": too few for the interval to be trusted"
+    return (
+        f"BLEU {score.value:.2f} (95 % interval {score.low:.2f}–{score.high:.2f}), {score.n_texts} "
+        f"{'text' if score.n_texts == 1 else 'texts'}{few}; "
+        f"precisions {parts}, brevity {score.brevity:.3f}; {score.signature}"
+    )
+
+
+def _translate(
+    model: "Model", sources: list[str], settings: WriteSettings, arguments: argparse.Namespace
+) -> "list[Translation]":
+    from attnscope.models.writing.translating import translate_texts
+
+    gates = parse_gates(arguments.gate, model.sites)
+    numbers = [number for number, source in enumerate(sources) if source.strip()]
+    texts = [sources[number] for number in numbers]
+    _tell_unknown(model, texts)
+    written: list[Translation] = []
+    told = 0
+    for one in translate_texts(model, texts, settings, gates, batch_size=arguments.batch):
+        written.append(dataclasses.replace(one, index=numbers[one.index]))
+        if 10 * len(written) // len(texts) > told:
+            told = 10 * len(written) // len(texts)
+            say_error(f"{len(written)} of {len(texts)} translated")
+    return written
+
+
+def _tell_unknown(model: "Model", texts: list[str]) -> None:
+    """Say how many texts hold words that the model has no token for."""
+    n_texts = n_tokens = 0
+    for text in texts:
+        n = model.encode(text).source.n_unknown
+        n_texts, n_tokens = n_texts + bool(n), n_tokens + n
+    if n_tokens:
+        where = f"{n_texts} of {len(texts)} texts"
+        say_error(f"attnscope: {model.info.name} has no token for {n_tokens} words, in {where}.")
+
+
+def _score(lines: list[str], references: list[str]) -> "BleuScore | None":
+    if not any(references):
+        return None
+    from attnscope.analysis.bleu import bleu
+
+    both = [(line, right) for line, right in zip(lines, references, strict=True) if right.strip()]
+    return bleu([line for line, _ in both], [right for _, right in both])

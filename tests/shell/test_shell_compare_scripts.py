@@ -1,0 +1,66 @@
+"""The scripts of the Compare page make one figure, and the page's own."""
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from attnscope.cli.main import main
+from attnscope.records.interventions import MakeUniform
+from attnscope.records.sites import Gates, HeadRef
+from attnscope.viewmodels.compare_scripts import ShownComparison, comparison_command, comparison_script
+from attnscope.viewmodels.compare_sides import SideWish
+
+HEAD = HeadRef(stack="cross", layer=1, head=1)
+
+
+def wish(text: str, target: str | None = None, *, gates: Gates = Gates()) -> SideWish:  # noqa: B008
+    return SideWish(
+        source="english-french", model="", text=text, target=target, gates=gates, interventions=()
+    )
+
+
+BEFORE = wish("the area is large", "la zone est grande")
+OFF = Gates.of({HeadRef(stack="encoder", layer=0, head=0): 0.0})
+CASES = (
+    ShownComparison(
+        first=BEFORE, second=replace(BEFORE, gates=OFF), head=HEAD, second_head=HEAD, end=0.25, way="pieces"
+    ),
+    ShownComparison(
+        first=replace(BEFORE, gates=OFF),
+        second=wish("the small area is large"),
+        head=HEAD,
+        second_head=replace(HEAD, stack="decoder"),
+        way="position",
+    ),
+)
+
+
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as data:
+        return {name: data[name] for name in data.files if name.startswith("cross")}
+
+
+def test_that_script_and_command_make_the_same_difference(tmp_path: Path, capsys) -> None:
+    for k, shown in enumerate(CASES):
+        by_python, by_command = tmp_path / f"{k}a.npz", tmp_path / f"{k}b.npz"
+        exec(compile(comparison_script(shown, str(by_python)), "script", "exec"), {})
+        assert main(shlex.split(comparison_command(shown, str(by_command)))[1:]) == 0
+        first, second = arrays(by_python), arrays(by_command)
+        assert first.keys() == second.keys()
+        assert len(first) >= 3
+        for name, values in first.items():
+            np.testing.assert_array_equal(values, second[name], err_msg=name)
+        assert np.nanmax(np.abs(first["cross_L1H1_difference"])) > 0
+    printed = capsys.readouterr().out.splitlines()[0]
+    assert json.loads(printed.replace("(", "[").replace(",)", "]").replace(")", "]"))[0] > 0  # KL in nats
+
+
+def test_that_changes_of_single_heads_are_in_the_script_and_told_as_missing_in_the_command() -> None:
+    changed = replace(BEFORE, interventions=(MakeUniform(head=HEAD),))
+    shown = replace(CASES[0], second=changed)
+    assert "second_changes" in comparison_script(shown)
+    assert shown.left_out == changed.interventions
+    assert CASES[0].left_out == ()

@@ -1,0 +1,67 @@
+"""`attnscope translate`: a file of lines, many at a time, and its BLEU."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from attnscope.cli.main import main
+from attnscope.text.tasks import make_task
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    examples = make_task("english-french").examples(12, seed=3, held_out=True)
+    path = tmp_path_factory.mktemp("texts") / "pairs.tsv"
+    path.write_text("".join(f"{one.source}\t{one.target}\n" for one in examples), encoding="utf-8")
+    return path
+
+
+def test_that_lines_are_translated_in_order_and_scored(pairs: Path, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "french.txt"
+    code = main(
+        ["translate", "english-french", "-f", str(pairs), "--beams", "2", "-o", str(out), "--batch", "5"]
+    )
+    assert code == 0
+    assert capsys.readouterr().out.startswith("BLEU ")
+    written = out.read_text(encoding="utf-8").splitlines()
+    right = [line.split("\t")[1] for line in pairs.read_text(encoding="utf-8").splitlines()]
+    squeezed = [line.replace(" ", "") for line in written]
+    assert sum(one == line.replace(" ", "") for one, line in zip(squeezed, right, strict=True)) >= 11
+
+
+def test_that_gates_change_the_score(pairs: Path, capsys) -> None:
+    scores = []
+    off = [f"--gate=cross:L{layer}H{head}=0" for layer in range(2) for head in range(8)]
+    for gates in ([], off):
+        assert main(["translate", "english-french", "-f", str(pairs), "--json", *gates]) == 0
+        scores.append(json.loads(capsys.readouterr().out)["bleu"]["value"])
+    assert scores[1] < scores[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("shakespeare",), "does not translate"),
+        (("english-french", "--beams", "0"), "beams"),
+        (("english-french", "--batch", "0"), "--batch"),
+        (("english-french", "--reference", "one.txt"), "12 lines"),
+    ],
+)
+def test_that_what_cannot_be_is_said(
+    options: tuple[str, ...], said: str, pairs: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("one.txt").write_text("un\n", encoding="utf-8")
+    assert main(["translate", *options, "-f", str(pairs)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_that_an_empty_line_stays_one_and_unknown_words_are_told(tmp_path: Path, capsys) -> None:
+    path, out = tmp_path / "lines.txt", tmp_path / "out.txt"
+    path.write_text("the cat sleeps .\n\nblorb zag\n", encoding="utf-8")
+    assert main(["translate", "english-french", "-f", str(path), "-o", str(out)]) == 0
+    lines = out.read_text(encoding="utf-8").split("\n")
+    assert (len(lines), lines[1]) == (4, "")
+    assert "chat" in lines[0]
+    assert "no token for 2 words, in 1 of 2 texts" in capsys.readouterr().err
