@@ -23,7 +23,7 @@ def paint_colour_bar(
     note: str = "",
     has_not_allowed: bool = False,
     has_no_data: bool = False,
-    not_allowed_words: str = "masked",
+    not_allowed_words: str = "not allowed",
     no_data_words: str = "no data",
     no_data_colour: str = "",
     is_hatched: bool = True,
@@ -57,8 +57,12 @@ def paint_colour_bar(
 def _paint_ticks(
     painter: QPainter, bar: QRectF, ticks: tuple[tuple[float, str], ...], palette: Palette
 ) -> None:
-    painter.setPen(QColor(palette.text))
-    for height, label in ticks:
+    """The ends, and of the ticks between them those that have room."""
+    drawn: list[float] = []
+    for height, label in sorted(ticks, key=lambda tick: min(tick[0], 1 - tick[0])):
+        if any(abs(height - other) * bar.height() < type_px(11) for other in drawn):
+            continue
+        drawn.append(height)
         y = bar.bottom() - height * bar.height()
         painter.setPen(QPen(QColor(palette.muted), 1.0))
         painter.drawLine(QPointF(bar.right(), y), QPointF(bar.right() + 3, y))

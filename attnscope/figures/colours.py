@@ -62,7 +62,7 @@ LIGHT = Palette(
     not_allowed="#f3f4f6",
     hatch="#d9dde2",
     no_data="#a9afb7",
-    series=("#0072b2", "#d55e00", "#009e73", "#b0569a", "#a87900", "#3a9bd6", "#882255", "#6b6f1e"),
+    series=("#0068af", "#d55e00", "#009d71", "#b25890", "#b18139", "#2c91cd", "#882255", "#676b21"),
 )
 DARK = Palette(
     is_dark=True,
@@ -80,7 +80,7 @@ DARK = Palette(
     not_allowed="#1f2227",
     hatch="#31363e",
     no_data="#646b75",
-    series=("#56a8e8", "#f08a4b", "#2fc79a", "#e391c6", "#e0b83f", "#9fd4f5", "#d4709f", "#b9bd5a"),
+    series=("#3c9fe6", "#e7833d", "#40d7a5", "#e392c6", "#e0b83f", "#9fd4f5", "#d4709f", "#bbbf5c"),
 )
 
 PROJECTOR = Palette(
@@ -99,7 +99,7 @@ PROJECTOR = Palette(
     not_allowed="#e9ecef",
     hatch="#b5bcc3",
     no_data="#7d858d",
-    series=("#004f99", "#c23c00", "#007a58", "#93287a", "#7a5600", "#1479bd", "#6a0f40", "#4d5000"),
+    series=("#004a98", "#ce460c", "#0e7d5b", "#92246d", "#89642b", "#1479bd", "#6a0f40", "#4d5000"),
     type_factor=1.35,
 )
 """For a lecture hall: black on white, large type, lines that survive a weak lamp."""

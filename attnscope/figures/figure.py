@@ -20,8 +20,8 @@ from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
 from attnscope.records.tiles import MapTile, is_long
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.aggregation import grid_through, map_through
-from attnscope.viewmodels.aspect import Aspect, Blend, Hidden, Over, blended_heads
-from attnscope.viewmodels.compare_alignment import align_tokens
+from attnscope.viewmodels.aspect import Aspect, Blend, Block, Hidden, Over, blended_heads
+from attnscope.viewmodels.compare_alignment import WAYS, Way, align_tokens
 from attnscope.viewmodels.difference import ComparedMaps, compare_maps
 
 _application: list[QGuiApplication] = []
@@ -83,7 +83,10 @@ def figure(
     head: HeadName | None = None,
     heads: tuple[HeadName, ...] = (),
     other: Traced | None = None,
+    other_head: HeadName | None = None,
     names: tuple[str, str] = ("A", "B"),
+    align: Way = "pairs",
+    delta_end: float = 0.0,
     stack: Stack | None = None,
     colour_map: ColourMap = "viridis",
     scale: Scale = "fixed",
@@ -93,6 +96,7 @@ def figure(
     hidden: Hidden = "nothing",
     renormalised: bool = False,
     by_word: bool = False,
+    block: Block = "all",
     least_weight: float = 0.0,
     n_strongest: int = 0,
     also: tuple[str, ...] = (),
@@ -112,12 +116,14 @@ def figure(
     `panels` shows up to four heads beside each other on one scale, and `also` their `lines` and the `grid`.
 
     `difference` shows one head of this trace (A), of `other` (B), and B − A with the tokens aligned; `names`
-    say what they are.
+    say what they are. `other_head` is B's where it is another one, `align` how tokens are aligned (`pairs`,
+    `pieces`, `position`), `delta_end` the |Δ| at the ends of the colours, 0 for the largest.
 
     Without `stack` the grid shows the first one; without a head, `head` and `lines` show the first.
     `blend` makes one map of heads (`mean`, `max`, `sum`), `over` the given ones (`selection`), those of the
     `layer` or of the `stack`; `hidden` leaves out keys (`first`, `special`, `both`) and `renormalised` lets
-    what is left of a row sum to 1; `by_word` shows words. Lines: none under `least_weight`, the
+    what is left of a row sum to 1; `by_word` shows words; of two texts read as one, `block` `ab` shows
+    queries of A and keys of B, or another of the four. Lines: none under `least_weight`, the
     `n_strongest` of each query. Token labels `turn` by 0, 45 or 90 degrees and stand at every
     `label_every`-th token; without either, as there is room. `origin` lets the figure be saved as a figure
     file.
@@ -131,13 +137,17 @@ def figure(
         )
     wanted = tuple(_head_ref(h) for h in ((head,) if head is not None else ()) + tuple(heads))
     check_heads(wanted, trace.sites)
-    aspect = Aspect(blend=blend, over=over, hidden=hidden, is_renormalised=renormalised, is_by_word=by_word)
+    aspect = Aspect(
+        blend=blend, over=over, hidden=hidden, is_renormalised=renormalised, is_by_word=by_word, block=block
+    )
     grids: tuple[SiteGrid, ...] = ()
     maps: tuple[HeadMap, ...] = ()
     part: MapPart | None = None
     compared: ComparedMaps | None = None
     if view == "difference":
-        compared = _compared(trace, other, _first_head(trace, stack, wanted), names)
+        own = _first_head(trace, stack, wanted)
+        pair = own, own if other_head is None else _head_ref(other_head)
+        compared = _compared(trace, other, pair, names=names, align=align, delta_end=delta_end)
     elif view == "grid":
         chosen = stack or (wanted[0].stack if wanted else trace.sites[0].stack)
         grids = tuple(_grid(trace, s, aspect) for s in _sites_of(trace, chosen))
@@ -175,17 +185,31 @@ def figure(
     return Figure(spec if view != "panels" else _panels(trace, spec, also, aspect))
 
 
-def _compared(trace: Traced, other: Traced | None, head: HeadRef, names: tuple[str, str]) -> ComparedMaps:
-    """One head of both traces on shared axes; raises UserError when the second has no such head."""
+def _compared(
+    trace: Traced,
+    other: Traced | None,
+    heads: tuple[HeadRef, HeadRef],
+    *,
+    names: tuple[str, str],
+    align: Way,
+    delta_end: float,
+) -> ComparedMaps:
+    """One head of each trace on shared axes; raises UserError when the second has no such head."""
     if other is None:
         raise UserError(
             "A difference needs two traces.", expected="a second trace", action="Give it as `other`."
         )
-    check_heads((head,), other.sites)
-    first, second = trace.head_map(head), other.head_map(head)
-    rows = align_tokens(first.queries, second.queries)
-    cols = align_tokens(first.keys, second.keys)
-    return compare_maps(first, second, rows, cols, names=names)
+    if align not in WAYS or not 0.0 <= delta_end < float("inf"):
+        raise UserError(
+            f"A difference cannot be drawn with align '{align}' and delta_end {delta_end}.",
+            expected=f"{', '.join(WAYS)}; and a number from 0",
+            action="Choose one of these.",
+        )
+    check_heads(heads[1:], other.sites)
+    first, second = trace.head_map(heads[0]), other.head_map(heads[1])
+    rows = align_tokens(first.queries, second.queries, align)
+    cols = align_tokens(first.keys, second.keys, align)
+    return compare_maps(first, second, rows, cols, names=names, limit=delta_end)
 
 
 def _panels(trace: Traced, spec: FigureSpec, also: tuple[str, ...], aspect: Aspect) -> FigureSpec:
@@ -229,7 +253,7 @@ def _maps(trace: Traced, heads: tuple[HeadRef, ...], aspect: Aspect) -> tuple[He
 
 def _grid(trace: Traced, site: Site, aspect: Aspect) -> SiteGrid:
     grid = trace.grid(site)
-    return grid if aspect.hidden == "nothing" else grid_through(aspect, grid, trace.tokens(site)[1])
+    return grid_through(aspect, grid, *trace.tokens(site)) if aspect.leaves_out else grid
 
 
 def ensure_gui() -> None:

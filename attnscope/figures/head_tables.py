@@ -87,6 +87,8 @@ def json_of_alignment(table: AlignmentTable) -> dict[str, object]:
         "n_texts": table.n_texts,
         "n_skipped": table.n_skipped,
         "rows": table.rows,
+        "level": table.level,
+        "best": None if table.best is None else table.label(table.best),
         "heads": [
             {
                 "name": table.label(index),
@@ -99,6 +101,25 @@ def json_of_alignment(table: AlignmentTable) -> dict[str, object]:
             for index in range(len(table.error_rate))
         ],
     }
+
+
+def csv_of_alignment(table: AlignmentTable) -> str:
+    """Error rate with its interval, precision and recall of every head and layer mean, one to a line."""
+    lines = []
+    for index in range(len(table.error_rate)):
+        is_head = index < len(table.heads)
+        layer = table.heads[index].layer if is_head else table.layers[index - len(table.heads)]
+        numbers = (table.error_rate, table.low, table.high, table.precision, table.recall)
+        lines.append(
+            [
+                layer,
+                table.heads[index].head if is_head else "mean",
+                *(_cell(float(found[index])) for found in numbers),
+                table.n_texts,
+            ]
+        )
+    header = ["layer", "head", "error_rate", "low", "high", "precision", "recall", "pairs"]
+    return _csv(header, lines)
 
 
 def _json_head(table: HeadTable, row: int, card: HeadCard) -> dict[str, object]:

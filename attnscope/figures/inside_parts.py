@@ -136,7 +136,7 @@ def paint_weights(
         cell = _cell(layout, column, row)
         if not inside.is_allowed(row):
             painter.fillRect(cell.adjusted(0, 1, 0, -1), QColor(palette.not_allowed))
-            _write_right(painter, cell, "masked", palette.muted)
+            _write_right(painter, cell, "not allowed", palette.muted)
             continue
         weight = float(inside.weight[row])
         room = QRectF(cell.left(), cell.top() + 3, cell.width() - number, cell.height() - 6)

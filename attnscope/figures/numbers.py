@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attnscope.figures.inside_numbers import HEADER, inside_arrays, inside_rows
 from attnscope.figures.panels import shown_maps
 from attnscope.figures.plain import plain_text
-from attnscope.figures.spec import FigureSpec, MapPart
+from attnscope.figures.spec import Chart, FigureSpec, MapPart
 from attnscope.records.compare import BOTH, NEITHER, NOWHERE, ONLY_A, ONLY_B
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.tiles import MapTile
@@ -94,13 +94,25 @@ def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
             yield ("chart", "series", "x", "y")
             for chart in spec.charts:
                 for series in chart.series:
-                    for x, y in zip(series.xs, series.ys, strict=True):
-                        yield (safe_cell(chart.title), safe_cell(series.name), _number(x), _number(y))
+                    names = series.labels or itertools.repeat(series.name, len(series.xs))
+                    for name, x, y in zip(names, series.xs, series.ys, strict=True):
+                        yield (safe_cell(chart.title), safe_cell(name), _number(x), _number(y))
+                yield from _field_rows(chart)
             for cells in spec.cells:
                 for i, row in enumerate(cells.values):
                     for j, value in enumerate(row):
                         names = (cells.title, cells.row_name(i), cells.column_name(j))
                         yield (*map(safe_cell, names), _number(value))
+
+
+def _field_rows(chart: Chart) -> Iterator[Iterable[str]]:
+    """One row for each bin that holds anything, named by its ends, at each place."""
+    field = chart.field
+    if field is None:
+        return
+    for i, j in np.argwhere(field.values).tolist():
+        name = f"{field.unit}, {field.edges[i]:.3g} to {field.edges[i + 1]:.3g}"
+        yield (safe_cell(chart.title), name, _number(field.xs[j]), _number(field.values[i, j]))
 
 
 def _map_rows(head_map: HeadMap) -> Iterator[Iterable[str]]:
@@ -192,6 +204,9 @@ def _arrays(spec: FigureSpec) -> dict[str, NDArray[np.generic]]:
             for j, series in enumerate(chart.series):
                 arrays[f"{i}_{j}_x"], arrays[f"{i}_{j}_y"] = series.xs, series.ys
                 arrays[f"{i}_{j}_name"] = np.array(f"{chart.title}: {series.name}")
+            if chart.field is not None:
+                for name in ("xs", "edges", "values"):
+                    arrays[f"{i}_field_{name}"] = getattr(chart.field, name)
         for i, cells in enumerate(spec.cells):
             arrays[f"map_{i}"] = cells.values
             arrays[f"map_{i}_name"] = np.array(cells.title)

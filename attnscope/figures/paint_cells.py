@@ -166,7 +166,7 @@ def _paint_numbers(
             continue
         bright = 0.299 * (word >> 16 & 255) + 0.587 * (word >> 8 & 255) + 0.114 * (word & 255)
         painter.setPen(QColor("#101010" if bright > 135 else "#ffffff"))
-        text = f"{value:.0f}" if shown.kind == "steps" else f"{value:.2f}".replace("-", "−")
+        text = f"{value:.0f}" if shown.kind == "steps" else f"{value:z.2f}".replace("-", "−")
         painter.drawText(layout.cell(i, j), Qt.AlignmentFlag.AlignCenter, text)
 
 
@@ -188,7 +188,7 @@ def _paint_legend(painter: QPainter, rect: QRectF, shown: CellMap, palette: Pale
             red, green, blue = table[code].tolist()
             entries.append((f"#{red:02x}{green:02x}{blue:02x}", f"{value:.3g}".replace("-", "−")))
     if has_hatch:
-        entries.append((palette.not_allowed, shown.legend[-1] if shown.kind != "weights" else "masked"))
+        entries.append((palette.not_allowed, shown.legend[-1] if shown.kind != "weights" else "not allowed"))
     x = rect.left() + type_px(14)
     for colour, word in entries:
         box = QRectF(x, rect.top() + 2, type_px(10), type_px(10))

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 
-from attnscope.figures.colours import Palette
-from attnscope.figures.paint_marks import paint_marks, paint_points, paint_stems
+from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.paint_field import paint_field, paint_strip
+from attnscope.figures.paint_marks import paint_labels, paint_marks, paint_points, paint_stems
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import Chart, Series
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 
 _TITLE_PX, _AXIS_PX, _LABEL_PX = 26.0, 34.0, 14.0
-_MAX_NAME_PX = 130.0
+_MAX_NAME_PX, _NAMES_SHARE = 130.0, 0.27
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,35 +51,58 @@ class ChartLayout:
 def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palette) -> ChartLayout:
     """Draw one chart into `rect` and return where its data lies."""
     x_range, y_range = _x_range(chart), _y_range(chart)
-    named = [s for s in chart.series if s.name and np.isfinite(s.ys).any()]
-    names_px = min(
-        _MAX_NAME_PX, max((text_width(_name(s)) for s in named), default=0.0) + 14 if named else 8.0
-    )
-    y_ticks = _y_ticks(chart, y_range, rect.height() - _TITLE_PX - _AXIS_PX)
+    named = [s for s in chart.series if s.name and s.has_label and np.isfinite(s.ys).any()]
+    wanted_px = max((text_width(_name(s)) for s in named), default=-6.0) + 14
+    names_px = min(max(_MAX_NAME_PX, rect.width() * _NAMES_SHARE), wanted_px)
+    y_ticks = _y_ticks(chart, y_range, rect.height() - _TITLE_PX - type_px(_AXIS_PX))
     ticks_px = max((text_width(text) for _, text in y_ticks), default=10.0) + 10
     plot = QRectF(
         rect.left() + ticks_px,
         rect.top() + _TITLE_PX,
         max(20.0, rect.width() - ticks_px - names_px),
-        max(20.0, rect.height() - _TITLE_PX - _AXIS_PX),
+        max(20.0, rect.height() - _TITLE_PX - type_px(_AXIS_PX)),
     )
+    if chart.is_geometric:
+        x_range, y_range = equal_ranges(x_range, y_range, plot.width(), plot.height())
     layout = ChartLayout(plot=plot, x=x_range, y=y_range, is_log_y=chart.is_log_y, is_log_x=chart.is_log_x)
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     _paint_axes(painter, rect, layout, chart, y_ticks, palette)
     painter.save()
     painter.setClipRect(plot.adjusted(-3, -3, 3, 3))
+    if chart.field is not None:
+        paint_field(painter, plot, chart.field, x_range, y_range, is_log_y=chart.is_log_y, palette=palette)
     for series in sorted(chart.series, key=lambda s: not s.is_quiet):
-        _paint_series(painter, layout, series, palette)
+        _paint_series(painter, layout, series, palette, has_halo=chart.field is not None)
+    lines = [layout.place(s.xs, s.ys) for s in chart.series if s.is_reference]
+    for series in chart.series:
+        px, py = layout.place(series.xs, series.ys)
+        paint_labels(painter, plot, px, py, series.labels, palette, lines)
     places = layout.place(np.array([x for x, _ in chart.marks], np.float64), np.ones(len(chart.marks)))[0]
+    notes = np.array([(x, y) for x, y, _ in chart.notes], np.float64).reshape(-1, 2)
+    painter.setPen(QColor(palette.muted))
+    for x, y, (_, _, word) in zip(*layout.place(notes[:, 0], notes[:, 1]), chart.notes, strict=True):
+        painter.drawText(QRectF(x - 80, y - 10, 160, 20), Qt.AlignmentFlag.AlignCenter, word)
     paint_marks(painter, plot, tuple(zip(places, (w for _, w in chart.marks), strict=True)), palette)
     painter.restore()
-    _paint_names(painter, layout, named, palette)
+    _paint_names(painter, layout, named, names_px, palette)
     if not any(np.isfinite(s.ys).any() for s in chart.series):
         painter.setPen(QColor(palette.muted))
         painter.drawText(plot, Qt.AlignmentFlag.AlignCenter, "no data yet")
     painter.restore()
     return layout
+
+
+def equal_ranges(
+    x: tuple[float, float], y: tuple[float, float], width: float, height: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Ranges that hold both given ones, with units of one length in a plot of this size."""
+    unit = max((x[1] - x[0]) / max(width, 1.0), (y[1] - y[0]) / max(height, 1.0))
+    ends = []
+    for (low, high), pixels in ((x, width), (y, height)):
+        room = (unit * max(pixels, 1.0) - (high - low)) / 2
+        ends.append((low - room, high + room))
+    return ends[0], ends[1]
 
 
 def thin(xs: NDArray[np.float64], ys: NDArray[np.float64], n_columns: int) -> tuple[NDArray[np.float64], ...]:
@@ -111,7 +135,8 @@ def _ends(arrays: list[NDArray[np.float64]]) -> list[float]:
 
 
 def _x_range(chart: Chart) -> tuple[float, float]:
-    ends = _ends([_log(s.xs) if chart.is_log_x else s.xs for s in chart.series])
+    places = [s.xs for s in chart.series] + ([chart.field.xs] if chart.field is not None else [])
+    ends = _ends([_log(xs) if chart.is_log_x else xs for xs in places])
     if not ends:
         return 0.0, 1.0
     low, high = min(ends), max(ends)
@@ -121,13 +146,8 @@ def _x_range(chart: Chart) -> tuple[float, float]:
 def _y_range(chart: Chart) -> tuple[float, float]:
     if chart.y_range is not None and not chart.is_log_y:
         return chart.y_range
-    values = [_log(s.ys) if chart.is_log_y else s.ys for s in chart.series]
-    ends = [
-        float(end)
-        for v in values
-        if np.isfinite(v).any()
-        for end in (np.min(v[np.isfinite(v)]), np.max(v[np.isfinite(v)]))
-    ]
+    heights = [s.ys for s in chart.series] + ([chart.field.shown_edges] if chart.field is not None else [])
+    ends = _ends([_log(ys) if chart.is_log_y else ys for ys in heights])
     if not ends:
         return 0.0, 1.0
     low, high = min(ends), max(ends)
@@ -140,6 +160,8 @@ def _y_range(chart: Chart) -> tuple[float, float]:
 
 
 def _y_ticks(chart: Chart, y_range: tuple[float, float], height: float) -> list[tuple[float, str]]:
+    if chart.is_geometric:
+        return []
     if chart.is_log_y:
         return [(math.log10(t), tick_text(t)) for t in log_ticks(10 ** y_range[0], 10 ** y_range[1])]
     ticks = nice_ticks(*y_range, max(2, round(height / 42)))
@@ -162,7 +184,11 @@ def _paint_axes(
     title_px = text_width(chart.title, NORMAL_PX, is_bold=True)
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
-    painter.drawText(QPointF(rect.left() + title_px + 8, rect.top() + 13), chart.y_label)
+    room = rect.width() - title_px - 8
+    if chart.field is not None:
+        room -= paint_strip(painter, rect.right(), rect.top() + 5, chart.field, palette) + 8
+    unit = QFontMetricsF(font(SMALL_PX)).elidedText(chart.y_label, Qt.TextElideMode.ElideRight, room)
+    painter.drawText(QPointF(rect.left() + title_px + 8, rect.top() + 13), unit)
     for value, text in y_ticks:
         y = plot.bottom() - (value - layout.y[0]) / (layout.y[1] - layout.y[0]) * plot.height()
         painter.setPen(QPen(QColor(palette.grid), 1.0))
@@ -177,14 +203,15 @@ def _paint_axes(
 
 def _paint_x_ticks(painter: QPainter, layout: ChartLayout, chart: Chart, palette: Palette) -> None:
     plot = layout.plot
-    for value, text in _x_ticks(layout):
+    for value, text in () if chart.is_geometric else _x_ticks(layout):
         x = plot.left() + (value - layout.x[0]) / (layout.x[1] - layout.x[0]) * plot.width()
         painter.setPen(QPen(QColor(palette.line), 1.0))
         painter.drawLine(QPointF(x, plot.bottom()), QPointF(x, plot.bottom() + 4))
         painter.setPen(QColor(palette.muted))
-        label = QRectF(x - 40, plot.bottom() + 5, 80, _LABEL_PX)
+        label = QRectF(x - 40, plot.bottom() + 5, 80, type_px(_LABEL_PX))
         painter.drawText(label, Qt.AlignmentFlag.AlignHCenter, text)
-    below = QRectF(plot.left(), plot.bottom() + 5 + _LABEL_PX, plot.width(), _LABEL_PX)
+    high = type_px(_LABEL_PX)
+    below = QRectF(plot.left(), plot.bottom() + 5 + high, plot.width(), high + 3)
     painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, chart.x_label)
 
 
@@ -196,10 +223,12 @@ def _x_ticks(layout: ChartLayout) -> list[tuple[float, str]]:
     return [(t, tick_text(t, step)) for t in ticks]
 
 
-def _paint_series(painter: QPainter, layout: ChartLayout, series: Series, palette: Palette) -> None:
+def _paint_series(
+    painter: QPainter, layout: ChartLayout, series: Series, palette: Palette, *, has_halo: bool
+) -> None:
     xs, ys = thin(series.xs, series.ys, max(1, int(layout.plot.width())))
     px, py = layout.place(xs, ys)
-    colour = QColor(palette.series[series.colour % len(palette.series)])
+    colour = QColor(series_colour(palette, series.colour))
     if series.is_quiet:
         colour.setAlphaF(0.3)
     if series.style == "points":
@@ -207,11 +236,17 @@ def _paint_series(painter: QPainter, layout: ChartLayout, series: Series, palett
     if series.style == "stems":
         return paint_stems(painter, px, py, layout.plot.bottom(), colour)
     painter.setPen(QPen(colour, 1.0 if series.is_quiet else 1.7))
+    if series.is_reference:
+        painter.setPen(QPen(QColor(palette.muted), 1.5, Qt.PenStyle.DashLine))
     is_good = np.isfinite(px) & np.isfinite(py)
     breaks = np.flatnonzero(np.diff(np.concatenate([[0], is_good.astype(np.int8), [0]])))
     for start, end in zip(breaks[::2].tolist(), breaks[1::2].tolist(), strict=True):
         points = [QPointF(x, y) for x, y in zip(px[start:end].tolist(), py[start:end].tolist(), strict=True)]
         if len(points) > 1:
+            if has_halo:
+                painter.setPen(QPen(QColor(palette.background), 4.0))
+                painter.drawPolyline(QPolygonF(points))
+                painter.setPen(QPen(colour, 1.7))
             painter.drawPolyline(QPolygonF(points))
         if len(points) == 1 or (series.has_points and len(points) <= 200):
             painter.setBrush(colour)
@@ -220,7 +255,9 @@ def _paint_series(painter: QPainter, layout: ChartLayout, series: Series, palett
             painter.setBrush(Qt.BrushStyle.NoBrush)
 
 
-def _paint_names(painter: QPainter, layout: ChartLayout, named: list[Series], palette: Palette) -> None:
+def _paint_names(
+    painter: QPainter, layout: ChartLayout, named: list[Series], names_px: float, palette: Palette
+) -> None:
     """Each name at the height of its curve's end, moved apart where they would touch."""
     ends = []
     for series in named:
@@ -234,11 +271,11 @@ def _paint_names(painter: QPainter, layout: ChartLayout, named: list[Series], pa
     painter.setFont(font(SMALL_PX))
     left = layout.plot.right() + 6
     for height, (_, series) in zip(heights, ends, strict=True):
-        colour = QColor(palette.series[series.colour % len(palette.series)])
+        colour = QColor(series_colour(palette, series.colour))
         painter.setPen(QPen(colour, 3.0))
         painter.drawLine(QPointF(left, height), QPointF(left + 5, height))
         painter.setPen(QColor(palette.text))
-        text = metrics.elidedText(_name(series), Qt.TextElideMode.ElideMiddle, _MAX_NAME_PX - 12)
+        text = metrics.elidedText(_name(series), Qt.TextElideMode.ElideMiddle, names_px - 12)
         painter.drawText(QPointF(left + 9, height + 4), text)
 
 

@@ -8,6 +8,7 @@ from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
 from attnscope.figures.colours import LIGHT, Palette
 from attnscope.figures.paint_curves import paint_curves
 from attnscope.figures.paint_difference import paint_difference
+from attnscope.figures.paint_gold import paint_gold
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.paint_inside import paint_inside
 from attnscope.figures.paint_lab import paint_lab
@@ -62,7 +63,8 @@ def _paint_view(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Pale
                 return
             head_map = spec.maps[0]
             gate = spec.gates.value(head_map.head)
-            paint_head_map(painter, rect, head_map, style=spec.style, palette=palette, gate=gate)
+            placed = paint_head_map(painter, rect, head_map, style=spec.style, palette=palette, gate=gate)
+            paint_gold(painter, placed, spec.gold)
         case "lines":
             paint_lines(painter, rect, spec.maps, palette=palette, style=spec.style)
         case "inside" if spec.inside is not None:

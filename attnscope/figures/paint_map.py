@@ -37,7 +37,7 @@ def paint_head_map(
     has_title: bool = True,
     is_compact: bool = False,
     cache: ImageCache | None = None,
-    not_allowed_words: str = "masked",
+    not_allowed_words: str = "not allowed",
 ) -> MapLayout:
     """Draw one map into `rect` and return where everything lies.
 

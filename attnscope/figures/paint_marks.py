@@ -1,12 +1,15 @@
 """What charts have besides lines: loose points, stems, and upright marks with a word."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.style import SMALL_PX, font, text_width
+from attnscope.figures.plain import plain_piece
+from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 
 _RADIUS_PX = 2.6
 Pixels = NDArray[np.float64]
@@ -19,6 +22,45 @@ def paint_points(painter: QPainter, px: Pixels, py: Pixels, colour: QColor) -> N
     for x, y in _finite(px, py):
         painter.drawEllipse(QPointF(x, y), _RADIUS_PX, _RADIUS_PX)
     painter.setBrush(Qt.BrushStyle.NoBrush)
+
+
+def paint_labels(
+    painter: QPainter,
+    plot: QRectF,
+    px: Pixels,
+    py: Pixels,
+    labels: tuple[str, ...],
+    palette: Palette,
+    lines: Sequence[tuple[Pixels, ...]] = (),
+) -> None:
+    """A name beside each point, where it touches no point, no other name and none of `lines` (pixels of
+    their points); else it is left out.
+    """
+    if not labels:
+        return
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.text))
+    behind = QColor(palette.background)
+    behind.setAlphaF(0.7)
+    side, high = 2 * _RADIUS_PX, type_px(13)
+    taken = [QRectF(x - _RADIUS_PX, y - _RADIUS_PX, side, side) for x, y in _finite(px, py)]
+    taken += [QRectF(x - 1, y - 1, 2, 2) for line in lines for x, y in _finite(*_filled(*line))]
+    for x, y, label in zip(px.tolist(), py.tolist(), labels, strict=True):
+        text = plain_piece(label)
+        width = text_width(text) + 2
+        gap = _RADIUS_PX + 2
+        lefts = (x + gap, x - gap - width)
+        places = [QRectF(left, y - high / 2, width, high) for left in lefts]
+        for left in (x - width / 2, x - width, x):
+            places += [QRectF(left, y - gap - high, width, high), QRectF(left, y + gap, width, high)]
+        rises = (3 - high, -3, -1.5 * high - 1, high / 2 + 1)
+        places += [QRectF(left, y + rise, width, high) for left in lefts for rise in rises]
+        free = (p for p in places if plot.contains(p) and not any(p.intersects(other) for other in taken))
+        place = next(free, None)
+        if place is not None:
+            taken.append(place)
+            painter.fillRect(place, behind)
+            painter.drawText(place, Qt.AlignmentFlag.AlignCenter, text)
 
 
 def paint_stems(painter: QPainter, px: Pixels, py: Pixels, foot: float, colour: QColor) -> None:
@@ -43,6 +85,14 @@ def paint_marks(
         width = text_width(word)
         left = x + 4 if x + 4 + width <= plot.right() else x - 4 - width
         painter.drawText(QPointF(left, plot.top() + 10), word)
+
+
+def _filled(px: Pixels, py: Pixels) -> tuple[Pixels, Pixels]:
+    """A line with points every three pixels, so that nothing small slips between two of them."""
+    if len(px) < 2:
+        return px, py
+    places = np.arange(px[0], px[-1], 3.0)
+    return places, np.interp(places, px, py)
 
 
 def _finite(px: Pixels, py: Pixels) -> list[tuple[float, float]]:

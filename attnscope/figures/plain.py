@@ -42,6 +42,22 @@ def shorten(text: str, max_characters: int) -> str:
     return f"{text[:n_head]}…{text[len(text) - (max_characters - 1 - n_head) :]}"
 
 
+def short_path(text: str, max_characters: int) -> str:
+    """A path without its first folders, `…/run/checkpoints/600`, when it is too long; no name is cut in two.
+
+    A last name that is too long by itself is shortened in its middle.
+    """
+    if len(text) <= max_characters:
+        return text
+    separator = "\\" if "\\" in text and "/" not in text else "/"
+    names = text.split(separator)
+    for i in range(1, len(names)):
+        rest = separator.join(["…", *names[i:]])
+        if len(rest) <= max_characters:
+            return rest
+    return shorten(names[-1], max_characters)
+
+
 def isolated(text: str) -> str:
     """The text in Unicode isolates, so that right-to-left letters do not reorder what stands around it."""
     return f"{_FIRST_STRONG_ISOLATE}{text}{_POP_ISOLATE}"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from attnscope.figures.spec import Chart, Series
-from attnscope.records.importance import UNITS, Importance, PruningCurve, Ranking
+from attnscope.records.importance import Importance, PruningCurve, Ranking
 from attnscope.records.redundancy import CollapseCurve, SiteSpectrum
 from attnscope.viewmodels.curve_groups import RANKING_NAMES, CurveGroup, grouped
 
@@ -43,7 +43,7 @@ def pruning_chart(curves: Sequence[PruningCurve]) -> Chart:
     return Chart(
         title=f"{metric.replace('-', ' ').capitalize()} as heads are removed, {curves[0].n_texts} texts",
         x_label=f"heads removed of {curves[0].n_heads}",
-        y_label=UNITS[metric],
+        y_label=curves[0].unit,
         series=tuple(series),
         y_range=None if metric == "loss" else (0.0, 1.02),
     )

@@ -127,6 +127,8 @@ def codes_from_grid(grid: SiteGrid, scale: Scale) -> Codes:
         codes = np.stack([row[thumbnail] for row, thumbnail in zip(table, levels, strict=True)])
     codes[levels == 0] = NOT_ALLOWED
     codes[(levels == 0).all(axis=2)] = NO_DATA
+    if grid.left_out is not None:
+        codes[grid.left_out] = NO_DATA
     return codes
 
 

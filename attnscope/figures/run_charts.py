@@ -1,57 +1,59 @@
-"""The curves of a training run as charts, the same for the window's export and the command line."""
-
-import numpy as np
+"""The curves of training runs as charts, the same for the window's export and the command line."""
 
 from attnscope.figures.spec import Chart, Series
-from attnscope.viewmodels.curve_data import CurveData, decimated, sampled
+from attnscope.viewmodels.overlaid_curves import CurveLine, Drawing, Quantity, ShownRun, lines_of
+from attnscope.viewmodels.run_axes import AXES, RunAxis
 from attnscope.viewmodels.run_curves import RunCurves
 
-Source = tuple[str, CurveData, int]
-"""The name of a curve, its data, and its place in the palette's series."""
-
-NEVER_SMOOTHED = ("validation", "rate")
-PARTS = (
-    ("Loss", "nats per token"),
-    ("Learning rate", ""),
-    ("Gradient norm", "before clipping"),
-    ("Speed", "tokens/s"),
+PARTS: tuple[tuple[str, str, Quantity], ...] = (
+    ("Loss", "nats per token", "loss"),
+    ("Learning rate", "", "rate"),
+    ("Gradient norm", "before clipping", "norm"),
+    ("Speed", "tokens/s", "speed"),
+    ("Open heads", "expected, gates are learned", "heads"),
+    ("Next sentence", "share of pairs told right", "pairs"),
 )
-"""Title and unit of each chart, in order."""
-_BUCKETS = 500
-
-
-def sources_of(curves: RunCurves) -> tuple[tuple[Source, ...], ...]:
-    """The curves of each of `PARTS`."""
-    return (
-        (("train", curves.train_loss, 0), ("validation", curves.validation_loss, 1)),
-        (("rate", curves.learning_rate, 2),),
-        (("norm", curves.gradient_norm, 3),),
-        (("speed", curves.tokens_per_s, 4),),
-    )
+"""Title, unit and quantity of each chart, in order."""
+LINEAR: tuple[Quantity, ...] = ("speed", "heads", "pairs")
+"""What is never drawn by its logarithm."""
 
 
 def run_charts(curves: RunCurves, *, smoothing: float, is_log: bool) -> tuple[Chart, ...]:
     """A chart of each part that has data; `smoothing` is the factor of the running mean, 0…1."""
-    return tuple(
-        Chart(
-            title=title,
-            x_label="step",
-            y_label=unit,
-            series=tuple(series for source in sources for series in _series(*source, smoothing)),
-            is_log_y=is_log and title != "Speed",
+    run = ShownRun(folder="", name="", colour=0, curves=curves, axis=RunAxis(curves))
+    return shown_charts((run,), Drawing(smoothing=smoothing), is_log=is_log)
+
+
+def shown_charts(shown: tuple[ShownRun, ...], drawing: Drawing, *, is_log: bool) -> tuple[Chart, ...]:
+    """A chart of each part that has data, for all the runs, each in its colour."""
+    charts = []
+    for title, unit, quantity in PARTS:
+        lines = lines_of(shown, quantity, drawing)
+        if not any(len(line.xs) for line in lines):
+            continue
+        charts.append(
+            Chart(
+                title=title,
+                x_label=AXES[drawing.axis],
+                y_label=unit,
+                series=tuple(_series(line, shown) for line in lines),
+                is_log_y=is_log and quantity not in LINEAR,
+            )
         )
-        for (title, unit), sources in zip(PARTS, sources_of(curves), strict=True)
-        if any(len(curve) for _, curve, _ in sources)
-    )
+    return tuple(charts)
 
 
-def _series(name: str, curve: CurveData, colour: int, smoothing: float) -> tuple[Series, ...]:
-    window = (-np.inf, np.inf, _BUCKETS)
-    xs, ys = decimated(curve.steps, curve.values, *window)
-    if name in NEVER_SMOOTHED or not smoothing:
-        return (Series(name=name, xs=xs, ys=ys, colour=colour, has_points=name == "validation"),)
-    smooth_xs, smooth = sampled(curve.steps, curve.smoothed(smoothing), *window)
-    return (
-        Series(name="", xs=xs, ys=ys, colour=colour, is_quiet=True),
-        Series(name=name, xs=smooth_xs, ys=smooth, colour=colour),
+def _series(line: CurveLine, shown: tuple[ShownRun, ...]) -> Series:
+    if len(shown) == 1:
+        name = line.kind + (", every step" if line.is_pale else "")
+    else:
+        name = f"{line.run}, {line.kind}" if line.is_pale or not line.name else line.name
+    return Series(
+        name=name,
+        xs=line.xs,
+        ys=line.ys,
+        colour=line.colour,
+        is_quiet=line.is_pale,
+        has_points=line.has_points,
+        has_label=bool(line.name) or (len(shown) == 1 and not line.is_pale),
     )

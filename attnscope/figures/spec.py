@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from attnscope.errors import UserError
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.style import MapStyle
+from attnscope.records.alignment import GoldCell
 from attnscope.records.arrays import frozen_array
 from attnscope.records.inside import HeadInside
 from attnscope.records.interventions import Interventions
@@ -48,7 +49,9 @@ MIN_PT, MAX_PT = 4.0, 48.0
 class Series:
     """One curve: `xs` ascending and `ys` [n]; NaN breaks the line. `colour` indexes the palette.
 
-    `style` points draws no line, stems a line from 0 up to each point.
+    `style` points draws no line, stems a line from 0 up to each point. `labels` stand beside points, one for
+    each or none at all. Without `has_label` the name is not drawn, and stands in tables only. A reference,
+    such as a fit, is dashed, in no series' colour, and labels keep clear of it.
     """
 
     name: str
@@ -58,6 +61,9 @@ class Series:
     is_quiet: bool = False
     has_points: bool = False
     style: Literal["line", "points", "stems"] = "line"
+    has_label: bool = True
+    labels: tuple[str, ...] = ()
+    is_reference: bool = False
 
     def __post_init__(self) -> None:
         for name in ("xs", "ys"):
@@ -65,13 +71,43 @@ class Series:
             object.__setattr__(self, name, array)
         if self.xs.shape != self.ys.shape:
             raise ValueError(f"{len(self.xs)} x values for {len(self.ys)} y values")
+        if self.labels and len(self.labels) != len(self.xs):
+            raise ValueError(f"{len(self.labels)} labels for {len(self.xs)} points")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartField:
+    """Counts behind the curves of a chart: `values` [n_bins, n_columns], coloured by their logarithms.
+
+    `xs` [n_columns] ascending are the places of the columns, `edges` [n_bins + 1] ascending those of the
+    bins on the y axis, in its unit. What is 0 is not coloured; `unit` says what is counted.
+    """
+
+    xs: NDArray[np.float64]
+    edges: NDArray[np.float64]
+    values: NDArray[np.float64]
+    unit: str
+
+    def __post_init__(self) -> None:
+        for name, rank in (("xs", 1), ("edges", 1), ("values", 2)):
+            array = frozen_array(getattr(self, name), dtype=np.float64, rank=rank, name=name)
+            object.__setattr__(self, name, array)
+        if self.values.shape != (len(self.edges) - 1, len(self.xs)):
+            raise ValueError(f"{self.values.shape} for {len(self.edges)} edges and {len(self.xs)} columns")
+
+    @property
+    def shown_edges(self) -> NDArray[np.float64]:
+        """The edges of the bins from the first to the last that holds anything."""
+        used = np.flatnonzero(self.values.any(axis=1))
+        return self.edges[used[0] : used[-1] + 2] if len(used) else self.edges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """Curves on shared axes; `y_range` fixes the y axis, None fits it to the data.
 
-    `marks` are upright dashed lines, each at an x and with a word beside it.
+    `marks` are upright dashed lines, each at an x and with a word beside it. `is_geometric`: both axes have
+    one scale, and no numbers, as a drawing has. `notes` are words around an x and a y.
     """
 
     title: str
@@ -82,6 +118,9 @@ class Chart:
     y_range: tuple[float, float] | None = None
     is_log_x: bool = False
     marks: tuple[tuple[float, str], ...] = ()
+    is_geometric: bool = False
+    field: ChartField | None = None
+    notes: tuple[tuple[float, float, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +187,7 @@ class FigureSpec:
     `cells`; `inside` needs `inside`; `panels` needs `panels`: charts that share one page, one scale and one
     colour bar. `dpi` matters for PNG and the clipboard only. `font_pt` is the size of token labels and the
     caption; titles, margins and lines grow with it. `caption` None leaves it out; `origin` is for a figure
-    file.
+    file. `gold` are word links marked on the map of `head`.
     """
 
     view: View
@@ -172,6 +211,7 @@ class FigureSpec:
     font_pt: float = BASE_PT
     panels: tuple["FigureSpec", ...] = ()
     origin: FigureOrigin | None = None
+    gold: tuple[GoldCell, ...] = ()
 
     @property
     def width_px(self) -> float:

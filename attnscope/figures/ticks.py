@@ -2,6 +2,8 @@
 
 import math
 
+from attnscope.viewmodels.raised_text import power_text
+
 MAX_TICKS = 12
 
 
@@ -28,25 +30,27 @@ def _ticks_of_step(low: float, high: float, rough: float) -> tuple[float, ...]:
 
 
 def log_ticks(low: float, high: float) -> tuple[float, ...]:
-    """Powers of ten within low…high (both over 0), with 2 and 5 between them where there are few."""
+    """Powers of ten within low…high (both over 0), with 2 and 5 between them where there are few; other
+    round numbers where even these are not two.
+    """
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     stride = max(1, len(exponents) // 8)
     whole = [10.0**e for e in exponents if e % stride == 0 and low * 0.999 <= 10.0**e <= high * 1.001]
     if len(whole) >= 3:
         return tuple(whole)
     parts = [m * 10.0**e for e in exponents for m in (1, 2, 5)]
-    return tuple(p for p in parts if low * 0.999 <= p <= high * 1.001)
+    found = tuple(p for p in parts if low * 0.999 <= p <= high * 1.001)
+    return found if len(found) >= 2 else nice_ticks(low, high, 4)
 
 
 def tick_text(value: float, step: float = 0.0) -> str:
-    """A tick's number, short: `0.25`, `1e-4`, `20k`."""
+    """A tick's number, short: `0.25`, `10⁻⁴`, `20k`."""
     if value == 0:
         return "0"
     size = abs(value)
     is_tiny = size < 1e-3 if step == 0 else step < 1e-4
     if is_tiny or size >= 1e6:
-        mantissa, exponent = f"{value:.1e}".split("e")
-        return f"{mantissa.removesuffix('.0')}e{int(exponent)}".replace("-", "−")
+        return power_text(value)
     if size >= 10_000:
         return f"{value / 1000:g}k".replace("-", "−")
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 6

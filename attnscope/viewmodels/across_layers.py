@@ -104,7 +104,11 @@ class AcrossState:
             )
         if self.shown is None:
             return "Following the attention…"
-        refused = [f"{row.method}: {row.refusal}" for row in self.shown.rows if row.refusal]
+        reasons: dict[str, list[str]] = {}
+        for row in self.shown.rows:
+            if row.refusal:
+                reasons.setdefault(row.refusal, []).append(row.method)
+        refused = [f"{', '.join(methods)}: {reason}" for reason, methods in reasons.items()]
         if session.interventions:
             refused.append("relevance: without the changes inside heads; gates count.")
         return "\n".join(refused)

@@ -14,6 +14,7 @@ from attnscope.records.sites import HeadRef, Site
 Blend = Literal["none", "mean", "max", "sum"]
 Over = Literal["selection", "layer", "stack"]
 Hidden = Literal["nothing", "first", "special", "both"]
+Block = Literal["all", "aa", "ab", "ba", "bb"]
 
 BLENDS: dict[Blend, str] = {
     "none": "one head",
@@ -33,6 +34,15 @@ HIDDEN: dict[Hidden, str] = {
     "both": "without first and special tokens",
 }
 
+BLOCKS: dict[Block, str] = {
+    "all": "both texts",
+    "aa": "A → A",
+    "ab": "A → B",
+    "ba": "B → A",
+    "bb": "B → B",
+}
+"""Of two texts that are read as one: queries of the first named, keys of the second."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aspect:
@@ -40,7 +50,7 @@ class Aspect:
 
     `blend` makes one map of the heads `over`. `hidden` keys are left out of every row; with
     `is_renormalised` what is left of a row sums to 1 again. `is_by_word` sums the keys and averages the
-    queries of each word's pieces.
+    queries of each word's pieces. `block` shows one of the four parts of a map between two texts.
     """
 
     blend: Blend = "none"
@@ -48,12 +58,14 @@ class Aspect:
     hidden: Hidden = "nothing"
     is_renormalised: bool = False
     is_by_word: bool = False
+    block: Block = "all"
 
     def __post_init__(self) -> None:
         for name, value, known in (
             ("blend", self.blend, get_args(Blend)),
             ("over", self.over, get_args(Over)),
             ("hidden", self.hidden, get_args(Hidden)),
+            ("block", self.block, get_args(Block)),
         ):
             if value not in known:
                 raise UserError(
@@ -65,7 +77,12 @@ class Aspect:
     @property
     def changes_maps(self) -> bool:
         """Whether maps look different through it."""
-        return self.blend != "none" or self.hidden != "nothing" or self.is_by_word
+        return self.blend != "none" or self.leaves_out or self.is_by_word
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether something of a map is not shown through it."""
+        return self.hidden != "nothing" or self.block != "all"
 
 
 PLAIN = Aspect()
@@ -107,8 +124,10 @@ def aspect_words(aspect: Aspect) -> str:
     parts = []
     if aspect.blend != "none":
         parts.append(f"{BLENDS[aspect.blend]} over {OVERS[aspect.over]}")
-    if aspect.hidden != "nothing":
-        parts.append(HIDDEN[aspect.hidden] + (", renormalised" if aspect.is_renormalised else ""))
+    left = [HIDDEN[aspect.hidden]] if aspect.hidden != "nothing" else []
+    left += [f"{BLOCKS[aspect.block]} only"] if aspect.block != "all" else []
+    if left:
+        parts.append(", ".join(left) + (", renormalised" if aspect.is_renormalised else ""))
     if aspect.is_by_word:
         parts.append("words")
     return "show " + (" · ".join(parts) or "maps as they are")

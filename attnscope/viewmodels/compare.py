@@ -6,44 +6,38 @@ name: sides, traced, heads, compared, head, look, kept, busy. Heads are named as
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 from attnscope.records.compare import CompareTraces, DifferenceGrid, StackAlignment, TracesCompared, Which
 from attnscope.records.messages import Failed, Reply, Request
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.compare_alignment import WAYS, Way, align_stacks, alignment_words, tokens_of
+from attnscope.viewmodels.compare_alignment import WAYS, align_stacks, alignment_words
+from attnscope.viewmodels.compare_choices import (
+    LIMITS,
+    Changes,
+    Comparing,
+    Kept,
+    Order,
+    SideChoice,
+    choice_of,
+    choice_words,
+    look_words,
+    with_text,
+)
 from attnscope.viewmodels.compare_rows import (
     MeasureDifference,
     PairedAnswer,
     measure_differences,
     pair_answers,
 )
-from attnscope.viewmodels.compare_sides import (
-    Changes,
-    Kept,
-    Side,
-    SideChoice,
-    SideWish,
-    choice_of,
-    keep_now,
-    side_words,
-    wish_of,
-    with_text,
-)
+from attnscope.viewmodels.compare_sides import Side, SideWish, keep_now, side_words, wish_of
 from attnscope.viewmodels.compare_traces import WHICH, SideTraces
 from attnscope.viewmodels.difference import ComparedMaps, compare_maps
 from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.long_maps import tokens_of
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.typed_text import clean_text
 
-Limit = Literal["head", "every", "unit"]
-LIMITS: dict[Limit, str] = {
-    "head": "to this head's largest difference",
-    "every": "to the largest difference of all heads",
-    "unit": "−1 to 1",
-}
-Order = Literal["layers", "changed"]
 _N_KEPT = 8
 _FOLLOWED = ("text", "gates", "interventions", "model", "history")
 
@@ -57,10 +51,6 @@ class CompareState:
         self._traces = SideTraces(session, post, numbers, self.head_of)
         self.kept: tuple[Kept, ...] = ()
         self.head: HeadRef | None = session.primary
-        self.way: Way = "pairs"
-        self.limit: Limit = "every"
-        self.order: Order = "layers"
-        self.has_all_stacks = False
         self.compared: TracesCompared | None = None
         self.error = ""
         self.stacks: tuple[StackAlignment, ...] = ()
@@ -76,6 +66,11 @@ class CompareState:
         return self._listeners.add(callback)
 
     # What can be read
+
+    @property
+    def choices(self) -> Comparing:
+        """Everything that is chosen here, as undo brings it back."""
+        return self._session.compared
 
     @property
     def sides(self) -> dict[Which, Side]:
@@ -132,7 +127,7 @@ class CompareState:
         aligned, first, second = self.aligned, self.sides["A"].traced, self.sides["B"].traced
         if aligned is None or first is None or second is None or not self._is_aligned:
             return ""
-        own, other = tokens_of(aligned.stack, first), tokens_of(aligned.second_stack, second)
+        own, other = tokens_of(first, aligned.stack), tokens_of(second, aligned.second_stack)
         keys = alignment_words(aligned.keys, own[1], other[1])
         queries = alignment_words(aligned.queries, own[0], other[0])
         return keys if keys == queries else f"queries: {queries}   keys: {keys}"
@@ -141,8 +136,8 @@ class CompareState:
     def grids(self) -> tuple[DifferenceGrid, ...]:
         """The differences of the heads that are shown small: of one stack, or of all."""
         grids = self.compared.grids if self.compared else ()
-        stack = self.head.stack if self.head else None
-        return tuple(g for g in grids if self.has_all_stacks or stack is None or g.heads[0].stack == stack)
+        stack = self.head.stack if self.head and not self.choices.has_all_stacks else None
+        return tuple(g for g in grids if stack in (None, g.heads[0].stack))
 
     @property
     def kl_nats(self) -> tuple[float, ...]:
@@ -160,8 +155,8 @@ class CompareState:
     @property
     def end(self) -> float:
         """The |Δ| at the ends of the colours; 0: the largest of each head."""
-        if self.limit != "every":
-            return 1.0 if self.limit == "unit" else 0.0
+        if self.choices.limit != "every":
+            return 1.0 if self.choices.limit == "unit" else 0.0
         grids = self.compared.grids if self.compared else ()
         return max((float(grid.peaks.max()) for grid in grids), default=0.0)
 
@@ -213,7 +208,10 @@ class CompareState:
 
     def set_text(self, which: Which, raw: str) -> None:
         """Another text for one side; empty follows Explore."""
-        self._choose(which, with_text(self.sides[which].choice, clean_text(raw).text))
+        text = clean_text(raw).text
+        self._choose(which, with_text(self.sides[which].choice, text), group=f"compare text {which}")
+        if text.endswith(" "):
+            self._session.history.close_group()
 
     def set_target(self, which: Which, raw: str) -> None:
         """Another second text for one side; empty lets its model write its own.
@@ -225,7 +223,7 @@ class CompareState:
         if target is None and choice.text is None:
             return
         text = self._session.text if choice.text is None else choice.text
-        self._choose(which, replace(choice, text=text, target=target))
+        self._choose(which, replace(choice, text=text, target=target), group=f"compare target {which}")
 
     def choose_changes(self, which: Which, changes: Changes, kept: Kept | None = None) -> None:
         """Which gates and interventions a side has."""
@@ -235,18 +233,13 @@ class CompareState:
         """Remember what Explore shows now and make it one side; None when it shows nothing."""
         kept = keep_now(self._session)
         if kept is not None:
-            self.kept = (kept, *(k for k in self.kept if k != kept))[:_N_KEPT]
-            self._listeners.tell("kept")
-            self._choose(which, choice_of(kept))
+            after = self.choices.with_side(which, choice_of(kept))
+            self._change(f"compare: keep {which}, {kept.label}", after)
         return kept
 
     def swap(self) -> None:
         """A becomes B and B becomes A; nothing is traced again."""
-        self.head = self.head_of("B")
-        self._traces.swap()
-        self._forget_comparison()
-        self._listeners.tell("sides", "traced", "head")
-        self._align()
+        self._change("compare: swap A and B", self.choices.swapped)
 
     def select(self, head: HeadRef) -> None:
         """Look at another head, in the whole window where the open model has it."""
@@ -257,30 +250,19 @@ class CompareState:
 
     def choose_way(self, name: str) -> None:
         """Align tokens in another way."""
-        for way in WAYS:
-            if way == name and way != self.way:
-                self.way = way
-                self._listeners.tell("look")
-                self._align()
+        self._look(*(replace(self.choices, way=way) for way in WAYS if way == name))
 
     def choose_limit(self, name: str) -> None:
         """Let the ends of the colours stand for another difference."""
-        for limit in LIMITS:
-            if limit == name and limit != self.limit:
-                self.limit = limit
-                self._listeners.tell("look")
+        self._look(*(replace(self.choices, limit=limit) for limit in LIMITS if limit == name))
 
     def sort_by(self, order: Order) -> None:
         """Order the heads by layer, or the most changed first."""
-        if order != self.order:
-            self.order = order
-            self._listeners.tell("look")
+        self._look(replace(self.choices, order=order))
 
     def show_all_stacks(self, has_all: bool) -> None:
         """Show the heads of every stack small, or those of the selected head's."""
-        if has_all != self.has_all_stacks:
-            self.has_all_stacks = has_all
-            self._listeners.tell("look")
+        self._look(replace(self.choices, has_all_stacks=has_all))
 
     # Replies
 
@@ -311,17 +293,35 @@ class CompareState:
     @property
     def _is_aligned(self) -> bool:
         """Whether the axes are those of the traces that are there."""
-        return self._compared_key == (self._traces.numbers, self.way)
+        return self._compared_key == (self._traces.numbers, self.choices.way)
 
     def _forget_comparison(self) -> None:
         self.stacks, self.answers, self.compared = (), (), None
         self._compared_key, self._compare_number, self._maps, self.error = None, 0, None, ""
 
-    def _choose(self, which: Which, choice: SideChoice) -> None:
-        if choice != self.sides[which].choice:
-            self.sides[which].choice = choice
-            self._listeners.tell("sides")
-            self._pump()
+    def _choose(self, which: Which, choice: SideChoice, group: str = "") -> None:
+        before = self.choices.side(which)
+        self._change(choice_words(before, choice, which), self.choices.with_side(which, choice), group)
+
+    def _look(self, *wanted: Comparing) -> None:
+        for after in wanted:
+            self._change(look_words(self.choices, after), after)
+
+    def _change(self, label: str, after: Comparing, group: str = "") -> None:
+        """One step of the session's history; the session says so, and `_take_choices` follows."""
+        self._session.change(label, replace(self._session.setting, compared=after), group=group)
+
+    def _take_choices(self) -> None:
+        """What is chosen has changed, here or by undo: ask for what is missing."""
+        choices = self.choices
+        self.kept = tuple(dict.fromkeys((*choices.kept, *self.kept)))[:_N_KEPT]
+        second_head = self.head_of("B")
+        if self._traces.take(choices):
+            self.head = second_head
+            self._forget_comparison()
+            self._listeners.tell("sides", "traced", "head")
+        self._listeners.tell("kept", "sides", "look")
+        self._pump()
 
     def _on_session(self, name: str) -> None:
         if name == "selection" and self._session.primary not in (None, self.head, self.head_of("B")):
@@ -330,6 +330,8 @@ class CompareState:
             self._traces.forget_open_model()
             self._forget_comparison()
             self._listeners.tell("traced")
+        if name == "compared":
+            self._take_choices()
         if name in _FOLLOWED:
             self._listeners.tell("sides")
             self._pump()
@@ -358,11 +360,12 @@ class CompareState:
 
     def _align(self) -> None:
         """Align the tokens of both traces and ask for the differences of all heads, once."""
-        both, key = self._traces.both, (self._traces.numbers, self.way)
+        both, key = self._traces.both, (self._traces.numbers, self.choices.way)
         if both is None or key == self._compared_key:
             return
         self._compared_key = key
-        self.stacks, self.answers = align_stacks(*both, self.way), pair_answers(*both, self.way)
+        way = self.choices.way
+        self.stacks, self.answers = align_stacks(*both, way), pair_answers(*both, way)
         self._find_head()
         self._compare_number = self._numbers.next()
         self._post(

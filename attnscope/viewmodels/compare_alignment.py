@@ -12,6 +12,7 @@ from attnscope.records.compare import NO_TOKEN, StackAlignment, TokenAlignment
 from attnscope.records.messages import Traced
 from attnscope.records.sites import Stack
 from attnscope.records.tokens import Token
+from attnscope.viewmodels.long_maps import tokens_of
 
 Way = Literal["pairs", "pieces", "position"]
 WAYS: dict[Way, str] = {
@@ -53,7 +54,7 @@ def align_stacks(first: Traced, second: Traced, way: Way = "pairs") -> tuple[Sta
 
     found = []
     for stack, other in stack_pairs(first, second):
-        (own_queries, own_keys), (queries, keys) = tokens_of(stack, first), tokens_of(other, second)
+        (own_queries, own_keys), (queries, keys) = tokens_of(first, stack), tokens_of(second, other)
         found.append(
             StackAlignment(
                 stack=stack,
@@ -70,15 +71,6 @@ def stack_pairs(first: Traced, second: Traced) -> tuple[tuple[Stack, Stack], ...
     own, other = (tuple(dict.fromkeys(g.site.stack for g in traced.grids)) for traced in (first, second))
     common = tuple((stack, stack) for stack in own if stack in other)
     return common or tuple(zip(own[:1], other[:1], strict=False))
-
-
-def tokens_of(stack: Stack, traced: Traced) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """The query tokens and the key tokens of a stack."""
-    source = traced.source.tokens
-    target = traced.target.tokens if traced.target is not None else source
-    queries = source if stack == "encoder" else target
-    keys = target if stack == "decoder" else source
-    return queries, keys
 
 
 def alignment_words(alignment: TokenAlignment, first: Sequence[Token], second: Sequence[Token]) -> str:

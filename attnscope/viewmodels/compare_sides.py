@@ -3,50 +3,15 @@
 Must not import Qt.
 """
 
-from dataclasses import dataclass, field, replace
-from pathlib import PurePath
-from typing import Literal
+from dataclasses import dataclass, field
 
 from attnscope.records.compare import Which
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap
 from attnscope.records.messages import OPEN_MODEL, Traced
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.viewmodels.compare_choices import Kept, SideChoice, changes_words, short_source
 from attnscope.viewmodels.session import Session
-
-Changes = Literal["untouched", "explore", "kept"]
-CHANGES: dict[Changes, str] = {"untouched": "untouched", "explore": "as now in Explore"}
-_N_NAMED = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """Gates and interventions remembered at some moment, with the model and texts they belonged to."""
-
-    source: str
-    text: str
-    target: str | None
-    gates: Gates = NO_GATES
-    interventions: Interventions = ()
-
-    @property
-    def label(self) -> str:
-        """What it is, in a few words."""
-        return changes_words(self.gates, self.interventions)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideChoice:
-    """What a side is to be. `model` None is the open one; `text` None the text in Explore, with its target.
-
-    With a text of its own, `target` None lets the model write its own.
-    """
-
-    model: str | None = None
-    text: str | None = None
-    target: str | None = None
-    changes: Changes = "untouched"
-    kept: Kept | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,17 +94,6 @@ def changes_of(choice: SideChoice, session: Session) -> tuple[Gates, Interventio
     return NO_GATES, ()
 
 
-def changes_words(gates: Gates, interventions: Interventions) -> str:
-    """Gates and interventions in a few words; `untouched` when there are none."""
-    off = [f"{h.stack} {h.label}" for h in gates.off()]
-    dimmed = [f"{h.stack} {h.label} × {v:g}" for h, v in gates.values if v]
-    parts = [f"{_listed(off)} off"] if off else []
-    parts += [_listed(dimmed)] if dimmed else []
-    n = len(interventions)
-    parts += [interventions[0].sentence if n == 1 else f"{n} head changes"] if n else []
-    return " · ".join(parts) or "untouched"
-
-
 def side_words(side: Side, other: Side, which: Which) -> str:
     """What a side is, naming only what tells it from the other one."""
     wish, against = side.shown, other.shown
@@ -157,14 +111,6 @@ def side_words(side: Side, other: Side, which: Which) -> str:
     return " · ".join(parts)
 
 
-def short_source(source: str) -> str:
-    """The last part of a path or an id; of a checkpoint with its run: `run, step 2000`."""
-    path = PurePath(source.rstrip("/"))
-    if path.name.isdecimal() and path.parent.name == "checkpoints":
-        return f"{path.parent.parent.name}, step {int(path.name):,}"
-    return path.name or source
-
-
 def keep_now(session: Session) -> Kept | None:
     """What Explore shows now, to be compared later; None without a model or a text."""
     if session.model is None or not session.text.strip():
@@ -176,20 +122,3 @@ def keep_now(session: Session) -> Kept | None:
         gates=session.gates,
         interventions=session.interventions,
     )
-
-
-def choice_of(kept: Kept) -> SideChoice:
-    """A side that is what was kept, whatever Explore shows later."""
-    return SideChoice(model=kept.source, text=kept.text, target=kept.target, changes="kept", kept=kept)
-
-
-def with_text(choice: SideChoice, text: str) -> SideChoice:
-    """The side with a text of its own; an empty one follows Explore again."""
-    if not text.strip():
-        return replace(choice, text=None, target=None)
-    return replace(choice, text=text, target=None if choice.text is None else choice.target)
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _N_NAMED
-    return ", ".join(names[:_N_NAMED]) + (f" and {more} more" if more > 0 else "")

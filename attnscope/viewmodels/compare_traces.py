@@ -21,7 +21,8 @@ from attnscope.records.messages import (
 )
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import is_long
-from attnscope.viewmodels.compare_sides import Side, SideChoice, SideWish, wish_of
+from attnscope.viewmodels.compare_choices import Comparing
+from attnscope.viewmodels.compare_sides import Side, SideWish, wish_of
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session import Session
 
@@ -38,8 +39,8 @@ class SideTraces:
     ) -> None:
         self._session, self._post, self._numbers, self._head_of = session, post, numbers, head_of
         self.sides: dict[Which, Side] = {
-            "A": Side(view="compare A", choice=SideChoice()),
-            "B": Side(view="compare B", choice=SideChoice(changes="explore")),
+            "A": Side(view="compare A", choice=session.compared.first),
+            "B": Side(view="compare B", choice=session.compared.second),
         }
 
     @property
@@ -64,9 +65,19 @@ class SideTraces:
         head = self._head_of(which)
         return self.sides[which].maps.get(head) if head is not None else None
 
-    def swap(self) -> None:
-        """A becomes B and B becomes A, with all that has come of them."""
-        self.sides = {"A": self.sides["B"], "B": self.sides["A"]}
+    def take(self, compared: Comparing) -> bool:
+        """Take over what both sides are to be; sides that change places keep all that has come of them.
+
+        Whether they have changed places.
+        """
+        present = self.sides["A"].choice, self.sides["B"].choice
+        wanted = compared.first, compared.second
+        is_swapped = present != wanted and present == (compared.second, compared.first)
+        if is_swapped:
+            self.sides = {"A": self.sides["B"], "B": self.sides["A"]}
+        for which, choice in zip(WHICH, wanted, strict=True):
+            self.sides[which].choice = choice
+        return is_swapped
 
     def forget_open_model(self) -> None:
         """Another model is open: what is of the one before is not to be shown."""

@@ -15,6 +15,7 @@ from attnscope.records.measures import (
 )
 from attnscope.records.roles import HeadCard
 from attnscope.records.sites import HeadRef
+from attnscope.viewmodels.alignment_column import ALIGNMENT_COLUMN
 from attnscope.viewmodels.curve_groups import RANKING_NAMES
 from attnscope.viewmodels.pruning_words import short_number
 
@@ -41,7 +42,7 @@ IMPORTANCE_COLUMNS: tuple[CorpusMeasure, ...] = tuple(
     for ranking, (unit, definition) in _DEFINITIONS.items()
 )
 """One column for each ranking."""
-COLUMNS: tuple[CorpusMeasure, ...] = (*IMPORTANCE_COLUMNS, *CORPUS_MEASURES)
+COLUMNS: tuple[CorpusMeasure, ...] = (*IMPORTANCE_COLUMNS, ALIGNMENT_COLUMN, *CORPUS_MEASURES)
 """Every column the table can have, in order."""
 
 

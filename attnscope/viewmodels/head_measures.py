@@ -131,19 +131,25 @@ def leaves_out_end(keys: Sequence[Token]) -> bool:
     return len(keys) > 1 and keys[-1].is_special
 
 
+def _noun(keys: Sequence[Token]) -> str:
+    """What a column is: a token, or what the key is named after that is none."""
+    return keys[0].piece.partition(" ")[0] if keys and keys[0].id < 0 else "token"
+
+
 def describe(measures: HeadMeasures, keys: Sequence[Token] = ()) -> str:
     """What the head does on this text, in one line; `keys` tell whether an end token was left out."""
     ends = ", end token left out" if leaves_out_end(keys) else ""
+    noun = _noun(keys)
     parts = (
         (measures.previous, "attends to the previous token"),
         (measures.diagonal, "attends to the same position"),
-        (measures.first, "attends to the first token"),
+        (measures.first, f"attends to the first {noun}"),
     )
     weight, sentence = max(parts, key=lambda part: part[0] if math.isfinite(part[0]) else -1.0)
     if weight >= 0.5:
         return f"{sentence}: {weight:.2f} of its weight"
     if measures.confidence >= 0.6:
-        return f"looks mostly at one token per row ({measures.confidence:.2f} on average{ends})"
+        return f"looks mostly at one {noun} per row ({measures.confidence:.2f} on average{ends})"
     if measures.entropy >= 0.85:
         return f"spreads evenly: entropy {measures.entropy:.2f} of 1"
     if math.isfinite(weight) and weight >= 0.25:

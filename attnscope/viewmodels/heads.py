@@ -28,7 +28,8 @@ from attnscope.records.measures import (
 from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
 from attnscope.records.roles import HeadCard, RoleName
 from attnscope.records.sites import HeadRef, Stack
-from attnscope.records.word_tables import SyntaxTable
+from attnscope.records.word_tables import AlignmentTable, SyntaxTable
+from attnscope.viewmodels.alignment_column import ALIGNMENT, statement_of, with_alignment
 from attnscope.viewmodels.head_columns import COLUMNS, bare_cards, bare_table, with_importance
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
@@ -45,6 +46,7 @@ ROLE_NAMES: dict[RoleName, str] = {
     "syntactic": "syntax",
     "rare": "rare words",
     "broad": "broad",
+    "aligns": "aligns words",
     "none": "–",
 }
 _LEANINGS = {
@@ -81,6 +83,8 @@ class HeadsState:
         self._measured: HeadTable | None = None
         self.cards: tuple[HeadCard, ...] = ()
         self.syntax: SyntaxTable | None = None
+        self.alignment: AlignmentTable | None = None
+        self.links, self.links_from = "", 0
         self.card: HeadCard | None = None
         self.sorted_by = HEAD_COLUMN
         self.is_descending = False
@@ -106,6 +110,24 @@ class HeadsState:
     def corpus_name(self) -> str:
         """The texts as people call them."""
         return "the model's own texts" if self.path == OWN_TEXTS else PurePath(self.path).name
+
+    @property
+    def has_cross(self) -> bool:
+        """Whether heads look from one text at another, so that they may align words."""
+        model = self._session.model
+        return model is not None and any(site.stack == "cross" for site in model.sites)
+
+    @property
+    def can_link(self) -> bool:
+        """Whether a file of links can be given: the program's own texts bring theirs."""
+        return self.has_cross and self.path != OWN_TEXTS
+
+    @property
+    def links_name(self) -> str:
+        """Whose links count, as people call them."""
+        if self.can_link:
+            return PurePath(self.links).name if self.links else "none"
+        return "of the task" if self.alignment is not None else "the texts' own"
 
     @property
     def fraction(self) -> float | None:
@@ -139,6 +161,8 @@ class HeadsState:
         parts = []
         if self._measured is not None:
             parts.append(f"{self._measured.corpus}: {self._measured.statement}")
+        if self.alignment is not None:
+            parts.append(statement_of(self.alignment))
         if self.importances:
             parts.append(f"importance over {self.importances[0].n_texts:,} texts")
         return "; ".join(parts)
@@ -167,11 +191,19 @@ class HeadsState:
         roles = self.cards[row].roles
         if not roles:
             leaning = self.cards[row].leaning
+            if leaning == "first" and self.cards[row].head.stack not in self._stacks_of_tokens:
+                return "(first column)"
             return f"({_LEANINGS.get(leaning, leaning)})" if leaning else ROLE_NAMES["none"]
         if roles[0].name == "positional" and self.table is not None:
             offset = int(self.table.best_offsets[row])
             return {-1: "previous token", 1: "next token"}.get(offset, f"offset {offset:+d}")
         return ROLE_NAMES[roles[0].name]
+
+    @property
+    def _stacks_of_tokens(self) -> frozenset[Stack]:
+        """The stacks whose maps have a column for each token, and not for sentences or slots."""
+        sites = self._session.model.sites if self._session.model is not None else ()
+        return frozenset(site.stack for site in sites if site.keys == "tokens")
 
     @property
     def selected_row(self) -> int | None:
@@ -184,7 +216,13 @@ class HeadsState:
     def choose_texts(self, path: str) -> None:
         """Measure over a file, or over OWN_TEXTS."""
         if path != self.path:
-            self.path = path
+            self.path, self.links = path, ""
+            self._listeners.tell("choice")
+
+    def choose_links(self, path: str, counts_from: int = 0) -> None:
+        """Compare cross-attention with the gold links of a file, one line for each pair; '' for none."""
+        if (path, counts_from) != (self.links, self.links_from):
+            self.links, self.links_from = path, counts_from
             self._listeners.tell("choice")
 
     def choose_specials(self, name: str) -> None:
@@ -200,7 +238,15 @@ class HeadsState:
             return
         self._number = self._numbers.next()
         self.phase, self.news, self.error = "running", None, ""
-        self._post(MeasureHeads(number=self._number, path=self.path, specials=self.specials))
+        self._post(
+            MeasureHeads(
+                number=self._number,
+                path=self.path,
+                specials=self.specials,
+                links=self.links if self.can_link else "",
+                links_from=self.links_from,
+            )
+        )
         self._listeners.tell("progress")
 
     def stop(self) -> None:
@@ -218,7 +264,7 @@ class HeadsState:
             self.is_descending = not self.is_descending
         else:
             self.sorted_by = column
-            self.is_descending = column not in (HEAD_COLUMN, ROLE_COLUMN)
+            self.is_descending = column not in (HEAD_COLUMN, ROLE_COLUMN, ALIGNMENT)
         self._listeners.tell("order")
 
     def show_stack(self, stack: str) -> None:
@@ -287,7 +333,8 @@ class HeadsState:
 
     def _take(self, reply: HeadsMeasured) -> None:
         self.phase, self.news = "done", None
-        self._measured, self.cards, self.syntax = reply.table, reply.cards, reply.syntax
+        self._measured = with_alignment(reply.table, reply.alignment)
+        self.cards, self.syntax, self.alignment = reply.cards, reply.syntax, reply.alignment
         self._join()
         if self.stack not in self.stacks:
             self.stack = None
@@ -312,7 +359,7 @@ class HeadsState:
             self._post(StopMeasuring(number=self._numbers.next()))
         self.phase, self.news, self.error, self._number = "empty", None, "", 0
         self.table, self.cards, self.syntax, self.card, self.stack = None, (), None, None, None
-        self._measured, self.importances = None, ()
+        self._measured, self.alignment, self.importances = None, None, ()
         self._listeners.tell("table", "progress", "card")
 
     def _is_shown(self, row: int) -> bool:

@@ -1,10 +1,12 @@
-"""Undo and redo of what the person did: gates, selection, aspect and text, with labels people can read."""
+"""Undo and redo of what the person did: gates, heads, texts, what is compared; with readable labels."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.aspect import PLAIN, Aspect
+from attnscope.viewmodels.compare_choices import DEFAULT_COMPARING, Comparing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +19,32 @@ class Setting:
     text: str = ""
     target: str | None = None
     interventions: Interventions = ()
+    compared: Comparing = DEFAULT_COMPARING
+
+
+class Settled(Protocol):
+    """What has everything of a setting: a session."""
+
+    gates: Gates
+    selection: tuple[HeadRef, ...]
+    aspect: Aspect
+    text: str
+    target: str | None
+    interventions: Interventions
+    compared: Comparing
+
+
+def setting_of(shown: Settled) -> Setting:
+    """The setting as it is now."""
+    return Setting(
+        gates=shown.gates,
+        selection=shown.selection,
+        aspect=shown.aspect,
+        text=shown.text,
+        target=shown.target,
+        interventions=shown.interventions,
+        compared=shown.compared,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

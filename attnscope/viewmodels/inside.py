@@ -13,6 +13,7 @@ from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.inside_words import STEPS, Step
 from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.long_maps import tokens_of
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import sides_of
@@ -53,8 +54,7 @@ class InsideState:
         traced, head = self._traced(), self._session.primary
         if traced is None or head is None:
             return ()
-        is_source = head.stack == "encoder" or traced.target is None
-        return traced.source.tokens if is_source or traced.target is None else traced.target.tokens
+        return tokens_of(traced, head.stack)[0]
 
     @property
     def query(self) -> int:
@@ -108,7 +108,8 @@ class InsideState:
         """Look at a token of one text as the query, if queries are of that text."""
         head, session = self._session.primary, self._session
         has_target = session.traced is not None and session.traced.target is not None
-        sides = sides_of(head.stack if head else None, has_target=has_target)
+        sites = session.model.sites if session.model else ()
+        sides = sides_of(head.stack if head else None, sites, has_target=has_target)
         if side == sides[0] and not session.aspect.is_by_word:
             self.choose_query(place)
 

@@ -10,8 +10,10 @@ from attnscope.records.interventions import (
     MakeUniform,
     RemoveEdge,
 )
+from attnscope.records.masks import UseMask
 from attnscope.records.messages import Traced
 from attnscope.records.sites import HeadRef, Site
+from attnscope.viewmodels.long_maps import tokens_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +43,15 @@ def without(interventions: Interventions, change: Intervention) -> Interventions
 
 
 def of_head(interventions: Interventions, head: HeadRef) -> Interventions:
-    """What is done to one head."""
-    return tuple(change for change in interventions if change.head == head)
+    """What is done to one head; a drawn mask is of every head of its stack."""
+    return tuple(
+        change for change in interventions if change.head == head and not isinstance(change, UseMask)
+    )
+
+
+def of_single_heads(interventions: Interventions) -> Interventions:
+    """What is done to single heads: everything but a drawn mask."""
+    return tuple(change for change in interventions if not isinstance(change, UseMask))
 
 
 def knocked_out(interventions: Interventions, head: HeadRef) -> frozenset[tuple[int, int]]:
@@ -64,18 +73,19 @@ def label_of(before: Interventions, after: Interventions) -> str:
 
 def counted(interventions: Interventions) -> str:
     """How many changes there are, in words; empty for none."""
-    n = len(interventions)
-    return "" if n == 0 else "1 head change" if n == 1 else f"{n} head changes"
+    n = len(of_single_heads(interventions))
+    heads = [] if n == 0 else ["1 head change" if n == 1 else f"{n} head changes"]
+    masks = ["a drawn mask"] if n < len(interventions) else []
+    return " · ".join((*masks, *heads))
 
 
 def in_words(change: Intervention, traced: Traced | None) -> str:
-    """A change with the tokens it is about, where they are known."""
+    """A change with the tokens it is about, where they are known; of a mask how much it allows, first."""
+    if isinstance(change, UseMask):
+        return f"mask: {change.seen_sentence} · {change.name}"
     if traced is None or not isinstance(change, RemoveEdge):
         return change.sentence
-    stack = change.head.stack
-    target = traced.target or traced.source
-    queries = (traced.source if stack == "encoder" else target).tokens
-    keys = (target if stack == "decoder" else traced.source).tokens
+    queries, keys = tokens_of(traced, change.head.stack)
     if change.query >= len(queries) or change.key >= len(keys):
         return change.sentence
     return f"{change.head.label}: “{queries[change.query].piece}” ↛ “{keys[change.key].piece}”"

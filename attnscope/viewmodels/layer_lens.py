@@ -46,8 +46,10 @@ class LensState:
         session = self._session
         if self.error:
             return self.error
-        if session.model is not None and session.model.architecture:
-            return "The layers of models of other libraries cannot be read yet."
+        if session.model is not None and session.model.body:
+            return (
+                f"A recurrent model ({session.model.body}) has no stream that layers add to: nothing to read."
+            )
         if not session.text.strip():
             return "Enter a text to see what each layer would say."
         if self.table is not None and session.interventions:
@@ -91,7 +93,10 @@ class LensState:
     def _ask(self) -> None:
         """Ask for the text that was traced last, unless that was done already."""
         session = self._session
-        if not self._is_watched or session.model is None or session.model.architecture:
+        if not self._is_watched or session.model is None:
+            return
+        if session.model.body:
+            self._listeners.tell("busy")
             return
         if session.traced is None or session.is_stale or not session.text.strip():
             self._listeners.tell("busy")

@@ -1,5 +1,6 @@
 """Which of the session's maps are too long to be held whole, and so are shown by tiles."""
 
+from attnscope.records.axes import tokens_of_site, tokens_on
 from attnscope.records.messages import Traced
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tiles import LongMap, is_long
@@ -18,7 +19,9 @@ def long_map_of(traced: Traced | None, head: HeadRef | None) -> LongMap | None:
 
 
 def tokens_of(traced: Traced, stack: Stack) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """The tokens of a stack's queries and of its keys."""
-    source = traced.source.tokens
-    target = source if traced.target is None else traced.target.tokens
-    return (source if stack == "encoder" else target, target if stack == "decoder" else source)
+    """The tokens of a stack's queries and of its keys; those of the text for a stack it does not have."""
+    site = next((grid.site for grid in traced.grids if grid.site.stack == stack), None)
+    if site is None:
+        tokens = tokens_on("source", traced.source, traced.target)
+        return tokens, tokens
+    return tokens_of_site(site, traced.source, traced.target)

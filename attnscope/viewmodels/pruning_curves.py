@@ -31,6 +31,7 @@ METRIC_NAMES: dict[MetricName, str] = {
     "accuracy": "accuracy",
     "exact-match": "exact match",
     "alignment-error": "alignment error",
+    "bleu": "BLEU",
 }
 
 
@@ -77,7 +78,7 @@ class CurvesState:
     def metrics(self) -> tuple[MetricName, ...]:
         """The metrics that can apply to the open model."""
         has_cross = "cross" in self._session.stacks
-        return tuple(name for name in METRICS if name != "alignment-error" or has_cross)
+        return tuple(name for name in METRICS if name not in ("alignment-error", "bleu") or has_cross)
 
     @property
     def texts_name(self) -> str:

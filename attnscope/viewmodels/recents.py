@@ -1,17 +1,24 @@
-"""What was opened lately: models and sessions, newest first. Telling name: recents."""
+"""What was opened lately: models, sessions and runs, newest first. Telling name: recents."""
 
 from collections.abc import Callable
+from pathlib import Path
 
+from attnscope import paths
+from attnscope.errors import LoadError
 from attnscope.viewmodels.listeners import Listener, Listeners
 
 MAX_RECENT = 12
 
 
 class Recents:
-    """Two short lists that menus and the palette show and the settings keep."""
+    """Short lists that menus, the palette and the welcome show and the settings keep."""
 
-    def __init__(self, models: tuple[str, ...] = (), sessions: tuple[str, ...] = ()) -> None:
-        self.models, self.sessions = models[:MAX_RECENT], sessions[:MAX_RECENT]
+    def __init__(
+        self, models: tuple[str, ...] = (), sessions: tuple[str, ...] = (), runs: tuple[str, ...] = ()
+    ) -> None:
+        self.models = tuple(dict.fromkeys(map(short_source, models)))[:MAX_RECENT]
+        self.sessions = sessions[:MAX_RECENT]
+        self.runs = runs[:MAX_RECENT]
         self._listeners = Listeners()
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
@@ -20,7 +27,7 @@ class Recents:
 
     def add_model(self, source: str) -> None:
         """A model was opened."""
-        self.models = with_first(self.models, source)
+        self.models = with_first(self.models, short_source(source))
         self._listeners.tell("recents")
 
     def add_session(self, path: str) -> None:
@@ -28,13 +35,30 @@ class Recents:
         self.sessions = with_first(self.sessions, path)
         self._listeners.tell("recents")
 
+    def add_run(self, folder: str) -> None:
+        """A training run was opened or begun."""
+        if folder and self.runs[:1] != (folder,):
+            self.runs = with_first(self.runs, folder)
+            self._listeners.tell("recents")
+
     def forget(self, name: str) -> None:
         """What could not be opened is offered no more."""
         self.models = tuple(other for other in self.models if other != name)
         self.sessions = tuple(other for other in self.sessions if other != name)
+        self.runs = tuple(other for other in self.runs if other != name)
         self._listeners.tell("recents")
 
 
 def with_first(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     """The names with `name` first and once, at most MAX_RECENT of them."""
     return (name, *(other for other in names if other != name))[:MAX_RECENT] if name else names
+
+
+def short_source(source: str) -> str:
+    """The name of a model that comes with the program, for its folder; every other source as it is."""
+    try:
+        folder = paths.resources_folder() / "models"
+    except LoadError:
+        return source
+    path = Path(source)
+    return path.name if path.parent == folder else source

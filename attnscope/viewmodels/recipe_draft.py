@@ -29,9 +29,20 @@ class RecipeDraft:
         self._changed = changed
         self.path = ""
         self.text = ""
+        self.origin = ""
         self.problem: RecipeProblem | None = None
         self.marked_line: int | None = None
         self._drafts: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """What a run of it would be called."""
+        return Path(self.path).stem or self.origin or "run"
+
+    @property
+    def folder(self) -> str:
+        """Where the relative paths in the text begin; empty for a text that belongs to no file."""
+        return str(Path(self.path).parent) if self.path else ""
 
     @property
     def is_changed(self) -> bool:
@@ -43,15 +54,30 @@ class RecipeDraft:
         """Whether there is a text, and it is TOML."""
         return self.problem is None and bool(self.text.strip())
 
+    @property
+    def needs_data(self) -> bool:
+        """Whether it learns from a file; a task makes its own data."""
+        return recipe_value(self.text, "data", "kind") != "task"
+
+    @property
+    def lacks_data(self) -> bool:
+        """Whether it says that it learns from a file, and not from which."""
+        return recipe_value(self.text, "data", "kind") not in (None, "task") and not self.data_path
+
+    @property
+    def can_run(self) -> bool:
+        """Whether a run of it can begin, as far as its form tells."""
+        return self.is_ready and not self.lacks_data
+
     def open(self, path: str) -> None:
         """Take the text of a file. Raises LoadError; the draft is then as it was."""
         text = self._drafts[path] if path in self._drafts else read_recipe_text(Path(path))
         self.path = path
         self._set(text)
 
-    def take(self, text: str) -> None:
-        """Take a text that belongs to no file, for instance of a run."""
-        self.path = ""
+    def take(self, text: str, origin: str = "") -> None:
+        """Take a text that belongs to no file, for instance of the run `origin`."""
+        self.path, self.origin = "", origin
         self._drafts.pop("", None)
         self._set(text)
 

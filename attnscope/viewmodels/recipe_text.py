@@ -6,6 +6,7 @@ What a recipe *means* is checked by the engine when a run starts; here only its 
 import json
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,11 @@ from attnscope.errors import LoadError
 
 _MAX_BYTES = 1_000_000
 _WHERE = re.compile(r"\s*\((?:at line (\d+), column \d+|at end of document)\)$")
+_ADVICE = {
+    "Invalid statement": ": write n_steps = 500, or a heading such as [training].",
+    "Invalid value": ': texts need quotes, such as kind = "task".',
+}
+"""What helps against the faults that Python's own words leave open."""
 _SECTION = re.compile(r"^\s*\[+\s*([^\[\]]+?)\s*\]+\s*(?:#.*)?$")
 
 
@@ -42,6 +48,15 @@ def list_recipes(folder: Path) -> tuple[RecipeFile, ...]:
     if not folder.is_dir():
         return ()
     return tuple(RecipeFile(name=path.stem, path=str(path)) for path in sorted(folder.glob("*.toml")))
+
+
+def fresh_folder(where: Path, name: str) -> Path:
+    """A folder named `name`, `name-2`, … in `where` that does not exist yet."""
+    folder, number = where / name, 2
+    while folder.exists():
+        folder = where / f"{name}-{number}"
+        number += 1
+    return folder
 
 
 def read_recipe_text(path: Path) -> str:
@@ -80,7 +95,8 @@ def check_recipe_text(text: str) -> RecipeProblem | None:
         found = _WHERE.search(words)
         n_lines = max(1, text.count("\n") + (not text.endswith("\n")))
         line = int(found.group(1)) if found and found.group(1) else n_lines
-        return RecipeProblem(line=line, message=_WHERE.sub("", words) + ".")
+        fault = _WHERE.sub("", words)
+        return RecipeProblem(line=line, message=fault + _ADVICE.get(fault, "."))
     return None
 
 
@@ -109,7 +125,12 @@ def watched_sentence(text: str) -> tuple[str, str | None] | None:
 
 def with_recipe_value(text: str, section: str, key: str, value: str) -> str:
     """The text with the string `section.key` set, everything else (comments too) as it was."""
-    written = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+    return with_written_value(text, section, key, json.dumps(value, ensure_ascii=False))
+
+
+def with_written_value(text: str, section: str, key: str, value: str) -> str:
+    """The text with `section.key` set to what TOML already says as `value`, everything else as it was."""
+    written = f"{key} = {value}"
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if _section_of(line) == section), None)
     if start is None:
@@ -122,6 +143,19 @@ def with_recipe_value(text: str, section: str, key: str, value: str) -> str:
             return "\n".join(lines) + "\n"
     lines.insert(start + 1, written)
     return "\n".join(lines) + "\n"
+
+
+def with_model(text: str, keys: Sequence[tuple[str, str]]) -> str:
+    """The text with these keys, TOML values, as the whole of [model]; comments in it stay."""
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if _section_of(line) == "model"), None)
+    written = [f"{key} = {value}" for key, value in keys]
+    if start is None:
+        return "\n".join(["[model]", *written, "", *lines]) + "\n"
+    stop = next((i for i in range(start + 1, len(lines)) if _section_of(lines[i])), len(lines))
+    kept = [line for line in lines[start + 1 : stop] if line.lstrip().startswith("#")]
+    gap = [""] if stop < len(lines) else []
+    return "\n".join([*lines[: start + 1], *kept, *written, *gap, *lines[stop:]]) + "\n"
 
 
 def line_of_value(text: str, section: str, key: str) -> int | None:

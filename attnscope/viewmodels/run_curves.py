@@ -25,6 +25,9 @@ class RunCurves:
         self.learning_rate = CurveData()
         self.gradient_norm = CurveData()
         self.tokens_per_s = CurveData()
+        self.step_tokens = CurveData()
+        self.open_heads = CurveData()
+        self.next_sentence = CurveData()
         self.resumed_at: tuple[int, ...] = ()
 
     @property
@@ -37,6 +40,9 @@ class RunCurves:
             self.learning_rate,
             self.gradient_norm,
             self.tokens_per_s,
+            self.step_tokens,
+            self.open_heads,
+            self.next_sentence,
         )
 
     @property
@@ -84,13 +90,32 @@ class RunCurves:
     def _flush(self, steps: list[Step], looks: list[Evaluated]) -> None:
         if steps:
             table = np.array(
-                [(s.step, s.loss, s.learning_rate, s.gradient_norm, s.tokens_per_s) for s in steps],
+                [
+                    (s.step, s.loss, s.learning_rate, s.gradient_norm, s.tokens_per_s, s.n_tokens)
+                    for s in steps
+                ],
                 dtype=np.float64,
             )
-            curves = (self.train_loss, self.learning_rate, self.gradient_norm, self.tokens_per_s)
+            curves = (
+                self.train_loss,
+                self.learning_rate,
+                self.gradient_norm,
+                self.tokens_per_s,
+                self.step_tokens,
+            )
             for curve, column in zip(curves, table.T[1:], strict=True):
                 curve.extend(table[:, 0], column)
         if looks:
             table = np.array([(look.step, look.loss, look.accuracy) for look in looks], dtype=np.float64)
             self.validation_loss.extend(table[:, 0], table[:, 1])
             self.accuracy.extend(table[:, 0], table[:, 2])
+        heads = [(s.step, s.open_heads) for s in steps if s.open_heads is not None]
+        pairs = [
+            (look.step, look.next_sentence_accuracy)
+            for look in looks
+            if look.next_sentence_accuracy is not None
+        ]
+        for curve, told in ((self.open_heads, heads), (self.next_sentence, pairs)):
+            if told:
+                table = np.array(told, dtype=np.float64)
+                curve.extend(table[:, 0], table[:, 1])

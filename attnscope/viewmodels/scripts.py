@@ -7,8 +7,10 @@ import shlex
 from dataclasses import dataclass
 
 from attnscope.records.interventions import Interventions, interventions_as_json
+from attnscope.records.masks import UseMask, rows_as_text
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.aspect import PLAIN, Aspect
+from attnscope.viewmodels.intervening import of_single_heads
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import ViewState
 
@@ -29,6 +31,15 @@ class Shown:
     scale: str = "fixed"
     least_weight: float = 0.0
     n_strongest: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scripts:
+    """What makes something again; `is_command_whole` tells whether the command line says all of it."""
+
+    python: str
+    command: str
+    is_command_whole: bool = True
 
 
 def shown_now(session: Session, view: ViewState) -> Shown | None:
@@ -75,11 +86,13 @@ def python_script(shown: Shown, out: str = "figure.svg") -> str:
 
 
 def command_line(shown: Shown, out: str = "figure.svg") -> str:
-    """One line for a POSIX shell that makes the figure; it cannot say interventions."""
+    """One line for a POSIX shell that makes the figure; of interventions it can say a drawn mask only."""
     words = ["attnscope", "figure", shown.source, f"--text={shown.text}"]
     if shown.target is not None:
         words.append(f"--target={shown.target}")
     words += [f"--gate={head.stack}:{head.label}={gate:g}" for head, gate in shown.gates.values]
+    masks = [change for change in shown.interventions if isinstance(change, UseMask)]
+    words += [f"--mask-rows={';'.join(rows_as_text(mask.cells))}" for mask in masks]
     words += ["--view", shown.view, "--stack", shown.heads[0].stack]
     words += ["--head", ",".join(head.label for head in shown.heads)]
     for name, value, default in _options(shown):
@@ -88,6 +101,15 @@ def command_line(shown: Shown, out: str = "figure.svg") -> str:
             words += [flag] if value is True else [flag, str(value)]
     words += ["-o", out]
     return shlex.join(words)
+
+
+def scripts_now(session: Session, view: ViewState) -> Scripts | None:
+    """What makes the figure of the Explore page again; None without a model, a text or a head."""
+    shown = shown_now(session, view)
+    if shown is None:
+        return None
+    is_whole = not of_single_heads(session.interventions)
+    return Scripts(python=python_script(shown), command=command_line(shown), is_command_whole=is_whole)
 
 
 def _options(shown: Shown) -> tuple[tuple[str, object, object], ...]:
@@ -101,6 +123,7 @@ def _options(shown: Shown) -> tuple[tuple[str, object, object], ...]:
         ("hidden", aspect.hidden, "nothing"),
         ("renormalised", aspect.is_renormalised, False),
         ("by_word", aspect.is_by_word, False),
+        ("block", aspect.block, "all"),
         ("least_weight", shown.least_weight, 0.0),
         ("n_strongest", shown.n_strongest, 0),
     )

@@ -1,8 +1,8 @@
 """The open model, the text, the gates and what the worker says about them.
 
 Widgets read the attributes (never write them), call the intents and listen to `subscribe`. What can
-change has a name: ready, model, text, traced, heads, gates, interventions, selection, aspect, history,
-busy, notice, grids (better thumbnails of the same trace).
+change has a name: ready, model, text, traced, heads, gates, interventions, selection, aspect, compared,
+history, busy, notice, grids (better thumbnails of the same trace).
 """
 
 from collections.abc import Callable, Mapping
@@ -28,15 +28,16 @@ from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
 from attnscope.records.texts import TextOpened
 from attnscope.viewmodels.asking import Asking
 from attnscope.viewmodels.aspect import PLAIN, Aspect, aspect_words
+from attnscope.viewmodels.compare_choices import DEFAULT_COMPARING, Comparing
 from attnscope.viewmodels.gating import joined, named, named_text
 from attnscope.viewmodels.head_changes import HeadChanges
 from attnscope.viewmodels.head_measures import first_choice
-from attnscope.viewmodels.history import Change, History, Setting
+from attnscope.viewmodels.history import Change, History, Setting, setting_of
 from attnscope.viewmodels.intervening import fitting
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.notices import Busy, Notice, short_name
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.shown_maps import ShownMaps, distinct, heads_to_blend, keys_of, with_grid
+from attnscope.viewmodels.shown_maps import ShownMaps, distinct, heads_to_blend, sides_of_site, with_grid
 from attnscope.viewmodels.typed_text import TypedText, clean_text
 
 
@@ -56,6 +57,7 @@ class Session:
     interventions: Interventions = ()
     selection: tuple[HeadRef, ...] = ()
     aspect: Aspect = PLAIN
+    compared: Comparing = DEFAULT_COMPARING
     traced: Traced | None = None
     maps: tuple[HeadMap, ...] = ()
     is_stale: bool = False
@@ -114,7 +116,8 @@ class Session:
 
     def shown_grid(self, grid: SiteGrid) -> SiteGrid:
         """The thumbnails of one site through the aspect."""
-        return self._shown.grid(grid, self.aspect, keys_of(grid.site, self.traced)) if self.traced else grid
+        traced = self.traced
+        return self._shown.grid(grid, self.aspect, sides_of_site(grid.site, traced)) if traced else grid
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""
@@ -128,6 +131,12 @@ class Session:
         self._drop_notice("LoadModel")
         self._listeners.tell("busy")
 
+    def give_up_loading(self) -> int:
+        """Wait for no model any more; the number of the request, which the worker is to give up."""
+        self.busy = None
+        self._listeners.tell("busy")
+        return self._asking.load_number
+
     def save_model(self, folder: str) -> None:
         """Write the open model to a folder."""
         if self.model:
@@ -136,8 +145,8 @@ class Session:
     def set_text(self, raw: str) -> None:
         """Look at another text; traced at once. Words typed one after the other are steps for undo."""
         typed = clean_text(raw)
-        self._is_sample_text, self._sample_to_come = False, None
         if typed != self.typed:
+            self._is_sample_text, self._sample_to_come = False, None
             self.typed = typed
             self._read(named_text(typed.text), typed.text, None if self._is_sample_target else self.target)
             self._is_sample_target = False
@@ -178,8 +187,7 @@ class Session:
         if not heads:
             return
         selection = joined(self.selection, heads) if additive and self.stack == heads[0].stack else heads
-        label = f"select {named(selection)}"
-        self.change(label, replace(self.setting, selection=selection), group="select")
+        self.change(f"select {named(selection)}", replace(self.setting, selection=selection), group="select")
 
     def select_stack(self, stack: Stack) -> None:
         """Show another stack, with the head last looked at there."""
@@ -262,7 +270,7 @@ class Session:
 
     def _take_model(self, info: ModelInfo) -> None:
         self.model, self.busy = info, None
-        self.gates, self.interventions, self.selection, self.maps, self.traced = NO_GATES, (), (), (), None
+        self.gates, self.interventions, self.selection, self.maps, self.traced = info.gates, (), (), (), None
         self._head_changes.forget()
         self._shown.clear()
         self._last_in_stack.clear()
@@ -305,8 +313,7 @@ class Session:
 
     def _take_failure(self, reply: Failed) -> None:
         if reply.number == self._asking.load_number:
-            self._asking.load_number, self.busy = 0, None
-            self._listeners.tell("busy")
+            self.give_up_loading()
         elif reply.number == self._asking.trace_number:
             self._asking.trace_number = 0  # the old pictures stay, dimmed
             self._listeners.tell("traced")
@@ -340,14 +347,7 @@ class Session:
     @property
     def setting(self) -> Setting:
         """Everything that undo brings back, as it is now."""
-        return Setting(
-            gates=self.gates,
-            selection=self.selection,
-            aspect=self.aspect,
-            text=self.text,
-            target=self.target,
-            interventions=self.interventions,
-        )
+        return setting_of(self)
 
     def _read(self, label: str, text: str, target: str | None) -> None:
         """Another text: changes that name its places go with the old one."""
@@ -372,11 +372,11 @@ class Session:
         before = self.setting
         self.gates, self.selection, self.aspect = setting.gates, setting.selection, setting.aspect
         self.text, self.target = setting.text, setting.target
-        self.interventions = setting.interventions
+        self.interventions, self.compared = setting.interventions, setting.compared
         is_read = (before.text, before.target) != (setting.text, setting.target)
         if self.primary:
             self._last_in_stack[self.primary.stack] = self.primary
-        for name in ("selection", "gates", "interventions", "aspect"):
+        for name in ("selection", "gates", "interventions", "aspect", "compared"):
             if getattr(before, name) != getattr(setting, name):
                 self._listeners.tell(name)
         if is_read:

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
+from attnscope.records.axes import tokens_of_site
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.messages import Traced
 from attnscope.records.models import ModelInfo
@@ -47,13 +48,15 @@ class ShownMaps:
         made = self._made[key][1]
         return made if isinstance(made, HeadMap) else None
 
-    def grid(self, grid: SiteGrid, aspect: Aspect, keys: tuple[Token, ...]) -> SiteGrid:
+    def grid(
+        self, grid: SiteGrid, aspect: Aspect, sides: tuple[tuple[Token, ...], tuple[Token, ...]]
+    ) -> SiteGrid:
         """The thumbnails of a site through `aspect`."""
-        if aspect.hidden == "nothing":
+        if not aspect.leaves_out:
             return grid
-        key = ("grid", aspect.hidden, aspect.is_renormalised, id(grid))
+        key = ("grid", aspect.hidden, aspect.block, aspect.is_renormalised, id(grid))
         if key not in self._made:
-            self._keep(key, grid, grid_through(aspect, grid, keys))
+            self._keep(key, grid, grid_through(aspect, grid, *sides))
         made = self._made[key][1]
         return made if isinstance(made, SiteGrid) else grid
 
@@ -89,11 +92,14 @@ def distinct(maps: Iterable[HeadMap | None]) -> tuple[HeadMap, ...]:
     return tuple(found)
 
 
+def sides_of_site(site: Site, traced: Traced) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    """The tokens at the rows and at the columns of a site."""
+    return tokens_of_site(site, traced.source, traced.target)
+
+
 def keys_of(site: Site, traced: Traced) -> tuple[Token, ...]:
-    """The key tokens of a site: the target's in the decoder of a model with two texts."""
-    is_target = site.stack == "decoder" and traced.target is not None
-    tokens = traced.target if is_target and traced.target else traced.source
-    return tokens.tokens
+    """The tokens at the columns of a site."""
+    return sides_of_site(site, traced)[1]
 
 
 def shown_tokens(tokens: Tokens, aspect: Aspect) -> tuple[Token, ...]:

@@ -21,19 +21,36 @@ from attnscope.records.messages import (
     StartTraining,
     TrainingNews,
 )
+from attnscope.records.runs import RunNews, RunWriter
 from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent
+from attnscope.viewmodels.follower import Follower
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.pace import Pace
+from attnscope.viewmodels.planning import PlanState, Wish
 from attnscope.viewmodels.recipe_draft import RecipeDraft
-from attnscope.viewmodels.recipe_text import RecipeFile, list_recipes, watched_sentence
+from attnscope.viewmodels.recipe_text import RecipeFile, fresh_folder, list_recipes, watched_sentence
 from attnscope.viewmodels.run_curves import RunCurves
-from attnscope.viewmodels.training_status import ACTIVE, IDLE, Phase, TrainingStatus
+from attnscope.viewmodels.runs_list import RunsState
+from attnscope.viewmodels.training_status import (
+    ACTIVE,
+    IDLE,
+    Phase,
+    TrainingStatus,
+    finished_status,
+    following_status,
+    opened_status,
+    paused_status,
+    running_status,
+    unopened_status,
+    unsaved_words,
+)
 from attnscope.viewmodels.watch import WatchState
 
 
 class TrainingState:
-    """Tells its listeners `recipe`, `status`, `curves`, `devices`, `checkpoints` or `watch`.
+    """Tells its listeners `recipe`, `status`, `curves`, `devices`, `checkpoints`, `watch`, `plan`, `presets`
+    or `runs`; the last three are of `planning` and `runs`, states of their own.
 
     Curves may change many times a second: look at `curves.version` on a timer instead of redrawing at
     each `curves`.
@@ -53,6 +70,11 @@ class TrainingState:
         self.watch = WatchState(post, numbers, self._listeners, clock)
         self._pace = Pace(clock)
         self.recipe = RecipeDraft(self._on_recipe_changed)
+        self.follower = Follower(post, numbers, clock)
+        self.planning = PlanState(post, numbers, self._listeners, self.recipe, clock)
+        self.runs = RunsState(post, numbers, self._listeners, self.follower, clock)
+        self.writer: RunWriter | None = None
+        self.runs.set_own("", self.curves, is_live=False)
         self.out = ""
         self.device = "auto"
         self.devices: tuple[str, ...] = ("auto",)
@@ -64,9 +86,7 @@ class TrainingState:
         self._save_failure: SaveFailed | None = None
         self._has_own_out = False
         self._run_number = 0
-        self._open_number = 0
-        self._control_number = 0
-        self._history_number = 0
+        self._open_number = self._control_number = self._history_number = 0
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""
@@ -83,14 +103,18 @@ class TrainingState:
             return ()
 
     def open_recipe(self, path: str) -> None:
-        """Take a recipe file and, unless the person chose one, a run folder named after it.
-
-        Raises LoadError; everything is then as it was.
-        """
+        """Take a recipe file and, unless the person chose one, a run folder of its name. Raises LoadError."""
         self.recipe.open(path)
+        self._offer_out()
+
+    def take_recipe(self, text: str, name: str) -> None:
+        """Take the recipe of another run; a run of it goes into a folder of its own."""
+        self.recipe.take(text, name)
+        self._offer_out()
+
+    def _offer_out(self) -> None:
         if not self._has_own_out:
-            self.out = str(self.fresh_out())
-            self._listeners.tell("recipe")
+            self.take_fresh_out()
 
     def set_out(self, folder: str) -> None:
         """Put the run somewhere else."""
@@ -100,13 +124,7 @@ class TrainingState:
 
     def fresh_out(self) -> Path:
         """A run folder that does not exist yet, named after the recipe."""
-        name = Path(self.recipe.path).stem or "run"
-        folder = paths.runs_folder() / name
-        number = 2
-        while folder.exists():
-            folder = paths.runs_folder() / f"{name}-{number}"
-            number += 1
-        return folder
+        return fresh_folder(paths.runs_folder(), self.recipe.name)
 
     def take_fresh_out(self) -> None:
         """Put the next run into a folder of its own."""
@@ -115,7 +133,7 @@ class TrainingState:
 
     @property
     def out_holds_run(self) -> bool:
-        """Whether Start would go on with a run instead of beginning one."""
+        """Whether Start would go on with a run."""
         return bool(self.out) and (Path(self.out) / "recipe.toml").is_file()
 
     def set_device(self, device: str) -> None:
@@ -123,8 +141,7 @@ class TrainingState:
         self.device = device
 
     def _on_recipe_changed(self) -> None:
-        watched = watched_sentence(self.recipe.text)
-        if watched:
+        if watched := watched_sentence(self.recipe.text):
             self.watch.suggest_text(*watched)
         self._listeners.tell("recipe")
 
@@ -138,13 +155,19 @@ class TrainingState:
     @property
     def can_start(self) -> bool:
         """Whether Start would do something."""
-        return not self.is_active and self.recipe.is_ready and not self.is_complete
+        is_free = not self.is_active and not self.is_followed
+        return is_free and self.recipe.can_run and not self.is_complete
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether another process writes the run that is shown, into the folder that Start would use."""
+        return self.writer is not None and self.out == self.run_folder
 
     @property
     def is_complete(self) -> bool:
         """Whether the run folder holds the run that is shown, and that run has made all of its steps."""
-        is_shown = bool(self.out) and self.out == self.run_folder
-        return is_shown and self.fraction == 1.0 and self.status.phase in ("finished", "opened")
+        is_over = self.fraction == 1.0 and self.status.is_over
+        return is_over and bool(self.out) and self.out == self.run_folder
 
     @property
     def can_pause(self) -> bool:
@@ -174,11 +197,7 @@ class TrainingState:
     @property
     def save_warning(self) -> str:
         """Which checkpoint could not be saved and why; empty once one has been saved again."""
-        failure = self._save_failure
-        if failure is None:
-            return ""
-        what = f"The checkpoint of step {failure.step:,} could not be saved: {failure.reason}"
-        return f"{what} Training goes on and saving is tried again." if self.is_active else what
+        return "" if self._save_failure is None else unsaved_words(self._save_failure, self.is_active)
 
     def start(self) -> None:
         """Start (or go on with) the run in `out`; does nothing while one is in progress."""
@@ -191,19 +210,12 @@ class TrainingState:
             self._post(OpenRun(number=self._history_number, folder=self.out))
         if not (self.out_holds_run and is_known):
             self._clear_run()
+        self.watch.take_suggestion()
         self._run_number = self._numbers.next()
         self.run_folder, self._save_failure = self.out, None
         self._set_status("starting", "Starting…", "The recipe is checked and the data is read.")
-        base = str(Path(self.recipe.path).parent) if self.recipe.path else ""
-        self._post(
-            StartTraining(
-                number=self._run_number,
-                recipe=self.recipe.text,
-                out=self.out,
-                device=self.device,
-                base_folder=base,
-            )
-        )
+        place = {"out": self.out, "device": self.device, "base_folder": self.recipe.folder}
+        self._post(StartTraining(number=self._run_number, recipe=self.recipe.text, **place))
         self._listeners.tell("curves", "recipe")
 
     def pause(self) -> None:
@@ -226,7 +238,7 @@ class TrainingState:
             self._control("stop")
 
     def open_run(self, folder: str) -> None:
-        """Read a run folder: its recipe, curves and checkpoints; does nothing while a run is in progress."""
+        """Read a run folder and follow it where another process writes it; not while a run is in progress."""
         if not self.is_active:
             self._open_number = self._numbers.next()
             self._post(OpenRun(number=self._open_number, folder=folder))
@@ -234,14 +246,22 @@ class TrainingState:
     def tick(self) -> None:
         """Called some times a second while the page is shown."""
         self.watch.tick()
+        self.follower.tick()
+        self.runs.set_own(self.run_folder, self.curves, is_live=self.is_active or self.writer is not None)
+        self.runs.tick()
+        place = {"out": self.out, "device": self.device, "base_folder": self.recipe.folder}
+        self.planning.want(Wish(recipe=self.recipe.text, **place))
+        self.planning.tick()
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
+        if any(part.handle(reply) for part in (self.planning, self.runs, self.follower)):
+            return
         match reply:
             case TrainingNews() if reply.number == self._run_number:
                 self._take_news(reply)
             case RunOpened() if reply.number == self._history_number:
-                self._take_history(reply.events, reply.checkpoints)
+                self._take_history(reply)
             case RunOpened() if reply.number == self._open_number:
                 self._take_run(reply)
             case Progress() if reply.number == self._run_number and self.status.phase == "starting":
@@ -259,21 +279,22 @@ class TrainingState:
         self._post(ControlTraining(number=self._control_number, action=action))
 
     def _clear_run(self) -> None:
+        self.follower.unfollow("page", self.run_folder)
+        self.writer = None
         self.curves.clear()
         self.watch.begin_run(is_live=False)
         self.step, self.n_steps, self.run_note = 0, 0, ""
         self._pace.restart()
 
-    def _take_history(
-        self, events: tuple[TrainingEvent, ...], checkpoints: tuple[tuple[int, str], ...]
-    ) -> None:
-        self.curves.clear()
-        self.curves.add(events)
+    def _take_history(self, told: RunOpened | RunNews, *, is_whole: bool = True) -> None:
+        if is_whole:
+            self.curves.clear()
+        self.curves.add(told.events)
         self.step = self.curves.last_step
-        for event in events:
+        for event in told.events:
             if isinstance(event, Started):
                 self.n_steps = event.n_steps
-        for step, folder in checkpoints:
+        for step, folder in told.checkpoints:
             self.watch.add_checkpoint(step, folder)
         self._listeners.tell("curves", "checkpoints")
 
@@ -283,18 +304,25 @@ class TrainingState:
         self._clear_run()
         self.out = self.run_folder = reply.folder
         self._has_own_out = True
-        self.recipe.take(reply.recipe)
-        self._take_history(reply.events, reply.checkpoints)
+        self.recipe.take(reply.recipe, Path(reply.folder).name)
+        self._take_history(reply)
         self.watch.set_live(False)
-        of = f" of {self.n_steps:,}" if self.n_steps else ""
-        onwards = "It is complete." if self.fraction == 1.0 else "Continue goes on with it in its folder."
-        self._set_status(
-            "opened",
-            f"Run opened: {self.step:,}{of} steps",
-            f"Checkpoints to replay below: {len(self.watch.checkpoints)}. {onwards}",
-        )
+        n_checkpoints, is_complete = len(self.watch.checkpoints), self.fraction == 1.0
+        self._show_status(opened_status(self.step, self.n_steps, n_checkpoints, is_complete=is_complete))
         self._listeners.tell("recipe")
         self.watch.pump()
+        self.follower.follow("page", reply.folder, self._on_followed)
+
+    def _on_followed(self, news: RunNews) -> None:
+        """What another process writes into the run that is shown; nothing where nobody does."""
+        if news.folder != self.run_folder or self.is_active:
+            return
+        was_followed, self.writer = self.writer is not None, news.writer
+        if news.writer is None and not was_followed:
+            return
+        self._take_history(news, is_whole=news.is_restart)
+        self.watch.set_live(False)
+        self._show_status(following_status(self.step, self.n_steps, news.writer))
 
     def _take_news(self, news: TrainingNews) -> None:
         self.curves.add(news.events)
@@ -308,11 +336,7 @@ class TrainingState:
         if self.is_active and self.status.phase != "stopping":
             if news.is_paused:
                 self._pace.restart()
-                self._set_status(
-                    "paused",
-                    f"Paused at step {self.step:,}",
-                    "Resume goes on from here. Stop saves and ends the run.",
-                )
+                self._show_status(paused_status(self.step))
             elif self.status.phase not in ("pausing", "starting"):
                 self._set_running()
         self.watch.pump()
@@ -340,36 +364,23 @@ class TrainingState:
                 pass
 
     def _finish(self, event: Finished) -> None:
-        self.step = event.step
-        match event.reason:
-            case "done":
-                phase, title = "finished", f"Finished: {event.step:,} steps"
-                detail = "Replay its checkpoints below, or open one in Explore."
-            case "stopped":
-                phase, title = "finished", f"Stopped at step {event.step:,}"
-                detail = "Everything is saved. Continue goes on from here."
-            case "diverged":
-                phase, title = "diverged", f"Diverged at step {event.step:,}"
-                detail = (
-                    "The loss is no longer a number. The last good checkpoint is kept; try a lower "
-                    "learning rate or a longer warm-up."
-                )
-        self._run_number = 0
-        self._set_status("diverged" if phase == "diverged" else "finished", title, event.note or detail)
+        self.step, self._run_number = event.step, 0
+        self._show_status(finished_status(event))
         self.watch.set_live(False)
+        self.planning.ask_again()
 
     def _take_failure(self, failure: Failed) -> None:
         log = f" The log is {failure.crash_log}." if failure.crash_log else ""
         if failure.number and failure.number == self._run_number:
             self._run_number = 0
             has_begun = self.status.phase != "starting"
-            title = f"The run broke off at step {self.step:,}" if has_begun else "The run did not start"
-            self._set_status("failed", title, failure.message + log)
+            what = f"broke off at step {self.step:,}" if has_begun else "did not start"
+            self._set_status("failed", f"The run {what}", failure.message + log)
             self.watch.set_live(False)
             if not has_begun:
                 self.recipe.mark_blamed_line(failure.message)
         elif failure.number and failure.number == self._open_number:
-            self._set_status("failed", "The run could not be opened", failure.message + log)
+            self._show_status(unopened_status(failure.message + log, self.status))
         elif failure.number and failure.number == self._control_number:
             if self.status.phase in ("pausing", "stopping"):
                 self._set_status("failed", "The run is no longer in progress", failure.message)
@@ -377,11 +388,12 @@ class TrainingState:
             self.watch.handle(failure)
 
     def _set_running(self) -> None:
-        of = f" of {self.n_steps:,}" if self.n_steps else ""
-        self._set_status("running", f"Step {self.step:,}{of}", self.run_note)
+        self._show_status(running_status(self.step, self.n_steps, self.run_note))
 
     def _set_status(self, phase: Phase, title: str, detail: str) -> None:
-        status = TrainingStatus(phase=phase, title=title, detail=detail)
+        self._show_status(TrainingStatus(phase=phase, title=title, detail=detail))
+
+    def _show_status(self, status: TrainingStatus) -> None:
         if status != self.status:
             self.status = status
             self._listeners.tell("status")

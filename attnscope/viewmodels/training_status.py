@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from attnscope.records.runs import RunWriter
+from attnscope.records.training import Finished, SaveFailed
+
 Phase = Literal[
     "idle", "starting", "running", "pausing", "paused", "stopping", "finished", "diverged", "failed", "opened"
 ]
@@ -16,6 +19,13 @@ class TrainingStatus:
     phase: Phase
     title: str
     detail: str
+    before: Phase | None = None
+    """How the run that is still shown stood, where this tells of another that could not be opened."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run that is shown has ended, or was read from its folder."""
+        return (self.before or self.phase) in ("finished", "opened")
 
 
 IDLE = TrainingStatus(
@@ -24,3 +34,80 @@ IDLE = TrainingStatus(
     detail="Choose a recipe and press Start. The curves, and the attention of your sentence, are drawn here "
     "while the model learns.",
 )
+
+
+def finished_status(event: Finished) -> TrainingStatus:
+    """How a run ended, and what can be done next."""
+    match event.reason:
+        case "done":
+            title = f"Finished: {event.step:,} steps"
+            detail = "Replay its checkpoints below, or open one in Explore."
+        case "stopped":
+            title = f"Stopped at step {event.step:,}"
+            detail = "Everything is saved. Continue goes on from here."
+        case "diverged":
+            title = f"Diverged at step {event.step:,}"
+            detail = (
+                "The loss is no longer a number. The last good checkpoint is kept; try a lower "
+                "learning rate or a longer warm-up."
+            )
+        case "out-of-memory":
+            title = f"Out of memory at step {event.step:,}"
+            detail = "A smaller training.batch_size needs less. The last checkpoint is kept."
+    phase: Phase = "finished" if event.reason in ("done", "stopped") else "diverged"
+    return TrainingStatus(phase=phase, title=title, detail=event.note or detail)
+
+
+def following_status(step: int, n_steps: int, writer: RunWriter | None) -> TrainingStatus:
+    """How a run stands that another process writes, or wrote until now."""
+    of = f" of {n_steps:,}" if n_steps else ""
+    if writer is None:
+        return TrainingStatus(
+            phase="opened",
+            title=f"Ended at step {step:,}{of}",
+            detail="The process that wrote it has gone. Its checkpoints can be replayed below.",
+        )
+    return TrainingStatus(
+        phase="opened",
+        title=f"Following: step {step:,}{of}",
+        detail=f"Written by {writer.words}; what it learns is drawn here as it comes. To train beside it, "
+        "choose a new folder.",
+    )
+
+
+def opened_status(step: int, n_steps: int, n_checkpoints: int, *, is_complete: bool) -> TrainingStatus:
+    """How a run stands that was read from its folder."""
+    of = f" of {n_steps:,}" if n_steps else ""
+    onwards = "It is complete." if is_complete else "Continue goes on with it in its folder."
+    return TrainingStatus(
+        phase="opened",
+        title=f"Run opened: {step:,}{of} steps",
+        detail=f"Checkpoints to replay below: {n_checkpoints}. {onwards}",
+    )
+
+
+def unopened_status(message: str, before: TrainingStatus) -> TrainingStatus:
+    """A run could not be opened; the one that is shown stands as it did."""
+    title = "The run could not be opened"
+    return TrainingStatus(phase="failed", title=title, detail=message, before=before.before or before.phase)
+
+
+def running_status(step: int, n_steps: int, note: str) -> TrainingStatus:
+    """A run that makes its steps."""
+    of = f" of {n_steps:,}" if n_steps else ""
+    return TrainingStatus(phase="running", title=f"Step {step:,}{of}", detail=note)
+
+
+def paused_status(step: int) -> TrainingStatus:
+    """A run that waits."""
+    return TrainingStatus(
+        phase="paused",
+        title=f"Paused at step {step:,}",
+        detail="Resume goes on from here. Stop saves and ends the run.",
+    )
+
+
+def unsaved_words(failure: SaveFailed, is_active: bool) -> str:
+    """Which checkpoint could not be saved, and what happens now."""
+    what = f"The checkpoint of step {failure.step:,} could not be saved: {failure.reason}"
+    return f"{what} Training goes on and saving is tried again." if is_active else what

@@ -4,15 +4,18 @@ None of it goes to the worker. What can change has a name: page, view, style, th
 enlarged, hovered_head, highlight, cell, pointer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from attnscope.records.sites import HeadRef, Stack
+from attnscope.records.axes import Axis, axes_of
+from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.session_file import LookSaved
 
-Page = Literal["explore", "compare", "heads", "positions", "train", "kernels"]
+Page = Literal["explore", "compare", "heads", "positions", "train", "labs", "learn"]
+_FORMER_PAGES = {"kernels": "labs"}
+"""What pages were called when a session or the settings were written."""
 HeadViewKind = Literal["heatmap", "lines", "inside"]
 Scale = Literal["fixed", "head", "row"]
 Theme = Literal["system", "light", "dark", "projector"]
@@ -63,8 +66,8 @@ class Cell:
     @property
     def sentence(self) -> str:
         """The cell in words, with four significant digits."""
-        forbidden = "knocked out" if self.is_knocked_out else "not allowed by the mask"
-        value = forbidden if self.weight is None else f"{self.weight:.4g}"
+        not_allowed = "knocked out" if self.is_knocked_out else "not allowed by the mask"
+        value = not_allowed if self.weight is None else f"{self.weight:.4g}"
         return f"{self.query} → {self.key}  {value}"
 
 
@@ -136,10 +139,9 @@ class ViewState:
 
     def show_saved(self, look: LookSaved) -> None:
         """Show things as a session file says; what is not known here is left alone."""
-        pages: dict[str, Page] = {name: name for name in get_args(Page)}
         views: dict[str, HeadViewKind] = {name: name for name in get_args(HeadViewKind)}
         scales: dict[str, Scale] = {name: name for name in SCALES}
-        self.show_page(pages.get(look.page, self.page))
+        self.show_page(page_named(look.page) or self.page)
         self.show_view(views.get(look.view, self.view))
         if look.colour_map in COLOUR_MAP_NAMES:
             self.set_colour_map(look.colour_map)
@@ -172,7 +174,7 @@ class ViewState:
         """What is under the cursor on another page, in words."""
         self._set("pointer_text", text, "pointer")
 
-    def hover_token(self, side: Side, index: int | None, sides: tuple[Side, Side]) -> None:
+    def hover_token(self, side: Side, index: int | None, sides: tuple[Axis, Axis]) -> None:
         """Light the token `index` of one text; `sides` are the texts of the map's queries and keys."""
         query_side, key_side = sides
         self.set_highlight(
@@ -182,7 +184,7 @@ class ViewState:
             )
         )
 
-    def lit_tokens(self, side: Side, sides: tuple[Side, Side]) -> Highlight:
+    def lit_tokens(self, side: Side, sides: tuple[Axis, Axis]) -> Highlight:
         """Which tokens of one text are lit: as a query, as a key."""
         query_side, key_side = sides
         return Highlight(
@@ -196,11 +198,12 @@ class ViewState:
             self._listeners.tell(name)
 
 
-def sides_of(stack: Stack | None, *, has_target: bool) -> tuple[Side, Side]:
-    """Which text a stack's queries and its keys come from.
+def page_named(name: str) -> Page | None:
+    """The page a file names, by the name it has now; None for one that there is not."""
+    pages: dict[str, Page] = {page: page for page in get_args(Page)}
+    return pages.get(_FORMER_PAGES.get(name, name))
 
-    A model with one text has it as its source, whatever the stack is called.
-    """
-    if not has_target or stack in (None, "encoder", "pool"):
-        return ("source", "source")
-    return ("target", "target") if stack == "decoder" else ("target", "source")
+
+def sides_of(stack: Stack | None, sites: Iterable[Site] = (), *, has_target: bool) -> tuple[Axis, Axis]:
+    """Which text a stack's queries and its keys come from; what comes from none is named by its axis."""
+    return ("source", "source") if stack is None else axes_of(stack, sites, has_target=has_target)

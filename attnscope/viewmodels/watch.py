@@ -74,6 +74,9 @@ class WatchState:
         self.traced: Traced | None = None
         self.note = ""
         self._has_own_text = False
+        self._suggested: tuple[str, str | None] | None = None
+        self._is_model_known = False
+        self._follows_newest = True
         self._freshness = 0
         self._shown: _Wish | None = None
         self._answered: _Wish | None = None
@@ -123,9 +126,18 @@ class WatchState:
         return self.checkpoints[min(self.place, len(self.checkpoints) - 1)]
 
     def suggest_text(self, text: str, target: str | None) -> None:
-        """Take the sentence of a recipe, unless the person has typed one."""
-        if not self._has_own_text:
-            self._set_texts(text, target)
+        """Take the sentence of a recipe, unless the person has typed one.
+
+        A model that is looked at keeps the sentence of its own recipe until another run begins.
+        """
+        self._suggested = (text, target)
+        if not self.is_live and not self.checkpoints:
+            self.take_suggestion()
+
+    def take_suggestion(self) -> None:
+        """Watch what was suggested last, unless the person has typed a sentence: a run is about to begin."""
+        if self._suggested is not None and not self._has_own_text:
+            self._set_texts(*self._suggested)
 
     def set_text(self, text: str) -> None:
         """Watch another sentence."""
@@ -214,7 +226,9 @@ class WatchState:
         self.checkpoints, self.place, self.is_playing = (), None, False
         self._pending = self._shown = self._answered = None
         self._kept.clear()
+        self.note, self._is_model_known, self._follows_newest = "", False, True
         self.set_live(is_live)
+        self.take_suggestion()
 
     def set_live(self, is_live: bool) -> None:
         """Say whether there is a model in training; when one appears it is looked at."""
@@ -235,13 +249,18 @@ class WatchState:
         self._freshness += 1
 
     def add_checkpoint(self, step: int, folder: str) -> None:
-        """A checkpoint has been saved; an older one of the same step is replaced."""
+        """A checkpoint has been saved; an older one of the same step is replaced.
+
+        The slider stays where the person put it, and otherwise goes on to the newest.
+        """
         here = self.checkpoint
         kept = [c for c in self.checkpoints if c.step != step and c.folder != folder]
         for wish in [w for w in self._kept if w.model == folder]:
             del self._kept[wish]
         self.checkpoints = tuple(sorted([*kept, Checkpoint(step=step, folder=folder)], key=lambda c: c.step))
-        if here is not None:
+        if here is not None and self._follows_newest and not self.is_live:
+            self.place = len(self.checkpoints) - 1
+        elif here is not None:
             self.place = next((i for i, c in enumerate(self.checkpoints) if c.step == here.step), None)
         self._listeners.tell("checkpoints")
 
@@ -260,6 +279,7 @@ class WatchState:
 
     def _go_to(self, place: int) -> None:
         place = max(0, min(place, self.n_places - 1))
+        self._follows_newest = place >= self.n_places - 1
         self.place = place if place < len(self.checkpoints) else None
         self._listeners.tell("watch")
         self.pump()
@@ -278,16 +298,17 @@ class WatchState:
     def _wish(self) -> _Wish | None:
         if not self.text.strip():
             return None
+        head = self.head if self._is_model_known else None
         checkpoint = self.checkpoint
         if checkpoint is not None:
-            return _Wish(model=checkpoint.folder, text=self.text, target=self.target, head=self.head)
+            return _Wish(model=checkpoint.folder, text=self.text, target=self.target, head=head)
         if not self.is_live:
             return None
         return _Wish(
             model=TRAINING_MODEL,
             text=self.text,
             target=self.target,
-            head=self.head,
+            head=head,
             freshness=self._freshness,
         )
 
@@ -298,7 +319,7 @@ class WatchState:
                 self._kept.popitem(last=False)
 
     def _show(self, traced: Traced, wish: _Wish) -> None:
-        self.traced, self.note = traced, ""
+        self.traced, self.note, self._is_model_known = traced, "", True
         self._shown = self._answered = wish
         self._answered_at = self._clock()
         known = {head for grid in traced.grids for head in grid.site.heads}

@@ -38,7 +38,15 @@ def words_of_tokens(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
             words.append(pieces[0])
         else:
             word = "".join(piece.piece for piece in pieces).strip().lstrip("␣") or "␣"
-            words.append(Token(id=pieces[0].id, piece=word, start=pieces[0].start, end=pieces[-1].end))
+            words.append(
+                Token(
+                    id=pieces[0].id,
+                    piece=word,
+                    start=pieces[0].start,
+                    end=pieces[-1].end,
+                    segment=pieces[0].segment,
+                )
+            )
     return tuple(words)
 
 

@@ -11,11 +11,15 @@ import torch
 
 from attnscope.errors import UserError
 from attnscope.models import demo_models
+from attnscope.records.alignment import ShowAlignment
+from attnscope.records.causes import AttributeOutput, PatchTexts, StopPatching
 from attnscope.records.compare import CompareTraces
 from attnscope.records.corpora import MeasureHeads, ShowCard, StopMeasuring
+from attnscope.records.experiments import RunExperiment, StopExperiment
 from attnscope.records.generation import WriteText
 from attnscope.records.influence import ShowInfluence
 from attnscope.records.inside import ShowInside
+from attnscope.records.inspections import ShowInspections
 from attnscope.records.lens import ShowLens
 from attnscope.records.messages import (
     OPEN_MODEL,
@@ -32,24 +36,43 @@ from attnscope.records.messages import (
     StartTraining,
     TraceText,
 )
+from attnscope.records.plans import PlanRecipe, ShowPresets
 from attnscope.records.pruning import ForgetPruned, SavePruned, TryPruning
 from attnscope.records.pruning_runs import MeasureCurves, StopCurves
 from attnscope.records.redundancy import CompareHeads, StopComparing
+from attnscope.records.runs import FollowRun, OpenRuns
+from attnscope.records.splits import ReplaySplits
 from attnscope.records.texts import OpenText
+from attnscope.records.tokenizers import CompareTokenizers, StopTokenizers
+from attnscope.records.vocabulary import FindPieces, ShowPiece, ShowVocabulary, SpellText
 from attnscope.workers.background import BackgroundJobs
 from attnscope.workers.curves_job import CurvesJob
+from attnscope.workers.experiment_job import ExperimentJob, kind_of
 from attnscope.workers.measuring_job import MeasuringJob
 from attnscope.workers.plane_job import PlaneJob
+from attnscope.workers.serve_alignment import GoldDesk
+from attnscope.workers.serve_causes import PatchingJob, attribute_output
 from attnscope.workers.serve_compare import Answers, compare_traces
 from attnscope.workers.serve_generation import write_text
 from attnscope.workers.serve_influence import show_influence
 from attnscope.workers.serve_inside import LastInside, show_inside
 from attnscope.workers.serve_lens import show_lens
 from attnscope.workers.serve_models import OpenModels, load_model, save_model
+from attnscope.workers.serve_plans import plan_text, show_presets
 from attnscope.workers.serve_pruning import LastPruned, save_pruned, try_pruning
+from attnscope.workers.serve_runs import KnownRuns, follow_run, open_runs, show_inspections
 from attnscope.workers.serve_texts import open_text
+from attnscope.workers.serve_tokens import (
+    TokenDesk,
+    find_in_vocabulary,
+    replay_splits,
+    show_piece,
+    show_vocabulary,
+    spell_text,
+)
 from attnscope.workers.serve_training import control_training, open_run, start_training
 from attnscope.workers.serve_views import show_heads, show_positions, trace_text
+from attnscope.workers.tokenizers_job import TokenizersJob
 from attnscope.workers.training_job import TrainingJob
 from attnscope.workers.views import Views
 
@@ -67,8 +90,11 @@ class Engine:
         self._job: TrainingJob | None = None
         self._pruned = LastPruned()
         self._inside = LastInside()
+        self._gold = GoldDesk()
         self._measuring: MeasuringJob | None = None
         self._background = BackgroundJobs()
+        self._tokens = TokenDesk()
+        self._runs = KnownRuns()
 
     def ready(self) -> Ready:
         """What this machine offers."""
@@ -153,6 +179,7 @@ class Engine:
                 self._stop_measuring()
                 self._measuring = None  # it holds the model before
                 self._background.stop_all()
+                self._tokens.forget()
             case SaveModel():
                 yield from save_model(request, self._models)
             case TraceText():
@@ -173,10 +200,18 @@ class Engine:
                 yield from show_positions(request, self._models)
             case ShowLens():
                 yield from show_lens(request, self._models)
+            case ShowAlignment():
+                yield from self._gold.show(request, self._models, self._views)
             case ShowInside():
                 yield from show_inside(request, self._models, self._inside)
             case ShowInfluence():
                 yield from show_influence(request, self._models, self._views)
+            case AttributeOutput():
+                yield from attribute_output(request, self._models)
+            case PatchTexts():
+                self._background.start("PatchTexts", PatchingJob(request, self._models.get(OPEN_MODEL)))
+            case StopPatching():
+                self._background.stop("PatchTexts")
             case MeasureCurves():
                 self._background.start("MeasureCurves", CurvesJob(request, self._models.get(OPEN_MODEL)))
             case StopCurves():
@@ -184,10 +219,35 @@ class Engine:
             case CompareHeads():
                 job = PlaneJob(request, self._models.get(OPEN_MODEL), self._views)
                 self._background.start("CompareHeads", job)
+            case RunExperiment():
+                job_of = ExperimentJob(request, lambda: self._models.get(OPEN_MODEL))
+                self._background.start(kind_of(request.question), job_of)
+            case StopExperiment():
+                self._background.stop(request.kind)
             case StopComparing():
                 self._background.stop("CompareHeads")
+            case ReplaySplits():
+                yield from replay_splits(request, self._models, self._tokens)
+            case CompareTokenizers():
+                self._background.start("CompareTokenizers", TokenizersJob(request))
+            case StopTokenizers():
+                self._background.stop("CompareTokenizers")
+            case ShowVocabulary():
+                yield from show_vocabulary(request, self._models, self._tokens)
+            case FindPieces():
+                yield from find_in_vocabulary(request, self._models, self._tokens)
+            case ShowPiece():
+                yield from show_piece(request, self._models, self._tokens)
+            case SpellText():
+                yield from spell_text(request, self._models)
             case OpenRun():
                 yield from open_run(request)
+            case FollowRun():
+                yield from follow_run(request)
+            case OpenRuns():
+                yield from open_runs(request, self._runs)
+            case ShowInspections():
+                yield from show_inspections(request, self._runs)
             case MeasureHeads():
                 self._stop_measuring()
                 self._measuring = MeasuringJob(request, self._models.get(OPEN_MODEL))
@@ -195,6 +255,10 @@ class Engine:
                 self._stop_measuring()
             case ShowCard():
                 yield self._card(request)
+            case PlanRecipe():
+                yield from plan_text(request)
+            case ShowPresets():
+                yield from show_presets(request)
             case OpenText():
                 yield from open_text(request)
             case StartTraining():

@@ -9,23 +9,34 @@ and model, so that the window never drowns in replies.
 import time
 from collections.abc import Callable
 
+from attnscope.records.alignment import ShowAlignment
+from attnscope.records.causes import AttributeOutput
 from attnscope.records.compare import CompareTraces
 from attnscope.records.generation import WriteText
 from attnscope.records.influence import ShowInfluence
 from attnscope.records.inside import ShowInside
+from attnscope.records.inspections import ShowInspections
 from attnscope.records.lens import ShowLens
 from attnscope.records.messages import Request, ShowHeads, ShowPositions, TraceText
+from attnscope.records.plans import PlanRecipe
+from attnscope.records.runs import FollowRun, OpenRuns
+from attnscope.records.splits import ReplaySplits
+from attnscope.records.vocabulary import FindPieces, ShowPiece, ShowVocabulary, SpellText
 
 MAX_PER_S = 20.0
 ViewKey = tuple[str, str]
-_VIEWS = ShowPositions | ShowLens | ShowInfluence | ShowInside | WriteText | CompareTraces
+_VIEWS = ShowPositions | ShowLens | ShowAlignment | ShowInfluence | ShowInside | WriteText | CompareTraces
+_MORE_VIEWS = AttributeOutput | OpenRuns | PlanRecipe | ShowInspections
+_TOKEN_VIEWS = ReplaySplits | ShowVocabulary | FindPieces | ShowPiece | SpellText
 
 
 def view_key(request: Request) -> ViewKey | None:
     """The kind and place (view or model) of a view request; None for a request that keeps its order."""
     if isinstance(request, TraceText | ShowHeads):
         return (type(request).__name__, request.place)
-    if isinstance(request, _VIEWS):
+    if isinstance(request, FollowRun):
+        return (type(request).__name__, request.folder)
+    if isinstance(request, _VIEWS | _MORE_VIEWS | _TOKEN_VIEWS):
         return (type(request).__name__, "")
     return None
 

@@ -7,10 +7,14 @@ from pathlib import Path
 from attnscope.analysis.conllu import Tree, read_conllu
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import Text, own_texts, read_corpus
+from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.known_links import own_pairs, read_gold_files
 from attnscope.analysis.roles import head_card
 from attnscope.analysis.syntax import measure_syntax
+from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.errors import UserError
 from attnscope.models import Model
+from attnscope.records.alignment import GoldFiles
 from attnscope.records.corpora import (
     OWN_TEXTS,
     CardShown,
@@ -20,7 +24,7 @@ from attnscope.records.corpora import (
     ShowCard,
 )
 from attnscope.records.measures import CorpusProgress, HeadTable
-from attnscope.records.word_tables import SyntaxTable
+from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 from attnscope.workers.mailbox import MAX_PER_S, RateLimit
 
 
@@ -37,6 +41,7 @@ class MeasuringJob:
         self._trees: Sequence[Tree] = ()
         self._table: HeadTable | None = None
         self._syntax: SyntaxTable | None = None
+        self._alignment: AlignmentTable | None = None
         self._steps = self._run(request)
         self._limit = RateLimit(MAX_PER_S, clock)
 
@@ -65,9 +70,11 @@ class MeasuringJob:
             request.head,
             self._table,
             self._syntax,
+            self._alignment,
             model=self._model,
             texts=self._texts,
             tree_texts=[tree.text for tree in self._trees],
+            sites=self._model.sites,
         )
         return CardShown(number=request.number, card=card)
 
@@ -86,13 +93,23 @@ class MeasuringJob:
                 yield self._news("Reading trees", step)
             else:
                 self._syntax = step
+        pairs = self._linked(request)
+        for one in measure_alignment(self._model, pairs, name=name, seed=request.seed) if pairs else ():
+            if isinstance(one, CorpusProgress):
+                yield self._news("Aligning words", one)
+            else:
+                self._alignment = one
         if self._table is None:
             raise AssertionError("unreachable: a pass ends with its table")
         yield HeadsMeasured(
             number=self.number,
             table=self._table,
-            cards=tuple(head_card(head, self._table, self._syntax) for head in self._table.heads),
+            cards=tuple(
+                head_card(head, self._table, self._syntax, self._alignment, sites=self._model.sites)
+                for head in self._table.heads
+            ),
             syntax=self._syntax,
+            alignment=self._alignment,
         )
 
     def _read(self, request: MeasureHeads) -> str:
@@ -108,6 +125,15 @@ class MeasuringJob:
             takes_target = self._model.info.takes_target
             self._texts = read_corpus(path, takes_target=takes_target, max_texts=request.max_texts)
         return path.name
+
+    def _linked(self, request: MeasureHeads) -> list[AlignedPair]:
+        """The texts that were read with their gold links; none where there are no links or no cross heads."""
+        if all(site.stack != "cross" for site in self._model.sites):
+            return []
+        if request.links and request.path != OWN_TEXTS:
+            files = GoldFiles(pairs=request.path, links=request.links, counts_from=request.links_from)
+            return read_gold_files(files, request.max_texts)
+        return own_pairs(self._model, request.max_texts) if request.path == OWN_TEXTS else []
 
     def _news(self, what: str, progress: CorpusProgress) -> MeasuringNews:
         return MeasuringNews(number=self.number, what=what, n_done=progress.n_done, n_total=progress.n_total)

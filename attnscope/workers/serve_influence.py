@@ -27,6 +27,7 @@ MAX_FLOW = 40
 MAX_ROLLOUT = 1024
 MAX_RELEVANCE = 512
 _ORDER: tuple[Method, ...] = ("raw", "rollout", "relevance", "flow")
+_RECURRENT = "only for layers that read their own text through attention; here recurrent cells read it"
 _LIMITS: dict[Method, int] = {"rollout": MAX_ROLLOUT, "flow": MAX_FLOW, "relevance": MAX_RELEVANCE}
 
 
@@ -80,6 +81,9 @@ class _About:
         if limit is not None and len(self.keys) > limit:
             refusal = f"only for texts of up to {limit} tokens; these are {len(self.keys)}"
             self._rows[method] = InfluenceRow(method=method, refusal=refusal)
+            return
+        if method != "raw" and self._model.info.body:
+            self._rows[method] = InfluenceRow(method=method, refusal=_RECURRENT)
             return
         try:
             found = ways[method]()

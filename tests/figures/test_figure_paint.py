@@ -190,9 +190,9 @@ def test_that_ticks_are_round_and_inside() -> None:
     assert nice_ticks(3.0, 3.0, 4) == (3.0,)
     assert nice_ticks(float("nan"), 1, 4) == ()
     assert log_ticks(0.5, 2000) == pytest.approx((1, 10, 100, 1000))
-    assert [tick_text(v) for v in (0, 0.25, 1e-4, 20_000, -1)] == ["0", "0.25", "1e−4", "20k", "−1"]
+    assert [tick_text(v) for v in (0, 0.25, 1e-4, 20_000, -1)] == ["0", "0.25", "10⁻⁴", "20k", "−1"]
 
 
 def test_that_ticks_of_one_axis_are_written_alike() -> None:
     assert [tick_text(v, 5e-4) for v in nice_ticks(0, 1e-3, 2)] == ["0", "0.0005", "0.0010"]
-    assert [tick_text(v, 5e-6) for v in nice_ticks(0, 1e-5, 2)] == ["0", "5e−6", "1e−5"]
+    assert [tick_text(v, 5e-6) for v in nice_ticks(0, 1e-5, 2)] == ["0", "5·10⁻⁶", "10⁻⁵"]

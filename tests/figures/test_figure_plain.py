@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnscope.figures.plain import isolated, plain_piece, shorten
+from attnscope.figures.plain import isolated, plain_piece, short_path, shorten
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,10 @@ def test_that_long_pieces_lose_their_middle() -> None:
 
 def test_that_isolates_surround_and_keep_the_text() -> None:
     assert isolated("a") == "\u2068a\u2069"
+
+
+def test_that_a_long_path_loses_its_first_folders_and_no_name_is_cut() -> None:
+    path = "/home/anna/" + "deep/" * 12 + "reverse-bahdanau/checkpoints/600"
+    assert short_path(path, 36) == "…/reverse-bahdanau/checkpoints/600"
+    assert short_path("/a/b", 40) == "/a/b"
+    assert short_path("/a/" + "x" * 50, 20) == shorten("x" * 50, 20)

@@ -60,15 +60,15 @@ def test_that_a_failure_is_said_in_the_panel() -> None:
     assert state.table is None
 
 
-def test_that_another_librarys_model_is_not_asked() -> None:
+def test_that_another_librarys_model_is_asked_too() -> None:
     desk = Desk()
     desk.open()
     asked: list[ShowLens] = []
     state = LensState(desk.session, asked.append, Numbers())
     desk.session.model = dataclasses.replace(desk.session.model, architecture="GPT2LMHeadModel")
     state.watch(True)
-    assert asked == []
-    assert "other libraries" in state.note
+    assert [request.text for request in asked] == ["the cat sleeps"]
+    assert state.note == "Reading the layers…"
 
 
 def test_that_cells_say_what_a_layer_would_say() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from session_samples import info
+from session_samples import SAMPLES, Desk, info
 
 from attnscope.records.messages import LoadModel, ModelLoaded
 from attnscope.records.models import Sample
@@ -46,3 +46,12 @@ def test_that_a_second_text_is_offered_for_pairs_and_for_encoder_decoders() -> N
     assert not alone.takes_target
     assert replace(alone, reads_pairs=True).takes_target
     assert info("encoder-decoder").takes_target
+
+
+def test_that_a_field_which_tells_the_text_unchanged_is_not_typing() -> None:
+    desk = Desk().open()
+    desk.session.load_model("tiny", sample=Sample(text="q w e r"))
+    desk.answer()
+    desk.session.set_text("q w e r")
+    desk.open(info(name="other"))
+    assert desk.session.text == SAMPLES[0].text

@@ -53,6 +53,13 @@ def test_that_a_fault_names_its_line(text: str, line: int) -> None:
     assert "at line" not in problem.sentence
 
 
+@pytest.mark.parametrize(("text", "advice"), [("= 3\n", "[training]"), ("kind = task", 'kind = "task"')])
+def test_that_a_fault_that_toml_leaves_open_comes_with_what_to_write(text: str, advice: str) -> None:
+    problem = check_recipe_text(text)
+    assert problem is not None
+    assert advice in problem.sentence
+
+
 def test_that_good_toml_has_no_problem() -> None:
     assert check_recipe_text(RECIPE) is None
     assert check_recipe_text("") is None

@@ -169,7 +169,7 @@ def _words(
         ("estimate ŷ", said(estimate)),
         ("Σ w", said(float(weights.sum()))),
         ("largest w", said(float(weights.max()))),
-        ("samples that count", f"{said(n_effective)} of {choice.n_samples}"),
+        ("effective samples, exp(entropy)", f"{said(n_effective)} of {choice.n_samples}"),
         ("|ŷ − kernel regression|", said(difference, 2)),
     )
     return LabWords(

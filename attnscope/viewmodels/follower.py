@@ -1,0 +1,84 @@
+"""Asking run folders for what is new, one at a time, the most overdue first.
+
+Must not import Qt. Time comes from a clock that is passed in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.runs import FollowRun, RunMark, RunNews
+from attnscope.viewmodels.numbers import Numbers
+
+LIVE_EVERY_S, QUIET_EVERY_S = 0.3, 10.0
+_PATIENCE_S = 30.0
+Sink = Callable[[RunNews], None]
+Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far one folder was read for one listener, and when to ask again."""
+
+    folder: str
+    sink: Sink
+    due_at: float
+    mark: RunMark = field(default_factory=RunMark)
+
+
+class Follower:
+    """Follows folders for several listeners; what a folder says reaches its listener in order."""
+
+    def __init__(self, post: Callable[[Request], None], numbers: Numbers, clock: Callable[[], float]) -> None:
+        self._post, self._numbers, self._clock = post, numbers, clock
+        self._places: dict[Key, _Place] = {}
+        self._asked: tuple[int, Key, float] | None = None
+
+    def follow(self, owner: str, folder: str, sink: Sink) -> None:
+        """Tell `sink` what happens in `folder`, from its beginning on; does nothing if it is told already."""
+        if (owner, folder) not in self._places:
+            self._places[owner, folder] = _Place(folder=folder, sink=sink, due_at=self._clock())
+
+    def unfollow(self, owner: str, folder: str) -> None:
+        """Ask no more."""
+        self._places.pop((owner, folder), None)
+
+    def folders(self, owner: str) -> tuple[str, ...]:
+        """What is followed for a listener."""
+        return tuple(folder for name, folder in self._places if name == owner)
+
+    def tick(self) -> None:
+        """Ask the folder that has waited longest, when one is due and no answer is under way."""
+        now = self._clock()
+        if self._asked is not None and now - self._asked[2] < _PATIENCE_S:
+            return
+        key = min(self._places, key=lambda key: self._places[key].due_at, default=None)
+        if key is None or self._places[key].due_at > now:
+            return
+        number = self._numbers.next()
+        self._asked = (number, key, now)
+        self._post(FollowRun(number=number, folder=self._places[key].folder, mark=self._places[key].mark))
+
+    def handle(self, reply: Reply) -> bool:
+        """Take the answer to what was asked last; True when it was that."""
+        if self._asked is None:
+            return False
+        number, key, _ = self._asked
+        place = self._places.get(key)
+        match reply:
+            case RunNews() if reply.number == number:
+                if reply.has_more:
+                    self._asked = (number, key, self._clock())
+                else:
+                    self._asked = None
+                if place is not None:
+                    place.mark = reply.mark
+                    place.due_at = self._clock() + (LIVE_EVERY_S if reply.writer else QUIET_EVERY_S)
+                    place.sink(reply)
+            case Failed() if reply.number == number:
+                self._asked = None
+                if place is not None:
+                    place.due_at = self._clock() + QUIET_EVERY_S
+            case _:
+                return False
+        return True

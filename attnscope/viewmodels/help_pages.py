@@ -1,0 +1,147 @@
+"""The help pages: reading them, finding words in them, and which one belongs to what is shown.
+
+A page is a Markdown file whose first line is its title. Its links go to other pages (`help:name#heading`),
+tours (`tour:name`), pages of the program (`page:train`) and labs (`lab:name`), nowhere else. Must not
+import Qt.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnscope.errors import LoadError
+
+LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^(#{1,3}) +(.+?)\s*$", re.MULTILINE)
+_MARKS = re.compile(r"[*`#|]|\[([^\]]*)\]\([^)]*\)|^- ", re.MULTILINE)
+_EXCERPT = 90
+MAX_BYTES = 100_000
+
+HELP_OF_VIEWS: Mapping[str, str] = {
+    "explore": "explore",
+    "explore/inside": "inside",
+    "compare": "compare",
+    "heads": "heads",
+    "heads/Pruning": "pruning",
+    "heads/Alike": "alike",
+    "positions": "positions",
+    "train": "train",
+    "labs": "labs",
+    "learn": "learn",
+}
+"""The help of each page, and of those of its tabs and views that have their own."""
+HELP_OF_DIALOGS: Mapping[str, str] = {
+    "ExportDialog": "export",
+    "CostDialog": "cost",
+    "MaskDialog": "masks",
+    "PruneDialog": "remove-heads",
+    "ShortcutsSheet": "keys",
+}
+"""The help of each dialog, by its class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelpPage:
+    """One page; `group` is where the list has it, `text` the Markdown with its title."""
+
+    name: str
+    title: str
+    group: str
+    text: str
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """Every heading below the title."""
+        return tuple(words for marks, words in _HEADING.findall(self.text) if len(marks) > 1)
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Where its links go."""
+        return tuple(target for _words, target in LINK.findall(self.text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A place where what is looked for stands; `heading` empty: before the first one."""
+
+    page: HelpPage
+    heading: str
+    excerpt: str
+
+
+def read_help(folder: Path) -> tuple[HelpPage, ...]:
+    """Every page of `contents.toml`, in its order; raises LoadError naming what is missing or wrong."""
+    try:
+        groups = tomllib.loads((folder / "contents.toml").read_text(encoding="utf-8"))["group"]
+        names = [(str(group["title"]), str(name)) for group in groups for name in group["pages"]]
+        return tuple(_read(folder / f"{name}.md", group) for group, name in names)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LoadError(
+            f"The help in {folder} cannot be read: {error}.",
+            kind="help",
+            expected="contents.toml and one Markdown file for each page it names",
+            action="Install AttnScope again.",
+        ) from error
+
+
+def slug_of(heading: str) -> str:
+    """A heading as it stands in a link: letters and digits, joined by hyphens."""
+    return "-".join(re.findall(r"[^\W_]+", heading.lower()))
+
+
+def find_in_help(pages: tuple[HelpPage, ...], query: str) -> tuple[Found, ...]:
+    """Places that hold every word of the query, one a section: titles first, then headings, then text."""
+    words = query.lower().split()
+    if not words:
+        return ()
+    ranked: list[tuple[int, int, Found]] = []
+    for number, page in enumerate(pages):
+        for heading, text in _sections(page):
+            whole = f"{page.title} {heading} {text}".lower()
+            if all(word in whole for word in words):
+                in_title = all(word in page.title.lower() for word in words)
+                in_heading = all(word in heading.lower() for word in words)
+                is_own = any(word in f"{heading} {text}".lower() for word in words) or not heading
+                if not is_own or (in_title and heading and not in_heading):
+                    continue
+                rank = 0 if in_title else 1 if in_heading else 2
+                found = Found(page=page, heading=heading, excerpt=_excerpt(text, words))
+                ranked.append((rank, number, found))
+    return tuple(found for _rank, _number, found in sorted(ranked, key=lambda entry: entry[:2]))
+
+
+def help_name(page: str, tab: str = "", view: str = "") -> str:
+    """The help page for what is shown: of the tab or view when it has its own, else of the page."""
+    for place in (f"{page}/{tab}", f"{page}/{view}", page):
+        if place in HELP_OF_VIEWS:
+            return HELP_OF_VIEWS[place]
+    return "learn"
+
+
+def _read(path: Path, group: str) -> HelpPage:
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"{path.name} is larger than {MAX_BYTES} bytes")
+    text = path.read_text(encoding="utf-8").strip() + "\n"
+    first = text.partition("\n")[0]
+    if not first.startswith("# "):
+        raise ValueError(f"{path.name} does not begin with a title")
+    return HelpPage(name=path.stem, title=first[2:].strip(), group=group, text=text)
+
+
+def _sections(page: HelpPage) -> list[tuple[str, str]]:
+    """Heading and text of each part of a page."""
+    parts = re.split(r"^#{1,3} +(.+?)\s*$", page.text, flags=re.MULTILINE)
+    pairs = list(zip(parts[1::2], parts[2::2], strict=True))
+    return [("" if k == 0 else heading, text) for k, (heading, text) in enumerate(pairs)]
+
+
+def _excerpt(text: str, words: list[str]) -> str:
+    """Some words of the text around what was found."""
+    plain = " ".join(_MARKS.sub(lambda found: found[1] or "", text).split())
+    places = [plain.lower().find(word) for word in words]
+    first = min((place for place in places if place >= 0), default=0)
+    begin = plain.rfind(" ", 0, max(first - _EXCERPT // 3, 0)) + 1
+    shown = plain[begin : begin + _EXCERPT]
+    return f"{'…' if begin else ''}{shown}{'…' if begin + _EXCERPT < len(plain) else ''}"

@@ -1,0 +1,138 @@
+"""The experiments that labs have done by the worker: asked once each, kept, and told when they come.
+
+Must not import Qt. What can change has a name: `answers`, `model`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attnscope.records.experiments import (
+    NO_ANSWER,
+    Answer,
+    CollapseQuestion,
+    ExperimentNews,
+    Finding,
+    Question,
+    RunExperiment,
+    StopExperiment,
+)
+from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session import Session
+
+MAX_KEPT = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending:
+    number: int
+    question: Question
+    news: ExperimentNews | None = None
+
+
+class ExperimentsState:
+    """At most one experiment of each kind is under way; a newer question of the kind ends it."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self._known: OrderedDict[Question, Finding] = OrderedDict()
+        self._refused: dict[Question, str] = {}
+        self._latest: dict[type, Finding] = {}
+        self._pending: dict[type, _Pending] = {}
+        session.subscribe(self._on_session)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    @property
+    def under_way(self) -> tuple[tuple[type, int, int], ...]:
+        """Each kind of question that is worked out, how much of it is done, of how much (0: waiting)."""
+        found = ((kind, pending.news) for kind, pending in self._pending.items())
+        return tuple((kind, news.n_done, news.n_total) if news else (kind, 0, 0) for kind, news in found)
+
+    def own_question(self) -> CollapseQuestion | None:
+        """What can be asked of the open model on its text; None without both."""
+        session = self._session
+        if session.model is None or session.traced is None or not session.text.strip():
+            return None
+        info = session.model
+        return CollapseQuestion(
+            model=f"{info.source} {info.sha256}", text=session.text, target=session.target
+        )
+
+    def answer(self, question: Question) -> Answer:
+        """What is known of a question now; an earlier finding of its kind stands in until its own comes."""
+        if question in self._known:
+            return Answer(finding=self._known[question], is_exact=True)
+        is_of_model = isinstance(question, CollapseQuestion)  # another model's finding would mislead
+        latest = None if is_of_model else self._latest.get(type(question))
+        if question in self._refused:
+            return Answer(error=self._refused[question])
+        pending = self._pending.get(type(question))
+        if pending is None or pending.question != question:
+            return Answer(finding=latest) if latest is not None else NO_ANSWER
+        news = pending.news
+        if news is None:
+            return Answer(finding=latest, is_asked=True)
+        return Answer(finding=news.finding or latest, is_asked=True, n_done=news.n_done, n_total=news.n_total)
+
+    def ask(self, question: Question) -> None:
+        """Have a question worked out, unless it is known, refused or under way."""
+        if question in self._known or question in self._refused:
+            return
+        pending = self._pending.get(type(question))
+        if pending is None or pending.question != question:
+            self._send(question)
+            self._listeners.tell("answers")
+
+    def stop(self, kind: type) -> None:
+        """Give up the experiment of a kind that is under way."""
+        if self._pending.pop(kind, None) is not None:
+            self._post(StopExperiment(number=self._numbers.next(), kind=kind.__name__))
+            self._listeners.tell("answers")
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply; those of other parts of the window are passed over."""
+        match reply:
+            case ExperimentNews():
+                self._take(reply)
+            case Failed():
+                self._take_failure(reply)
+            case ModelLoaded():  # the worker gives up whatever runs when a model is opened
+                for pending in tuple(self._pending.values()):
+                    self._send(pending.question)
+                self._listeners.tell("model")
+            case _:
+                pass
+
+    def _send(self, question: Question) -> None:
+        number = self._numbers.next()
+        self._pending[type(question)] = _Pending(number=number, question=question)
+        self._post(RunExperiment(number=number, question=question))
+
+    def _take(self, news: ExperimentNews) -> None:
+        for kind, pending in tuple(self._pending.items()):
+            if pending.number != news.number:
+                continue
+            self._pending[kind] = _Pending(number=news.number, question=pending.question, news=news)
+            if news.is_done and news.finding is not None:
+                self._pending.pop(kind)
+                self._known[pending.question] = self._latest[kind] = news.finding
+                if len(self._known) > MAX_KEPT:
+                    self._known.popitem(last=False)
+            self._listeners.tell("answers")
+
+    def _take_failure(self, failed: Failed) -> None:
+        for kind, pending in tuple(self._pending.items()):
+            if pending.number == failed.number:
+                self._pending.pop(kind)
+                self._refused[pending.question] = failed.message
+                self._listeners.tell("answers")
+
+    def _on_session(self, name: str) -> None:
+        if name in ("model", "traced", "text"):
+            self._listeners.tell("model")

@@ -1,0 +1,146 @@
+"""Loss past the trained length, measured: tiny models that differ in their positions alone.
+
+    symbol   meaning                                                     shape
+    L        trained length in tokens                                    one number
+    loss     nats a token at each place of texts of 4·L tokens           [4·L]
+
+The numbers are the worker's, which really trains each model when the lab is looked at; the task is to say
+again the token that stood k places before. A guess costs ln 16 = 2.77 nats.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.experiments import NO_ANSWER, SCHEMES, Answer, ReachFinding, ReachQuestion, Scheme
+from attnscope.viewmodels.labs.lab import LabWords, said
+
+Numbers = NDArray[np.float64]
+LENGTHS: tuple[int, ...] = (8, 16, 24, 32)
+STEPS: tuple[int, ...] = (100, 200, 300, 400, 600)
+LOOK_BACKS: tuple[int, ...] = (1, 2, 3, 4)
+FURTHER = 4
+SCHEME_NAMES: dict[Scheme, str] = {
+    "sinusoidal": "sinusoidal",
+    "learned": "learned",
+    "rotary": "rotary",
+    "t5": "T5",
+    "alibi": "ALiBi",
+    "none": "none",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongerChoice:
+    """How the models are trained."""
+
+    n_trained: int = 16
+    n_steps: int = 300
+    look_back: int = 1
+    seed: int = 0
+    answer: Answer = NO_ANSWER
+
+    @property
+    def question(self) -> ReachQuestion:
+        """What the worker is asked."""
+        return ReachQuestion(
+            n_trained=self.n_trained, n_steps=self.n_steps, look_back=self.look_back, seed=self.seed
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Longer:
+    """By scheme: the loss at each of `places`, and its mean `within` the trained places and `past` them."""
+
+    choice: LongerChoice
+    n_trained: int
+    places: Numbers
+    losses: dict[Scheme, Numbers]
+    within: dict[Scheme, float]
+    past: dict[Scheme, float]
+    chance: float
+    words: LabWords
+
+
+def read_longer(choice: LongerChoice) -> Longer:
+    """What is known so far."""
+    finding = choice.answer.finding if isinstance(choice.answer.finding, ReachFinding) else None
+    n_trained = finding.question.n_trained if finding is not None else choice.n_trained
+    n_read = finding.n_read if finding is not None else FURTHER * choice.n_trained
+    curves = {curve.scheme: np.array(curve.losses) for curve in finding.curves} if finding is not None else {}
+    losses = {scheme: curves.get(scheme, np.full(n_read, np.nan)) for scheme in SCHEMES}
+    chance = finding.chance if finding is not None else float(np.log(16))
+    within = {s: _mean(values[:n_trained]) for s, values in losses.items()}
+    past = {s: _mean(values[n_trained:]) for s, values in losses.items()}
+    return Longer(
+        choice=choice,
+        n_trained=n_trained,
+        places=np.arange(float(n_read)),
+        losses=losses,
+        within=within,
+        past=past,
+        chance=chance,
+        words=_words(choice, finding, within, past),
+    )
+
+
+def _mean(values: Numbers) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _words(
+    choice: LongerChoice, finding: ReachFinding | None, within: dict[Scheme, float], past: dict[Scheme, float]
+) -> LabWords:
+    is_known = {curve.scheme for curve in finding.curves} if finding is not None else set()
+    rows = tuple((SCHEME_NAMES[s], _both(within[s], past[s]) if s in is_known else "–") for s in SCHEMES)
+    question = finding.question if finding is not None else choice.question
+    numbers = (
+        ("mean loss, trained → past", "nats"),
+        *rows,
+        ("loss of a guess, ln 16", said(float(np.log(16)))),
+        ("trained here: steps each", f"{question.n_steps} × 16 texts"),
+        ("layers, width, heads", "2, 32, 4"),
+        ("parameters", f"{finding.n_parameters:,}" if finding is not None else "–"),
+    )
+    back = "the token before" if choice.look_back == 1 else f"the token {choice.look_back} places before"
+    return LabWords(
+        formula=(f"say again {back}", "loss = −ln p(right), nats", f"trained on {choice.n_trained} tokens"),
+        numbers=numbers,
+        sentence=_sentence(choice, within, past, len(is_known)),
+    )
+
+
+def _both(within: float, past: float) -> str:
+    return f"{said(within, 2)} → {said(past, 2) if np.isfinite(past) else 'nothing'}"
+
+
+def _sentence(
+    choice: LongerChoice, within: dict[Scheme, float], past: dict[Scheme, float], n_known: int
+) -> str:
+    if choice.answer.error:
+        return choice.answer.error
+    if n_known < len(SCHEMES):
+        told = f"{n_known} of {len(SCHEMES)} models are trained and read"
+        steps = (
+            f" ({choice.answer.n_done:,} of {choice.answer.n_total:,} steps)" if choice.answer.n_total else ""
+        )
+        return f"Tiny models are trained now, one for each kind of positions: {told}{steps}…"
+    able = [s for s in SCHEMES if within[s] < 0.5 and s != "learned"]
+    keep = [SCHEME_NAMES[s] for s in able if past[s] < 3 * max(within[s], 0.15)]
+    lose = [SCHEME_NAMES[s] for s in able if SCHEME_NAMES[s] not in keep]
+    kept = (
+        f"{_listed(keep)} {'keeps' if len(keep) == 1 else 'keep'} it on longer texts"
+        if keep
+        else "none keep it"
+    )
+    lost = f"; {_listed(lose)} {'loses' if len(lose) == 1 else 'lose'} it past the end" if lose else ""
+    return (
+        f"Every model learnt on {choice.n_trained} tokens. A learned table ends there; of the others that "
+        f"can do the task, {kept}{lost}."
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,246 @@
+"""The lab that replays a tokenizer on a typed text: whose tokenizer, which step, what is said of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.splits import (
+    NO_ID,
+    MergeRule,
+    ReplaySplits,
+    SplitReplay,
+    SplitSource,
+    SplitsReplayed,
+    SplitStep,
+    SplitWord,
+)
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+
+EXAMPLE = "smarter smartest"
+TRAINED_KINDS: dict[str, str] = {
+    "bpe": "BPE", "byte-bpe": "byte-level BPE", "wordpiece": "WordPiece", "unigram": "Unigram"
+}  # fmt: skip
+SOURCES: dict[SplitSource, str] = {
+    "sample": "trained on the sample text",
+    "text": "trained on this text",
+    "model": "of the open model",
+}
+SIZES = (60, 80, 100, 150, 200, 270, 300, 400, 600, 800, 1200, 1600)
+_BYTE_LEAST = 270
+
+
+class MergesState:
+    """Asks for a replay whenever the choice changes; `subscribe` tells "choice", "replay" and "step"."""
+
+    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._post, self._numbers = post, numbers
+        self._listeners = Listeners()
+        self._awaited = 0
+        self.wish = ReplaySplits(number=0, text=EXAMPLE, source="sample", vocab_size=800)
+        self.replay: SplitReplay | None = None
+        self.step = 0
+        self.error = ""
+        self.is_waiting = False
+        self._is_started = False
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What the person does
+
+    def start(self) -> None:
+        """The lab is looked at: ask for the first replay."""
+        if not self._is_started:
+            self._is_started = True
+            self._ask()
+
+    def set_text(self, text: str) -> None:
+        """Replay another text."""
+        self._choose(replace(self.wish, text=text))
+
+    def set_source(self, source: SplitSource) -> None:
+        """Take another tokenizer."""
+        self._choose(replace(self.wish, source=source))
+
+    def set_kind(self, kind: str) -> None:
+        """Train another kind; bytes need a larger vocabulary."""
+        least = _BYTE_LEAST if kind == "byte-bpe" else 0
+        self._choose(replace(self.wish, kind=kind, vocab_size=max(self.wish.vocab_size, least)))
+
+    def set_size(self, vocab_size: int) -> None:
+        """Train a vocabulary of another size."""
+        least = _BYTE_LEAST if self.wish.kind == "byte-bpe" else 0
+        self._choose(replace(self.wish, vocab_size=max(vocab_size, least)))
+
+    def show_word(self, word: str, source: SplitSource = "model") -> None:
+        """Replay one word of the window with the open model's tokenizer."""
+        self._is_started = True
+        self._choose(replace(self.wish, text=word, source=source))
+
+    def go_to(self, step: int) -> None:
+        """Show the words after so many steps."""
+        step = min(max(step, 0), self.n_steps)
+        if step != self.step:
+            self.step = step
+            self._listeners.tell("step")
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those of older requests change nothing."""
+        match reply:
+            case SplitsReplayed() if reply.number == self._awaited:
+                self.replay, self.error, self.is_waiting = reply.replay, "", False
+                self.step = len(reply.replay.steps)
+                self._listeners.tell("replay")
+            case Failed() if reply.number == self._awaited and reply.number:
+                self.error, self.is_waiting = reply.message, False
+                self._listeners.tell("replay")
+            case ModelLoaded() if self._is_started and self.wish.source == "model":
+                self._ask()
+            case _:
+                pass
+
+    # What is shown
+
+    @property
+    def n_steps(self) -> int:
+        """The steps of the replay."""
+        return len(self.replay.steps) if self.replay is not None else 0
+
+    @property
+    def present(self) -> SplitStep | None:
+        """The step that has just been taken; None before the first."""
+        return self.replay.steps[self.step - 1] if self.replay is not None and self.step else None
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The words after the present step, as tokens whose pieces join."""
+        return tokens_of(self.replay.words_at(self.step)) if self.replay is not None else ()
+
+    @property
+    def marked(self) -> frozenset[int]:
+        """Which of `tokens` the present step made."""
+        present = self.present
+        if self.replay is None or present is None:
+            return frozenset()
+        starts, n = [], 0
+        for word in self.replay.words_at(self.step):
+            starts.append(n)
+            n += len(word.pieces)
+        return frozenset(starts[w] + k for w, k in present.changed if w < len(starts))
+
+    @property
+    def rule(self) -> MergeRule | None:
+        """The rule of the present step."""
+        present = self.present
+        if self.replay is None or present is None or present.rank is None:
+            return None
+        return next((rule for rule in self.replay.rules if rule.rank == present.rank), None)
+
+    @property
+    def sentence(self) -> str:
+        """What to see."""
+        if self.error:
+            return self.error
+        replay = self.replay
+        if replay is None:
+            return "Taking the tokenizer apart…" if self.is_waiting else ""
+        if not replay.text.strip():
+            return "Type a text to see how it is split."
+        if self.step == 0:
+            return _START[replay.kind]
+        return self._step_sentence(replay, replay.steps[self.step - 1])
+
+    @property
+    def words(self) -> LabWords:
+        """The formula and the live numbers."""
+        replay = self.replay
+        formula = _FORMULA[replay.kind if replay is not None else "merges"]
+        if replay is None:
+            return LabWords(formula=formula, numbers=(), sentence=self.sentence)
+        n_now = sum(len(word.pieces) for word in replay.words_at(self.step))
+        numbers = [
+            ("step", f"{self.step} of {self.n_steps}"),
+            ("pieces now", f"{n_now:,}"),
+            ("pieces at the end", f"{sum(len(word.pieces) for word in replay.last):,}"),
+            ("words", f"{len(replay.last):,}"),
+            ("vocabulary", f"{replay.vocab_size:,}"),
+        ]
+        numbers += [("merge rules", f"{replay.n_rules:,}")] if replay.kind == "merges" else []
+        numbers += [("unknown", str(replay.n_unknown))] if replay.n_unknown else []
+        numbers += [("as the tokenizer itself", "✓ same ids" if replay.is_proved else "differs")]
+        return LabWords(formula=formula, numbers=tuple(numbers), sentence=self.sentence)
+
+    def counts(self) -> tuple[int, ...]:
+        """The number of pieces after each step, from none to all."""
+        if self.replay is None:
+            return ()
+        return tuple(
+            sum(len(word.pieces) for word in self.replay.words_at(k)) for k in range(self.n_steps + 1)
+        )
+
+    # Inside
+
+    def _choose(self, wish: ReplaySplits) -> None:
+        if wish != self.wish:
+            self.wish = wish
+            self._listeners.tell("choice")
+            if self._is_started:
+                self._ask()
+
+    def _ask(self) -> None:
+        self._awaited = self._numbers.next()
+        self.is_waiting = True
+        self._post(replace(self.wish, number=self._awaited))
+
+    def _step_sentence(self, replay: SplitReplay, step: SplitStep) -> str:
+        if replay.kind == "merges":
+            n = len(step.changed)
+            places = "one place" if n == 1 else f"{n} places"
+            rule = self.rule
+            seen = f", seen {rule.count:,} times in training" if rule is not None and rule.count else ""
+            return f"Merge {step.rank}: {step.left} + {step.right} → {step.made}, in {places}{seen}."
+        if replay.kind == "longest-match":
+            tried = "at the first try" if step.n_tried == 0 else f"after {step.n_tried} longer tries"
+            return f"The longest entry that fits here is {step.made}, found {tried}."
+        if replay.kind == "lattice":
+            return self._lattice_sentence(step)
+        return "Each word is looked up as it is: one entry, or unknown."
+
+    def _lattice_sentence(self, step: SplitStep) -> str:
+        best, *others = step.alternatives
+        told = f"{step.made}: {_joined(best.pieces)} has log p = {said(best.log_p)}"
+        if not others:
+            return told + "; there is no other way."
+        gap = best.log_p - others[0].log_p
+        return f"{told}, {said(gap)} nats more than {_joined(others[0].pieces)}."
+
+
+def tokens_of(words: tuple[SplitWord, ...]) -> tuple[Token, ...]:
+    """Words as tokens: the pieces of a word join; what is yet to be split counts as special."""
+    return tuple(
+        Token(id=id, piece=piece, joins_previous=k > 0, is_special=id == NO_ID)
+        for word in words
+        for k, (piece, id) in enumerate(zip(word.pieces, word.ids, strict=True))
+    )
+
+
+def _joined(pieces: tuple[str, ...]) -> str:
+    return "·".join(pieces)
+
+
+_START = {
+    "merges": "Every word begins as its letters. Step on: the rule learnt first is applied first.",
+    "longest-match": "Words are matched from the left, each time with the longest entry that fits.",
+    "lattice": "Each word can be split in many ways; the most probable one is taken.",
+    "lookup": "Words are looked up whole.",
+}
+_FORMULA: dict[str, tuple[str, ...]] = {
+    "merges": ("x y → xy, lowest rank first", "rank: order of learning,", "most frequent pair first"),
+    "longest-match": ("piece = longest entry", "that the rest begins with"),
+    "lattice": ("max Σ log p(piece)", "over all ways to split"),
+    "lookup": ("piece = word, or unknown",),
+}

@@ -1,0 +1,149 @@
+"""The lab that compares tokenizers on a text: what is asked for, the rows so far, and how they are told."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.tokenizers import (
+    KINDS,
+    CompareTokenizers,
+    StopTokenizers,
+    TokenizerRow,
+    TokenizersNews,
+)
+from attnscope.viewmodels.labs.lab import said
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+
+SENTENCE = "The smarter rabbit shall not perish: naïve, unbelievably fortunate."
+MAX_SIZES = 12
+_MANY_UNKNOWN = 0.05
+COLUMNS: tuple[tuple[str, str], ...] = (
+    ("tokenizer", "Kind, and the pieces asked for"),
+    ("pieces", "Pieces it has: a small text may not fill the vocabulary"),
+    ("tokens", "Tokens of the measured text"),
+    ("per word", "Tokens for each word between blanks (fertility, Rust et al. 2021)"),
+    ("per char.", "Tokens for each character"),
+    ("used", "Share of the vocabulary that the measured text uses"),
+    ("unknown", "Share of tokens that stand for something the vocabulary lacks"),
+    ("bits/token", "Entropy of single tokens, −Σ p log₂ p (Shannon 1948)"),
+    ("bits/char.", "The same for each character of the text; unknown tokens hide what they stand for"),
+    ("density", "Tokens for each piece that is used: how often a piece is met"),
+    ("training", "Time to train it here, ms"),
+)
+
+
+class TokenizersState:
+    """Starts and stops comparisons; `subscribe` tells "choice" and "rows"."""
+
+    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._post, self._numbers = post, numbers
+        self._listeners = Listeners()
+        self.wish = CompareTokenizers(number=0, sentence=SENTENCE)
+        self.news = TokenizersNews(number=0)
+        self.is_working = False
+        self.error = ""
+        self._awaited = 0
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What the person does
+
+    def choose(self, **changes: object) -> None:
+        """Change some fields of the request: `text`, `path`, `sentence`, `kinds`, `sizes`, `is_held_out`."""
+        wish = replace(self.wish, **changes)  # type: ignore[arg-type]
+        if wish != self.wish:
+            self.wish = wish
+            self._listeners.tell("choice")
+
+    def start(self) -> None:
+        """Train and measure all that is asked for; what was on its way is given up."""
+        self._awaited = self._numbers.next()
+        self.is_working, self.error = True, ""
+        self.news = TokenizersNews(number=self._awaited, what="Beginning")
+        self._post(replace(self.wish, number=self._awaited))
+        self._listeners.tell("rows")
+
+    def stop(self) -> None:
+        """Give the comparison up; the rows stay."""
+        if self.is_working:
+            self._post(StopTokenizers(number=self._numbers.next()))
+            self._end("Stopped.")
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those of older requests change nothing."""
+        match reply:
+            case TokenizersNews() if reply.number == self._awaited and self.is_working:
+                self.news = reply
+                self.is_working = not reply.is_done
+                self._listeners.tell("rows")
+            case Failed() if reply.number == self._awaited and reply.number:
+                self._end(reply.message)
+            case ModelLoaded() if self.is_working:
+                self._end("Stopped: another model was opened.")
+            case _:
+                pass
+
+    # What is shown
+
+    @property
+    def rows(self) -> tuple[TokenizerRow, ...]:
+        """The rows measured so far, one for each vocabulary that differs."""
+        found: dict[tuple[str, object], TokenizerRow] = {}
+        for row in self.news.rows:
+            found.setdefault((row.kind, f"no {row.asked}" if row.refusal else row.vocab_size), row)
+        return tuple(found.values())
+
+    @property
+    def sentence(self) -> str:
+        """What to see, or what is being done."""
+        if self.error:
+            return self.error
+        if self.is_working:
+            return f"{self.news.what}…"
+        good = [row for row in self.rows if not row.refusal]
+        if not good:
+            return "Train a tokenizer of each kind and size on a text, and see what a larger vocabulary buys."
+        shortest = min(
+            good, key=lambda row: row.tokens_per_word if row.unknown_share < 0.05 else float("inf")
+        )
+        text = self.news.text
+        where = f"On {text.n_measured_words:,} words of {text.name}: l" if text is not None else "L"
+        name = f"{KINDS.get(shortest.kind, shortest.kind)} with {shortest.vocab_size:,} pieces"
+        return (
+            f"{where}arger vocabularies make shorter texts, and each piece is met less often. Shortest "
+            f"without losing words: {name}, {said(shortest.tokens_per_word)} tokens per word, each piece met "
+            f"{said(shortest.density)} times."
+        )
+
+    def cells(self, row: TokenizerRow) -> tuple[str, ...]:
+        """One row as texts, in the order of COLUMNS."""
+        name = f"{KINDS.get(row.kind, row.kind)} {row.asked:,}"
+        if row.refusal:
+            return (name, "too few", *["–"] * (len(COLUMNS) - 2))
+        return (
+            name,
+            f"{row.vocab_size:,}",
+            f"{row.n_tokens:,}",
+            f"{row.tokens_per_word:.2f}",
+            f"{row.tokens_per_character:.2f}",
+            f"{row.used_share:.0%}",
+            f"{row.unknown_share:.1%}" if row.unknown_share else "none",
+            f"{row.bits_per_token:.2f}",
+            f"{row.bits_per_character:.2f}",
+            f"{row.density:.1f}",
+            f"{row.train_ms:.0f} ms",
+        )
+
+    def _end(self, told: str) -> None:
+        self.is_working, self.error = False, told
+        self._listeners.tell("rows")
+
+
+def sizes_from_text(text: str) -> tuple[int, ...]:
+    """Sizes as people type them; what is no number from 8 to 100,000 is left out."""
+    words = text.replace(",", " ").replace(";", " ").split()
+    numbers = {int(word) for word in words if word.isascii() and word.isdecimal() and len(word) < 7}
+    return tuple(sorted(number for number in numbers if 8 <= number <= 100_000)[:MAX_SIZES])

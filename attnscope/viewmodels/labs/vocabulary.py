@@ -1,0 +1,177 @@
+"""The vocabulary browser: what is searched, the ids found, the piece looked at, a text spelled."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.messages import Failed, ModelLoaded, Progress, Reply, Request
+from attnscope.records.tokens import Tokens
+from attnscope.records.vocabulary import (
+    FindPieces,
+    PieceDetail,
+    PieceKind,
+    PiecesFound,
+    PieceShown,
+    SearchMode,
+    ShowPiece,
+    ShowVocabulary,
+    SortKey,
+    SpellText,
+    TextSpelled,
+    VocabularyShown,
+    VocabularyTable,
+)
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+
+MODES: dict[SearchMode, str] = {"contains": "contains", "regex": "regular expression", "id": "ids"}
+_NOTHING = np.zeros(0, np.int32)
+
+
+class VocabularyState:
+    """`subscribe` tells "table", "found", "piece" and "spelled"."""
+
+    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._post, self._numbers = post, numbers
+        self._listeners = Listeners()
+        self._is_started = False
+        self._table_number = self._found_number = self._piece_number = self._spelled_number = 0
+        self.table: VocabularyTable | None = None
+        self.ids: NDArray[np.int32] = _NOTHING
+        self.wish = FindPieces(number=0)
+        self.detail: PieceDetail | None = None
+        self.typed = ""
+        self.spelled: Tokens | None = None
+        self.unknown_id: int | None = None
+        self.error = self.note = ""
+        self.progress: float | None = None
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What the person does
+
+    def start(self) -> None:
+        """The browser is looked at: ask for the vocabulary."""
+        if not self._is_started:
+            self._is_started = True
+            self._ask_table()
+
+    def search(self, query: str) -> None:
+        """Look for other pieces."""
+        self._find(replace(self.wish, query=query))
+
+    def set_mode(self, mode: SearchMode) -> None:
+        """Read the query in another way."""
+        self._find(replace(self.wish, mode=mode))
+
+    def set_kinds(self, kinds: tuple[PieceKind, ...]) -> None:
+        """Show pieces of some kinds only; none named: of every kind."""
+        self._find(replace(self.wish, kinds=kinds))
+
+    def sort(self, key: SortKey, *, is_descending: bool) -> None:
+        """Order the pieces in another way."""
+        self._find(replace(self.wish, sort=key, is_descending=is_descending))
+
+    def look_at(self, id: int) -> None:
+        """Show one piece in detail."""
+        self._piece_number = self._numbers.next()
+        self._post(ShowPiece(number=self._piece_number, id=id))
+
+    def spell(self, text: str) -> None:
+        """Split a text into tokens."""
+        self.typed = text
+        if not text:
+            self.spelled = None
+            self._listeners.tell("spelled")
+            return
+        self._spelled_number = self._numbers.next()
+        self._post(SpellText(number=self._spelled_number, text=text))
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those of older requests change nothing."""
+        match reply:
+            case VocabularyShown() if reply.number == self._table_number:
+                self.table, self.error, self.progress = reply.table, "", None
+                self.ids = np.arange(len(reply.table), dtype=np.int32)
+                self._listeners.tell("table")
+                if self.wish != FindPieces(number=0):
+                    self._find(self.wish, is_new=True)
+                if self.typed:
+                    self.spell(self.typed)
+            case PiecesFound() if reply.number == self._found_number:
+                self.ids, self.note, self.error = reply.ids, reply.note, ""
+                self._listeners.tell("found")
+            case PieceShown() if reply.number == self._piece_number:
+                self.detail = reply.detail
+                self._listeners.tell("piece")
+            case TextSpelled() if reply.number == self._spelled_number:
+                self.spelled, self.unknown_id = reply.tokens, reply.unknown_id
+                self._listeners.tell("spelled")
+            case Progress() if reply.number == self._table_number and self.table is None:
+                self.progress = reply.fraction
+                self._listeners.tell("table")
+            case Failed() if reply.number in (self._table_number, self._found_number) and reply.number:
+                self.error, self.progress = reply.message, None
+                self._listeners.tell("found" if self.table is not None else "table")
+            case ModelLoaded():
+                self._forget()
+            case _:
+                pass
+
+    # What is shown
+
+    @property
+    def count_sentence(self) -> str:
+        """How many pieces are shown, or why none are."""
+        if self.error:
+            return self.error
+        if self.table is None:
+            return "Reading the vocabulary…"
+        n, n_all = len(self.ids), len(self.table)
+        told = f"{n_all:,} pieces" if n == n_all else f"{n:,} of {n_all:,} pieces"
+        if n == 0:
+            told = f"None of {n_all:,} pieces fits."
+        return f"{told} · {self.note}" if self.note else told
+
+    @property
+    def spelled_sentence(self) -> str:
+        """The typed text in numbers."""
+        tokens = self.spelled
+        if tokens is None:
+            return "Type a text to see its tokens and ids; unknown ones are marked."
+        unknown = f", {tokens.n_unknown} unknown" if tokens.n_unknown else ""
+        ids = " ".join(str(id) for id in tokens.ids[:40]) + (" …" if len(tokens) > 40 else "")
+        return f"{len(tokens)} tokens{unknown} · ids {ids}"
+
+    def kind_counts(self) -> tuple[int, ...]:
+        """How many pieces are of each kind, in the order of PIECE_KINDS."""
+        if self.table is None:
+            return ()
+        return tuple(int(n) for n in np.bincount(self.table.kinds, minlength=5))
+
+    # Inside
+
+    def _ask_table(self) -> None:
+        self._table_number = self._numbers.next()
+        self._post(ShowVocabulary(number=self._table_number))
+
+    def _forget(self) -> None:
+        self.table, self.detail, self.spelled, self.ids = None, None, None, _NOTHING
+        self.error = self.note = ""
+        self._found_number = self._piece_number = self._spelled_number = 0
+        for name in ("table", "piece", "spelled"):
+            self._listeners.tell(name)
+        if self._is_started:
+            self._ask_table()
+
+    def _find(self, wish: FindPieces, *, is_new: bool = False) -> None:
+        if wish == self.wish and not is_new:
+            return
+        self.wish = wish
+        if self.table is not None:
+            self._found_number = self._numbers.next()
+            self._post(replace(wish, number=self._found_number))

@@ -1,0 +1,167 @@
+"""Why warm-up: the sizes of Adam's first updates, and what they do to training (Liu et al. 2020).
+
+    symbol   meaning                                                         shape
+    m, v     means of the gradient and of its square, corrected for bias     each parameter
+    Δθ       −η·m / (√v + ε), what a step changes (Kingma and Ba 2015)       each parameter
+
+The numbers are the worker's: a tiny Transformer is trained three times, from the same weights on the same
+texts.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.experiments import (
+    NO_ANSWER,
+    WARMINGS,
+    Answer,
+    Place,
+    Warming,
+    WarmupFinding,
+    WarmupQuestion,
+    WarmupRun,
+)
+from attnscope.viewmodels.labs.lab import LabWords, said
+
+Numbers = NDArray[np.float64]
+RATES: tuple[float, ...] = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02)
+LAYERS: tuple[int, ...] = (2, 4, 6)
+N_WARMUP: tuple[int, ...] = (5, 10, 20, 40, 60)
+N_STEPS = 80
+_N_LAST = 10
+WARMING_NAMES: dict[Warming, str] = {"none": "no warm-up", "warmup": "warm-up", "radam": "RAdam"}
+CHANCE = float(np.log(16))
+"""The loss of a guess: the tiny models read 16 different tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmupChoice:
+    """The tiny model, its learning rate, its warm-up, and the step whose updates are looked at."""
+
+    place: Place = "post"
+    learning_rate: float = 0.01
+    n_warmup: int = 40
+    n_layers: int = 4
+    step: int = 1
+    seed: int = 0
+    answer: Answer = NO_ANSWER
+
+    @property
+    def question(self) -> WarmupQuestion:
+        """What the worker is asked."""
+        return WarmupQuestion(
+            place=self.place,
+            learning_rate=self.learning_rate,
+            n_warmup=self.n_warmup,
+            n_steps=N_STEPS,
+            n_layers=self.n_layers,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warmup:
+    """By way: the histogram of the chosen step as share of parameters, losses and typical updates by step.
+
+    `sizes` are the middles of the bins, |Δθ|; `steps` count from 1.
+    """
+
+    choice: WarmupChoice
+    step: int
+    sizes: Numbers
+    shares: dict[Warming, Numbers]
+    steps: Numbers
+    losses: dict[Warming, Numbers]
+    typical: dict[Warming, Numbers]
+    words: LabWords
+
+
+def warm_up(choice: WarmupChoice) -> Warmup:
+    """What is known so far."""
+    finding = choice.answer.finding if isinstance(choice.answer.finding, WarmupFinding) else None
+    runs = {run.warming: run for run in finding.runs} if finding is not None else {}
+    edges = np.array(finding.edges) if finding is not None else np.linspace(-8.0, -1.0, 2)
+    step = min(max(choice.step, 1), N_STEPS)
+    sizes = 10.0 ** ((edges[1:] + edges[:-1]) / 2)
+    losses = {w: _padded(runs.get(w), "losses") for w in WARMINGS}
+    typical = {w: _padded(runs.get(w), "typical") for w in WARMINGS}
+    return Warmup(
+        choice=choice,
+        step=step,
+        sizes=sizes,
+        shares={w: _shares(runs.get(w), step, len(sizes)) for w in WARMINGS},
+        steps=np.arange(1.0, N_STEPS + 1),
+        losses=losses,
+        typical=typical,
+        words=_words(choice, step, losses, typical, finding.n_parameters if finding is not None else 0),
+    )
+
+
+def _padded(run: WarmupRun | None, field: str) -> Numbers:
+    """The values so far, NaN for steps to come."""
+    values = np.full(N_STEPS, np.nan)
+    if run is not None:
+        known = np.array(getattr(run, field), np.float64)[:N_STEPS]
+        values[: len(known)] = known
+    return values
+
+
+def _shares(run: WarmupRun | None, step: int, n_bins: int) -> Numbers:
+    """The share of the parameters that moved in each bin."""
+    if run is None or len(run.histograms) < step:
+        return np.full(n_bins, np.nan)
+    counts = np.array(run.histograms[step - 1], np.float64)
+    return np.asarray(counts / max(counts.sum(), 1.0))
+
+
+def _words(
+    choice: WarmupChoice,
+    step: int,
+    losses: dict[Warming, Numbers],
+    typical: dict[Warming, Numbers],
+    n_parameters: int,
+) -> LabWords:
+    rate = choice.learning_rate * min(1.0, step / choice.n_warmup)
+    numbers = (
+        ("η now, no warm-up", said(choice.learning_rate)),
+        ("η now, warm-up", said(rate)),
+        *((f"median |Δθ|, {WARMING_NAMES[w]}", said(float(typical[w][step - 1]))) for w in WARMINGS),
+        *((f"loss at the end, {WARMING_NAMES[w]}", said(_end(losses[w]))) for w in WARMINGS),
+        ("loss of a guess, ln 16", said(CHANCE)),
+        ("parameters", f"{n_parameters:,}" if n_parameters else "–"),
+    )
+    return LabWords(
+        formula=("Δθ = −η·m / (√v + ε)", "step 1: m = g, √v = |g|", "so |Δθ| = η for every parameter"),
+        numbers=numbers,
+        sentence=_sentence(choice, losses),
+    )
+
+
+def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
+    if choice.answer.progress:
+        return choice.answer.progress
+    plain, warm = (_end(losses[w]) for w in WARMINGS[:2])
+    if not np.isfinite(plain + warm):
+        return "A tiny Transformer is trained in three ways when this lab is looked at."
+    if plain > 2 * warm:
+        return (
+            f"Adam's first step moves every parameter by the whole rate, however small its gradient. Without "
+            f"warm-up this model is thrown off and stays at {said(plain, 2)} nats (a guess is "
+            f"{said(CHANCE, 2)}); with {choice.n_warmup} steps of it, it ends at {said(warm, 2)}."
+        )
+    if warm > 0.8 * CHANCE:
+        return (
+            "Warm-up does not help here: this rate is too much for this model. With a lower one, with fewer "
+            "layers, or with norms before it learns."
+        )
+    return (
+        f"Here it learns without warm-up as well ({said(plain, 2)} and {said(warm, 2)} nats): a low rate, or "
+        "norms before, can do without. Raise the rate with norms after."
+    )
+
+
+def _end(losses: Numbers) -> float:
+    """The mean of the last steps, once there are all."""
+    return float(losses[-_N_LAST:].mean())

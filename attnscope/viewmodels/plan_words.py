@@ -1,0 +1,149 @@
+"""What a recipe costs, in words: the same in the window and on the command line. Must not import Qt."""
+
+from attnscope.records.plans import Plan, PresetRow
+
+Row = tuple[str, str]
+
+
+def bytes_text(n: float) -> str:
+    """Bytes as people read them, in powers of ten."""
+    for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n >= size:
+            return f"{n / size:,.3g} {unit}" if n < 1000 * size else f"{n / size:,.0f} {unit}"
+    return f"{n:,.0f} bytes"
+
+
+def count_text(n: float) -> str:
+    """A count with three digits: 63.1 million."""
+    for size, unit in ((1e9, "billion"), (1e6, "million")):
+        if n >= size:
+            return f"{n / size:,.3g} {unit}" if n < 1000 * size else f"{n / size:,.0f} {unit}"
+    return f"{n:,.0f}"
+
+
+def flops_text(n: float) -> str:
+    """Operations as a power of ten: 1.53 · 10¹²."""
+    if n < 1e6:
+        return f"{n:,.0f}"
+    exponent = len(f"{n:.0f}") - 1
+    digits = str(exponent).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{n / 10**exponent:.3g} · 10{digits}"
+
+
+def time_text(seconds: float) -> str:
+    """A time as people say it."""
+    for size, one, many in (
+        (31_557_600, "year", "years"),
+        (86_400, "day", "days"),
+        (3600, "hour", "hours"),
+        (60, "minute", "minutes"),
+        (1, "second", "seconds"),
+    ):
+        if seconds >= 1.5 * size or (size == 1):
+            n = seconds / size
+            words = f"{n:,.0f}" if n >= 10 or size == 1 else f"{n:.1f}".removesuffix(".0")
+            return f"{words} {one if words == '1' else many}"
+    return ""
+
+
+def memory_line(plan: Plan) -> str:
+    """Memory against what is free."""
+    return f"{bytes_text(plan.memory_bytes)} of memory ({bytes_text(plan.available_bytes)} free)"
+
+
+def summary(plan: Plan) -> str:
+    """One line: parameters, memory, time."""
+    parts = [f"{count_text(plan.n_parameters)} parameters", memory_line(plan)]
+    if plan.seconds is not None:
+        parts.append(f"about {time_text(plan.seconds[1])}")
+    return " · ".join(parts)
+
+
+def problem_of(plan: Plan) -> str:
+    """What does not fit, in words; empty when everything does."""
+    problems = []
+    if not plan.fits:
+        problems.append(
+            f"Does not fit: it needs {bytes_text(plan.memory_bytes)} of memory and "
+            f"{bytes_text(plan.available_bytes)} are free."
+        )
+    if not plan.fits_disk:
+        problems.append(
+            f"Its checkpoints need {bytes_text(plan.disk_bytes)} on disk and "
+            f"{bytes_text(plan.free_disk_bytes or 0)} are free: make training.save_every larger."
+        )
+    return " ".join(problems)
+
+
+def size_rows(plan: Plan) -> tuple[Row, ...]:
+    """Parameters by part."""
+    learned = () if plan.n_learned is None else (("low-rank changes that learn", f"{plan.n_learned:,}"),)
+    parts = tuple((name, f"{n:,}") for name, n in plan.parameters)
+    return (*parts, ("all parameters", f"{plan.n_parameters:,}"), *learned)
+
+
+def memory_rows(plan: Plan) -> tuple[Row, ...]:
+    """Memory by part."""
+    return (
+        *((name, bytes_text(n)) for name, n in plan.memory),
+        ("all memory", bytes_text(plan.memory_bytes)),
+        (f"free on {plan.device}", bytes_text(plan.available_bytes)),
+    )
+
+
+def work_rows(plan: Plan) -> tuple[Row, ...]:
+    """Operations and time."""
+    rows = [
+        ("a batch", f"{plan.n_sequences:,} texts of at most {plan.n_tokens:,} tokens"),
+        ("tokens a step", f"{plan.tokens_a_step:,.0f}"),
+        ("operations a step", flops_text(plan.flops_a_step)),
+        (f"all {plan.n_steps:,} steps", flops_text(plan.flops)),
+    ]
+    if plan.seconds is not None and plan.pace is not None:
+        low, expected, high = plan.seconds
+        rows.append(("time", f"about {time_text(expected)} ({time_text(low)} to {time_text(high)})"))
+        rows.append(("a second", f"{flops_text(plan.pace.flops_per_s)} operations in {plan.precision}"))
+    return tuple(rows)
+
+
+def disk_rows(plan: Plan) -> tuple[Row, ...]:
+    """What the run writes."""
+    rows = [
+        ("a checkpoint", bytes_text(plan.checkpoint_bytes)),
+        (f"all {plan.n_checkpoints:,} and the state", bytes_text(plan.disk_bytes)),
+    ]
+    if plan.free_disk_bytes is not None:
+        rows.append(("free on the disk", bytes_text(plan.free_disk_bytes)))
+    return tuple(rows)
+
+
+PRESET_COLUMNS = (
+    "preset",
+    "objective",
+    "layers",
+    "d_model",
+    "d_ff",
+    "heads",
+    "tokens",
+    "pieces",
+    "parameters",
+    "operations a token",
+    "memory to train",
+)
+
+
+def preset_cells(row: PresetRow) -> tuple[str, ...]:
+    """A preset as the cells of a table."""
+    return (
+        row.name,
+        row.objective,
+        str(row.n_layers),
+        f"{row.d_model:,}",
+        f"{row.d_ff:,}",
+        str(row.n_heads),
+        f"{row.n_tokens:,}",
+        f"{row.vocab_size:,}",
+        f"{row.n_parameters:,}",
+        flops_text(row.flops_a_token),
+        bytes_text(row.least_bytes),
+    )

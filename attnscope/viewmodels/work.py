@@ -1,0 +1,82 @@
+"""What is under way: every long job of the window with how far it is and how to stop it.
+
+The states of the pages know their own jobs; here they are collected, in the order they began. Must not
+import Qt. What can change has a name: work.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from attnscope.viewmodels.listeners import Listener, Listeners
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job. `name` says what it is for, `what` what is being done now; `fraction` 0…1, None: not known.
+
+    `stop` ends it; None for what cannot be ended, or ends by itself in a moment.
+    """
+
+    name: str
+    what: str = ""
+    fraction: float | None = None
+    stop: Callable[[], None] | None = field(default=None, compare=False)
+
+    @property
+    def percent(self) -> str:
+        """How far it is, in words; empty while that is not known."""
+        return "" if self.fraction is None else f"{100 * min(max(self.fraction, 0.0), 1.0):.0f} %"
+
+
+class Worker(Protocol):
+    """A state that may have something under way."""
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` what changed."""
+        ...
+
+
+FindJobs = Callable[[], Iterable[Job]]
+
+
+class WorkState:
+    """The jobs under way, the oldest first."""
+
+    def __init__(self) -> None:
+        self._listeners = Listeners()
+        self._finders: list[FindJobs] = []
+        self.jobs: tuple[Job, ...] = ()
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    def watch(self, state: Worker, find: FindJobs) -> None:
+        """Collect the jobs that `find` gives whenever `state` changes."""
+        self._finders.append(find)
+        state.subscribe(self._on_changed)
+
+    @property
+    def summary(self) -> str:
+        """Everything under way in a few words; empty when nothing is."""
+        if not self.jobs:
+            return ""
+        first = self.jobs[0]
+        named = f"{first.name} {first.percent}".strip()
+        return named if len(self.jobs) == 1 else f"{len(self.jobs)} jobs: {named}"
+
+    def stop(self, name: str) -> None:
+        """End the job of this name, where it can be ended."""
+        for job in self.jobs:
+            if job.name == name and job.stop is not None:
+                job.stop()
+                return
+
+    def _on_changed(self, _name: str) -> None:
+        found = {job.name: job for find in self._finders for job in find()}
+        kept = [job.name for job in self.jobs if job.name in found]
+        jobs = tuple(found[name] for name in (*kept, *(name for name in found if name not in kept)))
+        if jobs != self.jobs:
+            self.jobs = jobs
+            self._listeners.tell("work")

@@ -1,0 +1,134 @@
+"""The jobs of each state of the window, for the list of what is under way. Must not import Qt."""
+
+from collections.abc import Callable, Iterator
+
+from attnscope.viewmodels.alike import AlikeState
+from attnscope.viewmodels.compare import CompareState
+from attnscope.viewmodels.generation import GenerationState
+from attnscope.viewmodels.heads import HeadsState
+from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.patching import PatchingState
+from attnscope.viewmodels.pruning import PruningState
+from attnscope.viewmodels.pruning_curves import CurvesState
+from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.training import TrainingState
+from attnscope.viewmodels.work import FindJobs, Job, WorkState
+
+_WAITING = "waiting for its turn"
+
+
+def watch_session(work: WorkState, session: Session, cancel: Callable[[int], None]) -> None:
+    """Opening a model and tracing; `cancel` gives up a request of the worker."""
+
+    def stop() -> None:
+        cancel(session.give_up_loading())
+
+    def find() -> Iterator[Job]:
+        busy = session.busy
+        if busy is not None:
+            yield Job(name="Opening a model", what=busy.what, fraction=busy.fraction, stop=stop)
+        elif session.is_stale:
+            yield Job(name="Tracing the text")
+
+    work.watch(session, find)
+
+
+def watch_training(work: WorkState, training: TrainingState) -> None:
+    """The run in progress."""
+
+    def find() -> Iterator[Job]:
+        if training.is_active:
+            words = [f"step {training.step:,} of {training.n_steps:,}"] if training.n_steps else []
+            words += [training.remaining or training.status.title]
+            stop = training.stop if training.can_stop else None
+            yield Job(
+                name="Training", what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop
+            )
+
+    work.watch(training, find)
+
+
+def watch_heads(work: WorkState, heads: HeadsState, curves: CurvesState, alike: AlikeState) -> None:
+    """The passes of the Heads page."""
+
+    def measuring() -> Iterator[Job]:
+        if heads.phase == "running":
+            what = heads.progress if heads.news else _WAITING
+            yield Job(name="Measuring heads", what=what, fraction=heads.fraction, stop=heads.stop)
+
+    def pruning() -> Iterator[Job]:
+        if curves.phase == "running":
+            news = curves.news
+            what, fraction = (curves.progress, news.fraction) if news else (_WAITING, None)
+            yield Job(name="Pruning curves", what=what, fraction=fraction, stop=curves.stop)
+
+    def comparing() -> Iterator[Job]:
+        if alike.phase == "running":
+            news = alike.news
+            what = f"{news.n_done:,} of {news.n_total:,} texts" if news else _WAITING
+            fraction = news.n_done / news.n_total if news and news.n_total else None
+            yield Job(name="Comparing heads", what=what, fraction=fraction, stop=alike.stop)
+
+    for state, find in ((heads, measuring), (curves, pruning), (alike, comparing)):
+        work.watch(state, find)
+
+
+def watch_writing(work: WorkState, generation: GenerationState) -> None:
+    """Text that is being written."""
+
+    def find() -> Iterator[Job]:
+        if generation.is_writing:
+            n = len(generation.tokens)
+            what = f"{n:,} token{'' if n == 1 else 's'} so far" if n else _WAITING
+            yield Job(name="Writing text", what=what, stop=generation.stop)
+
+    work.watch(generation, find)
+
+
+def watch_pages(
+    work: WorkState, compare: CompareState, pruning: PruningState, experiments: ExperimentsState
+) -> None:
+    """Comparing two sides, removing heads, and the experiments of the labs."""
+
+    def comparing() -> Iterator[Job]:
+        if compare.is_waiting:
+            yield Job(name="Comparing A and B", what=compare.progress)
+
+    def removing() -> Iterator[Job]:
+        if pruning.is_working:
+            yield Job(name="Removing heads", what=pruning.what, fraction=pruning.fraction)
+
+    work.watch(compare, comparing)
+    work.watch(pruning, removing)
+    work.watch(experiments, experiment_jobs(experiments))
+
+
+def watch_patching(work: WorkState, patching: PatchingState) -> None:
+    """Pieces of one text's run being put into that of another."""
+
+    def find() -> Iterator[Job]:
+        if patching.phase == "running":
+            yield Job(name="Patching", what=patching.note, fraction=patching.fraction, stop=patching.stop)
+
+    work.watch(patching, find)
+
+
+def experiment_jobs(experiments: ExperimentsState) -> FindJobs:
+    """One job for each kind of experiment that is under way."""
+
+    def stopper(kind: type) -> Callable[[], None]:
+        return lambda: experiments.stop(kind)
+
+    def find() -> Iterator[Job]:
+        for kind, n_done, n_total in experiments.under_way:
+            what = f"{n_done:,} of {n_total:,}" if n_total else _WAITING
+            fraction = n_done / n_total if n_total else None
+            yield Job(name=f"Lab: {_words(kind)}", what=what, fraction=fraction, stop=stopper(kind))
+
+    return find
+
+
+def _words(kind: type) -> str:
+    """The name of a kind of question in words: `GradientQuestion` becomes `gradient`."""
+    name = kind.__name__.removesuffix("Question")
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()

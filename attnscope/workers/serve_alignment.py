@@ -1,0 +1,60 @@
+"""Answering how well cross-attention agrees with gold links on the text that is shown. No Qt."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.known_links import links_of_files, links_of_task, read_gold_files
+from attnscope.analysis.text_alignment import align_trace
+from attnscope.records.alignment import AlignmentShown, GoldFiles, ShowAlignment
+from attnscope.records.messages import OPEN_MODEL, Reply
+from attnscope.workers.serve_models import OpenModels
+from attnscope.workers.views import Views
+
+
+class GoldDesk:
+    """Keeps the pairs of the files that were opened last."""
+
+    def __init__(self) -> None:
+        self._files: GoldFiles | None = None
+        self._changed: tuple[int, int] = (0, 0)
+        self._pairs: list[AlignedPair] = []
+
+    def show(self, request: ShowAlignment, models: OpenModels, views: Views) -> Iterator[Reply]:
+        """The numbers and the links, or why there are none; raises UserError for files that are none."""
+        model, trace = models.get(OPEN_MODEL), views.newest(OPEN_MODEL)
+        if trace is None or trace.target is None:
+            yield AlignmentShown(number=request.number, note="there is no translation to align")
+            return
+        source, target = trace.source.text, trace.target.text
+        if request.files is None:
+            known = links_of_task(model, source, target)
+        else:
+            known = links_of_files(self._read(request.files), Path(request.files.links).name, source, target)
+        shown = AlignmentShown(
+            number=request.number,
+            origin=known.origin,
+            note=known.note,
+            offered=known.offered,
+            following=known.following,
+        )
+        if known.pair is not None:
+            table, cells = align_trace(trace, known.pair, rows=request.rows, model=model.info.name)
+            shown = replace(shown, table=table, cells=cells)
+        yield shown
+
+    def _read(self, files: GoldFiles) -> list[AlignedPair]:
+        changed = (_changed_ns(files.pairs), _changed_ns(files.links))
+        if files != self._files or changed != self._changed:
+            self._pairs = read_gold_files(files)
+            self._files, self._changed = files, changed
+        return self._pairs
+
+
+def _changed_ns(path: str) -> int:
+    """When a file was changed last; 0 where it cannot be told, so that reading it says why."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,47 @@
+"""Answering what a recipe costs on paper. No Qt; allocates no model."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from attnscope.errors import UserError
+from attnscope.models.device import choose_device
+from attnscope.records.messages import Reply
+from attnscope.records.plans import PlanRecipe, PresetsShown, RecipePlanned, ShowPresets
+
+
+def plan_text(request: PlanRecipe) -> Iterator[Reply]:
+    """The plan of the recipe as it is typed; a recipe with a fault has a problem instead of a plan."""
+    from attnscope.training.advice import advise
+    from attnscope.training.paper import plan_recipe
+    from attnscope.training.recipe import parse_recipe
+    from attnscope.training.speed import pace_of
+    from attnscope.training.starting import recipe_on_paper
+
+    try:
+        device = choose_device(request.device)
+        base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
+        recipe = recipe_on_paper(parse_recipe(request.recipe, base_folder=base_folder, needs_data=False))
+        folders = [Path(folder) for folder in request.run_folders]
+        plan = plan_recipe(recipe, device, out=Path(request.out) if request.out else None)
+        plan = replace(plan, advice=advise(recipe, device, plan.available_bytes))
+        yield RecipePlanned(number=request.number, plan=plan)  # the time may take a moment longer
+        pace = pace_of(recipe, device, folders)
+    except UserError as error:
+        yield RecipePlanned(number=request.number, plan=None, problem=str(error))
+        return
+    yield RecipePlanned(number=request.number, plan=replace(plan, pace=pace))
+
+
+def show_presets(request: ShowPresets) -> Iterator[Reply]:
+    """The models of the literature, and what is free."""
+    from attnscope.training.paper import free_bytes
+    from attnscope.training.preset_rows import preset_rows
+
+    device = choose_device("auto")
+    yield PresetsShown(
+        number=request.number,
+        rows=preset_rows(is_on_cpu=device.type == "cpu"),
+        available_bytes=free_bytes(device),
+        device=str(device),
+    )

@@ -1,0 +1,70 @@
+"""Following a run that another process writes, and reading many runs. No Qt."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscope.records.inspections import InspectionsShown, ShowInspections
+from attnscope.records.messages import Progress, Reply
+from attnscope.records.runs import FollowRun, OpenRuns, RunsOpened
+
+if TYPE_CHECKING:
+    from attnscope.training.inspection_reading import InspectionsReader
+    from attnscope.training.summaries import RunsReader
+
+
+class KnownRuns:
+    """What was read of runs before, so that only what they appended is read again."""
+
+    def __init__(self) -> None:
+        self._reader: RunsReader | None = None
+        self._inspections: InspectionsReader | None = None
+
+    @property
+    def inspections(self) -> "InspectionsReader":
+        """Made when it is first needed."""
+        if self._inspections is None:
+            from attnscope.training.inspection_reading import InspectionsReader
+
+            self._inspections = InspectionsReader()
+        return self._inspections
+
+    @property
+    def reader(self) -> "RunsReader":
+        """Made when it is first needed."""
+        if self._reader is None:
+            from attnscope.training.summaries import RunsReader
+
+            self._reader = RunsReader()
+        return self._reader
+
+
+def follow_run(request: FollowRun) -> Iterator[Reply]:
+    """What a run folder says that is new, in pieces that a window can take in at once."""
+    from attnscope.training.follow import read_news
+
+    yield from read_news(Path(request.folder), request.mark, request.number)
+
+
+def open_runs(request: OpenRuns, known: KnownRuns) -> Iterator[Reply]:
+    """Read the runs of some folders side by side."""
+    for read in known.reader.read(request.folders):
+        if isinstance(read, str):
+            yield Progress(number=request.number, what=f"Reading {read}")
+        else:
+            runs, left_out = read
+            yield RunsOpened(number=request.number, folders=request.folders, runs=runs, left_out=left_out)
+
+
+def show_inspections(request: ShowInspections, known: KnownRuns) -> Iterator[Reply]:
+    """What was looked at in the steps of a run, where that is new."""
+    reader = known.inspections
+    for _ in reader.read(Path(request.folder)):
+        yield Progress(number=request.number, what="Reading inspections")
+    is_new = reader.version != request.seen
+    yield InspectionsShown(
+        number=request.number,
+        folder=request.folder,
+        version=reader.version,
+        history=reader.history() if is_new else None,
+    )

@@ -1,0 +1,95 @@
+"""Gold links in the window: when they are asked for, what is drawn, which head is best."""
+
+import numpy as np
+from aligning_samples import CELLS, HEADS, table
+from session_samples import Desk, info, ref
+
+from attnscope.records.alignment import AlignmentShown, GoldFiles, GoldPair, ShowAlignment
+from attnscope.records.messages import Failed
+from attnscope.viewmodels.aligning import AligningState
+from attnscope.viewmodels.alignment_column import with_alignment
+from attnscope.viewmodels.numbers import Numbers
+
+
+def opened() -> tuple[Desk, AligningState, list[ShowAlignment]]:
+    desk = Desk().open()
+    asked: list[ShowAlignment] = []
+    state = AligningState(desk.session, asked.append, Numbers())
+    desk.session.select_heads((HEADS[0],))
+    desk.answer()
+    return desk, state, asked
+
+
+def answered(*rates: float) -> tuple[Desk, AligningState]:
+    desk, state, asked = opened()
+    state.show(True)
+    state.handle(AlignmentShown(number=asked[-1].number, cells=CELLS, table=table(*rates), origin="links"))
+    return desk, state
+
+
+def test_that_links_are_asked_for_only_when_they_are_wanted_and_once_for_a_trace() -> None:
+    desk, state, asked = opened()
+    assert asked == []
+    state.show(True)
+    desk.session.select_heads((HEADS[1],))
+    assert len(asked) == 1
+    state.choose_rows("reading")
+    desk.session.set_text("another text")
+    desk.answer()
+    assert [one.rows for one in asked] == ["predicting", "reading", "reading"]
+    desk.session.select_heads((ref(0, 0),))
+    assert not state.is_offered
+
+
+def test_that_only_the_newest_answer_is_taken_and_not_shown_on_another_text() -> None:
+    desk, state = answered(0.5, 0.25, 0.75, 0.5, 0.4, 0.6)
+    assert state.numbers_of(HEADS[1]) == "L0H1  AER 0.25 · P 0.75 · R 0.75"
+    assert state.mean_of(HEADS[1]) == "mean of L0  AER 0.40 · P 0.60 · R 0.60"
+    assert state.cells_on(desk.session.map_of(HEADS[0])) == CELLS
+    state.handle(AlignmentShown(number=0, note="late"))
+    assert state.origin == "Links."
+    desk.session.set_text("quite another text")
+    desk.answer()
+    assert state.table is None
+    assert state.cells_on(desk.session.map_of(HEADS[0])) == ()
+
+
+def test_that_of_equal_heads_the_shown_one_is_best_and_one_click_selects_the_best() -> None:
+    desk, state = answered(0.2, 0.1, 0.1, 0.3, 0.4, 0.6)
+    assert state.best == HEADS[1]
+    desk.session.select_heads((HEADS[2],))
+    assert state.best == HEADS[2]
+    desk.session.select_heads((HEADS[0],))
+    state.select_best()
+    assert desk.session.primary == HEADS[1]
+
+
+def test_that_the_pair_whose_links_are_known_can_be_read() -> None:
+    desk, state, asked = opened()
+    state.open_files(GoldFiles(pairs="p.tsv", links="/some/l.txt"))
+    assert (asked[-1].files, state.files_name) == (state.files, "l.txt")
+    offered = GoldPair(source="a dog", target="un chien", name="pair 1 of l.txt")
+    state.handle(AlignmentShown(number=asked[-1].number, note="not among them", offered=offered))
+    assert state.origin == "Not among them."
+    state.read_offered()
+    assert (desk.session.text, desk.session.target) == ("a dog", "un chien")
+
+
+def test_that_a_failure_is_said_and_another_model_forgets_it() -> None:
+    desk, state, asked = opened()
+    state.show(True)
+    state.handle(Failed(number=asked[-1].number, request="ShowAlignment", message="It does not exist."))
+    assert state.origin == "It does not exist."
+    desk.open(info("decoder"))
+    assert (state.origin, state.is_offered) == ("", False)
+
+
+def test_that_the_column_of_the_table_is_of_cross_heads_only() -> None:
+    from heads_fakes import make_table
+
+    heads = (ref(0, 0), *HEADS)
+    joined = with_alignment(make_table(heads), table(0.5, 0.25, 0.75, 0.5, 0.4, 0.6))
+    column = joined.names.index("alignment_error")
+    assert np.isnan(joined.values[0, column])
+    np.testing.assert_allclose(joined.values[1:, column], [0.5, 0.25, 0.75, 0.5])
+    assert joined.counts[:, column].tolist() == [0, 1, 1, 1, 1]

@@ -1,0 +1,184 @@
+"""The labs of depth, distance and training: their numbers against slow versions and known laws."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnscope.figures.depth_charts import collapse_charts
+from attnscope.records.experiments import (
+    WARMINGS,
+    Answer,
+    CollapseFinding,
+    CollapseQuestion,
+    GradientCurve,
+    GradientFinding,
+    GradientQuestion,
+    ReachCurve,
+    ReachFinding,
+    ReachQuestion,
+    WarmupFinding,
+    WarmupQuestion,
+    WarmupRun,
+)
+from attnscope.records.redundancy import CollapseCurve
+from attnscope.viewmodels.labs import rank_collapse as rank
+from attnscope.viewmodels.labs.gradient_reach import ReachChoice, attention_sizes, plain_sizes, reach
+from attnscope.viewmodels.labs.longer_texts import LongerChoice, read_longer
+from attnscope.viewmodels.labs.norm_placement import PlacementChoice, place_norms
+from attnscope.viewmodels.labs.position_offsets import OffsetChoice, look_past
+from attnscope.viewmodels.labs.warmup import N_STEPS, WarmupChoice, warm_up
+
+
+def slow_layer(x, weights, *, sharpness, has_norm, has_skips, has_feed_forward):
+    """One layer, token by token and head by head."""
+
+    def norm(rows):
+        if not has_norm:
+            return rows
+        return [[(v - np.mean(r)) / math.sqrt(np.var(r) + 1e-12) for v in r] for r in rows]
+
+    read = np.array(norm(x))
+    outs = []
+    for i in range(len(x)):
+        parts = []
+        for h in range(len(weights.queries)):
+            query = read[i] @ weights.queries[h]
+            scores = [sharpness**2 * query @ (row @ weights.keys[h]) / math.sqrt(len(query)) for row in read]
+            raised = [math.exp(s - max(scores)) for s in scores]
+            mixed = sum(
+                r / sum(raised) * (row @ weights.values[h]) for r, row in zip(raised, read, strict=True)
+            )
+            parts.append(mixed)
+        change = np.concatenate(parts) @ weights.output
+        outs.append(x[i] + change if has_skips else change)
+    x = np.array(outs)
+    if not has_feed_forward:
+        return x
+    change = [np.maximum(row @ weights.rise, 0) @ weights.fall for row in np.array(norm(x))]
+    return x + np.array(change) if has_skips else np.array(change)
+
+
+@pytest.mark.parametrize("has_norm", [True, False])
+@pytest.mark.parametrize("setting", list(rank.SETTINGS))
+def test_that_a_layer_is_that_of_a_slow_version(setting: tuple[bool, bool], has_norm: bool) -> None:
+    weights = rank.draw_layer(1, 0, 8, 2)
+    x = np.random.default_rng(2).standard_normal((5, 8))
+    parts = {"has_norm": has_norm, "has_skips": setting[0], "has_feed_forward": setting[1], "sharpness": 1.5}
+    np.testing.assert_allclose(
+        rank.run_layer(x, weights, **parts), slow_layer(x, weights, **parts), rtol=1e-9
+    )
+
+
+def test_that_attention_alone_falls_doubly_exponentially_and_skips_prevent_it() -> None:
+    shown = rank.collapse(rank.CollapseChoice())
+    alone, both = shown.ratios[False, False], shown.ratios[True, True]
+    assert rank.growth(alone) == pytest.approx(3.0, abs=0.4)
+    assert np.isnan(alone[-1])
+    assert both[-1] > 0.5
+    assert "the same vector" in shown.words.sentence
+    kept = rank.collapse(rank.CollapseChoice(has_skips=True, has_feed_forward=True, layer=12))
+    assert "With skips" in kept.words.sentence
+    assert kept.likeness[0, 1] < 0.9 < rank.collapse(rank.CollapseChoice(layer=6)).likeness.min()
+
+
+def test_that_the_opened_models_curve_is_named_or_refused() -> None:
+    question = CollapseQuestion(model="x", text="a b")
+    curve = CollapseCurve(stack="encoder", has_skips=False, has_feed_forward=False, ratios=(0.5, 0.1))
+    finding = CollapseFinding(question=question, name="tiny", stack="encoder", curves=(curve,))
+    for answer, told in (
+        (Answer(finding=finding, is_exact=True), "tiny"),
+        (Answer(error="No."), "not for this one"),
+        (Answer(is_asked=True), "…"),
+    ):
+        shown = rank.collapse(rank.CollapseChoice(answer=answer))
+        assert shown.words.numbers[-1] == ("curve of the opened model", told)
+    drawn = collapse_charts(rank.collapse(rank.CollapseChoice(answer=Answer(finding=finding))))[0]
+    np.testing.assert_array_equal(drawn.series[-1].ys, [0.5, 0.1])
+
+
+def test_that_the_theory_cubes_and_an_exponential_fall_does_not() -> None:
+    cubed = np.array([0.9, 0.4, 0.4 * 0.3, 0.4 * 0.3**4])  # ratios of neighbours: r, r³
+    np.testing.assert_allclose(rank.cubed_line(cubed)[1:], cubed[1:])
+    assert rank.growth(np.array([1.0, 0.5, 0.25, 0.125])) == pytest.approx(1.0)
+    assert np.isnan(rank.growth(np.ones(5)))
+    with pytest.raises(ValueError, match="shared by"):
+        rank.CollapseChoice(d_model=16, n_heads=3)
+
+
+def test_that_a_gradient_falls_with_a_small_radius_and_grows_with_a_large_one() -> None:
+    small, large = plain_sizes(64, 0.5, 0), plain_sizes(64, 2.0, 0)
+    assert small[0] == pytest.approx(1.0)
+    assert small[32] < 1e-9
+    assert large[63] > 10
+    attention = attention_sizes(64, 0)
+    assert attention[40:].mean() == pytest.approx(attention[5:20].mean(), rel=0.2)
+    assert "a product of 48 factors" in reach(ReachChoice()).words.sentence
+    assert "grows at every step" in reach(ReachChoice(radius=2.0, n_tokens=256, distance=250)).words.sentence
+
+
+def test_that_only_the_learned_table_ends_at_the_trained_length() -> None:
+    shown = look_past(OffsetChoice(n_trained=32, offset=31))
+    assert np.isfinite(shown.learned[:32]).all()
+    assert np.isnan(shown.learned[32:]).all()
+    assert all(np.isfinite(ys).all() for ys in (shown.sinusoidal, shown.rotary, shown.alibi, shown.t5))
+    assert "31 tokens turn" in shown.words.sentence
+    assert "a learned table has nothing" in look_past(OffsetChoice(n_trained=32, offset=32)).words.sentence
+
+
+def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
+    question = GradientQuestion(n_layers=4)
+    curves = (
+        GradientCurve(place="post", n_layers=4, norms=(1.0, 1.0, 1.0, 2.0)),
+        GradientCurve(place="pre", n_layers=4, norms=(1.0, 0.8, 0.6, 0.5)),
+        GradientCurve(place="post", n_layers=1, norms=(1.5,)),
+    )
+    answer = Answer(finding=GradientFinding(question=question, curves=curves), is_exact=True)
+    shown = place_norms(PlacementChoice(n_layers=4, answer=answer))
+    np.testing.assert_array_equal(shown.last["post"], [1.5, 2.0])
+    np.testing.assert_array_equal(shown.last["pre"], [np.nan, 0.5])
+    np.testing.assert_allclose(shown.falling, [1.0, 0.5])
+    assert "4 times the gradient" in shown.words.sentence
+    asked = replace(answer, is_exact=False, is_asked=True, n_done=2, n_total=30)
+    assert "2 of 30" in place_norms(PlacementChoice(n_layers=4, answer=asked)).words.sentence
+
+
+def test_that_updates_of_a_step_are_shares_and_the_sentence_follows_the_losses() -> None:
+    ends = {"none": 2.7, "warmup": 0.1, "radam": 0.2}
+    runs = tuple(
+        WarmupRun(
+            warming=w,
+            losses=(ends[w],) * N_STEPS,
+            histograms=((1, 3, 0),) * N_STEPS,
+            typical=(0.01,) * N_STEPS,
+        )
+        for w in WARMINGS
+    )
+    edges = (-3.0, -2.0, -1.0, 0.0)
+    finding = WarmupFinding(question=WarmupQuestion(), edges=edges, runs=runs, n_parameters=4)
+    shown = warm_up(WarmupChoice(step=10, answer=Answer(finding=finding, is_exact=True)))
+    np.testing.assert_allclose(shown.shares["none"], [0.25, 0.75, 0.0])
+    np.testing.assert_allclose(shown.sizes, 10.0 ** np.array([-2.5, -1.5, -0.5]))
+    assert dict(shown.words.numbers)["η now, warm-up"] == "0.0025"
+    assert "thrown off" in shown.words.sentence
+    empty = warm_up(WarmupChoice())
+    assert np.isnan(empty.losses["none"]).all()
+
+
+def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
+    question, nan = ReachQuestion(n_trained=2), math.nan
+    losses = {"learned": (nan, 0.1, nan, nan), "alibi": (nan, 0.1, 0.2, 0.4), "rotary": (nan, 0.1, 3.0, 5.0)}
+    curves = tuple(
+        ReachCurve(scheme=s, losses=losses.get(s, (nan, 2.0, 2.0, 2.0)))  # type: ignore[arg-type]
+        for s in ("sinusoidal", "learned", "rotary", "t5", "alibi", "none")
+    )
+    finding = ReachFinding(question=question, curves=curves, chance=2.77, n_read=4, n_parameters=9)
+    shown = read_longer(LongerChoice(n_trained=2, answer=Answer(finding=finding, is_exact=True)))
+    assert (shown.within["rotary"], shown.past["rotary"]) == (0.1, 4.0)
+    assert np.isnan(shown.past["learned"])
+    assert dict(shown.words.numbers)["learned"] == "0.1 → nothing"
+    assert shown.words.sentence.endswith("ALiBi keeps it on longer texts; rotary loses it past the end.")
+    started = replace(finding, curves=curves[:2])
+    half = read_longer(LongerChoice(n_trained=2, answer=Answer(finding=started, is_asked=True)))
+    assert "2 of 6 models" in half.words.sentence

@@ -1,0 +1,149 @@
+"""Drawing a mask: strokes, presets, edge lists, undo, and what is said about rows that see nothing."""
+
+import numpy as np
+import pytest
+from session_samples import Desk, info
+
+from attnscope.records.masks import UseMask, mask_of
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.mask_presets import PRESETS, graph_text, preset_cells, sentences_of
+from attnscope.viewmodels.masking import MaskState
+from attnscope.viewmodels.scripts import Shown, command_line, python_script
+from attnscope.viewmodels.session_file import SavedSession, session_bytes, session_from_bytes
+
+
+def words(text):
+    return tuple(Token(id=k, piece=piece) for k, piece in enumerate(text.split()))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_that_a_preset_is_the_rule_it_says_cell_by_cell(preset):
+    tokens = words("A cat . The cat sat !")
+    sentence = [0, 0, 0, 1, 1, 1, 1]
+    rules = {
+        "full": lambda i, j: True,
+        "causal": lambda i, j: j <= i,
+        "window": lambda i, j: abs(i - j) <= 2,
+        "sentences": lambda i, j: sentence[i] == sentence[j],
+        "words": lambda i, j: i == j,
+        "same": lambda i, j: tokens[i].piece.lower() == tokens[j].piece.lower(),
+        "others": lambda i, j: i != j,
+        "itself": lambda i, j: i == j,
+    }
+    expected = [[rules[preset](i, j) for j in range(7)] for i in range(7)]
+    assert preset_cells(preset, tokens, 2).tolist() == expected
+
+
+def test_that_special_tokens_and_closing_signs_stay_with_their_sentence():
+    tokens = (
+        Token(id=0, piece="<s>", is_special=True),
+        *words("Go ! ! No ."),
+        Token(id=9, piece="</s>", is_special=True),
+    )
+    assert sentences_of(tokens) == [0, 0, 0, 0, 1, 1, 1]
+
+
+def test_that_example_graphs_are_edge_lists():
+    assert graph_text("ring", 3) == "0 2\n1 0\n2 1"
+    assert graph_text("star", 3) == "1 0\n2 0"
+
+
+def test_that_a_stroke_is_one_step_and_undone_as_one():
+    desk = Desk().open()
+    session = desk.session
+    state = MaskState(session)
+    assert state.cells.all()
+    state.begin_stroke()
+    state.paint([(0, 1)], False)
+    state.paint([(0, 2), (0, 3)], False)
+    state.end_stroke()
+    state.begin_stroke()
+    state.paint([(1, 1)], False)
+    (mask,) = session.interventions
+    assert isinstance(mask, UseMask)
+    assert (mask.stack, mask.n_allowed) == ("encoder", 16 - 4)
+    assert session.history.labels[-2:] == ("mask: forbid 3 cells", "mask: forbid query 1 → key 1")
+    session.undo()
+    assert state.mask is not None
+    assert state.mask.n_allowed == 13
+    session.undo()
+    assert state.mask is None
+    assert desk.traces()[-1].interventions == ()
+
+
+def test_that_both_directions_are_painted_and_listed():
+    desk = Desk().open()
+    state = MaskState(desk.session)
+    state.set_symmetric(True)
+    state.paint([(0, 2)], False)
+    assert np.argwhere(~state.cells).tolist() == [[0, 2], [2, 0]]
+    state.set_loops(False)
+    assert state.use_edges("the -> cat")
+    assert np.argwhere(state.cells).tolist() == [[0, 1], [1, 0]]
+    assert state.blind == (2, 3)
+    assert "2 “sleeps”, 3 “</s>” see nothing" in state.blind_sentence
+
+
+def test_that_a_wrong_edge_list_changes_nothing_and_says_which_line():
+    desk = Desk().open()
+    state = MaskState(desk.session)
+    assert not state.use_edges("0 1\ndog cat")
+    assert "line 2: no token reads “dog”" in state.error
+    assert state.mask is None
+    assert not state.use_edges("# nothing")
+    assert "no edge" in state.error
+
+
+def test_that_a_decoder_keeps_its_later_tokens_forbidden():
+    desk = Desk().open(info("decoder"))
+    state = MaskState(desk.session)
+    assert state.stack == "decoder"
+    state.use_preset("full")
+    assert state.cells.tolist() == np.tri(4, dtype=bool).tolist()
+    assert state.is_locked(0, 1)
+    state.use_preset("others")
+    assert state.blind == (0,)
+    state.use_preset("window")
+    state.set_window(0)
+    assert state.mask is not None
+    assert (state.mask.name, state.mask.n_allowed) == ("window 0", 4)
+    state.drop()
+    assert state.mask is None
+
+
+def test_that_there_is_a_reason_where_no_mask_can_be_drawn():
+    desk = Desk()
+    state = MaskState(desk.session)
+    assert state.refusal == "Open a model first."
+    desk.open(info("pool"))
+    assert "no self-attention" in state.refusal
+    desk.open(info("encoder"))
+    assert state.refusal == ""
+
+
+def test_that_a_mask_goes_with_its_text_and_into_sessions_scripts_and_commands():
+    desk = Desk().open()
+    state = MaskState(desk.session)
+    state.use_edges("0 1")
+    setting = desk.session.setting
+    again = session_from_bytes(session_bytes(SavedSession(setting=setting)), what="x").setting
+    assert again.interventions == setting.interventions
+    shown = Shown(
+        source="m", text="the cat", interventions=setting.interventions, heads=(setting.selection[-1],)
+    )
+    assert "'rows': ['0-1', '1', '2', '3']" in python_script(shown)
+    assert "'--mask-rows=0-1;1;2;3'" in command_line(shown)
+    desk.session.set_text("another text")
+    assert state.mask is None
+    desk.session.undo()
+    assert state.mask == mask_of(setting.interventions[0].cells, "encoder", "of an edge list")
+
+
+def test_that_a_new_model_drops_the_mask():
+    desk = Desk().open()
+    state = MaskState(desk.session)
+    state.use_preset("itself")
+    desk.open(info("encoder", "other"))
+    assert state.mask is None
+    assert not isinstance(desk.session.model, ModelLoaded)

@@ -1,0 +1,300 @@
+"""Several runs side by side: what is listed, filtered, sorted, followed and drawn; and plans as one types."""
+
+import dataclasses
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnscope.records.messages import Request
+from attnscope.records.plans import Advice, Plan, PlanRecipe, PresetRow, PresetsShown, RecipePlanned
+from attnscope.records.runs import (
+    FollowRun,
+    OpenRuns,
+    RunLines,
+    RunMark,
+    RunNews,
+    RunsOpened,
+    RunSummary,
+    RunWriter,
+)
+from attnscope.records.training import Evaluated, Step
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.overlaid_curves import Drawing, lines_of, value_at
+from attnscope.viewmodels.preset_recipe import take_preset
+from attnscope.viewmodels.recipe_differences import csv_of_table, differing_keys, is_match, settings_of
+from attnscope.viewmodels.recipe_text import with_model
+from attnscope.viewmodels.training import TrainingState
+
+sys.path.append(str(Path(__file__).parent))
+from training_fakes import Clock, started, steps
+
+WRITER = RunWriter(pid=1234, host="here", since=0.0, is_here=True, silent_s=0.1)
+NOTHING = RunLines(steps=np.zeros(0), values=np.zeros(0))
+
+
+def summary(name: str, *, loss: float = 1.0, end: str = "done", recipe: str = "") -> RunSummary:
+    return RunSummary(
+        folder=f"/runs/{name}",
+        name=name,
+        end=end,
+        step=100,
+        n_steps=100,
+        n_parameters=1000,
+        n_body=900,
+        last_loss=loss,
+        best_loss=loss,
+        best_step=90,
+        n_tokens=6400.0,
+        flops=6.4e9,
+        seconds=50.0,
+        training=NOTHING,
+        validation=NOTHING,
+        recipe=recipe or f'[model]\nn_layers = {len(name)}\n[training]\nname = "{name}"\nseed = 0\n',
+    )
+
+
+class Room:
+    """A training state with its requests kept."""
+
+    def __init__(self) -> None:
+        self.posted: list[Request] = []
+        self.clock = Clock()
+        self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
+        self.runs = self.state.runs
+
+    def newest(self, kind: type) -> Request:
+        return [request for request in self.posted if isinstance(request, kind)][-1]
+
+    def list(self, *summaries: RunSummary) -> None:
+        self.runs.add("/runs")
+        request = self.newest(OpenRuns)
+        self.state.handle(RunsOpened(number=request.number, folders=request.folders, runs=summaries))
+
+    def answer_following(
+        self, *events: object, writer: RunWriter | None = None, is_restart: bool = True
+    ) -> str:
+        """Answer the newest FollowRun; gives its folder."""
+        request = self.newest(FollowRun)
+        self.state.handle(
+            RunNews(
+                number=request.number,
+                folder=request.folder,
+                events=events,
+                checkpoints=(),
+                mark=RunMark(n_bytes=7),
+                writer=writer,
+                is_restart=is_restart,
+            )
+        )
+        return request.folder
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_that_runs_are_filtered_by_name_and_by_recipe_value(room: Room) -> None:
+    room.list(summary("a"), summary("bb"), summary("cc"))
+    room.runs.filter("n_layers=2")
+    assert [row.summary.name for row in room.runs.rows] == ["bb", "cc"]
+    room.runs.filter("n_layers=2 c")
+    assert [row.summary.name for row in room.runs.rows] == ["cc"]
+    assert room.runs.n_listed == 3
+
+
+def test_that_unknown_losses_are_last_whichever_way_runs_are_sorted(room: Room) -> None:
+    room.list(summary("a", loss=2.0), summary("b", loss=math.nan), summary("c", loss=1.0))
+    room.runs.sort_by("best loss")
+    assert [row.summary.name for row in room.runs.rows] == ["c", "a", "b"]
+    room.runs.sort_by("best loss")
+    assert [row.summary.name for row in room.runs.rows] == ["a", "c", "b"]
+
+
+def test_that_only_keys_that_differ_among_the_drawn_runs_are_columns(room: Room) -> None:
+    room.list(summary("a"), summary("bb"), summary("cc"))
+    assert room.runs.columns[6:] == ("model.n_layers",)
+    room.runs.show("/runs/a", False)
+    assert room.runs.columns[6:] == ()
+    header, rows = room.runs.table()
+    assert header[0] == "run"
+    assert rows[0][-1] == "/runs/a"
+
+
+def test_that_a_run_keeps_its_colour_and_a_removed_one_stays_away(room: Room) -> None:
+    room.list(summary("a"), summary("b"), summary("c"))
+    colour = room.runs.colour_of("/runs/c")
+    room.runs.remove("/runs/b")
+    room.runs.tick()
+    request = room.newest(OpenRuns)
+    room.state.handle(
+        RunsOpened(number=request.number, folders=("/runs",), runs=(summary("a"), summary("b"), summary("c")))
+    )
+    assert [row.summary.name for row in room.runs.rows] == ["a", "c"]
+    assert room.runs.colour_of("/runs/c") == colour
+    assert len({room.runs.colour_of(row.folder) for row in room.runs.rows}) == 2
+
+
+def test_that_shown_runs_are_followed_one_at_a_time_and_their_curves_grow(room: Room) -> None:
+    room.list(summary("a"), summary("b"))
+    room.state.follower.tick()
+    n_posted = len(room.posted)
+    room.state.follower.tick()
+    assert len(room.posted) == n_posted  # the answer is waited for
+    first = room.answer_following(started(), *steps(1, 5))
+    room.state.follower.tick()
+    second = room.answer_following(started(), *steps(1, 9), writer=WRITER)
+    assert {first, second} == {"/runs/a", "/runs/b"}
+    lengths = {run.folder: len(run.curves.train_loss) for run in room.runs.shown}
+    assert lengths == {first: 5, second: 9}
+    room.clock.now += 1.0
+    room.state.follower.tick()
+    again = room.newest(FollowRun)
+    assert (again.folder, again.mark) == (second, RunMark(n_bytes=7))  # only the live one, from where it was
+    room.answer_following(*steps(10, 12), writer=WRITER, is_restart=False)
+    assert len(room.runs.curves_of(second).train_loss) == 12
+
+
+def test_that_a_run_of_another_process_is_followed_and_start_waits(room: Room) -> None:
+    from attnscope.records.messages import OpenRun, RunOpened
+
+    room.state.open_run("/runs/live")
+    number = room.newest(OpenRun).number
+    room.state.handle(
+        RunOpened(
+            number=number,
+            folder="/runs/live",
+            recipe="[a]\n",
+            events=(started(), *steps(1, 3)),
+            checkpoints=(),
+        )
+    )
+    assert room.state.can_start
+    room.state.follower.tick()
+    room.answer_following(started(), *steps(1, 4), writer=WRITER)
+    assert room.state.is_followed
+    assert not room.state.can_start
+    assert "1234" in room.state.status.detail
+    assert room.state.step == 4
+    room.clock.now += 1.0
+    room.state.follower.tick()
+    room.answer_following(*steps(5, 6), is_restart=False)
+    assert room.state.can_start
+    assert room.state.step == 6
+    assert "Ended" in room.state.status.title
+
+
+def test_that_tokens_time_and_operations_are_sums_over_steps(room: Room) -> None:
+    room.list(summary("a"))
+    room.state.follower.tick()
+    told = [
+        Step(
+            step=i,
+            loss=1.0 / i,
+            learning_rate=0.1,
+            gradient_norm=1.0,
+            tokens_per_s=100.0 * i,
+            n_tokens=10 * i,
+        )
+        for i in range(1, 6)
+    ]
+    room.answer_following(started(), *told, Evaluated(step=4, loss=0.5, accuracy=0.5))
+    run = room.runs.shown[0]
+    expected = {"tokens": [10, 30, 60, 100, 150], "time": [0.1, 0.2, 0.3, 0.4, 0.5]}
+    expected["compute"] = [n * 6.4e9 / 6400 for n in expected["tokens"]]
+    for axis, places in expected.items():
+        found = run.axis.places(run.curves.train_loss, axis, run.scale)
+        np.testing.assert_allclose(found, places)
+        at = run.axis.places(run.curves.validation_loss, axis, run.scale)
+        np.testing.assert_allclose(at, places[3:4])
+    assert value_at(run, run.curves.train_loss, "tokens", 55.0) == pytest.approx(1 / 3)
+
+
+def test_that_the_chosen_run_is_drawn_last_and_strongest(room: Room) -> None:
+    room.list(summary("a"), summary("b"), summary("c"))
+    for _ in range(3):
+        room.state.follower.tick()
+        room.answer_following(started(), *steps(1, 20), Evaluated(step=10, loss=1.0, accuracy=0.5))
+    room.runs.choose("/runs/b")
+    lines = lines_of(room.runs.shown, "loss", Drawing(smoothing=0.5))
+    assert [line.name for line in lines if line.is_strong] == ["b"]
+    assert lines[-1].name == "b"
+    assert {line.kind for line in lines} == {"train", "validation"}
+    assert len({line.colour for line in lines}) == 3
+
+
+def test_that_names_and_descriptions_are_no_differences() -> None:
+    one, two = (
+        settings_of('[training]\nname = "a"\nseed = 1\n'),
+        settings_of('[training]\nname = "b"\nseed = 2\n'),
+    )
+    assert differing_keys([one, two]) == ("training.seed",)
+    assert is_match("seed=2", "x", two)
+    assert csv_of_table(("a",), (("=1+1",),)) == "a\n'=1+1\n"
+
+
+def plan(**changes: object) -> Plan:
+    values: dict[str, object] = {
+        "name": "x", "n_parameters": 10, "parameters": (), "n_sequences": 1, "n_tokens": 1,
+        "mean_tokens": 1.0, "tokens_a_step": 1.0, "n_steps": 1, "flops_a_step": 1.0,
+        "memory": (("weights", 40),), "available_bytes": 100, "device": "cpu", "precision": "float32",
+        "pace": None, "n_checkpoints": 1, "checkpoint_bytes": 40, "disk_bytes": 40,
+        "free_disk_bytes": None,
+    }  # fmt: skip
+    return Plan(**{**values, **changes})
+
+
+def test_that_a_plan_is_asked_for_once_the_person_pauses(room: Room) -> None:
+    state = room.state
+    state.recipe.edit("[model]\n")
+    state.tick()
+    assert isinstance(room.posted[-1], PlanRecipe)
+    n_posted = len(room.posted)
+    for letter in "abc":
+        state.recipe.edit(f"[model]\n# {letter}\n")
+        room.clock.now += 0.1
+        state.tick()
+    assert len(room.posted) == n_posted
+    room.clock.now += 0.3
+    state.tick()
+    request = room.newest(PlanRecipe)
+    assert len(room.posted) == n_posted + 1
+    assert request.recipe == "[model]\n# c\n"
+    state.handle(RecipePlanned(number=request.number - 1, plan=None, problem="old"))
+    assert state.planning.problem == ""
+    advice = Advice(words="smaller", changes=(("training.batch_size", "4"), ("model.n_layers", "2")))
+    state.handle(RecipePlanned(number=request.number, plan=plan(advice=(advice,))))
+    state.planning.take_advice(advice)
+    assert state.recipe.text == "[model]\nn_layers = 2\n# c\n\n[training]\nbatch_size = 4\n"
+
+
+def test_that_a_preset_replaces_the_model_and_keeps_comments(room: Room) -> None:
+    room.state.recipe.edit('[model]\n# mine\nmask = "window"\n\n[objective]\nkind = "masked"\n')
+    room.state.planning.ask_presets()
+    row = PresetRow(
+        name="p", objective="causal", n_layers=1, d_model=8, d_ff=8, n_heads=1, n_tokens=8, vocab_size=99,
+        n_parameters=1, flops_a_token=1.0, training_bytes=16, batch_bytes=1, keys=(("d_model", "8"),),
+    )  # fmt: skip
+    number = room.posted[-1].number
+    room.state.handle(PresetsShown(number=number, rows=(row,), available_bytes=1, device="cpu"))
+    take_preset(room.state, room.state.planning.presets[0])
+    assert room.state.recipe.text == (
+        '[model]\n# mine\nd_model = 8\n\n[objective]\nkind = "causal"\n\n[tokenizer]\nvocab_size = 99\n'
+    )
+    assert with_model("", (("d_model", "8"),)) == "[model]\nd_model = 8\n\n"
+    room.state.recipe.edit('[data]\nkind = "task"\ntask = "reverse"\n')
+    take_preset(room.state, row)
+    assert "reverse" not in room.state.recipe.text
+    assert (room.state.recipe.name, Path(room.state.out).name) == ("p", "p")
+    assert not room.state.can_start
+    room.state.recipe.set_data_path("x.txt")
+    assert room.state.can_start
+
+
+def test_that_a_plan_that_lacks_memory_does_not_fit() -> None:
+    assert plan().fits
+    assert not dataclasses.replace(plan(), available_bytes=39).fits
+    assert not dataclasses.replace(plan(), free_disk_bytes=39).fits_disk

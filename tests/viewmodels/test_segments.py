@@ -1,0 +1,133 @@
+"""Two texts read as one: where the second begins, and each block of a map against slow loops."""
+
+import numpy as np
+import pytest
+from session_samples import Desk, head_map, ref, tokens
+
+from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_grid
+from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.sites import Site
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.aggregation import grid_through, map_through
+from attnscope.viewmodels.aspect import PLAIN, Aspect, Block
+from attnscope.viewmodels.segments import segments_of
+from attnscope.widgets.aspect_steps import aspect_handlers, has_two_texts
+
+SEP = Token(id=3, piece="[SEP]", is_special=True)
+CLS = Token(id=2, piece="[CLS]", is_special=True)
+MASK = Token(id=4, piece="[MASK]", is_special=True)
+
+
+def words(text: str, segment: int = 0) -> tuple[Token, ...]:
+    return tuple(Token(id=k + 10, piece=word, segment=segment) for k, word in enumerate(text.split()))
+
+
+PAIR = (CLS, *words("a cat"), SEP, *words("it runs far"), SEP)
+
+
+@pytest.mark.parametrize(
+    ("read", "n_first"),
+    [
+        (PAIR, 4),
+        ((CLS, *words("a cat"), SEP, SEP, *words("it runs"), SEP), 4),  # as RoBERTa writes pairs
+        (words("a b c") + words("d", 1), 3),
+        ((CLS, *words("a cat"), SEP), None),
+        ((CLS, *words("a"), MASK, *words("cat"), SEP), None),
+        ((CLS, *words("a"), SEP, *words("b"), SEP, *words("c"), SEP), None),
+        ((CLS, SEP, *words("b"), SEP), None),
+        (words("a b c"), None),
+        ((), None),
+    ],
+)
+def test_that_the_second_text_begins_after_the_separator(read: tuple[Token, ...], n_first: int | None):
+    found = segments_of(read)
+    if n_first is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.tolist() == [i >= n_first for i in range(len(read))]
+
+
+def ramp_map() -> HeadMap:
+    n = len(PAIR)
+    weights = 1.0 + (np.arange(n * n).reshape(n, n) * 7 % 11)
+    weights[2, 6] = np.nan
+    weights /= np.nansum(weights, axis=1, keepdims=True)
+    return HeadMap(head=ref(0, 0), queries=PAIR, keys=PAIR, weights=weights.astype(np.float32))
+
+
+@pytest.mark.parametrize("block", ["aa", "ab", "ba", "bb"])
+@pytest.mark.parametrize("hidden", ["nothing", "special"])
+@pytest.mark.parametrize("is_renormalised", [False, True])
+def test_that_a_block_shows_its_cells_and_says_what_is_gone(block: Block, hidden: str, is_renormalised: bool):
+    own = ramp_map()
+    aspect = Aspect(block=block, hidden=hidden, is_renormalised=is_renormalised)  # type: ignore[arg-type]
+    shown = map_through(aspect, (own,))
+    assert shown is not None
+    n, lost = len(PAIR), []
+    expected = np.empty((n, n))
+    for i in range(n):
+        row = [float(own.weights[i, j]) for j in range(n)]
+        kept = [
+            (j >= 4) == (block[1] == "b") and not (hidden == "special" and PAIR[j].is_special)
+            for j in range(n)
+        ]
+        is_row = (i >= 4) == (block[0] == "b")
+        whole = sum(w for w in row if not np.isnan(w))
+        left = sum(w for w, k in zip(row, kept, strict=True) if k and not np.isnan(w))
+        if is_row:
+            lost.append(1 - left / whole)
+        for j in range(n):
+            if np.isnan(row[j]):
+                expected[i, j] = np.nan
+            elif not is_row or not kept[j]:
+                expected[i, j] = np.inf
+            else:
+                expected[i, j] = row[j] / (left / whole) if is_renormalised else row[j]
+    np.testing.assert_allclose(shown.weights, expected, rtol=1e-5, atol=0)  # float32 sums of 8
+    names = {"aa": "A → A", "ab": "A → B", "ba": "B → A", "bb": "B → B"}
+    assert shown.note.startswith(f"{names[block]} only")
+    assert f"{100 * np.mean(lost):.3g} % of {block[0].upper()}’s weight" in shown.note
+    assert ("sum to 1 again" in shown.note) == is_renormalised
+
+
+def test_that_a_map_of_one_text_stays_whole():
+    text = tokens("the cat sleeps")
+    own = head_map(ref(0, 0), text, text)
+    shown = map_through(Aspect(block="ab"), (own,))
+    assert shown is not None
+    np.testing.assert_array_equal(shown.weights, own.weights)
+    assert shown.note == ""
+
+
+def test_that_the_key_for_blocks_needs_two_texts():
+    desk = Desk().open()
+    aspect_handlers(desk.session)["next-block"]()
+    assert desk.session.aspect == PLAIN
+    assert desk.session.notice is not None
+    desk.session.set_text("a cat </s> it runs")  # the words tokenizer of the samples knows no specials
+    desk.answer()
+    assert not has_two_texts(desk.session)
+    pair = HeadMap(head=desk.session.primary, queries=PAIR, keys=PAIR, weights=ramp_map().weights)
+    desk.session.maps = (pair,)
+    aspect_handlers(desk.session)["next-block"]()
+    assert desk.session.aspect.block == "aa"
+    assert desk.session.history.undo_label == "show A → A only"
+
+
+def test_that_thumbnails_mark_what_is_left_out_and_not_what_the_mask_forbids():
+    n = len(PAIR)
+    levels = np.full((2, n, n), 100, dtype=np.uint8)
+    levels[:, 0, 5] = 0  # forbidden
+    site = Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2)
+    grid = SiteGrid(site=site, n_queries=n, n_keys=n, levels=levels, peaks=np.ones(2))
+    found = grid_through(Aspect(block="ab"), grid, PAIR, PAIR)
+    assert found.left_out is not None
+    is_shown = np.zeros((n, n), dtype=bool)
+    is_shown[:4, 4:] = True
+    is_forbidden = np.zeros((n, n), dtype=bool)
+    is_forbidden[0, 5] = True
+    for left_out, codes in zip(found.left_out, codes_from_grid(found, "fixed"), strict=True):
+        np.testing.assert_array_equal(left_out, ~is_shown & ~is_forbidden)
+        np.testing.assert_array_equal(codes == NO_DATA, left_out)
+        np.testing.assert_array_equal(codes == NOT_ALLOWED, is_forbidden)

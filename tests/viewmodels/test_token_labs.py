@@ -1,0 +1,132 @@
+"""The states of the token labs: newest wins, steps are walked, rows are told, searches are asked."""
+
+import numpy as np
+from token_lab_samples import replay_of_ab, table
+
+from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.splits import (
+    ReplaySplits,
+    SplitsReplayed,
+)
+from attnscope.records.tokenizers import CompareTokenizers, StopTokenizers, TokenizerRow, TokenizersNews
+from attnscope.records.vocabulary import (
+    FindPieces,
+    PiecesFound,
+    ShowVocabulary,
+    VocabularyShown,
+)
+from attnscope.viewmodels.labs.merges import MergesState
+from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
+from attnscope.viewmodels.labs.vocabulary import VocabularyState
+from attnscope.viewmodels.numbers import Numbers
+
+
+def test_that_an_old_replay_is_dropped_and_the_newest_shown_at_its_end():
+    posted = []
+    state = MergesState(posted.append, Numbers())
+    state.set_text("nothing is asked before it is looked at")
+    assert posted == []
+    state.start()
+    state.set_text("abc ab")
+    assert [type(p) for p in posted] == [ReplaySplits, ReplaySplits]
+    state.handle(SplitsReplayed(number=posted[0].number, replay=replay_of_ab()))
+    assert state.replay is None
+    state.handle(SplitsReplayed(number=posted[1].number, replay=replay_of_ab()))
+    assert (state.step, state.n_steps, state.counts()) == (2, 2, (5, 3, 2))
+
+
+def test_that_steps_are_walked_within_their_ends_and_said():
+    posted = []
+    state = MergesState(posted.append, Numbers())
+    state.start()
+    state.handle(SplitsReplayed(number=posted[0].number, replay=replay_of_ab()))
+    state.go_to(1)
+    assert [token.piece for token in state.tokens] == ["ab", "c", "ab"]
+    assert state.marked == {0, 2}
+    assert "a + b → ab, in 2 places, seen 9 times" in state.sentence
+    state.go_to(-5)
+    assert state.step == 0
+    assert state.marked == frozenset()
+    state.go_to(99)
+    assert state.step == 2
+
+
+def test_that_a_word_of_the_window_is_replayed_with_the_model_and_again_for_another_model():
+    posted = []
+    state = MergesState(posted.append, Numbers())
+    state.show_word("smarter")
+    assert (posted[-1].text, posted[-1].source) == ("smarter", "model")
+    state.handle(ModelLoaded(number=1, info=None))
+    assert len(posted) == 2
+    state.handle(Failed(number=posted[-1].number, request="ReplaySplits", message="It has no tokenizer."))
+    assert state.sentence == "It has no tokenizer."
+
+
+def test_that_bytes_get_a_vocabulary_that_holds_them():
+    state = MergesState([].append, Numbers())
+    state.set_size(60)
+    state.set_kind("byte-bpe")
+    assert state.wish.vocab_size == 270
+
+
+def test_that_rows_come_one_by_one_and_equal_vocabularies_are_shown_once():
+    posted = []
+    state = TokenizersState(posted.append, Numbers())
+    state.choose(sizes=(100, 200))
+    state.start()
+    (request,) = posted
+    assert isinstance(request, CompareTokenizers)
+    full = TokenizerRow(
+        kind="words", asked=100, vocab_size=60, n_tokens=10, tokens_per_word=1.0, density=2.0, n_used=30
+    )
+    again = TokenizerRow(
+        kind="words", asked=200, vocab_size=60, n_tokens=10, tokens_per_word=1.0, density=2.0
+    )
+    none = TokenizerRow(kind="byte-bpe", asked=100, refusal="a whole number from 261")
+    state.handle(
+        TokenizersNews(number=request.number, rows=(full, again, none), fraction=0.5, what="Training")
+    )
+    assert state.is_working
+    assert state.rows == (full, none)
+    assert state.cells(full)[5] == "50%"
+    assert len(state.cells(none)) == len(state.cells(full)) == len(COLUMNS)
+    state.stop()
+    assert isinstance(posted[-1], StopTokenizers)
+    state.handle(TokenizersNews(number=request.number, is_done=True))
+    assert state.rows == (full, none)
+
+
+def test_that_another_model_ends_a_comparison_in_words():
+    state = TokenizersState([].append, Numbers())
+    state.start()
+    state.handle(ModelLoaded(number=5, info=None))
+    assert not state.is_working
+    assert "another model" in state.sentence
+
+
+def test_that_sizes_are_read_as_people_type_them():
+    assert sizes_from_text("100, 50; 7 x 200 100 1000000") == (50, 100, 200)
+    assert sizes_from_text("none") == ()
+
+
+def test_that_a_vocabulary_is_asked_for_once_searched_and_asked_again_for_another_model():
+    posted = []
+    state = VocabularyState(posted.append, Numbers())
+    state.search("b")
+    assert posted == []
+    state.start()
+    state.start()
+    assert [type(p) for p in posted] == [ShowVocabulary]
+    state.handle(VocabularyShown(number=posted[0].number, table=table()))
+    assert state.table is not None
+    assert [state.table.piece(k) for k in range(3)] == ["<s>", "a", "bc"]
+    find = posted[-1]
+    assert isinstance(find, FindPieces)
+    assert find.query == "b"
+    state.handle(PiecesFound(number=find.number - 1, ids=np.array([0])))
+    assert len(state.ids) == 3
+    state.handle(PiecesFound(number=find.number, ids=np.array([2]), note="no id: x"))
+    assert state.count_sentence == "1 of 3 pieces · no id: x"
+    state.handle(ModelLoaded(number=1, info=None))
+    assert state.table is None
+    assert isinstance(posted[-1], ShowVocabulary)

@@ -1,0 +1,57 @@
+"""Units of models that tell one label for each text, and names of columns that are no tokens."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from curve_samples import curve
+from heads_fakes import HeadsDesk, make_cards, make_table
+from session_samples import info
+
+from attnscope.analysis.roles import head_card
+from attnscope.figures.pruning_charts import pruning_chart
+from attnscope.records.corpora import HeadsMeasured
+from attnscope.records.importance import MetricName
+from attnscope.records.measures import MEASURE_NAMES
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.sites import KeyKind
+
+
+@pytest.mark.parametrize(
+    ("metric", "is_per_text", "unit"),
+    [
+        ("loss", False, "nats per token"),
+        ("loss", True, "nats per text"),
+        ("accuracy", True, "share of texts told"),
+        ("exact-match", True, "share of texts told whole"),
+    ],
+)
+def test_that_a_curve_says_what_its_metric_is_a_mean_over(
+    metric: MetricName, is_per_text: bool, unit: str
+) -> None:
+    found = dataclasses.replace(curve(), metric=metric, is_per_text=is_per_text)
+    assert found.unit == unit
+    assert pruning_chart([found]).y_label == unit
+
+
+@pytest.mark.parametrize(
+    ("keys", "word"), [("tokens", "token"), ("slots", "column"), ("sentences", "column")]
+)
+def test_that_only_a_column_of_a_token_is_called_one(keys: KeyKind, word: str) -> None:
+    plain = info()
+    sites = tuple(dataclasses.replace(site, keys=keys) for site in plain.sites)
+    heads = tuple(head for site in sites for head in site.heads)
+    desk = HeadsDesk()
+    desk.session.handle(ModelLoaded(number=0, info=dataclasses.replace(plain, sites=sites)))
+    table = make_table(heads)
+    desk.state.run()
+    number = desk.posted[-1].number  # type: ignore[attr-defined]
+    desk.state.handle(
+        HeadsMeasured(number=number, table=table, cards=make_cards(heads), syntax=None, alignment=None)
+    )
+    assert desk.state.role(1) == f"(first {word})"
+    values = np.full_like(table.values, 0.1)
+    values[:, MEASURE_NAMES.index("first")] = 0.9
+    resting = dataclasses.replace(table, values=values, low=values, high=values)
+    card = head_card(heads[0], resting, sites=sites)
+    assert card.sentence.startswith(f"rests on the first {word}: 0.90 of its weight")

@@ -1,0 +1,116 @@
+"""What is under way: collected from every state, in the order it began, and stopped one by one."""
+
+import time
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+from session_samples import Desk
+
+from attnscope.records.corpora import MeasureHeads, MeasuringNews, StopMeasuring
+from attnscope.records.messages import LoadModel, ModelLoaded, Progress, Request
+from attnscope.viewmodels.alike import AlikeState
+from attnscope.viewmodels.heads import HeadsState
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.pruning_curves import CurvesState
+from attnscope.viewmodels.work import WorkState
+from attnscope.viewmodels.work_found import watch_heads, watch_session
+from attnscope.widgets.work_list import WorkLine
+
+
+class Bench:
+    """A session with the passes of the Heads page, and what they have posted and cancelled."""
+
+    def __init__(self) -> None:
+        self.desk = Desk().open()
+        self.posted: list[Request] = []
+        self.cancelled: list[int] = []
+        numbers = Numbers()
+        self.heads = HeadsState(self.desk.session, self.posted.append, numbers)
+        self.curves = CurvesState(self.desk.session, self.posted.append, numbers)
+        self.work = WorkState()
+        watch_session(self.work, self.desk.session, self.cancelled.append)
+        watch_heads(
+            self.work,
+            self.heads,
+            self.curves,
+            AlikeState(self.desk.session, self.posted.append, numbers),
+        )
+
+    def begin(self) -> None:
+        self.curves.run()
+        self.heads.run()
+
+    def news(self, n_done: int) -> None:
+        number = next(r.number for r in self.posted if isinstance(r, MeasureHeads))
+        self.heads.handle(MeasuringNews(number=number, what="Reading", n_done=n_done, n_total=8))
+
+    def names(self) -> list[str]:
+        return [job.name for job in self.work.jobs]
+
+
+def test_that_jobs_are_listed_as_they_began_with_how_far_they_are() -> None:
+    bench = Bench()
+    assert bench.work.summary == ""
+    bench.begin()
+    bench.news(2)
+    assert bench.names() == ["Pruning curves", "Measuring heads"]
+    assert [job.what for job in bench.work.jobs] == ["waiting for its turn", "Reading: 2 of 8"]
+    assert bench.work.jobs[1].percent == "25 %"
+    assert bench.work.summary == "2 jobs: Pruning curves"
+    bench.work.stop("Pruning curves")
+    assert bench.work.summary == "Measuring heads 25 %"
+    bench.work.stop("Measuring heads")
+    assert bench.work.jobs == ()
+    assert isinstance(bench.posted[-1], StopMeasuring)
+
+
+def test_that_news_that_change_nothing_are_not_told() -> None:
+    bench = Bench()
+    bench.begin()
+    told: list[str] = []
+    bench.work.subscribe(told.append)
+    bench.news(2)
+    bench.news(2)
+    assert told == ["work"]
+
+
+def test_that_opening_a_model_can_be_given_up_and_one_that_comes_all_the_same_is_taken() -> None:
+    bench = Bench()
+    session = bench.desk.session
+    session.load_model("large")
+    request = next(r for r in bench.desk.posted if isinstance(r, LoadModel))
+    session.handle(Progress(number=request.number, what="Reading weights", fraction=0.5))
+    assert bench.work.summary == "Opening a model 50 %"
+    bench.work.stop("Opening a model")
+    assert bench.cancelled == [request.number]
+    assert session.busy is None
+    assert session.model is not None
+    session.handle(Progress(number=request.number, what="Reading weights", fraction=0.6))
+    assert bench.work.jobs == ()
+    session.handle(ModelLoaded(number=request.number, info=bench.desk.model))
+    assert session.selection == ()  # the worker had it already: it is the open one
+
+
+@pytest.mark.qt
+def test_that_the_line_waits_a_moment_and_its_list_stops_each_job_by_key(qtbot: QtBot) -> None:
+    bench = Bench()
+    line = WorkLine(bench.work)
+    qtbot.addWidget(line)
+    bench.begin()
+    assert line.isHidden()
+    began = time.monotonic()
+    qtbot.waitUntil(lambda: not line.isHidden(), timeout=3000)
+    assert time.monotonic() - began > 0.2
+    line.show()
+    line.open_list()
+    rows = line.list.rows
+    assert [*rows] == ["Pruning curves", "Measuring heads"]
+    qtbot.keyClick(rows["Pruning curves"].stop_button, Qt.Key.Key_Space)
+    assert [*line.list.rows] == ["Measuring heads"]
+    assert line.button.text() == "Measuring heads ▴"
+    bench.work.stop("Measuring heads")
+    assert not line.list.empty.isHidden()
+    assert line.isHidden()
+    qtbot.keyClick(line.list, Qt.Key.Key_Escape)
+    assert not line.list.isVisible()

@@ -1,0 +1,43 @@
+"""The engine's answer to ShowAlignment, and links in the pass over texts."""
+
+from pathlib import Path
+
+from worker_tools import ask, save_tiny, train_to_end
+
+from attnscope.records.alignment import AlignmentShown, GoldFiles, ShowAlignment
+from attnscope.records.corpora import HeadsMeasured, MeasureHeads
+from attnscope.records.messages import Failed, LoadModel, TraceText
+from attnscope.workers.handlers import Engine
+
+PAIRS = "the cat sat\tle chat est\na dog\tle chat\n"
+
+
+def written(folder: Path) -> GoldFiles:
+    (folder / "p.tsv").write_text(PAIRS, encoding="utf-8")
+    (folder / "l.txt").write_text("0-0 1-1 2p2\n0-0\n", encoding="utf-8")
+    return GoldFiles(pairs=str(folder / "p.tsv"), links=str(folder / "l.txt"))
+
+
+def test_that_links_are_compared_with_the_newest_trace(engine: Engine, tmp_path: Path) -> None:
+    files = written(tmp_path)
+    ask(engine, LoadModel(number=1, source=save_tiny(tmp_path / "m", "encoder-decoder"), device="cpu"))
+    (none,) = ask(engine, ShowAlignment(number=2, files=files))
+    assert isinstance(none, AlignmentShown)
+    assert none.note == "there is no translation to align"
+    ask(engine, TraceText(number=3, text="the cat sat", target="le chat est"))
+    (shown,) = ask(engine, ShowAlignment(number=4, files=files))
+    assert isinstance(shown, AlignmentShown)
+    assert shown.table is not None
+    assert (len(shown.table.heads), len(shown.cells)) == (4, 3)
+    (failed,) = ask(engine, ShowAlignment(number=5, files=GoldFiles(pairs="/nowhere", links=files.links)))
+    assert isinstance(failed, Failed)
+    assert "/nowhere" in failed.message
+
+
+def test_that_a_measuring_pass_with_links_ends_with_alignment(engine: Engine, tmp_path: Path) -> None:
+    files = written(tmp_path)
+    ask(engine, LoadModel(number=1, source=save_tiny(tmp_path / "m", "encoder-decoder"), device="cpu"))
+    ask(engine, MeasureHeads(number=2, path=files.pairs, links=files.links))
+    done = [reply for reply in train_to_end(engine) if isinstance(reply, HeadsMeasured)]
+    assert done[0].alignment is not None
+    assert done[0].alignment.n_texts == 2

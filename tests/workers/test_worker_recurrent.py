@@ -1,0 +1,43 @@
+"""A recurrent model at the worker and at the command line: what is shown, and what is left out in words."""
+
+from pathlib import Path
+
+import pytest
+from tiny_models import FRENCH, SENTENCE, tiny_model
+from worker_tools import ask
+
+from attnscope.cli.info import facts, matters
+from attnscope.records.influence import InfluenceShown, ShowInfluence
+from attnscope.records.messages import LoadModel, TraceText
+from attnscope.workers.handlers import Engine
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    tiny_model("encoder-decoder", body="gru", score="additive", n_kv_heads=4).save(tmp_path / "model")
+    engine = Engine(lambda error, what: None)
+    ask(engine, LoadModel(number=1, source=str(tmp_path / "model"), device="cpu"))
+    ask(engine, TraceText(number=2, text=SENTENCE, target=FRENCH))
+    return engine
+
+
+def test_that_only_raw_attention_is_followed_and_the_others_give_one_reason(engine: Engine) -> None:
+    asked = ShowInfluence(number=3, trace=2, position=1, text=SENTENCE, target=FRENCH)
+    last = ask(engine, asked)[-1]
+    assert isinstance(last, InfluenceShown)
+    refused = {row.method: row.refusal for row in last.rows if row.weights is None}
+    assert set(refused) == {"rollout", "relevance", "flow"}
+    assert len(set(refused.values())) == 1
+    assert "recurrent" in refused["rollout"]
+
+
+def test_that_info_names_its_cells_and_leaves_out_what_they_never_look_at() -> None:
+    model = tiny_model("encoder-decoder", body="lstm", local_reach=2)
+    assert "recurrent cells (LSTM)" in facts(model.info)
+    choices = model.own.config.to_dict()
+    kept = {name for name in choices if matters(name, choices)}
+    assert {"body", "feeds_context", "local_reach", "score", "n_heads", "dropout"} <= kept
+    assert not {"mask", "position", "norm", "d_ff", "activation", "has_residual"} & kept
+    plain = tiny_model("encoder-decoder").own.config.to_dict()
+    assert not matters("local_reach", plain)
+    assert matters("mask", plain)
