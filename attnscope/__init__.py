@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from attnscope.trace.trace import Trace as Trace
     from attnscope.training import train as train
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     "Gates": "attnscope.records.sites",

@@ -16,23 +16,37 @@ from attnscope.crash import CrashLog
 from attnscope.errors import UserError
 from attnscope.records.messages import Failed, ModelLoaded, Ready, Reply, Traced
 from attnscope.records.tiles import GridRefined, RefineGrids, TileReply
-from attnscope.settings import Settings, StartOptions, write_settings
+from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
 from attnscope.viewmodels.across_layers import AcrossState
+from attnscope.viewmodels.aligning import AligningState
 from attnscope.viewmodels.alike import AlikeState
+from attnscope.viewmodels.attributing import AttributingState
 from attnscope.viewmodels.compare import CompareState
 from attnscope.viewmodels.generation import GenerationState
 from attnscope.viewmodels.heads import HeadsState
 from attnscope.viewmodels.inside import InsideState
+from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.layer_lens import LensState
 from attnscope.viewmodels.map_tiles import MapTiles
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.patching import PatchingState
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.pruning import PruningState
 from attnscope.viewmodels.pruning_curves import CurvesState
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.session_file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.tinting import TintState
+from attnscope.viewmodels.tour_states import TourPlaces, TourStates
 from attnscope.viewmodels.training import TrainingState
+from attnscope.viewmodels.work_found import (
+    watch_heads,
+    watch_pages,
+    watch_patching,
+    watch_session,
+    watch_training,
+    watch_writing,
+)
+from attnscope.widgets.labs.token_labs import TokenLabs
 from attnscope.widgets.main_window import MainWindow
 from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import BuildEngine, WorkerThread
@@ -89,27 +103,49 @@ class Program(QObject):
         self.window.explore.offer_lens(self.lens)
         self.inside = InsideState(self.session, self.worker.post, numbers)
         self.window.explore.offer_inside(self.inside)
+        self.aligning = AligningState(self.session, self.worker.post, numbers)
+        self.window.explore.head_panel.offer_alignment(self.aligning)
         self.across = AcrossState(self.session, self.worker.post, numbers)
         self.window.explore.offer_across(self.across)
+        self.attributing = AttributingState(self.session, self.across, self.worker.post, numbers)
+        self.patching = PatchingState(self.session, self.across, self.worker.post, numbers)
+        self.window.explore.offer_causes(self.attributing, self.patching)
         self.curves = CurvesState(self.session, self.worker.post, numbers)
         self.window.heads_tabs.offer_pruning(self.curves, lambda: self.heads.path)
         self.curves.subscribe(self._on_curves)
         self.alike = AlikeState(self.session, self.worker.post, numbers)
         self.window.heads_tabs.offer_alike(self.alike, lambda: self.heads.path)
+        self.experiments = ExperimentsState(self.session, self.worker.post, numbers)
+        self.window.labs_page.offer(self.experiments)
         self.tints = TintState(self.session, self.heads)
         self.window.explore.grid_panel.offer_frames(self.tints)
         self.window.heads_page.table.frames_wanted.connect(self.tints.choose_column)
         self.window.explore.head_panel.show_long_maps(self.map_tiles)
+        self.window.learning.attach(self._tour_states, settings.tours)
+        self.token_labs = TokenLabs(self.window, self.worker.post, numbers)
+        self._watch_work()
         self.worker.replied.connect(self._on_replied)
         self.tiles.replied.connect(self._on_tiles_replied)
         self.fault_told.connect(self._on_fault_told)
         self.window.closing.connect(self.end)
         self.window.installEventFilter(self)
 
+    def _watch_work(self) -> None:
+        """Have the window list what is under way."""
+        work = self.window.status_bar.work.state
+        watch_session(work, self.session, self.worker.cancel)
+        watch_training(work, self.training)
+        watch_heads(work, self.heads, self.curves, self.alike)
+        watch_writing(work, self.generation)
+        watch_pages(work, self.compare, self.pruning, self.experiments)
+        watch_patching(work, self.patching)
+
     def show(self) -> None:
         """Show the window; the worker starts when it has been painted."""
         self.window.show()
         if self._is_remembering:
+            if not (paths.settings_folder() / SETTINGS_NAME).exists():
+                self.window.learning.invite()
             self.window.workspace.start_autosave(paths.settings_folder() / "sessions")
 
     def close(self) -> None:
@@ -156,13 +192,18 @@ class Program(QObject):
         self.positions.handle(reply)
         self.generation.handle(reply)
         self.lens.handle(reply)
+        self.aligning.handle(reply)
         self.across.handle(reply)
+        self.attributing.handle(reply)
+        self.patching.handle(reply)
         self.inside.handle(reply)
         self.pruning.handle(reply)
         self.heads.handle(reply)
         self.compare.handle(reply)
         self.curves.handle(reply)
         self.alike.handle(reply)
+        self.token_labs.handle(reply)
+        self.experiments.handle(reply)
         match reply:
             case Ready():
                 self._reach("ready")
@@ -175,6 +216,19 @@ class Program(QObject):
                 self._refine(reply)
             case _:
                 pass
+
+    def _tour_states(self, places: TourPlaces) -> TourStates:
+        """What guided tours look at and work on."""
+        return TourStates(
+            session=self.session,
+            view=self.window.view,
+            inside=self.inside,
+            heads=self.heads,
+            curves=self.curves,
+            training=self.training,
+            positions=self.positions,
+            places=places,
+        )
 
     def _on_curves(self, name: str) -> None:
         """The table of heads shows what the pruning curves have found."""

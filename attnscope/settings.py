@@ -27,7 +27,7 @@ class Settings:
 
     `splitters` holds the sizes in px of each named splitter; `recent` the models last opened, newest
     first; `export_folder` where the last figure went; `panels` the name, x, y, width and height of each
-    panel that has a window of its own.
+    panel that has a window of its own; `tours` how many steps of each guided tour were seen.
     """
 
     theme: Literal["system", "light", "dark", "projector"] = "system"
@@ -40,6 +40,8 @@ class Settings:
     splitters: tuple[tuple[str, tuple[int, ...]], ...] = ()
     recent: tuple[str, ...] = ()
     recent_sessions: tuple[str, ...] = ()
+    recent_runs: tuple[str, ...] = ()
+    tours: tuple[tuple[str, int], ...] = ()
     size_percent: int = 100
     panels: tuple[tuple[str, int, int, int, int], ...] = ()
     export_folder: str = ""

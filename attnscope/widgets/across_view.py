@@ -49,6 +49,8 @@ class AcrossGrid(QWidget):
     def show_rows(self) -> None:
         """Fit the table and paint it."""
         shown = self._state.shown
+        if shown is not None and all(found.weights is None for found in shown.rows):
+            shown = None  # every method has refused: the note above says why
         keys: list[_Line] = list(range(len(shown.keys))) if shown is not None else []
         if shown is not None and shown.n_source:
             keys.insert(shown.n_source, "target so far")
@@ -241,6 +243,10 @@ class AcrossPanel(QWidget):
         self.note.setText(state.note)
         self.note.setVisible(bool(state.note))
         self.grid.show_rows()
+        is_note_alone = bool(state.note) and self.grid.sizeHint().isEmpty()
+        self.area.setVisible(not is_note_alone)  # what is said then has the whole room
+        self.note.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
+        self.note.setToolTip(plain_tooltip(state.note))
 
     def _fit_strip(self) -> None:
         """A few rows of output tokens at most; more are scrolled to."""

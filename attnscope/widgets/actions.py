@@ -35,6 +35,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         is_after_rule=True,
     ),
     ActionSpec(
+        name="custom-mask",
+        text="Custom mask…",
+        menu="Model",
+        shortcuts=("Ctrl+Alt+M",),
+        tip="Draw which tokens see which, or read it from an edge list",
+    ),
+    ActionSpec(
         name="open-text",
         text="Open text…",
         menu="File",
@@ -137,11 +144,18 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec(name="page-positions", text="Positions", menu="View", shortcuts=("Ctrl+4",)),
     ActionSpec(name="page-train", text="Train", menu="View", shortcuts=("Ctrl+5",)),
     ActionSpec(
-        name="page-kernels",
-        text="Kernels",
+        name="page-labs",
+        text="Labs",
         menu="View",
         shortcuts=("Ctrl+6",),
-        tip="Labs: scores as kernels, saturation, masks, cost by length, order",
+        tip="Try one thing at a time: scores, masks, positions, depth and training, cost, tokens",
+    ),
+    ActionSpec(
+        name="page-learn",
+        text="Learn",
+        menu="View",
+        shortcuts=("Ctrl+7",),
+        tip="Guided tours, examples, help, and what was opened lately",
     ),
     ActionSpec(
         name="swap-sides",
@@ -181,6 +195,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         shortcuts=("K",),
         tip="Every key, without the first token, without special tokens, without both",
     ),
+    ActionSpec(
+        name="next-block",
+        text="Two texts: next block",
+        menu="View",
+        shortcuts=("Shift+B",),
+        tip="Both texts, then A → A, A → B, B → A and B → B, where a model reads two",
+    ),
     ActionSpec(name="renormalise", text="Let rows sum to 1 again", menu="View", shortcuts=("N",)),
     ActionSpec(name="by-word", text="Words instead of pieces", menu="View", shortcuts=("W",)),
     ActionSpec(name="plain-maps", text="Maps as they are", menu="View", shortcuts=("Shift+K",)),
@@ -194,6 +215,20 @@ ACTIONS: tuple[ActionSpec, ...] = (
         shortcuts=("Ctrl+H",),
         tip="Everything that was done; click a step to go back to it",
         is_after_rule=True,
+    ),
+    ActionSpec(
+        name="notes",
+        text="Notes",
+        menu="Window",
+        shortcuts=("Ctrl+Alt+N",),
+        tip="Write down what you see; saved with the session",
+    ),
+    ActionSpec(
+        name="work",
+        text="What is under way",
+        menu="Window",
+        shortcuts=("Ctrl+Alt+W",),
+        tip="Long work with its progress, and Stop for each",
     ),
     ActionSpec(
         name="own-grid",
@@ -224,6 +259,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         tip="Find any command, page, model, sample or head",
     ),
     ActionSpec(name="shortcuts", text="Shortcuts", menu="Help", shortcuts=("F1",)),
+    ActionSpec(
+        name="help-here",
+        text="Help on this page",
+        menu="Help",
+        shortcuts=("Ctrl+F1",),
+        tip="What is shown here, how to read it, and what each control does",
+    ),
     ActionSpec(name="about", text="About AttnScope", menu="Help", shortcuts=("Shift+F1",)),
     ActionSpec(name="dismiss", text="Dismiss message, back to the grid", menu="", shortcuts=("Esc",)),
 )
@@ -241,6 +283,7 @@ HANDS: tuple[tuple[str, str], ...] = (
     ("Pan", "drag"),
     ("Fit", "0"),
     ("Walk the tokens", "← → in the token strip"),
+    ("Labs: another lab", "↑ ↓ in the list"),
     ("Inside a head: walk steps, queries, keys", "← →, ↑ ↓, Shift+↑ ↓"),
 )
 """What the mouse and keys do inside the views."""

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.records.redundancy import PlaneSource
-from attnscope.records.sites import HeadRef
+from attnscope.records.sites import STACKS, HeadRef
 from attnscope.viewmodels.alike import SOURCE_NAMES, AlikeState
 from attnscope.viewmodels.pruning_words import short_number, taken_words
 from attnscope.viewmodels.stage import Stage
@@ -27,7 +27,7 @@ from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule, tool
 from attnscope.widgets.plane_view import PlaneView
 from attnscope.widgets.state_card import StateCard
 
-_STACKS = {"encoder": "encoder", "decoder": "decoder", "cross": "cross", "pool": "pool"}
+_STACKS: dict[str, str] = {stack: stack for stack in STACKS}
 _DOT_PX = 10
 
 

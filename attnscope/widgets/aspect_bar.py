@@ -9,9 +9,10 @@ from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from attnscope.records.messages import Traced
 from attnscope.records.tiles import is_long
-from attnscope.viewmodels.aspect import BLENDS, HIDDEN, OVERS, Aspect, Blend, Hidden, Over
+from attnscope.viewmodels.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, Aspect, Blend, Block, Hidden, Over
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import LEAST_WEIGHTS, STRONGEST, ViewState
+from attnscope.widgets.aspect_steps import has_two_texts
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.labels import ElidedLabel, listen, plain_tooltip, tool_button
 
@@ -30,6 +31,8 @@ class AspectBar(QWidget):
         self.over = ChoiceButton("of", "Which heads are blended (Shift+M)", _texts(OVERS))
         keys_name = "Leave out keys that take weight without meaning much (K)"
         self.hidden = ChoiceButton("Keys", keys_name, _texts(HIDDEN))
+        texts_name = "Queries and keys of which of the two texts, A and B (Shift+B)"
+        self.block = ChoiceButton("Texts", texts_name, _texts(BLOCKS))
         self.renormalise = _switch("Rows to 1", "Let what is left of each row sum to 1 again (N)")
         self.words = _switch("Words", "Words instead of pieces: keys summed, queries averaged (W)")
         self.lines = ChoiceButton("Lines", "Which lines are drawn", _line_choices())
@@ -38,7 +41,8 @@ class AspectBar(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(8, 2, 16, 2)
         layout.setSpacing(4)
-        for widget in (self.blend, self.over, self.hidden, self.renormalise, self.words, self.lines):
+        left_out = (self.hidden, self.block, self.renormalise)
+        for widget in (self.blend, self.over, *left_out, self.words, self.lines):
             layout.addWidget(widget)
         layout.addWidget(self.note, 1)
         self._connect()
@@ -48,6 +52,8 @@ class AspectBar(QWidget):
         blends: dict[str, Blend] = {name: name for name in BLENDS}
         overs: dict[str, Over] = {name: name for name in OVERS}
         keys: dict[str, Hidden] = {name: name for name in HIDDEN}
+        blocks: dict[str, Block] = {name: name for name in BLOCKS}
+        self.block.chosen.connect(lambda name: self._look(lambda a: replace(a, block=blocks[name])))
         self.blend.chosen.connect(lambda name: self._look(lambda a: replace(a, blend=blends[name])))
         self.over.chosen.connect(lambda name: self._look(lambda a: replace(a, over=overs[name])))
         self.hidden.chosen.connect(lambda name: self._look(lambda a: replace(a, hidden=keys[name])))
@@ -86,7 +92,10 @@ class AspectBar(QWidget):
         self.over.show_choice(aspect.over)
         self.over.setVisible(aspect.blend != "none")
         self.hidden.show_choice(aspect.hidden)
-        self.renormalise.setVisible(aspect.hidden != "nothing")
+        is_pair = has_two_texts(self._session)
+        self.block.setVisible(is_pair)
+        self.block.show_choice(aspect.block)
+        self.renormalise.setVisible(aspect.hidden != "nothing" or (is_pair and aspect.block != "all"))
         self.renormalise.setChecked(aspect.is_renormalised)
         self.words.setChecked(aspect.is_by_word)
         self.lines.setVisible(view.view == "lines")

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from attnscope.viewmodels.aspect import BLENDS, HIDDEN, OVERS, PLAIN
+from attnscope.viewmodels.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, PLAIN
+from attnscope.viewmodels.segments import segments_of
 from attnscope.viewmodels.session import Session
 
 T = TypeVar("T")
@@ -24,6 +25,14 @@ def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
     def next_hidden() -> None:
         session.set_aspect(replace(session.aspect, hidden=following(tuple(HIDDEN), session.aspect.hidden)))
 
+    def next_block() -> None:
+        if has_two_texts(session):
+            session.set_aspect(replace(session.aspect, block=following(tuple(BLOCKS), session.aspect.block)))
+        else:
+            session.tell_person(
+                "This text is one. Where a model reads two, A → B shows how they look at each other."
+            )
+
     def renormalise() -> None:
         session.set_aspect(replace(session.aspect, is_renormalised=not session.aspect.is_renormalised))
 
@@ -37,10 +46,17 @@ def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
         "next-blend": next_blend,
         "next-over": next_over,
         "next-hidden": next_hidden,
+        "next-block": next_block,
         "renormalise": renormalise,
         "by-word": by_word,
         "plain-maps": plain,
     }
+
+
+def has_two_texts(session: Session) -> bool:
+    """Whether the shown maps are of two texts that the model reads as one."""
+    own = next((m for m in session.maps if m.head == session.primary), None)
+    return own is not None and all(segments_of(side) is not None for side in (own.queries, own.keys))
 
 
 def following(choices: tuple[T, ...], present: object) -> T:

@@ -27,6 +27,7 @@ class CandidateTable(QWidget):
         self._palette, self._names = palette, names
         self._rows: tuple[CandidateRow, ...] = ()
         self._n_rows = n_rows
+        self._what = "token"
         self._fit()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(f"Most probable tokens: {names[0]} and {names[1]}")
@@ -37,6 +38,12 @@ class CandidateTable(QWidget):
             self._rows = rows
             self.setAccessibleDescription("; ".join(row.sentence for row in rows))
             self.update()
+
+    def name_answers(self, what: str) -> None:
+        """Say what the rows are: tokens, or labels."""
+        self._what = what
+        self.setAccessibleName(f"Most probable {what}s: {self._names[0]} and {self._names[1]}")
+        self.update()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -55,7 +62,7 @@ class CandidateTable(QWidget):
             painter.setFont(font(SMALL_PX))
             painter.setPen(QColor(self._palette.muted))
             middle = Qt.AlignmentFlag.AlignVCenter
-            for column, name in ((piece, "token"), (before, self._names[0]), (after, self._names[1])):
+            for column, name in ((piece, self._what), (before, self._names[0]), (after, self._names[1])):
                 painter.drawText(column, middle, name)
             for k, row in enumerate(self._rows):
                 top = type_px(_HEAD_PX + k * _ROW_PX)

@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from attnscope.figures.plain import plain_text
 from attnscope.records.interventions import Intervention
+from attnscope.records.masks import UseMask
 from attnscope.viewmodels.intervening import in_words, without
 from attnscope.viewmodels.session import Session
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
@@ -63,7 +64,9 @@ class ChangeList(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
         label = ElidedLabel(plain_text(in_words(change, self._session.traced)))
-        label.setToolTip(plain_tooltip(f"{change.head.stack} {change.sentence}"))
+        is_mask = isinstance(change, UseMask)
+        told = change.sentence if is_mask else f"{change.head.stack} {change.sentence}"
+        label.setToolTip(plain_tooltip(told))
         button = tool_button("×", f"Take back: {change.sentence}", role="flat")
         button.setToolTip("Take this change back")
         button.clicked.connect(

@@ -26,7 +26,10 @@ class ChoiceButton(QToolButton):
         group = QActionGroup(self)
         self._actions: dict[str, QAction] = {}
         for key, text in self._choices.items():
-            action = menu.addAction(text.replace("&", "&&"))
+            # Made here and not by the menu: an action of the menu's own is forgotten by the binding when a
+            # widget around it goes from one window to another.
+            action = QAction(text.replace("&", "&&"), menu)
+            menu.addAction(action)
             action.setCheckable(True)
             action.setData(key)
             group.addAction(action)

@@ -13,6 +13,7 @@ from attnscope.figures.caption import program_version
 from attnscope.figures.clipboard import to_clipboard
 from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.spec import FigureSpec, View
+from attnscope.viewmodels.exploring import open_and_explore
 from attnscope.viewmodels.pruning import PruningState
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import SCALES, THEMES, Page, ViewState
@@ -74,7 +75,7 @@ class Commands:
             "page-positions": self._turn_to("positions"),
             "page-heads": self._turn_to("heads"),
             "page-train": self._turn_to("train"),
-            "page-kernels": self._turn_to("kernels"),
+            "page-labs": self._turn_to("labs"),
             "stack-1": self._show_stack(0),
             "stack-2": self._show_stack(1),
             "stack-3": self._show_stack(2),
@@ -94,8 +95,7 @@ class Commands:
         """Ask for a model folder and open it."""
         folder = self._choose_folder(self._window, "Open model folder", str(Path.home()))
         if folder:
-            self._session.load_model(folder)
-            self._view.show_page("explore")
+            open_and_explore(self._session, self._view, folder)
 
     def open_run(self) -> None:
         """Ask for a run folder; show its curves and open its newest checkpoint."""
@@ -180,8 +180,7 @@ class Commands:
         box.open()
 
     def _on_open_wanted(self, folder: str) -> None:
-        self._session.load_model(folder)
-        self._view.show_page("explore")
+        open_and_explore(self._session, self._view, folder)
 
     def _on_exported(self, path: str) -> None:
         self.export_folder = str(Path(path).parent)

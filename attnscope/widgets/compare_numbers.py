@@ -156,6 +156,7 @@ class CompareOutput(QWidget):
         first, second = state.sides["A"].traced, state.sides["B"].traced
         outputs = [traced.comparison.after if traced else None for traced in (first, second)]
         kinds = dict.fromkeys(_KINDS[output.kind] for output in outputs if output)
+        self.table.name_answers("label" if any(o and o.kind == "class" for o in outputs) else "token")
         self.kind.setText(" | ".join(kinds))
         written = [output.generated if output else "" for output in outputs]
         for label, segments in zip(self.texts, text_difference(*written), strict=True):

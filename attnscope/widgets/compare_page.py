@@ -19,9 +19,18 @@ from attnscope.figures.paint_changes import top_mean
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.records.compare import Which
-from attnscope.viewmodels.compare import LIMITS, CompareState, Order
+from attnscope.viewmodels.compare import CompareState
 from attnscope.viewmodels.compare_alignment import WAYS
+from attnscope.viewmodels.compare_choices import LIMITS, Order
+from attnscope.viewmodels.compare_scripts import (
+    HEIGHT_MM,
+    WIDTH_MM,
+    comparison_command,
+    comparison_script,
+    comparison_shown,
+)
 from attnscope.viewmodels.compare_traces import WHICH
+from attnscope.viewmodels.scripts import Scripts
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.stage import Stage, stage_of
 from attnscope.viewmodels.view_state import ViewState
@@ -107,8 +116,19 @@ class ComparePage(QWidget):
             compared=shown,
             style=map_style(self._view),
             caption=self._caption(),
-            width_mm=240.0,
-            height_mm=110.0,
+            width_mm=WIDTH_MM,
+            height_mm=HEIGHT_MM,
+        )
+
+    def scripts(self) -> Scripts | None:
+        """What makes this comparison again; None while there is none."""
+        shown = comparison_shown(self._state, self._view.colour_map)
+        if shown is None:
+            return None
+        return Scripts(
+            python=comparison_script(shown),
+            command=comparison_command(shown),
+            is_command_whole=not shown.left_out,
         )
 
     def _caption(self) -> Caption:
@@ -251,11 +271,11 @@ class ComparePage(QWidget):
         if name in ("traced", "compared", "look", "head"):
             self._show_grid()
         if name == "look":
-            self.way.show_choice(self._state.way)
-            self.limit.show_choice(self._state.limit)
-            self.all_stacks.setChecked(self._state.has_all_stacks)
+            self.way.show_choice(self._state.choices.way)
+            self.limit.show_choice(self._state.choices.limit)
+            self.all_stacks.setChecked(self._state.choices.has_all_stacks)
             for order, button in self._order_buttons.items():
-                button.setChecked(order == self._state.order)
+                button.setChecked(order == self._state.choices.order)
 
     def _show_stage(self) -> None:
         stage = compare_stage(self._state, self._session)
@@ -286,7 +306,7 @@ class ComparePage(QWidget):
             "No head in common" if state.compared else "Comparing…",
             state.error or "The differences of all heads appear here.",
         )
-        self.grid.set_grids(grids, is_sorted=state.order == "changed", end=state.end)
+        self.grid.set_grids(grids, is_sorted=state.choices.order == "changed", end=state.end)
         self.grid.set_selected(state.head)
         self.grid_hint.set_full_text(_grid_words(state, top_mean(grids)))
 

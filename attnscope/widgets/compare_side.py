@@ -13,7 +13,7 @@ from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.records.compare import Which
 from attnscope.viewmodels.compare import CompareState
-from attnscope.viewmodels.compare_sides import CHANGES, Changes, Kept, changes_words, short_source
+from attnscope.viewmodels.compare_choices import CHANGES, Changes, Kept, changes_words, short_source
 from attnscope.viewmodels.session import Session
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
 

@@ -9,14 +9,17 @@ from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.across_layers import AcrossState
+from attnscope.viewmodels.attributing import AttributingState
 from attnscope.viewmodels.generation import GenerationState
 from attnscope.viewmodels.inside import InsideState
 from attnscope.viewmodels.layer_lens import LensState
+from attnscope.viewmodels.patching import PatchingState
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.stage import stage_of
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.across_view import AcrossPanel
 from attnscope.widgets.aspect_bar import AspectBar
+from attnscope.widgets.causes_view import CausesPanel
 from attnscope.widgets.generation_panel import GenerationPanel
 from attnscope.widgets.grid_panel import GridPanel
 from attnscope.widgets.head_panel import HeadPanel
@@ -60,7 +63,8 @@ class ExplorePage(QWidget):
         self.generation: GenerationPanel | None = None
         self.lens: LensPanel | None = None
         self.across: AcrossPanel | None = None
-        self.answers = SideTabs()
+        self.causes: CausesPanel | None = None
+        self.answers = SideTabs(is_narrow=True)
         self.answers.add("Output", self.output)
         self.aspect_bar = AspectBar(session, view)
         self.card = StateCard()
@@ -86,6 +90,8 @@ class ExplorePage(QWidget):
             self.lens.set_theme(palette)
         if self.across is not None:
             self.across.set_theme(palette)
+        if self.causes is not None:
+            self.causes.set_theme(palette)
 
     def offer_writing(self, state: GenerationState) -> None:
         """Let the model write, in a tab beside what it says."""
@@ -111,6 +117,14 @@ class ExplorePage(QWidget):
         self.across = AcrossPanel(state, self._palette)
         self.answers.add("Across", self.across)
         self.answers.tabs["Across"].setToolTip("Across layers: what an output token owes to the inputs")
+
+    def offer_causes(self, attributing: AttributingState, patching: PatchingState) -> None:
+        """Which parts made an output, in a tab beside what the model says."""
+        self.causes = CausesPanel(self._session, attributing, patching, self._palette)
+        self.answers.add("Causes", self.causes)
+        self.answers.tabs["Causes"].setToolTip("Which parts of the model made an output")
+        self.causes.pointed.connect(self._view.set_pointer_text)
+        self.causes.patching.token_chosen.connect(self._on_token_chosen)
 
     def splitters(self) -> dict[str, QSplitter]:
         """The splitters whose places are remembered, by name."""
@@ -154,6 +168,11 @@ class ExplorePage(QWidget):
             self._stale.check()
         if name in ("ready", "model", "text", "traced", "busy", "notice"):
             self._show_stage()
+
+    def _on_token_chosen(self, side: str, place: int) -> None:
+        """A token was chosen in another panel: as if it had been clicked above."""
+        strip = self.text_bar.target_strip if side == "target" else self.text_bar.source_strip
+        strip.token_clicked.emit(place)
 
     def _on_view(self, name: str) -> None:
         if name == "enlarged":

@@ -6,6 +6,7 @@ from dataclasses import replace
 from attnscope.figures.inside_layout import paper_height_mm
 from attnscope.figures.panels import MAX_HEAD_PANELS, panels_figure
 from attnscope.figures.spec import Caption, FigureOrigin, FigureSpec, InsidePart, MapPart, View
+from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.models import ModelInfo
 from attnscope.viewmodels.session import Session
@@ -23,12 +24,16 @@ def offered_figures(
     part: MapPart | None = None,
     long_lines: tuple[HeadMap, ...] = (),
     inside: InsidePart | None = None,
+    gold: tuple[GoldCell, ...] = (),
 ) -> dict[View, FigureSpec]:
     """Every figure there is something to show for.
 
-    `part` and `long_lines` are of a map shown by tiles, `inside` of the head that is looked into.
+    `part` and `long_lines` are of a map shown by tiles, `inside` of the head that is looked into, `gold` the
+    word links marked on the large map.
     """
     found = _session_figures(session, view, part, long_lines)
+    if gold and "head" in found:
+        found["head"] = _with_gold(found["head"], gold)
     if inside is not None and "grid" in found:
         found["inside"] = replace(
             found["grid"],
@@ -55,7 +60,7 @@ def current_figure(view: ViewState, offered: Mapping[View, FigureSpec]) -> View 
         wanted = ("positions",)
     elif view.page == "train":
         wanted = ("curves",)
-    elif view.page == "kernels":
+    elif view.page == "labs":
         wanted = ("lab",)
     elif view.view == "inside":
         wanted = ("inside", "head", "grid")
@@ -119,6 +124,15 @@ def _session_figures(
             found["lines"], maps[-MAX_HEAD_PANELS:], has_lines=True, grids=grids if not long_lines else ()
         )
     return found
+
+
+def _with_gold(spec: FigureSpec, gold: tuple[GoldCell, ...]) -> FigureSpec:
+    """The figure of a map with gold links, its caption saying what the marks are."""
+    marks = "squares: gold links" + ("" if all(cell.is_sure for cell in gold) else ", rings: possible ones")
+    caption = spec.caption
+    if caption is not None:
+        caption = replace(caption, note="; ".join(filter(None, (caption.note, marks))))
+    return replace(spec, gold=gold, caption=caption)
 
 
 def _origin(session: Session, model: ModelInfo, caption: Caption) -> FigureOrigin:

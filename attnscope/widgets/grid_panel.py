@@ -137,8 +137,9 @@ class GridPanel(QWidget):
             self.grid.set_grids(grids)
         n_heads = sum(grid.site.n_heads for grid in grids)
         layers = "1 layer" if len(grids) == 1 else f"{len(grids)} layers"
+        heads = "1 head" if n_heads == 1 else f"{n_heads} heads"
         rough = " · rough" if any(grid.is_sampled for grid in grids) else ""
-        self._hint.set_full_text(f"{layers} · {n_heads} heads{rough}" if grids else "")
+        self._hint.set_full_text(f"{layers} · {heads}{rough}" if grids else "")
 
     def _on_tab_clicked(self, button: QToolButton) -> None:
         stack = next(name for name, tab in self._tabs.items() if tab is button)
@@ -171,5 +172,9 @@ _STACK_HINTS: dict[Stack, str] = {
     "encoder": "Self-attention of the encoder: source tokens look at source tokens",
     "decoder": "Self-attention of the decoder: each token looks at those before it",
     "cross": "Cross-attention: target tokens look at source tokens",
-    "pool": "Pooling: one query looks at every token",
+    "pool": "Pooling: one learned query, the summary, looks at the whole text",
+    "second": "The encoder reading the second text: its tokens look at each other",
+    "back": "Matching: tokens of the first text look for their like in the second",
+    "second-pool": "Pooling: the summary looks at the second text",
+    "sentence": "Pooling: each sentence looks at its own words",
 }

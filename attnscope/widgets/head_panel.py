@@ -8,13 +8,16 @@ from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QStackedWidget, QVBoxLa
 from attnscope.figures.colours import COLOUR_MAPS, Palette
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import MapPart
+from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
+from attnscope.viewmodels.aligning import AligningState
 from attnscope.viewmodels.inside import InsideState
 from attnscope.viewmodels.intervening import knocked_out
 from attnscope.viewmodels.long_maps import long_map_of
 from attnscope.viewmodels.map_tiles import MapTiles
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import SCALES, Cell, Highlight, Scale, ViewState
+from attnscope.widgets.alignment_bar import AlignmentBar
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.head_menu import head_menu, knock_out
 from attnscope.widgets.head_view import HeadView
@@ -36,6 +39,8 @@ class HeadPanel(QWidget):
         self.heatmap, self.lines = HeadView(), LinesView()
         self.street_map: StreetMap | None = None
         self.inside: InsidePanel | None = None
+        self.alignment: AlignmentBar | None = None
+        self._aligning: AligningState | None = None
         self._pages = QStackedWidget()
         self._pages.addWidget(self.heatmap)
         self._pages.addWidget(self.lines)
@@ -77,6 +82,18 @@ class HeadPanel(QWidget):
         self.inside_button.setVisible(True)
         self._on_view("view")
 
+    def offer_alignment(self, state: AligningState) -> None:
+        """Let gold word links be shown over cross-attention."""
+        self._aligning = state
+        self.alignment = AlignmentBar(state, self._session)
+        self._column.addWidget(self.alignment)
+        listen(self, state, self._on_alignment)
+
+    def gold_cells(self) -> tuple[GoldCell, ...]:
+        """The gold links that are marked on the map, for a figure."""
+        shown = self._session.map_of(self._session.primary)
+        return self._aligning.cells_on(shown) if self._aligning is not None else ()
+
     def set_stale(self, is_stale: bool) -> None:
         """Dim the pictures while newer ones are on their way."""
         self.heatmap.set_stale(is_stale)
@@ -110,7 +127,7 @@ class HeadPanel(QWidget):
         row.addStretch(1)
         row.addWidget(self.scale)
         row.addWidget(self.colours)
-        layout = QVBoxLayout(self)
+        self._column = layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addLayout(row)
@@ -152,6 +169,9 @@ class HeadPanel(QWidget):
             self.heatmap.set_gate(self._session.gates.value(self._session.primary))
             if self.street_map is not None:
                 self.street_map.set_gate(self._session.gates.value(self._session.primary))
+
+    def _on_alignment(self, _name: str) -> None:
+        self.heatmap.set_gold(self.gold_cells())
 
     def _on_view(self, name: str) -> None:
         view = self._view

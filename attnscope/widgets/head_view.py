@@ -16,9 +16,11 @@ from PySide6.QtWidgets import QWidget
 
 from attnscope.figures.colours import LIGHT, Palette
 from attnscope.figures.map_layout import MapLayout, map_layout, whole_view
+from attnscope.figures.paint_gold import paint_gold
 from attnscope.figures.paint_map import paint_head_map, paint_readout
 from attnscope.figures.raster import ImageCache
 from attnscope.figures.style import MapStyle
+from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.widgets.panning import Drag, zoom_factor
 from attnscope.widgets.placeholder import paint_placeholder, paint_veil
@@ -57,6 +59,7 @@ class HeadView(QWidget):
         self._highlight: tuple[int | None, int | None] = (None, None)
         self._drag: Drag | None = None
         self._knocked_out: frozenset[tuple[int, int]] = frozenset()
+        self._gold: tuple[GoldCell, ...] = ()
         self._cache = ImageCache()
         self._empty_title = "No head chosen"
         self._empty_text = "Click a small map to see it here with its tokens and exact weights."
@@ -86,6 +89,12 @@ class HeadView(QWidget):
         """These (query, key) have no weight because a person took them out, not because of the mask."""
         self._knocked_out = cells
         self.update()
+
+    def set_gold(self, cells: tuple[GoldCell, ...]) -> None:
+        """Mark these gold word links."""
+        if cells != self._gold:
+            self._gold = cells
+            self.update()
 
     def set_style(self, style: MapStyle) -> None:
         """Draw with this colour map and scale."""
@@ -169,8 +178,10 @@ class HeadView(QWidget):
                 view=self._view,
                 highlight=self._cell or self._highlight,
                 cache=self._cache,
-                not_allowed_words="ruled out" if self._knocked_out else "masked",
+                not_allowed_words="ruled out" if self._knocked_out else "not allowed",
             )
+            if self._gold:
+                paint_gold(painter, layout, self._gold)
             if self._is_stale:
                 paint_veil(painter, layout.cells, self._palette)
             if self._cell is not None:

@@ -18,9 +18,15 @@ from PySide6.QtWidgets import (
 
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
-from attnscope.figures.head_tables import csv_of_corpus, json_of_corpus, json_of_syntax
+from attnscope.figures.head_tables import (
+    csv_of_corpus,
+    json_of_alignment,
+    json_of_corpus,
+    json_of_syntax,
+)
 from attnscope.files import replace_file
 from attnscope.records.corpora import OWN_TEXTS
+from attnscope.records.sites import STACKS
 from attnscope.strict_json import json_text
 from attnscope.viewmodels.heads import SPECIAL_NAMES, HeadsState
 from attnscope.viewmodels.stage import Stage
@@ -32,7 +38,7 @@ from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_butto
 from attnscope.widgets.state_card import StateCard
 
 AskPath = Callable[[QWidget, str, str], str]
-_STACKS = {"all": "all stacks", "encoder": "encoder", "decoder": "decoder", "cross": "cross"}
+_STACKS: dict[str, str] = {"all": "all stacks"} | {str(stack): str(stack) for stack in STACKS}
 
 
 def ask_open_path(parent: QWidget, title: str, kinds: str) -> str:
@@ -104,6 +110,16 @@ class HeadsPage(QWidget):
             {"own": "the model's own texts", "file": "a file: texts, pairs with a tab, or CoNLL-U trees…"},
         )
         self._texts.chosen.connect(self._on_texts_chosen)
+        self._links = ChoiceButton(
+            "Gold links",
+            "Gold word links of the pairs, to find heads that align words",
+            {
+                "none": "none",
+                "0": "a file, one line for each pair (0-0 1-2), words counted from 0…",
+                "1": "a file, one line for each pair (1-1 2-3), words counted from 1…",
+            },
+        )
+        self._links.chosen.connect(self._on_links_chosen)
         self._special = ChoiceButton("Special tokens", "Special tokens in the measures", SPECIAL_NAMES)
         self._special.chosen.connect(self._state.choose_specials)
         self.run_button = QPushButton("Measure")
@@ -121,6 +137,7 @@ class HeadsPage(QWidget):
         self._export.clicked.connect(self._on_export)
         return row(
             self._texts,
+            self._links,
             self._special,
             self.run_button,
             self.stop_button,
@@ -157,6 +174,10 @@ class HeadsPage(QWidget):
         state = self._state
         is_running, has_table = state.phase == "running", state.table is not None
         self._texts.setText(f"Texts: {state.corpus_name} ▾")
+        self._links.setVisible(state.has_cross)
+        self._links.setEnabled(state.can_link)
+        self._links.show_choice(str(state.links_from) if state.links else "none")
+        self._links.setText(f"Gold links: {state.links_name} ▾")
         self._special.show_choice(state.specials)
         self.run_button.setEnabled(state.can_run)
         self.stop_button.setVisible(is_running)
@@ -170,7 +191,8 @@ class HeadsPage(QWidget):
             widget.setEnabled(has_table)
         self._stack.show_choice(state.stack or "all")
         n_shown, n_all = len(state.rows), len(state.cards)
-        self._count.setText(f"{n_shown} of {n_all} heads" if n_shown != n_all else f"{n_all} heads")
+        heads = "1 head" if n_all == 1 else f"{n_all} heads"
+        self._count.setText(f"{n_shown} of {heads}" if n_shown != n_all else heads)
         self._count.setVisible(has_table)
         self._statement.set_full_text(state.statement)
         if state.table is None:
@@ -211,6 +233,16 @@ class HeadsPage(QWidget):
         if path:
             self._state.choose_texts(path)
 
+    @Slot(str)
+    def _on_links_chosen(self, key: str) -> None:
+        if key == "none":
+            self._state.choose_links("")
+            return
+        path = self._ask_open(self, "Gold links of the pairs", "All files (*)")
+        if path:
+            self._state.choose_links(path, int(key))
+        self._show_all()
+
     @Slot(int)
     def _on_look_wanted(self, index: int) -> None:
         self._state.look_at(index)
@@ -228,6 +260,8 @@ class HeadsPage(QWidget):
             found = json_of_corpus(state.table, state.rows, state.cards)
             if state.syntax is not None:
                 found["syntax"] = json_of_syntax(state.syntax)
+            if state.alignment is not None:
+                found["alignment"] = json_of_alignment(state.alignment)
             content = json_text(found)
         else:
             content = csv_of_corpus(state.table, state.rows, state.cards)

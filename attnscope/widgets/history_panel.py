@@ -1,15 +1,16 @@
 """Everything that was done, in words: a click goes back to a step, or forward again."""
 
-from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QHBoxLayout, QListWidget, QListWidgetItem, QPushButton, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
-from attnscope.figures.style import font, type_px
+from attnscope.figures.style import font
 from attnscope.viewmodels.session import Session
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.right_edge import RightEdge
 
 _WIDTH_PX = 280
 
@@ -22,8 +23,8 @@ class HistoryPanel(QWidget):
 
     def __init__(self, session: Session, palette: Palette, over: QWidget) -> None:
         super().__init__(over)
-        self._session, self._palette, self._over = session, palette, over
-        over.installEventFilter(self)
+        self._session, self._palette = session, palette
+        self._edge = RightEdge(self, over, _WIDTH_PX)
         self.setProperty("role", "panel")
         self.setProperty("edge", "left")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -45,7 +46,7 @@ class HistoryPanel(QWidget):
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
         self._palette = palette
-        self._place()
+        self._edge.place()
         self.close_button.setIcon(icon("close", palette.muted, side_px=16))
         self.show_steps()
 
@@ -75,19 +76,8 @@ class HistoryPanel(QWidget):
     def setVisible(self, is_visible: bool) -> None:
         super().setVisible(is_visible)
         if is_visible:
-            self._place()
+            self._edge.place()
             self.show_steps()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Stay at the right edge when the page changes its size."""
-        if watched is self._over and event.type() == QEvent.Type.Resize:
-            self._place()
-        return super().eventFilter(watched, event)
-
-    def _place(self) -> None:
-        width = min(round(type_px(_WIDTH_PX)), self._over.width())
-        self.setGeometry(self._over.width() - width, 0, width, self._over.height())
-        self.raise_()
 
     def _lay_out(self) -> None:
         heading = QHBoxLayout()

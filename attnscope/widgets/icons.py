@@ -66,13 +66,27 @@ def _train(painter: QPainter, _colour: QColor) -> None:
     painter.drawPath(path)
 
 
-def _kernels(painter: QPainter, colour: QColor) -> None:
-    painter.drawLine(QPointF(3, 20), QPointF(21, 20))
-    path = QPainterPath(QPointF(3, 18.5))
-    path.cubicTo(QPointF(9, 18.5), QPointF(8, 4), QPointF(12, 4))
-    path.cubicTo(QPointF(16, 4), QPointF(15, 18.5), QPointF(21, 18.5))
+def _labs(painter: QPainter, colour: QColor) -> None:
+    left = [(9.5, 4.0), (9.5, 9.5), (4.2, 18.2), (5.4, 20.5)]
+    flask = [*left, *((24 - x, y) for x, y in reversed(left))]
+    painter.drawPolyline([QPointF(x, y) for x, y in flask])
+    painter.drawLine(QPointF(8, 4), QPointF(16, 4))
+    filled = QPainterPath(QPointF(7.4, 15))
+    for x, y in ((16.6, 15), (18.4, 18), (17.8, 19), (6.2, 19), (5.6, 18)):
+        filled.lineTo(x, y)
+    painter.fillPath(filled, colour)
+
+
+def _learn(painter: QPainter, _colour: QColor) -> None:
+    path = QPainterPath(QPointF(12, 7))
+    path.cubicTo(QPointF(9, 4.5), QPointF(6, 4.5), QPointF(3, 5.5))
+    path.lineTo(3, 18)
+    path.cubicTo(QPointF(6, 17), QPointF(9, 17), QPointF(12, 19.5))
+    path.cubicTo(QPointF(15, 17), QPointF(18, 17), QPointF(21, 18))
+    path.lineTo(21, 5.5)
+    path.cubicTo(QPointF(18, 4.5), QPointF(15, 4.5), QPointF(12, 7))
+    path.lineTo(12, 19.5)
     painter.drawPath(path)
-    painter.fillRect(QRectF(11.2, 9, 1.6, 9.5), colour)
 
 
 def _undo(painter: QPainter, _colour: QColor) -> None:
@@ -143,7 +157,8 @@ _DRAWINGS: dict[str, Callable[[QPainter, QColor], None]] = {
     "compare": _compare,
     "heads": _heads,
     "train": _train,
-    "kernels": _kernels,
+    "labs": _labs,
+    "learn": _learn,
     "undo": _undo,
     "redo": _redo,
     "light": _light,

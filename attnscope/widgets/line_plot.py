@@ -3,6 +3,7 @@
 Lines come cut to display size; a value that is not a number breaks its line.
 """
 
+import math
 from dataclasses import dataclass
 from math import isfinite
 
@@ -10,11 +11,11 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal, Slot
-from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.style import SMALL_PX, font
+from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.widgets.number_text import number_text
 
 _AXIS_PX = 48
@@ -28,7 +29,7 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of a plot; `label` is written at its right end, empty writes none."""
+    """One line of a plot; `label` is written at its right end, empty writes none; a strong one is thicker."""
 
     xs: Points
     ys: Points
@@ -37,6 +38,21 @@ class Line:
     is_pale: bool = False
     has_points: bool = False
     is_dashed: bool = False
+    is_strong: bool = False
+    is_thin: bool = False
+
+
+class _UprightAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
+    """An axis whose numbers never stand closer than a line of type."""
+
+    def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:
+        levels: list[tuple[float, float]] = super().tickSpacing(low, high, size)
+        least = 0.85 * QFontMetricsF(font(SMALL_PX)).height() * abs(high - low) / max(size, 1.0)
+        if not levels or levels[0][0] >= least:
+            return levels
+        wider = [levels[0][0] * k for k in (2, 4, 10, 20, 50)]
+        seen = [step for step in wider if math.floor(high / step) * step >= low] or [levels[0][0]]
+        return [(next((step for step in seen if step >= least), seen[-1]), 0)]
 
 
 class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
@@ -54,7 +70,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         label_px: int = 0,
         has_x_numbers: bool = True,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(parent, axisItems={"left": _UprightAxis(orientation="left")})
         self._palette = palette
         self._label_px = label_px
         self._has_x_numbers = has_x_numbers
@@ -101,9 +117,20 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             axis.setPen(pg.mkPen(palette.line))
             axis.setTextPen(pg.mkPen(palette.muted))
         plot.showGrid(x=False, y=True, alpha=0.25)
+        self._fit_type()
         self._cursor.setPen(pg.mkPen(palette.muted, width=1))
         for mark in self._marks:
             mark.setPen(pg.mkPen(palette.line, style=Qt.PenStyle.DashLine))
+
+    def _fit_type(self) -> None:
+        """Make room for type at its present size."""
+        plot = self.getPlotItem()
+        for side in ("left", "bottom"):
+            plot.getAxis(side).setStyle(tickFont=font(SMALL_PX))
+        plot.getAxis("left").setWidth(type_px(_AXIS_PX))
+        plot.getAxis("bottom").setHeight(type_px(20) if self._has_x_numbers else 5)
+        for label in self._labels:
+            label.setFont(font(SMALL_PX))
 
     def set_log(self, is_log: bool) -> None:
         """Draw the logarithm of the values; what is not above 0 breaks its line."""
@@ -113,9 +140,26 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             self.getPlotItem().getAxis("left").setLogMode(y=is_log)
             self.set_lines(self._lines)
 
+    def set_label_px(self, label_px: int) -> None:
+        """Keep another width free for the labels at the right."""
+        if label_px != self._label_px:
+            self._label_px = label_px
+            self.getPlotItem().setContentsMargins(0, 4, label_px, 0)
+
     def set_x_range(self, x_range: tuple[float, float] | None) -> None:
         """The x axis of the fitted picture; None fits it to the lines."""
         self._x_range = x_range
+
+    def follow(self, other: "LinePlot") -> None:
+        """Show the same part of the x axis as another plot, wherever on the screen the two stand.
+
+        (A link of pyqtgraph lines axes up by their place on the screen where plots overlap, hidden ones too.)
+        """
+        if other.is_fitted and not self.is_fitted:
+            self.fit()
+        self.is_fitted = other.is_fitted
+        if not self.is_fitted and other is not self:
+            self.getPlotItem().getViewBox().setXRange(*other.visible_x(), padding=0)
 
     def set_lines(self, lines: tuple[Line, ...]) -> None:
         """Draw these lines instead of those before."""
@@ -243,9 +287,11 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         style = Qt.PenStyle.DashLine if line.is_dashed else Qt.PenStyle.SolidLine
         ys = np.where(np.isfinite(line.ys), self._shown(line), np.nan)
         is_long = len(line.xs) > _LONG
-        item.setPen(pg.mkPen(colour, width=1 if line.is_pale or is_long else 1.5, style=style))
+        is_thin = line.is_pale or is_long or line.is_thin
+        width = 1.0 if is_thin else 2.4 if line.is_strong else 1.5
+        item.setPen(pg.mkPen(colour, width=width, style=style))
         item.setData(line.xs, ys, antialias=not line.is_pale, connect="finite")
-        item.setZValue(0 if line.is_pale else 1)
+        item.setZValue(0 if line.is_pale else 2 if line.is_strong else 1)
         if line.has_points:
             is_finite = np.isfinite(ys)
             dots.setData(line.xs[is_finite], ys[is_finite], brush=pg.mkBrush(colour), pen=None)
@@ -260,7 +306,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             for i, line in enumerate(self._lines)
             if line.label and (place := self._end_of(line)) is not None
         )
-        tops = spread([y for y, _, _ in ends], _LABEL_GAP_PX, area.top(), area.bottom())
+        tops = spread([y for y, _, _ in ends], type_px(_LABEL_GAP_PX), area.top(), area.bottom())
         right = min(area.right(), max((x for _, _, x in ends), default=0.0)) + 6
         named = {i: (right, y) for (_, i, _), y in zip(ends, tops, strict=True)}
         for i, label in enumerate(self._labels):
@@ -281,11 +327,14 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         return QPointF(view.mapViewToScene(QPointF(line.xs[known[-1]], shown[known[-1]])))
 
     def _label_text(self, line: Line) -> str:
-        x = self._cursor_x
-        if x is None or not len(line.xs) or not line.xs[0] <= x <= line.xs[-1]:
-            return line.label
-        nearest = int(np.argmin(np.abs(line.xs - x)))
-        return f"{line.label} {number_text(float(line.ys[nearest]))}"
+        """The label, with the value under the cursor; the label is cut where both have no room."""
+        x, value = self._cursor_x, ""
+        if x is not None and len(line.xs) and line.xs[0] <= x <= line.xs[-1]:
+            nearest = int(np.argmin(np.abs(line.xs - x)))
+            value = f" {number_text(float(line.ys[nearest]))}"
+        room = max(24.0, self._label_px - 8 - text_width(value))
+        metrics = QFontMetricsF(font(SMALL_PX))
+        return metrics.elidedText(line.label, Qt.TextElideMode.ElideMiddle, room) + value
 
     def _ends(self, arrays: list[Points]) -> tuple[float, float] | None:
         lows = [float(np.nanmin(a)) for a in (x[np.isfinite(x)] for x in arrays) if len(a)]
@@ -294,7 +343,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         return ends if ends and isfinite(ends[0]) and isfinite(ends[1]) else None
 
     def _plot_width(self) -> float:
-        return float(max(1, self.width() - _AXIS_PX - self._label_px))
+        return float(max(1, self.width() - type_px(_AXIS_PX) - self._label_px))
 
     @Slot(object)
     def _on_moved_by_hand(self, _mask: object) -> None:

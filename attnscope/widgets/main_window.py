@@ -21,19 +21,21 @@ from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.pruning import PruningState
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.training import TrainingState
-from attnscope.viewmodels.view_state import Page, Scale, ViewState
+from attnscope.viewmodels.view_state import Page, Scale, ViewState, page_named
 from attnscope.widgets.actions import HEAD_ACTIONS, build_actions
 from attnscope.widgets.banner import Banner
 from attnscope.widgets.commands import Commands
 from attnscope.widgets.compare_page import ComparePage, compare_handlers
 from attnscope.widgets.explore_page import ExplorePage
-from attnscope.widgets.figures_offered import current_figure, offered_figures
+from attnscope.widgets.figures_offered import SpecOfPage, current_figure, offered_figures
 from attnscope.widgets.heads_page import HeadsPage
 from attnscope.widgets.heads_tabs import HeadsTabs
-from attnscope.widgets.kernels_page import KernelsPage
 from attnscope.widgets.labels import listen
+from attnscope.widgets.labs_page import LabsPage, lab_offers
 from attnscope.widgets.layout_memory import restore_geometry, restore_splitters, splitter_sizes
+from attnscope.widgets.learning import Learning
 from attnscope.widgets.map_style import map_style
+from attnscope.widgets.mask_dialog import MaskEditing
 from attnscope.widgets.model_menu import ModelMenu
 from attnscope.widgets.model_watch import ModelWatch
 from attnscope.widgets.page_bar import PageBar
@@ -46,7 +48,7 @@ from attnscope.widgets.workspace import Workspace
 
 _LEAST, _LARGE_LEAST, _LARGE_FROM = (960, 600), (1200, 720), 1.2
 """The least size of the window; larger where type is larger than this factor."""
-_PAGES: tuple[Page, ...] = ("explore", "compare", "heads", "positions", "train", "kernels")
+_PAGES: tuple[Page, ...] = ("explore", "compare", "heads", "positions", "train", "labs", "learn")
 
 
 class MainWindow(QMainWindow):
@@ -84,11 +86,20 @@ class MainWindow(QMainWindow):
         self._compare = compare or CompareState(session, _post_nothing, Numbers())
         handlers = {**self._commands.handlers(), **self.workspace.handlers()}
         handlers |= compare_handlers(self._compare, session, self.view)
+        self.learning = Learning(self, session, training, self._palette)
+        handlers |= self.learning.handlers()
+        self.mask_editing = MaskEditing(session, self, lambda: self._palette)
+        handlers |= self.mask_editing.handlers()
+        handlers["work"] = lambda: self.status_bar.work.open_list()
         self.actions_by_name = build_actions(self, handlers)
+        self.mask_editing.attach(self.actions_by_name["custom-mask"])
         self._build_pages(positions, heads or HeadsState(session, _post_nothing, Numbers()))
         self._build_bars()
         splitters = self._splitters()
         self.workspace.attach(self.actions_by_name, self.explore, splitters, self._palette, self._stack)
+        self.workspace.add_offers(lambda: lab_offers(self.labs_page, self.view))
+        self.workspace.add_offers(self.learning.offers)
+        self.workspace.add_scripts("compare", self.compare_page.scripts)
         self._lay_out()
         listen(self, session, self._on_session)
         listen(self, self.view, self._on_view)
@@ -120,22 +131,26 @@ class MainWindow(QMainWindow):
             self.positions,
             self.heads_tabs,
             self.training_page,
-            self.kernels_page,
+            self.labs_page,
+            self.learning,
+            self.mask_editing,
         ):
             part.set_theme(palette)
 
     def offered_figures(self) -> dict[View, FigureSpec]:
         """Every figure that can be exported now, by its view."""
-        pages = {
+        pages: dict[Page, SpecOfPage] = {
             "compare": self.compare_page.figure_spec,
             "positions": self.positions.figure_spec,
             "train": self.training_page.figure_spec,
-            "kernels": self.kernels_page.figure_spec,
+            "labs": self.labs_page.figure_spec,
         }
         head = self.explore.head_panel
-        part, lines = head.long_part(), head.long_lines()
+        part, lines, gold = head.long_part(), head.long_lines(), head.gold_cells()
         inside = head.inside.figure() if head.inside is not None and self.view.view == "inside" else None
-        return offered_figures(self._session, self.view, pages, part=part, long_lines=lines, inside=inside)  # type: ignore[arg-type]
+        return offered_figures(
+            self._session, self.view, pages, part=part, long_lines=lines, inside=inside, gold=gold
+        )
 
     def export_current(self, path: Path | str) -> Path:
         """Write the figure that is looked at; raises UserError when there is none or it cannot be saved."""
@@ -159,6 +174,8 @@ class MainWindow(QMainWindow):
             splitters=splitter_sizes(self._splitters()),
             recent=self.workspace.recents.models,
             recent_sessions=self.workspace.recents.sessions,
+            recent_runs=self.workspace.recents.runs,
+            tours=self.learning.progress(),
             size_percent=self.view.size_percent,
             panels=self.workspace.panels.places() if self.workspace.panels else (),
             export_folder=self._commands.export_folder,
@@ -203,9 +220,11 @@ class MainWindow(QMainWindow):
         self.training_page.failed.connect(self._on_failed)
         self.positions.hover_text.connect(self.view.set_pointer_text)
         self.training_page.hover_text.connect(self.view.set_pointer_text)
-        self.kernels_page = KernelsPage(self._palette)
-        self.kernels_page.hover_text.connect(self.view.set_pointer_text)
-        self.kernels_page.export_wanted.connect(self.actions_by_name["export"].trigger)
+        self.labs_page = LabsPage(self._palette)
+        self.labs_page.hover_text.connect(self.view.set_pointer_text)
+        self.labs_page.export_wanted.connect(self.actions_by_name["export"].trigger)
+        self.labs_page.page_wanted.connect(self._on_page_wanted)
+        self.positions.lab_wanted.connect(self._on_lab_wanted)
         self._stack = QStackedWidget()
         for page in (
             self.explore,
@@ -213,14 +232,23 @@ class MainWindow(QMainWindow):
             self.heads_tabs,
             self.positions,
             self.training_page,
-            self.kernels_page,
+            self.labs_page,
+            self.learning.page,
         ):
             self._stack.addWidget(page)
 
     def _build_bars(self) -> None:
         actions = self.actions_by_name
         model_actions = tuple(
-            actions[name] for name in ("open-model", "open-run", "reload-model", "save-model", "remove-heads")
+            actions[name]
+            for name in (
+                "open-model",
+                "open-run",
+                "reload-model",
+                "save-model",
+                "remove-heads",
+                "custom-mask",
+            )
         )
         self.model_menu = ModelMenu(self._session, model_actions, self, self.workspace.recents)
         self.top_bar = TopBar(
@@ -232,7 +260,7 @@ class MainWindow(QMainWindow):
             recent_menu=self.workspace.recent_menu(),
         )
         pages: dict[Page, QAction] = {page: actions[f"page-{page}"] for page in _PAGES}
-        self.page_bar = PageBar(self.view, self._palette, pages)
+        self.page_bar = PageBar(self.view, self._palette, pages, actions["help-here"])
         self.status_bar = StatusBar(
             self._session, self.view, self._palette, undo=actions["undo"], redo=actions["redo"]
         )
@@ -248,7 +276,9 @@ class MainWindow(QMainWindow):
         for layout in (column, row, right):
             layout.setContentsMargins(0, 0, 0, 0)
             layout.setSpacing(0)
+        right.addWidget(self.learning.invitation)
         right.addWidget(self._stack, 1)
+        right.addWidget(self.learning.bar)
         row.addWidget(self.page_bar)
         row.addLayout(right, 1)
         column.addLayout(row, 1)
@@ -331,6 +361,15 @@ class MainWindow(QMainWindow):
         edit.selectAll()
 
     @Slot(str)
+    def _on_page_wanted(self, name: str) -> None:
+        self.view.show_page(page_named(name) or self.view.page)
+
+    @Slot(str)
+    def _on_lab_wanted(self, name: str) -> None:
+        self.labs_page.show_lab(name)
+        self.view.show_page("labs")
+
+    @Slot(str)
     def _on_failed(self, message: str) -> None:
         self._session.tell_person(message, is_error=True)
 
@@ -352,6 +391,5 @@ def _view_state(settings: Settings) -> ViewState:
     view.set_colour_map(settings.colour_map if settings.colour_map in COLOUR_MAPS else "viridis")
     scales: dict[str, Scale] = {"fixed": "fixed", "head": "head", "row": "row"}
     view.set_scale(scales.get(settings.scale, "fixed"))
-    pages: dict[str, Page] = {page: page for page in _PAGES}
-    view.show_page(pages.get(settings.page, "explore"))
+    view.show_page(page_named(settings.page) or "explore")
     return view

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
-from attnscope.figures.plain import plain_text, shorten
+from attnscope.figures.plain import plain_text, short_path
 from attnscope.viewmodels.recents import Recents
 from attnscope.viewmodels.session import Session
 from attnscope.widgets.labels import listen, plain_tooltip
 
 _N_RECENT = 6
+_MOST_LETTERS = 60
 
 
 class ModelMenu(QMenu):
@@ -71,7 +72,7 @@ class ModelMenu(QMenu):
         """Models opened before that are no demos, under a line of their own."""
         others = [name for name in self._recents.models if name not in self._session.demo_models]
         for source in others[:_N_RECENT]:
-            action = QAction(shorten(plain_text(source), 60).replace("&", "&&"), self)
+            action = QAction(short_path(plain_text(source), _MOST_LETTERS).replace("&", "&&"), self)
             action.setData(source)
             action.setCheckable(True)
             action.setChecked(source == open_source)

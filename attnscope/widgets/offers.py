@@ -7,13 +7,14 @@ from PySide6.QtGui import QAction, QKeySequence
 
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.aspect import BLENDS, HIDDEN, OVERS
+from attnscope.viewmodels.aspect import BLENDS, BLOCKS, HIDDEN, OVERS
 from attnscope.viewmodels.gating import every_head
 from attnscope.viewmodels.head_measures import describe
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, SCALES, THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS
+from attnscope.widgets.aspect_steps import has_two_texts
 
 _MAX_HEADS = 6000
 
@@ -124,9 +125,10 @@ def _aspect_offers(session: Session) -> Iterable[Offer]:
         ("Show", "blend", BLENDS),
         ("Blend", "over", OVERS),
         ("Keys", "hidden", HIDDEN),
+        *((("Two texts", "block", BLOCKS),) if has_two_texts(session) else ()),
     ):
         for value, text in texts.items():
-            wanted = replace(aspect, **{field: value})  # type: ignore[arg-type]
+            wanted = replace(aspect, **{field: value})
             yield _choice(title, text, wanted == aspect, lambda w=wanted: session.set_aspect(w))  # type: ignore[misc]
 
 

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QCheckBox, QWidget
 from attnscope.figures.colours import Palette
 from attnscope.records.positions import PositionTable
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.labels import PlainLabel, tool_button
 from attnscope.widgets.line_plot import Line, LinePlot
 
 _LABEL_PX = 128
@@ -34,12 +34,15 @@ class OffsetPlots(QWidget):
         self._is_relative.setToolTip("Divide each dot product by that of a position with itself")
         self._is_relative.toggled.connect(self._redraw)
         self._offset = PlainLabel(role="value")
+        words = "Past the trained length →"
+        self.lab_button = tool_button(words, f"Lab: {words}", role="status")
+        self.lab_button.setToolTip("Turn to the lab: these and relative schemes at offsets never trained")
         layout = row(spacing=16)
         for i, (title, plot) in enumerate((("Cosine similarity", self._cosine), ("Dot product", self._dot))):
             part = QWidget()
             inside = column(part, spacing=0)
             quiet = PlainLabel("against offset, mean over all pairs", "muted")
-            beside = (self._offset, None) if i == 0 else (None, self._is_relative)
+            beside = (self._offset, None, self.lab_button) if i == 0 else (None, self._is_relative)
             inside.addLayout(row(PlainLabel(title, "small"), quiet, *beside))
             inside.addWidget(plot, 1)
             layout.addWidget(part, 1)

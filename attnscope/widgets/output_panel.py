@@ -13,6 +13,7 @@ from attnscope.viewmodels.comparison_rows import (
     prediction_labels,
     text_difference,
 )
+from attnscope.viewmodels.masking import mask_in
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.candidate_table import CandidateTable
@@ -57,6 +58,7 @@ class OutputPanel(QWidget):
             DifferenceLabel("Text before the gates", palette),
             DifferenceLabel("Text after the gates", palette),
         )
+        self.unwritten = PlainLabel("not written: the mask covers only this text", "hint")
         self._lay_out()
         self._is_chosen = False
         self.positions.activated.connect(self._on_chosen)
@@ -86,6 +88,8 @@ class OutputPanel(QWidget):
         for title, text in zip(self._text_titles, self.texts, strict=True):
             column.addWidget(title)
             column.addWidget(text)
+        self.unwritten.setWordWrap(True)
+        column.addWidget(self.unwritten)
         column.addWidget(self.table)
         column.addStretch(1)
         scroll = QScrollArea(self)
@@ -117,6 +121,7 @@ class OutputPanel(QWidget):
     def _show_all(self) -> None:
         comparison = self._comparison()
         self.kind.setText(_KINDS[comparison.before.kind] if comparison else "")
+        self.table.name_answers("label" if comparison and comparison.before.kind == "class" else "token")
         labels = [plain_text(label) for label in prediction_labels(comparison)] if comparison else []
         if labels != [self.positions.itemText(k) for k in range(self.positions.count())]:
             self.positions.clear()
@@ -134,6 +139,9 @@ class OutputPanel(QWidget):
             widget.show_segments(segments)
         for part in (*self._text_titles, *self.texts):
             part.setVisible(bool(before or after))
+        is_unwritten = bool(before) and not after and mask_in(self._session.interventions) is not None
+        self.texts[1].setVisible(bool(before or after) and not is_unwritten)
+        self.unwritten.setVisible(is_unwritten)
         self._show_prediction()
 
     def _show_prediction(self) -> None:

@@ -23,6 +23,7 @@ class PageBar(QWidget):
         view: ViewState,
         palette: Palette,
         pages: Mapping[Page, QAction],
+        help_action: QAction | None = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -44,6 +45,12 @@ class PageBar(QWidget):
             layout.addWidget(button)
             self.buttons[page] = button
         layout.addStretch(1)
+        self.help_button = tool_button("?", "Help on this page", role="page")
+        self.help_button.setVisible(help_action is not None)
+        if help_action is not None:
+            self.help_button.setToolTip(help_action.toolTip())
+            self.help_button.clicked.connect(help_action.trigger)
+        layout.addWidget(self.help_button)
         listen(self, view, self._on_view)
         self.set_theme(palette)
         self._show_page()
@@ -56,6 +63,7 @@ class PageBar(QWidget):
             button.setIconSize(QSize(side, side))
             button.setFixedSize(width - 1, round(type_px(56)))
             button.setIcon(icon(page, palette.text, side_px=side))
+        self.help_button.setFixedSize(width - 1, round(type_px(40)))
 
     def _on_view(self, name: str) -> None:
         if name == "page":

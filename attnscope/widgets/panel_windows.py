@@ -12,6 +12,9 @@ from attnscope.widgets.labels import PlainLabel
 Place = tuple[str, int, int, int, int]
 _LEAST_PX, _LARGEST_PX = 160, 12_000
 _DEFAULT_PX = (720, 560)
+_GAP_PX = (120, 88)
+_MOST_PX = 16_777_215
+"""No limit, as Qt says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ class PanelWindow(QWidget):
 class Gap(QWidget):
     """What stands where a panel was."""
 
-    def __init__(self, title: str, bring_back: Callable[[], None], *, is_narrow: bool) -> None:
+    def __init__(self, title: str, bring_back: Callable[[], None]) -> None:
         super().__init__()
         self.setProperty("role", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -63,10 +66,14 @@ class Gap(QWidget):
         layout.addWidget(label)
         layout.addWidget(self.button)
         layout.addStretch(1)
-        if is_narrow:
-            self.setMaximumWidth(120)
-        else:
-            self.setMaximumHeight(88)
+
+    def take_room(self, orientation: Qt.Orientation, *, has_limit: bool) -> int:
+        """How much of a splitter this needs, in px; with a limit it takes no more when there is more."""
+        if orientation == Qt.Orientation.Horizontal:
+            self.setMaximumWidth(_GAP_PX[0] if has_limit else _MOST_PX)
+            return _GAP_PX[0]
+        self.setMaximumHeight(_GAP_PX[1] if has_limit else _MOST_PX)
+        return _GAP_PX[1]
 
 
 class PanelWindows(QObject):
@@ -76,7 +83,8 @@ class PanelWindows(QObject):
         super().__init__(main)
         self._main, self._panels = main, dict(panels)
         self._open: dict[str, PanelWindow] = {}
-        self._gaps: dict[str, tuple[Gap, QSplitter, list[int]]] = {}
+        self._gaps: dict[str, tuple[Gap, QSplitter]] = {}
+        self._whole_sizes: dict[QSplitter, list[int]] = {}
         self._last_places: tuple[Place, ...] | None = None
 
     @property
@@ -141,25 +149,42 @@ class PanelWindows(QObject):
         splitter = content.parentWidget()
         if not isinstance(splitter, QSplitter):
             return
-        sizes, index = splitter.sizes(), splitter.indexOf(content)
-        is_narrow = splitter.orientation() == Qt.Orientation.Horizontal
-        gap = Gap(panel.title, lambda: self.toggle(panel.name), is_narrow=is_narrow)
-        splitter.replaceWidget(index, gap)
+        self._whole_sizes.setdefault(splitter, splitter.sizes())
+        index = splitter.indexOf(content)
+        gap = Gap(panel.title, lambda: self.toggle(panel.name))
+        # Not replaceWidget: the binding then takes a moved widget for a child of its last parent still, and
+        # forgets the menus in it when that parent goes.
+        splitter.insertWidget(index, gap)
         gap.show()
-        room = gap.maximumWidth() if is_narrow else gap.maximumHeight()
-        rest = max(sum(sizes) - room, 1) / max(sum(sizes) - sizes[index], 1)
-        splitter.setSizes([room if k == index else round(size * rest) for k, size in enumerate(sizes)])
-        self._gaps[panel.name] = (gap, splitter, sizes)
+        content.setParent(None)
+        self._gaps[panel.name] = (gap, splitter)
+        self._share_out(splitter)
+
+    def _share_out(self, splitter: QSplitter) -> None:
+        """Small rooms for gaps, the rest in the proportions from before any panel left."""
+        sizes = self._whole_sizes[splitter]
+        gaps = {splitter.indexOf(gap): gap for gap, at in self._gaps.values() if at is splitter}
+        if not gaps:
+            del self._whole_sizes[splitter]
+            splitter.setSizes(sizes)
+            return
+        # A splitter of nothing but gaps must not become as small as they are.
+        has_limit = len(gaps) < splitter.count()
+        rooms = {k: gap.take_room(splitter.orientation(), has_limit=has_limit) for k, gap in gaps.items()}
+        others = sum(size for k, size in enumerate(sizes) if k not in rooms)
+        rest = max(sum(sizes) - sum(rooms.values()), 1) / max(others, 1)
+        splitter.setSizes([rooms.get(k, round(size * rest)) for k, size in enumerate(sizes)])
 
     def _on_closed(self, name: str) -> None:
         window = self._open.pop(name, None)
         if window is None:
             return
-        gap, splitter, sizes = self._gaps.pop(name, (None, None, []))
+        gap, splitter = self._gaps.pop(name, (None, None))
         if gap is not None and splitter is not None:
-            splitter.replaceWidget(splitter.indexOf(gap), window.content)
+            splitter.insertWidget(splitter.indexOf(gap), window.content)
+            gap.setParent(None)
             window.content.show()
-            splitter.setSizes(sizes)
+            self._share_out(splitter)
             gap.deleteLater()
         window.deleteLater()
 

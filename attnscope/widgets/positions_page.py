@@ -24,6 +24,7 @@ class PositionsPage(QWidget):
     """Shows a PositionsState; the cursor of one map stands in all of them and in the plots."""
 
     hover_text = Signal(str)
+    lab_wanted = Signal(str)
 
     def __init__(self, state: PositionsState, palette: Palette, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -99,6 +100,7 @@ class PositionsPage(QWidget):
 
             self._plots = OffsetPlots(self._palette)
             self._plots.offset_hovered.connect(self._on_offset_hovered)
+            self._plots.lab_button.clicked.connect(self._on_lab_clicked)
             column(self._lower).addWidget(self._plots)
             self._show_tables()
 
@@ -138,6 +140,9 @@ class PositionsPage(QWidget):
         box.setKeyboardTracking(False)
         box.setFixedWidth(84)
         return box
+
+    def _on_lab_clicked(self) -> None:
+        self.lab_wanted.emit("Past the trained length")
 
     # --- showing ----------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from attnscope.figures.curve_tables import csv_of_curves
 from attnscope.figures.pruning_charts import pruning_chart
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.files import replace_file
-from attnscope.records.importance import RANKINGS, UNITS, Ranking
+from attnscope.records.importance import RANKINGS, Ranking
 from attnscope.viewmodels.curve_groups import RANKING_NAMES, PointRef
 from attnscope.viewmodels.pruning_curves import MAX_TEXTS, METRIC_NAMES, CurvesState
 from attnscope.viewmodels.stage import Stage
@@ -236,7 +236,7 @@ class PruningPage(QWidget):
         self._statement.setVisible(has_curves)
         if has_curves:
             curve = state.curves[0]
-            self._y_title.setText(f"{METRIC_NAMES[curve.metric]}, {UNITS[curve.metric]}")
+            self._y_title.setText(f"{METRIC_NAMES[curve.metric]}, {curve.unit}")
             self._x_title.setText(f"heads off (of {curve.n_heads})")
         else:
             self._stage.show_stage(self._stage_now(fraction))

@@ -18,10 +18,11 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
 
 from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
 from attnscope.widgets.form_parts import monospaced_font
 
 _FONT = """
-QPlainTextEdit { font-family: monospace; font-size: 12px; padding: 0; }
+QPlainTextEdit { font-family: monospace; font-size: @type@px; padding: 0; }
 QAbstractScrollArea::corner { background: transparent; border: none; }
 """
 _SECTION = re.compile(r"^\s*\[.*")
@@ -36,9 +37,8 @@ class RecipeEditor(QPlainTextEdit):
         self._marked: int | None = None
         self._numbers = _LineNumbers(self)
         self._highlighter = _TomlHighlighter(self.document(), palette)
-        self.setStyleSheet(_FONT)
+        self._fit_type()
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self.setTabStopDistance(4 * self.fontMetrics().horizontalAdvance(" "))
         self.setTabChangesFocus(True)
         self.setAccessibleName("Recipe")
         self.blockCountChanged.connect(self._on_lines_counted)
@@ -48,13 +48,30 @@ class RecipeEditor(QPlainTextEdit):
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
         self._palette = palette
+        self._fit_type()
         self._highlighter.set_theme(palette)
         self.set_marked_line(self._marked)
 
-    def set_text(self, text: str) -> None:
-        """Show another text; the cursor stays where it is when the text is the same."""
-        if text != self.toPlainText():
+    def _fit_type(self) -> None:
+        """Take type at its present size."""
+        self.setStyleSheet(_FONT.replace("@type@", str(round(type_px(12)))))
+        self.ensurePolished()
+        self.setTabStopDistance(4 * self.fontMetrics().horizontalAdvance(" "))
+        self._on_lines_counted()
+
+    def set_text(self, text: str, *, is_edit: bool = False) -> None:
+        """Show another text; an edit of the one that is there can be undone.
+
+        The cursor stays where it is when the text is the same.
+        """
+        if text == self.toPlainText():
+            return
+        if not is_edit:
             self.setPlainText(text)
+            return
+        cursor = QTextCursor(self.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.insertText(text)
 
     def set_marked_line(self, line: int | None) -> None:
         """Mark one line, from 1, as the one with the fault."""
@@ -87,7 +104,7 @@ class RecipeEditor(QPlainTextEdit):
         """Paint the line numbers that stand in `area` on `widget`."""
         with QPainter(widget) as painter:
             painter.fillRect(area, QColor(self._palette.panel))
-            painter.setFont(monospaced_font(11))
+            painter.setFont(monospaced_font(round(type_px(11))))
             block = self.firstVisibleBlock()
             top = self.blockBoundingGeometry(block).translated(self.contentOffset()).top()
             while block.isValid() and top <= area.bottom():

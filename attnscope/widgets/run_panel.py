@@ -23,11 +23,16 @@ from attnscope import paths
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.viewmodels.training import TrainingState
+from attnscope.widgets.cost_bar import CostBar
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, rule
+from attnscope.widgets.preset_button import PresetButton
 from attnscope.widgets.recipe_editor import RecipeEditor
 
+_LEAST_PX, _MOST_FACTOR = 300, 1.5
+"""The panel's least width, and how much larger type may make it."""
 _TOML = "Recipes (*.toml);;All files (*)"
+_DATA_HINT = "Text or pairs to train on"
 
 
 class RunPanel(QWidget):
@@ -40,6 +45,7 @@ class RunPanel(QWidget):
         self.setProperty("role", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._state = state
+        self._shown_path: str | None = None
         self._build_actions()
         layout = column(self, margin=12)
         layout.addLayout(self._build_recipe_row())
@@ -49,10 +55,14 @@ class RunPanel(QWidget):
         self._problem = ElidedLabel(role="good")
         self._problem.setFixedHeight(18)
         layout.addWidget(self._problem)
+        self._cost = CostBar(state)
+        layout.addWidget(self._cost)
+        self.preset_button.table_wanted.connect(self._cost.open_presets)
         layout.addLayout(self._build_places())
         layout.addLayout(self._build_buttons())
         layout.addWidget(rule())
         self._build_status(layout)
+        self._fit_width(palette)
         self.show_recipes()
         self.show_recipe()
         self.show_devices()
@@ -61,6 +71,11 @@ class RunPanel(QWidget):
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
         self._editor.set_theme(palette)
+        self._fit_width(palette)
+
+    def _fit_width(self, palette: Palette) -> None:
+        """Leave room for the buttons in type of this size."""
+        self.setMinimumWidth(round(_LEAST_PX * min(palette.type_factor, _MOST_FACTOR)))
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -95,17 +110,19 @@ class RunPanel(QWidget):
         menu.addActions([self.open_recipe_action, self.save_recipe_action, self.revert_action])
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        layout = row(self._recipes, more)
+        self.preset_button = PresetButton(self._state)
+        layout = row(self._recipes, self.preset_button, more)
         layout.setStretch(0, 1)
         return layout
 
     def _build_places(self) -> QGridLayout:
-        self._data = self._path_field("Text or pairs to train on", self._on_data_typed)
+        self._data = self._path_field(_DATA_HINT, self._on_data_typed)
         self._out = self._path_field("Where the run is written", self._on_out_typed)
         self._device = QComboBox()
         self._device.setAccessibleName("Device")
         self._device.activated.connect(self._on_device_chosen)
         self._out_note = PlainLabel(role="muted")
+        self._out_note.setWordWrap(True)
         self._new_folder = QPushButton("New folder")
         self._new_folder.clicked.connect(self._on_new_folder)
         grid = QGridLayout()
@@ -122,11 +139,13 @@ class RunPanel(QWidget):
             grid.addWidget(PlainLabel(name, "muted"), i, 0)
             grid.addWidget(field, i, 1)
             grid.addWidget(button, i, 2)
+            if field is self._data:
+                self._browse_data = button
         self._out_row = QWidget()
         note_row = row(self._out_note, self._new_folder)
         note_row.setStretch(0, 1)
         self._out_row.setLayout(note_row)
-        grid.addWidget(self._out_row, 2, 1, 1, 2)
+        grid.addWidget(self._out_row, 2, 0, 1, 3)
         grid.addWidget(PlainLabel("Device", "muted"), 3, 0)
         grid.addWidget(self._device, 3, 1, 1, 2)
         grid.setColumnStretch(1, 1)
@@ -151,9 +170,9 @@ class RunPanel(QWidget):
             (self._open, self.open_run_action),
         ):
             button.clicked.connect(action.trigger)
-            key = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+            key = _key_text(action)
             button.setToolTip(f"{button.text()} ({key})" if key else "Look at a run on disk")
-        layout = row(self._start, self._hold, self._stop, self._open)
+        layout = row(self._start, self._hold, self._stop, self._open, spacing=6)
         for i in range(4):
             layout.setStretch(i, 1)
         return layout
@@ -187,20 +206,29 @@ class RunPanel(QWidget):
         """Show the recipe, its faults and where it runs."""
         recipe = self._state.recipe
         self._show_chosen_recipe(recipe.path)
-        self._editor.set_text(recipe.text)
+        self._editor.set_text(recipe.text, is_edit=recipe.path == self._shown_path)
+        self._shown_path = recipe.path
         self._show_problem()
         self._data.setText(recipe.data_path)
+        self._data.setPlaceholderText(_DATA_HINT if recipe.needs_data else "The task makes its own data")
+        self._data.setEnabled(recipe.needs_data)
+        self._browse_data.setEnabled(recipe.needs_data)
         self._data.setCursorPosition(0)
         self._out.setText(self._state.out)
         self._out.setToolTip(plain_tooltip(self._state.out))
         self.revert_action.setEnabled(recipe.is_changed and bool(recipe.path))
         self.show_status()
 
+    def show_plan(self) -> None:
+        """Show what the recipe costs, or what is wrong with it."""
+        self._cost.show_plan()
+        self._show_problem()
+
     def show_devices(self) -> None:
         """List the devices of this machine."""
         self._device.clear()
         for name in self._state.devices:
-            self._device.addItem("Choose by itself" if name == "auto" else name, name)
+            self._device.addItem("Automatic" if name == "auto" else name, name)
         self._device.setCurrentIndex(max(0, self._device.findData(self._state.device)))
 
     def show_status(self) -> None:
@@ -235,9 +263,13 @@ class RunPanel(QWidget):
     def _show_out_note(self) -> None:
         holds_run = self._state.out_holds_run and not self._state.is_active
         self._out_row.setVisible(holds_run)
-        self._out_note.setText(
-            "Holds a complete run." if self._state.is_complete else "Holds a run to go on with."
-        )
+        writer = self._state.writer if self._state.is_followed else None
+        words = "Holds a complete run." if self._state.is_complete else "Holds a run to go on with."
+        self._out_note.setText(f"Following, written by process {writer.pid}" if writer else words)
+        reason = "Another process writes this run: Start needs a folder of its own." if writer else ""
+        if self._state.recipe.lacks_data:
+            reason = "Give the file to train on, after Data."
+        self._start.setToolTip(reason or f"{self._start.text()} ({_key_text(self.start_action)})")
 
     def show_progress(self) -> None:
         """Show how far the run is; cheap enough for a timer."""
@@ -255,6 +287,8 @@ class RunPanel(QWidget):
             self._recipes.addItem(Path(path).stem, path)
             index = self._recipes.count() - 1
         self._recipes.setCurrentIndex(index)
+        origin = self._state.recipe.origin
+        self._recipes.setPlaceholderText(f"recipe of {origin}" if origin else "Choose a recipe")
 
     def _show_problem(self) -> None:
         recipe = self._state.recipe
@@ -268,6 +302,7 @@ class RunPanel(QWidget):
         else:
             self._problem.set_full_text("TOML is well formed" + (" · edited" if recipe.is_changed else ""))
         self._problem.set_role("error" if recipe.problem else "good")
+        self._problem.setVisible(bool(recipe.problem) or not self._cost.has_words)
 
     # --- what the person wants --------------------------------------------------------------------
 
@@ -359,3 +394,7 @@ class RunPanel(QWidget):
     @Slot(int)
     def _on_device_chosen(self, index: int) -> None:
         self._state.set_device(str(self._device.itemData(index)))
+
+
+def _key_text(action: QAction) -> str:
+    return action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)

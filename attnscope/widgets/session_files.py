@@ -11,7 +11,9 @@ from attnscope.figures.caption import program_version
 from attnscope.figures.export import slug_of
 from attnscope.files import replace_file
 from attnscope.records.models import Sample
+from attnscope.viewmodels.exploring import open_and_explore
 from attnscope.viewmodels.gating import every_head
+from attnscope.viewmodels.notes import NotesState
 from attnscope.viewmodels.recents import Recents
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.session_file import (
@@ -58,10 +60,12 @@ class SessionFiles(QObject):
         *,
         open_run: Callable[[str], None],
         device: str = "auto",
+        notes: NotesState | None = None,
     ) -> None:
         super().__init__(window)
         self._session, self._view, self._recents, self._window = session, view, recents, window
         self._open_run, self._device = open_run, device
+        self.notes = notes or NotesState()
         self._pending: SavedSession | None = None
         self._path: Path | None = None
         self.ask_open: AskPath = _ask_open
@@ -95,6 +99,7 @@ class SessionFiles(QObject):
             sha256=session.model.sha256,
             setting=session.setting,
             look=look,
+            notes=self.notes.text,
         )
         return session_bytes(saved, folder=folder, version=program_version())
 
@@ -185,8 +190,7 @@ class SessionFiles(QObject):
             case "run":
                 self._open_run(path)
             case "model":
-                self._session.load_model(path, self._device)
-                self._view.show_page("explore")
+                open_and_explore(self._session, self._view, path, self._device)
 
     def _on_session(self, name: str) -> None:
         if name == "model" and self._session.model is not None:
@@ -217,6 +221,7 @@ class SessionFiles(QObject):
             return
         setting, n_lacking = setting_for(saved.setting, frozenset(every_head(model.sites)))
         self._session.restore(setting, "open session")
+        self.notes.write(saved.notes)
         look, view = saved.look, self._view
         view.show_saved(look)
         warnings = [saved.warning] if saved.warning else []

@@ -1,26 +1,40 @@
 """Several panels in one place, one shown at a time."""
 
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QHBoxLayout,
+    QStackedWidget,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from attnscope.widgets.labels import tool_button
 
 
 class SideTabs(QWidget):
-    """A row of tabs and the chosen panel below; a single panel stands without tabs."""
+    """A row of tabs and the chosen panel below; a single panel stands without tabs.
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    `is_narrow` puts the tabs close together, for many of them in a side panel.
+    """
+
+    def __init__(self, parent: QWidget | None = None, *, is_narrow: bool = False) -> None:
         super().__init__(parent)
+        self._role = "side-tab" if is_narrow else "tab"
         self.tabs: dict[str, QToolButton] = {}
         self._pages = QStackedWidget()
         self._group = QButtonGroup(self)
         self._bar = QWidget()
         row = QHBoxLayout(self._bar)
-        row.setContentsMargins(8, 4, 8, 0)
+        side = 4 if is_narrow else 8
+        row.setContentsMargins(side, 4, side, 0)
         row.setSpacing(0)
         row.addStretch(1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
+        # However low the window, the tabs stay whole: the panels scroll.
+        self._pages.setMinimumHeight(1)
         layout.addWidget(self._bar)
         layout.addWidget(self._pages, 1)
         self._row = row
@@ -28,7 +42,7 @@ class SideTabs(QWidget):
 
     def add(self, title: str, panel: QWidget) -> None:
         """Add a panel behind the others."""
-        tab = tool_button(title, title, role="tab", is_checkable=True)
+        tab = tool_button(title, title, role=self._role, is_checkable=True)
         self._group.addButton(tab, self._pages.addWidget(panel))
         self._row.insertWidget(len(self.tabs), tab)
         self.tabs[title] = tab
@@ -39,3 +53,11 @@ class SideTabs(QWidget):
     def show_panel(self, title: str) -> None:
         """Bring a panel to the front."""
         self.tabs[title].click()
+
+    def show_bar(self, is_shown: bool) -> None:
+        """Show the row of tabs, or only the panel at the front."""
+        self._bar.setVisible(is_shown and len(self.tabs) > 1)
+
+    def is_shown(self, title: str) -> bool:
+        """Whether a panel is at the front."""
+        return title in self.tabs and self.tabs[title].isChecked()

@@ -12,8 +12,12 @@ from attnscope.viewmodels.head_measures import describe, find_measures
 from attnscope.viewmodels.intervening import counted
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels.work import WorkState
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.work_list import WorkLine
+
+_WITHOUT_MAPS = ("labs", "learn")
 
 
 class StatusBar(QWidget):
@@ -37,6 +41,7 @@ class StatusBar(QWidget):
         self.badge = PlainLabel(role="good")
         self.duration = PlainLabel(role="muted")
         self.cell = ElidedLabel(role="value")
+        self.work = WorkLine(WorkState())
         self.heads_off = PlainLabel(role="muted")
         self._undo = tool_button("", "Undo", role="status")
         self._redo = tool_button("", "Redo", role="status")
@@ -46,6 +51,7 @@ class StatusBar(QWidget):
         layout.addWidget(self.badge)
         layout.addSpacing(8)
         layout.addWidget(self.duration)
+        layout.addWidget(self.work)
         layout.addSpacing(8)
         layout.addWidget(self.cell, 1)
         layout.addWidget(self.heads_off)
@@ -59,10 +65,12 @@ class StatusBar(QWidget):
         listen(self, view, self._on_view)
         for name in ("traced", "gates"):
             self._on_session(name)
+        self._show_page()
 
     def set_theme(self, palette: Palette) -> None:
         """Draw the arrows in another colour."""
         self.setFixedHeight(round(type_px(24)))
+        self.work.set_theme(palette)
         for button, name in ((self._undo, "undo"), (self._redo, "redo")):
             button.defaultAction().setIcon(icon(name, palette.text, side_px=16))
 
@@ -73,8 +81,16 @@ class StatusBar(QWidget):
             self._show_gates()
 
     def _on_view(self, name: str) -> None:
+        if name == "page":
+            self._show_page()
         if name in ("cell", "pointer", "hovered_head"):
             self.cell.set_full_text(plain_text(self._under_cursor()))
+
+    def _show_page(self) -> None:
+        """On pages that show nothing of the open model nothing is said about its maps."""
+        is_about_maps = self._view.page not in _WITHOUT_MAPS
+        for label in (self.badge, self.duration, self.heads_off):
+            label.setVisible(is_about_maps)
 
     def _under_cursor(self) -> str:
         cell, head = self._view.cell, self._view.hovered_head

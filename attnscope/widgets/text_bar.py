@@ -2,21 +2,23 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLineEdit, QMenu, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
+from attnscope.records.axes import Axis
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.shown_maps import shown_tokens
 from attnscope.viewmodels.stage import wanted_input
 from attnscope.viewmodels.text_notes import text_notes
-from attnscope.viewmodels.view_state import Side, ViewState, sides_of
+from attnscope.viewmodels.view_state import ViewState, sides_of
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.token_menu import token_menu
 from attnscope.widgets.token_scroll import TokenScroll
 from attnscope.widgets.token_strip import TokenStrip
 
@@ -24,11 +26,20 @@ MAX_LINE_CHARACTERS = 20_000
 """Longer texts are named in the field, not shown there."""
 _OWN, _PAIR = "the model writes its own", "none: the text is read alone"
 _OWN_TOOLTIP = "Empty: the model writes its own translation. Type to see how it reads yours."
-_PAIR_TOOLTIP = "A second sentence, read together with the first. Empty: the text is read alone."
+_EMPTY = "nothing: the text is matched with an empty one"
+_PAIR_TOOLTIPS = (
+    "A second sentence, read together with the first. Empty: the text is read alone.",
+    "A second sentence, read by the same encoder and matched with the first, both ways.",
+)
 
 
 class TextBar(QWidget):
-    """Shows the session's texts and tokens; typing changes the session at every key."""
+    """Shows the session's texts and tokens; typing changes the session at every key.
+
+    `merges_wanted` carries a word whose tokens somebody wants to see made.
+    """
+
+    merges_wanted = Signal(str)
 
     def __init__(
         self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
@@ -58,6 +69,8 @@ class TextBar(QWidget):
         self.target_strip.token_hovered.connect(self._on_target_hovered)
         for strip in (self.source_strip, self.target_strip):
             strip.token_left.connect(self._on_token_left)
+        self.source_strip.menu_wanted.connect(self._on_source_menu)
+        self.target_strip.menu_wanted.connect(self._on_target_menu)
         self.set_theme(palette)
         listen(self, session, self._on_session)
         listen(self, view, self._on_view)
@@ -155,8 +168,10 @@ class TextBar(QWidget):
         written = traced.comparison.before.generated if traced else ""
         written = shorten(plain_text(written), 120)
         is_pair = self._session.model is not None and self._session.model.reads_pairs
-        self.target_edit.setPlaceholderText(_PAIR if is_pair else written or _OWN)
-        self.target_edit.setToolTip(plain_tooltip(_PAIR_TOOLTIP if is_pair else _OWN_TOOLTIP))
+        has_labels = bool(self._session.model and self._session.model.labels)
+        alone = _EMPTY if has_labels else _PAIR
+        self.target_edit.setPlaceholderText(alone if is_pair else written or _OWN)
+        self.target_edit.setToolTip(plain_tooltip(_PAIR_TOOLTIPS[has_labels] if is_pair else _OWN_TOOLTIP))
 
     def _show_source_text(self) -> None:
         """Show the text, or of one too long for a line what it is; typing then replaces it."""
@@ -200,9 +215,10 @@ class TextBar(QWidget):
         self._source_scroll.show_lit(self._view.lit_tokens("source", sides))
         self._target_scroll.show_lit(self._view.lit_tokens("target", sides))
 
-    def _sides(self) -> tuple[Side, Side]:
+    def _sides(self) -> tuple[Axis, Axis]:
         model = self._session.model
-        return sides_of(self._session.stack, has_target=bool(model and model.takes_target))
+        sites = model.sites if model else ()
+        return sides_of(self._session.stack, sites, has_target=bool(model and model.takes_target))
 
     def _on_text_edited(self, text: str) -> None:
         self._session.set_text(text)
@@ -226,6 +242,20 @@ class TextBar(QWidget):
 
     def _on_target_hovered(self, index: int) -> None:
         self._view.hover_token("target", index, self._sides())
+
+    def _on_source_menu(self, index: int, place: QPoint) -> None:
+        traced = self._session.traced
+        self._open_menu(traced.source if traced else None, self.source_strip, index, place)
+
+    def _on_target_menu(self, index: int, place: QPoint) -> None:
+        traced = self._session.traced
+        self._open_menu(traced.target if traced else None, self.target_strip, index, place)
+
+    def _open_menu(self, tokens: Tokens | None, strip: TokenStrip, index: int, place: QPoint) -> None:
+        if tokens is not None and index < len(tokens) and not self._session.aspect.is_by_word:
+            menu = token_menu(tokens, index, self.merges_wanted.emit, strip)
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.popup(place)
 
     def _on_token_left(self) -> None:
         self._view.hover_token("source", None, self._sides())

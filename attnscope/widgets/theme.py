@@ -18,9 +18,10 @@ from attnscope.viewmodels.view_state import Theme
 
 
 def dress_application() -> None:
-    """One style and one font on every system; done once, before the first window."""
+    """One style and one font on every system, before a window is built with type at its own size."""
     application = QApplication.instance()
     if isinstance(application, QApplication):
+        set_type_factor(1.0)
         application.setStyle("Fusion")
         application.setFont(font(NORMAL_PX))
 
@@ -106,6 +107,12 @@ QLabel:disabled { color: @no_data@; }
 QLabel[role="hint"] { color: @muted@; }
 QLabel[role="section"] { font-size: 11px; font-weight: 600; color: @muted@; }
 QLabel[role="name"] { font-weight: 600; }
+QLabel[role="formula"] { font-size: 15px; }
+QTextBrowser[role="reading"] { background: transparent; border: none; selection-background-color: @accent@;
+    selection-color: @accent_text@; }
+QAbstractButton[role="card"] { background: @raised@; border: 1px solid @line@; border-radius: 4px; }
+QAbstractButton[role="card"]:hover { background: @grid@; }
+QAbstractButton[role="card"]:focus { border: 1px solid @accent@; }
 QLabel[role="large"] { font-size: 18px; font-weight: 600; }
 QLabel[role="warning"] { font-size: 11px; color: @warning@; font-weight: 600; }
 QLabel[role="error"] { color: @error@; }
@@ -115,8 +122,14 @@ QFrame[role="palette"] { background: @panel@; border: 1px solid @line@; border-r
 QFrame[role="palette"] QListView { background: transparent; border: none; }
 QListView, QTreeView, QTableView { background: @raised@; border: 1px solid @line@; border-radius: 4px; }
 QListView::item { padding: 4px 8px; border-radius: 4px; }
+QListView[role="contents"] { background: transparent; border: none; border-radius: 0; outline: none;
+    border-left: 2px solid transparent; }
+QListView[role="contents"]::item { padding: 4px 4px 4px 12px; border-radius: 0; color: @text@; }
+QListView[role="contents"]::item:disabled { color: @muted@; padding: 8px 4px 2px 8px; }
+QListView[role="contents"]::item:hover:!disabled { background: @grid@; }
 QListView::item:selected { background: @accent@; color: @accent_text@; }
 QListView:focus, QTreeView:focus, QTableView:focus, QScrollArea:focus { border: 1px solid @accent@; }
+QListView[role="contents"]:focus { border: none; border-left: 2px solid @accent@; }
 QCheckBox:focus, QRadioButton:focus { color: @accent@; }
 QFrame[role="banner-error"] { background: @raised@; border: 1px solid @line@; border-left: 4px solid @error@;
     border-radius: 4px; }
@@ -164,11 +177,14 @@ QToolButton[role="status"] { background: transparent; border: 1px solid transpar
     min-height: 18px; font-size: 11px; }
 QToolButton[role="status"]:hover { background: @grid@; }
 QToolButton[role="status"]:focus { border: 1px solid @accent@; }
-QToolButton[role="tab"] { background: transparent; border: none; border-bottom: 2px solid transparent;
-    border-radius: 0; padding: 0 8px; min-height: 26px; color: @muted@; }
-QToolButton[role="tab"]:hover { color: @text@; }
-QToolButton[role="tab"]:checked { color: @text@; border-bottom: 2px solid @accent@; }
-QToolButton[role="tab"]:focus { background: @grid@; }
+QToolButton[role="tab"], QToolButton[role="side-tab"] { background: transparent; border: none;
+    border-bottom: 2px solid transparent; border-radius: 0; padding: 0 8px; min-height: 26px;
+    color: @muted@; }
+QToolButton[role="side-tab"] { padding: 0 4px; }
+QToolButton[role="tab"]:hover, QToolButton[role="side-tab"]:hover { color: @text@; }
+QToolButton[role="tab"]:checked, QToolButton[role="side-tab"]:checked { color: @text@;
+    border-bottom: 2px solid @accent@; }
+QToolButton[role="tab"]:focus, QToolButton[role="side-tab"]:focus { background: @grid@; }
 QToolButton[role="segment"] { background: transparent; color: @muted@; padding: 0 8px; min-height: 22px; }
 QToolButton[role="segment"]:checked { background: @line@; color: @text@; }
 QToolButton[role="segment"]:disabled { color: @no_data@; background: transparent; }

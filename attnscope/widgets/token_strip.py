@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QContextMenuEvent,
     QFocusEvent,
     QKeyEvent,
     QMouseEvent,
@@ -70,6 +71,8 @@ class TokenStrip(QWidget):
     token_left = Signal()
     token_clicked = Signal(int)
     rows_changed = Signal(int)
+    menu_wanted = Signal(int, QPoint)
+    """The context menu of a token, and where on the screen."""
 
     # Of a text with more than MAX_CHIPS tokens only some are shown: around the token that is lit.
 
@@ -156,6 +159,11 @@ class TokenStrip(QWidget):
         if event.button() == Qt.MouseButton.LeftButton and self._hovered is not None:
             self.token_clicked.emit(self._hovered)
 
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Ask for the menu of the token that cursor or keyboard is on."""
+        if self._hovered is not None and self._hovered < len(self._tokens):
+            self.menu_wanted.emit(self._hovered, event.globalPos())
+
     def leaveEvent(self, event: QEvent) -> None:
         """The cursor is gone."""
         super().leaveEvent(event)
@@ -195,6 +203,7 @@ class TokenStrip(QWidget):
         """What the tooltip of one token says, as plain text."""
         token = self._tokens[index]
         notes = ["special token"] if token.is_special else []
+        notes = ["unknown: the tokenizer has no piece for this"] if is_unknown(token) else notes
         notes += ["continues the word before"] if token.joins_previous else []
         first = f"{isolated(plain_piece(token.piece, max_characters=200))}   id {token.id}"
         return "\n".join([first, f"token {index} of {len(self._tokens)}", *notes])
@@ -244,7 +253,7 @@ class TokenStrip(QWidget):
     def _paint_chip(self, painter: QPainter, index: int, chip: Chip) -> None:
         palette = self._palette
         is_key, is_query = index == self._lit.key, index == self._lit.query
-        shape = _outline(chip)
+        shape = chip_outline(chip)
         if is_key:
             painter.fillPath(shape, QColor(palette.accent))
         elif not chip.token.is_special:
@@ -252,6 +261,8 @@ class TokenStrip(QWidget):
         pen = QPen(QColor(palette.line), 1.0)
         if is_query:
             pen = QPen(QColor(palette.accent), 2.0)
+        elif is_unknown(chip.token):
+            pen = QPen(QColor(palette.error), 1.5, Qt.PenStyle.DashLine)
         elif chip.token.is_special:
             pen.setStyle(Qt.PenStyle.DotLine)
         painter.setPen(pen)
@@ -262,11 +273,20 @@ class TokenStrip(QWidget):
         painter.drawText(chip.rect, Qt.AlignmentFlag.AlignCenter, isolated(chip.text))
 
 
+def is_unknown(token: Token) -> bool:
+    """Whether a token stands for something in the text that the tokenizer has no piece for."""
+    return token.is_special and token.end > token.start and token.piece in _UNKNOWN
+
+
+_UNKNOWN = ("<unk>", "[UNK]", "<UNK>", "<|unk|>")
+
+
 def _more(n: int) -> Token:
     return Token(id=-1, piece=f"… {n:,} more", is_special=True)
 
 
-def _outline(chip: Chip) -> QPainterPath:
+def chip_outline(chip: Chip) -> QPainterPath:
+    """The shape of a chip: round corners only where no other chip joins it."""
     rect = chip.rect.adjusted(0.5, 0.5, -0.5 if not chip.joins_next else 0.5, -0.5)
     path = QPainterPath()
     path.setFillRule(Qt.FillRule.WindingFill)

@@ -54,7 +54,7 @@ class WatchPanel(QWidget):
         self._maps.setChildrenCollapsible(False)
         self._maps.addWidget(self._grid)
         self._maps.addWidget(self._head)
-        self._maps.setSizes([500, 500])
+        self._maps.setSizes([420, 580])
         self._pages = QStackedWidget()
         self._pages.addWidget(self._card)
         self._pages.addWidget(self._maps)
@@ -138,6 +138,7 @@ class WatchPanel(QWidget):
         if self._shown != shown:
             self._shown = shown
             self._grid.set_grids(watch.grids)
+            self._grid.setVisible(sum(grid.site.n_heads for grid in watch.grids) > 1)
         self._grid.set_selection((watch.head,) if watch.head else ())
         self._head.set_map(watch.head_map)
         self._grid.set_stale(watch.is_stale)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QObject, QTimer
 from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import QApplication, QMainWindow, QSplitter, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QMainWindow, QSplitter, QWidget
 
 from attnscope.errors import LoadError
 from attnscope.figures.colours import Palette
 from attnscope.settings import Settings
 from attnscope.viewmodels.recents import Recents
-from attnscope.viewmodels.scripts import Shown, command_line, python_script, shown_now
+from attnscope.viewmodels.scripts import Scripts, scripts_now
 from attnscope.viewmodels.session import Session
 from attnscope.viewmodels.session_file import read_session
 from attnscope.viewmodels.view_state import SIZES, ViewState
@@ -22,6 +22,7 @@ from attnscope.widgets.explore_page import DEFAULT_SIZES, ExplorePage
 from attnscope.widgets.history_panel import HistoryPanel
 from attnscope.widgets.labels import listen
 from attnscope.widgets.lines_panel import LinesPanel
+from attnscope.widgets.notes_panel import NotesPanel
 from attnscope.widgets.offers import (
     Offer,
     action_offers,
@@ -57,16 +58,19 @@ class Workspace(QObject):
         self._actions: Mapping[str, QAction] = {}
         self._default_sizes: dict[str, list[int]] = {}
         self._splitters: Mapping[str, QSplitter] = {}
-        self.recents = Recents(settings.recent, settings.recent_sessions)
+        self.recents = Recents(settings.recent, settings.recent_sessions, settings.recent_runs)
         self.files = SessionFiles(
             session, view, self.recents, window, open_run=open_run, device=settings.device
         )
         self.palette: CommandPalette | None = None
         self.history: HistoryPanel | None = None
+        self.notes: NotesPanel | None = None
         self.panels: PanelWindows | None = None
         self.autosave: Autosave | None = None
         self._lines: LinesPanel | None = None
         self._came_from: QWidget | None = None
+        self._more_offers: list[Callable[[], Iterable[Offer]]] = []
+        self._scripts: dict[str, Callable[[], Scripts | None]] = {}
 
     def handlers(self) -> Mapping[str, Callable[[], None]]:
         """One handler for each action that belongs here."""
@@ -74,6 +78,7 @@ class Workspace(QObject):
         return {
             "palette": self.open_palette,
             "history": self.toggle_history,
+            "notes": self.toggle_notes,
             "copy-python": self.copy_python,
             "copy-command": self.copy_command,
             "open-text": files.ask_and_open_text,
@@ -106,6 +111,9 @@ class Workspace(QObject):
         self.history.python_button.clicked.connect(self.copy_python)
         self.history.command_button.clicked.connect(self.copy_command)
         self.history.hide()
+        self.notes = NotesPanel(self.files.notes, palette, over)
+        self.notes.close_button.clicked.connect(self.toggle_notes)
+        self.notes.hide()
         panels = (
             Panel(name="grid", title="Grid", widget=explore.grid_panel),
             Panel(name="head", title="Head", widget=explore.head_panel),
@@ -116,12 +124,21 @@ class Workspace(QObject):
         self.panels = PanelWindows(self._window, {panel.name: panel for panel in panels})
         listen(self._window, self._session, self._on_session)
         listen(self._window, self._view, self._on_view)
+        listen(self._window, self.files.notes, self._on_notes)
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
-        for part in (self.palette, self.history, self._lines):
+        for part in (self.palette, self.history, self.notes, self._lines):
             if part is not None:
                 part.set_theme(palette)
+
+    def add_scripts(self, page: str, make: Callable[[], Scripts | None]) -> None:
+        """Let a page say for itself what makes again what it shows."""
+        self._scripts[page] = make
+
+    def add_offers(self, make: Callable[[], Iterable[Offer]]) -> None:
+        """Let the command palette offer what a page has besides."""
+        self._more_offers.append(make)
 
     def start_autosave(self, folder: Path) -> None:
         """Keep a copy of what is open in `folder`; offers what a program that died has left there."""
@@ -133,7 +150,9 @@ class Workspace(QObject):
             )
 
     def end(self) -> None:
-        """The window closes: panels go back, the copy of the session goes."""
+        """The window closes: dialogs close, panels go back, the copy of the session goes."""
+        for dialog in self._window.findChildren(QDialog):
+            dialog.close()
         if self.panels is not None:
             self.panels.end()
         if self.autosave is not None:
@@ -153,25 +172,29 @@ class Workspace(QObject):
 
     def toggle_history(self) -> None:
         """Show or hide the history."""
-        if self.history is None:
-            return
-        had_focus = self.history.isAncestorOf(QApplication.focusWidget() or self._window)
-        self.history.setVisible(self.history.isHidden())
-        if self.history.isVisible():
-            self._came_from = QApplication.focusWidget()
-            self.history.steps.setFocus()
-        elif had_focus and self._came_from is not None and self._came_from.isVisible():
-            self._came_from.setFocus()
+        if self.history is not None:
+            self._toggle_drawer(self.history, self.history.steps, self.notes)
+
+    def toggle_notes(self) -> None:
+        """Show or hide the notes."""
+        if self.notes is not None:
+            self._toggle_drawer(self.notes, self.notes.edit, self.history)
 
     def copy_python(self) -> None:
         """Put a script that makes what is shown on the clipboard."""
-        self._copy(python_script, "A Python script that makes this figure is on the clipboard.")
+        scripts = self._scripts_now()
+        if scripts is not None:
+            QGuiApplication.clipboard().setText(scripts.python)
+            self._session.tell_person("A Python script that makes this figure is on the clipboard.")
 
     def copy_command(self) -> None:
         """Put a command line that makes what is shown on the clipboard."""
-        lacks = " It leaves out the changes of single heads: Copy as Python has them."
-        told = "A command that makes this figure is on the clipboard."
-        self._copy(command_line, told + (lacks if self._session.interventions else ""))
+        scripts = self._scripts_now()
+        if scripts is not None:
+            QGuiApplication.clipboard().setText(scripts.command)
+            lacks = " It leaves out the changes of single heads: Copy as Python has them."
+            told = "A command that makes this figure is on the clipboard."
+            self._session.tell_person(told + ("" if scripts.is_command_whole else lacks))
 
     def restore_last(self) -> None:
         """Open what was open when the program ended the last time, or died."""
@@ -190,8 +213,9 @@ class Workspace(QObject):
         """Every panel in its page, every splitter where it was at first, type at its own size."""
         if self.panels is not None:
             self.panels.close_all()
-        if self.history is not None:
-            self.history.hide()
+        for drawer in (self.history, self.notes):
+            if drawer is not None:
+                drawer.hide()
         self._view.enlarge(False)
         self._view.set_size(100)
         self._reset_splitters()
@@ -212,6 +236,25 @@ class Workspace(QObject):
 
     # Within
 
+    def _toggle_drawer(self, drawer: QWidget, inside: QWidget, other: QWidget | None) -> None:
+        """Show a panel at the right edge with the focus in it, or hide it and give the focus back.
+
+        There is room for one: the `other` goes.
+        """
+        focus = QApplication.focusWidget()
+        is_opened = drawer.isHidden()
+        drawers = [part for part in (drawer, other) if part is not None]
+        is_within = focus is not None and any(part.isAncestorOf(focus) for part in drawers)
+        if is_opened and not is_within:
+            self._came_from = focus
+        if other is not None and is_opened:
+            other.hide()
+        drawer.setVisible(is_opened)
+        if is_opened:
+            inside.setFocus()
+        elif is_within and self._came_from is not None and self._came_from.isVisible():
+            self._came_from.setFocus()
+
     def _reset_splitters(self) -> None:
         for name, splitter in self._splitters.items():
             splitter.setSizes(self._default_sizes[name])
@@ -219,6 +262,8 @@ class Workspace(QObject):
     def _offers(self) -> Iterable[Offer]:
         session, view = self._session, self._view
         yield from action_offers(self._actions)
+        for make in self._more_offers:
+            yield from make()
         yield from model_offers(session, self.recents.models)
         yield from session_offers(self.recents.sessions, self.files.open_path)
         yield from choice_offers(session, view)
@@ -256,13 +301,13 @@ class Workspace(QObject):
             self._view.set_size(wanted[0])
             self._session.tell_person(f"Type at {wanted[0]} %.")
 
-    def _copy(self, make: Callable[[Shown], str], told: str) -> None:
-        shown = shown_now(self._session, self._view)
-        if shown is None:
+    def _scripts_now(self) -> Scripts | None:
+        """The scripts of the page that is shown; those of Explore on pages without their own."""
+        make = self._scripts.get(self._view.page)
+        scripts = make() if make is not None else scripts_now(self._session, self._view)
+        if scripts is None:
             self._session.tell_person("There is nothing to copy yet: open a model and type a sentence.")
-            return
-        QGuiApplication.clipboard().setText(make(shown))
-        self._session.tell_person(told)
+        return scripts
 
     def _on_session(self, name: str) -> None:
         if name in ("history", "text", "model") and self.autosave is not None:
@@ -270,4 +315,8 @@ class Workspace(QObject):
 
     def _on_view(self, name: str) -> None:
         if name in ("style", "view", "page") and self.autosave is not None:
+            self.autosave.touch()
+
+    def _on_notes(self, _name: str) -> None:
+        if self.autosave is not None:
             self.autosave.touch()

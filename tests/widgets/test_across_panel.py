@@ -53,3 +53,21 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
     desk.session.set_text("another text")
     desk.answer()
     assert len(asked) == 3
+
+
+def test_that_no_empty_table_stands_under_a_refusal(qtbot: QtBot) -> None:
+    desk = Desk().open()
+    asked: list[ShowInfluence] = []
+    state = AcrossState(desk.session, asked.append, Numbers())
+    panel = AcrossPanel(state, LIGHT)
+    qtbot.addWidget(panel)
+    panel.show()
+    traced = desk.session.traced
+    assert traced is not None
+    rows = tuple(InfluenceRow(method=m, weights=None, refusal="Two texts are matched.") for m in METHODS)
+    keys = traced.source.tokens
+    state.handle(
+        InfluenceShown(number=asked[-1].number, position=0, keys=keys, rows=rows, n_source=len(keys))
+    )
+    assert panel.note.isVisible()
+    assert panel.grid.sizeHint().height() == 0

@@ -9,7 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QAbstractSlider, QComboBox, QLabel, QLineEdit, QPushButton, QSlider, QToolButton
+from PySide6.QtWidgets import (
+    QAbstractSlider,
+    QCheckBox,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSlider,
+    QToolButton,
+)
 from pytestqt.qtbot import QtBot
 
 from attnscope import paths
@@ -266,7 +275,8 @@ def test_that_curves_become_a_figure(desk: Desk) -> None:
     assert spec is not None
     assert spec.view == "curves"
     assert [chart.title for chart in spec.charts] == ["Loss", "Learning rate", "Gradient norm", "Speed"]
-    assert [series.name for series in spec.charts[0].series] == ["", "train", "validation"]
+    names = [(series.name, series.has_label) for series in spec.charts[0].series]
+    assert names == [("train, every step", False), ("train", True), ("validation", True)]
 
 
 def test_that_the_value_under_the_cursor_is_read_out(desk: Desk, qtbot: QtBot) -> None:
@@ -320,7 +330,7 @@ def test_that_odd_values_can_be_drawn_on_either_axis(desk: Desk, value: float) -
     desk.news(started(), *steps(1, 3), odd, *steps(5, 6))
     view = desk.page.findChild(CurvesView)
     for is_log in (False, True):
-        view._log.setChecked(is_log)
+        view.findChild(QCheckBox).setChecked(is_log)
         desk.page._on_tick()
         desk.page.grab()
 
@@ -351,6 +361,31 @@ def test_that_a_plot_zooms_and_fits_again(qtbot: QtBot) -> None:
     qtbot.mouseDClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(200, 100))
     assert plot.visible_x() == pytest.approx((0.0, 99.0))
     plot.hide()
+
+
+def test_that_every_curve_shows_the_whole_run_and_follows_a_zoom(desk: Desk, qtbot: QtBot) -> None:
+    desk.page.resize(1280, 800)
+    with qtbot.waitExposed(desk.page):
+        desk.page.show()
+    desk.state.start()
+    desk.news(started(), *steps(1, 200))
+    desk.answer()
+    plots = [part.plot for part in desk.page._curves._parts if part.isVisible()]
+    assert len(plots) >= 4
+    for _ in range(6):  # one plot is drawn in a turn
+        desk.page._curves.redraw()
+        desk.page.grab()
+    ends = {plot.visible_x()[1] for plot in plots}
+    assert len(ends) == 1
+    assert ends.pop() >= 200
+    plots[2].getPlotItem().getViewBox().setXRange(20, 60, padding=0)
+    plots[2]._on_moved_by_hand(None)
+    desk.page.grab()
+    assert all(plot.visible_x() == pytest.approx((20, 60)) for plot in plots)
+    plots[1].fit()
+    plots[1].view_changed.emit()
+    assert all(plot.visible_x()[1] >= 200 for plot in plots)
+    desk.page.hide()
 
 
 def _numbers(n: int) -> np.ndarray:
@@ -394,3 +429,15 @@ def test_that_ten_seconds_of_plotting_at_60_hz_do_not_abort(desk: Desk, qtbot: Q
         desk.page._on_tick()
         qtbot.wait(16)
     assert desk.state.curves.last_step == done
+
+
+def test_that_a_task_is_asked_for_no_data_and_a_text_is_needed_to_start(qtbot: QtBot, tmp_path: Path) -> None:
+    desk = Desk(qtbot, tmp_path)
+    field = next(f for f in desk.page.findChildren(QLineEdit) if "data" in f.placeholderText())
+    desk.page.show()
+    assert desk.state.recipe.name == "reverse"
+    assert not field.isEnabled()
+    assert "makes its own data" in field.placeholderText()
+    desk.state.recipe.edit('[data]\nkind = "text"\n')
+    assert field.isEnabled()
+    assert not desk.state.can_start

@@ -1,7 +1,7 @@
-"""A map of a lab on the screen; the cell under the cursor is told."""
+"""A small map on the screen; the cell under the cursor is told, and the one that is clicked."""
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.figures.cell_map import CellMap
@@ -9,11 +9,23 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.paint_cells import layout_cells, paint_cells
 from attnscope.widgets.number_text import number_text
 
+_STEPS = {
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+}
+
 
 class CellPanel(QWidget):
-    """Shows a CellMap; `hovered` carries row and column, (-1, -1) when the cursor leaves."""
+    """Shows a CellMap; `hovered` carries row and column, (-1, -1) when the cursor leaves.
+
+    `clicked` carries those of the cell that is clicked, or framed when Enter is pressed. Where it can have
+    the focus, arrow keys walk the cells.
+    """
 
     hovered = Signal(int, int)
+    clicked = Signal(int, int)
 
     def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -67,6 +79,23 @@ class CellPanel(QWidget):
         if self._shown is not None:
             found = layout_cells(self._area(), self._shown).at(event.position())
             self.hovered.emit(*(found or (-1, -1)))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        found = self._shown and layout_cells(self._area(), self._shown).at(event.position())
+        if found and event.button() == Qt.MouseButton.LeftButton:
+            self.clicked.emit(*found)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        step, (i, j) = _STEPS.get(Qt.Key(event.key())), self._cursor
+        if self._shown is None:
+            super().keyPressEvent(event)
+        elif step is not None:
+            n_rows, n_columns = self._shown.values.shape
+            self.hovered.emit(min(max(i + step[0], 0), n_rows - 1), min(max(j + step[1], 0), n_columns - 1))
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space) and i >= 0:
+            self.clicked.emit(i, j)
+        else:
+            super().keyPressEvent(event)
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)

@@ -138,7 +138,7 @@ def make_cost_view(palette: Palette, measure: Measure = measure_costs) -> LabVie
 def cost_plan() -> LabPlan[CostChoice, Cost]:
     """What a longer text costs."""
     return LabPlan(
-        title="What a longer text costs",
+        title="Cost by length",
         example=CostChoice(),
         resolve=cost_of,
         controls=(

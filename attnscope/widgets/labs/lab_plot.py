@@ -7,8 +7,9 @@ from PySide6.QtGui import QColor, QMouseEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
 from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.paint_chart import equal_ranges
 from attnscope.figures.spec import Chart, Series
-from attnscope.figures.style import SMALL_PX, font
+from attnscope.figures.style import SMALL_PX, font, type_px
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
@@ -26,6 +27,7 @@ class LabPlot(LinePlot):
         self._loose: list[pg.ScatterPlotItem] = []
         self._stems: list[pg.PlotCurveItem] = []
         self._words: list[QGraphicsSimpleTextItem] = []
+        self._notes: list[QGraphicsSimpleTextItem] = []
         super().__init__(palette, parent, label_px=label_px)
         self.getPlotItem().getViewBox().setMouseEnabled(False, False)
         for side in ("left", "bottom"):
@@ -60,12 +62,22 @@ class LabPlot(LinePlot):
         bottom, top = self._y_range(self._chart)
         left, right = self._x_range or view.viewRange()[0]
         room = 0.02 * (right - left)
+        is_geometric = self._chart.is_geometric
+        if is_geometric:
+            size = view.width(), view.height()
+            (left, right), (bottom, top) = equal_ranges((left, right), (bottom, top), *size)
         view.setRange(xRange=(left - room, right + room), yRange=(bottom, top), padding=0)
         plot = self.getPlotItem()
         for side in ("left", "bottom"):
-            plot.getAxis(side).setStyle(showValues=True)
-        plot.getAxis("left").setTicks([_ticks(bottom, top, view.height() / 36, self._chart.is_log_y)])
-        plot.getAxis("bottom").setTicks([_ticks(left, right, view.width() / 64, self._chart.is_log_x)])
+            plot.getAxis(side).setStyle(showValues=not is_geometric)
+        if is_geometric:
+            upright: list[tuple[float, str]] = []
+            along: list[tuple[float, str]] = []
+        else:
+            upright = _ticks(bottom, top, view.height() / 36, self._chart.is_log_y)
+            along = _ticks(left, right, view.width() / 64, self._chart.is_log_x)
+        plot.getAxis("left").setTicks([upright])
+        plot.getAxis("bottom").setTicks([along])
         self._place_words()
 
     def sentence(self, x: float) -> str:
@@ -155,12 +167,14 @@ class LabPlot(LinePlot):
         return (-0.5 * room if is_from_zero else low - room), high + room
 
     def _place_words(self) -> None:
-        """The word of each mark, at its top."""
+        """The word of each mark, at its top, and each note around its place."""
         marks = self._chart.marks if self._chart is not None else ()
+        self._place_notes()
         while len(self._words) < len(marks):
             self._words.append(QGraphicsSimpleTextItem(self.getPlotItem()))
         view = self.getPlotItem().getViewBox()
         area = view.sceneBoundingRect()
+        places = [view.mapViewToScene(QPointF(self._x(x), 0.0)).x() for x, word in marks if word]
         for k, item in enumerate(self._words):
             item.setVisible(k < len(marks) and bool(marks[k][1]))
             if k < len(marks):
@@ -170,7 +184,24 @@ class LabPlot(LinePlot):
                 x = view.mapViewToScene(QPointF(self._x(marks[k][0]), 0.0)).x()
                 width = item.boundingRect().width()
                 left = x + 4 if x + 4 + width <= area.right() else x - 4 - width
+                has_room = left >= area.left() and not any(left < other <= left + width for other in places)
+                item.setVisible(item.isVisible() and has_room)
                 item.setPos(self.getPlotItem().mapFromScene(QPointF(left, area.top() + 1)))
+
+    def _place_notes(self) -> None:
+        notes = self._chart.notes if self._chart is not None else ()
+        while len(self._notes) < len(notes):
+            self._notes.append(QGraphicsSimpleTextItem(self.getPlotItem()))
+        view = self.getPlotItem().getViewBox()
+        for k, item in enumerate(self._notes):
+            item.setVisible(k < len(notes))
+            if k < len(notes):
+                x, y, word = notes[k]
+                item.setFont(font(SMALL_PX))
+                item.setText(word)
+                item.setBrush(QColor(self._palette.muted))
+                middle = self.getPlotItem().mapFromScene(view.mapViewToScene(QPointF(self._x(x), y)))
+                item.setPos(middle - item.boundingRect().center())
 
 
 class ChartPanel(QWidget):
@@ -181,7 +212,8 @@ class ChartPanel(QWidget):
 
     def __init__(self, palette: Palette, parent: QWidget | None = None, *, names_px: int = 84) -> None:
         super().__init__(parent)
-        self.plot = LabPlot(palette, label_px=names_px)
+        self._names_px = names_px
+        self.plot = LabPlot(palette, label_px=round(type_px(names_px)))
         self._title, self._unit = PlainLabel("", "name"), ElidedLabel("", "muted")
         self._below = PlainLabel("", "muted")
         self._below.setAlignment(Qt.AlignmentFlag.AlignHCenter)
@@ -206,6 +238,7 @@ class ChartPanel(QWidget):
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
+        self.plot.set_label_px(round(type_px(self._names_px)))
         self.plot.set_theme(palette)
 
     def _on_moved(self, x: float) -> None:

@@ -15,8 +15,9 @@ from attnscope.figures.paint_lab import row_sizes
 from attnscope.figures.spec import Caption, Chart, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.labs.lab import Lab, LabWords
+from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, listen
+from attnscope.widgets.labels import PlainLabel, listen, tool_button
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.controls import Control, ControlRow, WordsPanel
 from attnscope.widgets.labs.lab_plot import ChartPanel
@@ -49,7 +50,8 @@ def _no_cells(_shown: object) -> tuple[CellMap, ...]:
 class LabPlan(Generic[C, S]):
     """What a lab is: its state, its controls, its picture; `drag` takes the x dragged to in a chart.
 
-    `dragged_from` is the first chart that can be dragged in.
+    `dragged_from` is the first chart that can be dragged in, `n_draggable` how many can, None for all after
+    it. `other_page` are the words of a button and the page it turns to.
     `stretches` are the heights of the picture's rows against each other; `names_px` is the room for names at
     lines.
     """
@@ -63,15 +65,22 @@ class LabPlan(Generic[C, S]):
     drag: Callable[[C, float], C] | None = None
     is_example: Callable[[C, C], bool] = operator.eq
     dragged_from: int = 0
+    n_draggable: int | None = None
+    other_page: tuple[str, Page] | None = None
     stretches: tuple[int, ...] = ()
     names_px: int = 84
     figure_mm: tuple[float, float] = field(default=(180.0, 130.0))
 
 
 class LabView(QWidget, Generic[C, S]):
-    """Shows a plan; `export_wanted` asks for the export dialog."""
+    """Shows a plan; `export_wanted` asks for the export dialog, `page_wanted` for another page.
+
+    `offered` passes on a state of the window, for those who work things out for the lab.
+    """
 
     export_wanted = Signal()
+    page_wanted = Signal(str)
+    offered = Signal(object)
     hover_text = Signal(str)
     looked_at = Signal()
     left = Signal()
@@ -109,6 +118,10 @@ class LabView(QWidget, Generic[C, S]):
             panel.set_theme(palette)
         for chart_panel in self.chart_panels:
             chart_panel.set_theme(palette)
+
+    def offer(self, state: object) -> None:
+        """Pass a state of the window on."""
+        self.offered.emit(state)
 
     def figure_spec(self) -> FigureSpec:
         """The lab as a figure: its picture, its formula and its sentence."""
@@ -151,6 +164,12 @@ class LabView(QWidget, Generic[C, S]):
             layout.addWidget(shown)
         layout.addSpacing(8)
         layout.addWidget(self.words)
+        if self.plan.other_page is not None:
+            self.page_button = tool_button(self.plan.other_page[0], self.plan.other_page[0])
+            self.page_button.setToolTip(f"Turn to the page {self.plan.other_page[1].capitalize()}")
+            self.page_button.clicked.connect(self._on_page_clicked)
+            layout.addSpacing(8)
+            layout.addLayout(row(self.page_button, None))
         layout.addStretch(1)
         area = QScrollArea()
         area.setWidget(inside)
@@ -199,7 +218,9 @@ class LabView(QWidget, Generic[C, S]):
         for cell_panel in self.cell_panels:
             cell_panel.hovered.connect(self._on_hovered)
         if self.plan.drag is not None:
-            for chart_panel in self.chart_panels[self.plan.dragged_from :]:
+            first = self.plan.dragged_from
+            end = len(self.chart_panels) if self.plan.n_draggable is None else first + self.plan.n_draggable
+            for chart_panel in self.chart_panels[first:end]:
                 chart_panel.dragged.connect(self._on_dragged)
                 chart_panel.plot.setCursor(Qt.CursorShape.SizeHorCursor)
         return picture
@@ -207,8 +228,9 @@ class LabView(QWidget, Generic[C, S]):
     # Showing
 
     def _fit_sentence(self) -> None:
-        """Room for two lines, or three where they are short: the same for every sentence."""
-        n_lines = 2 if self.width() - self._side.width() > type_px(760) else 3
+        """Room for two lines, or more where they are short: the same for every sentence."""
+        width = self.width() - self._side.width()
+        n_lines = 2 if width > type_px(760) else 3 if width > type_px(560) else 4
         self.sentence.setFixedHeight(round(type_px(19 * n_lines + 2)))
 
     def _on_lab(self, _name: str) -> None:
@@ -227,6 +249,10 @@ class LabView(QWidget, Generic[C, S]):
             chart_panel.show_chart(chart)
 
     # What the person does
+
+    def _on_page_clicked(self) -> None:
+        if self.plan.other_page is not None:
+            self.page_wanted.emit(self.plan.other_page[1])
 
     def _on_reset(self) -> None:
         self.lab.choose(self.plan.example)

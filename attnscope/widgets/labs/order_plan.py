@@ -11,7 +11,7 @@ from attnscope.widgets.labs.lab_view import LabPlan
 def order_plan() -> LabPlan[OrderChoice, Order]:
     """Attention without positions is blind to order."""
     return LabPlan(
-        title="Attention is blind to order",
+        title="Order blindness",
         example=OrderChoice(),
         resolve=compare_orders,
         controls=(

@@ -24,7 +24,7 @@ _QUERIES = tuple(float(v) for v in np.linspace(*ENDS, 121))
 def regression_plan() -> LabPlan[RegressionChoice, Regression]:
     """Attention is kernel regression."""
     return LabPlan(
-        title="Attention is kernel regression",
+        title="Kernel regression",
         example=RegressionChoice(),
         resolve=regress,
         controls=(

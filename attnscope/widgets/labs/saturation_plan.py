@@ -11,7 +11,7 @@ from attnscope.widgets.labs.lab_view import LabPlan
 def saturation_plan() -> LabPlan[SaturationChoice, Saturation]:
     """Why scores are divided by √d."""
     return LabPlan(
-        title="Why scores are divided by √d",
+        title="Scaling by √d",
         example=SaturationChoice(),
         resolve=saturate,
         controls=(

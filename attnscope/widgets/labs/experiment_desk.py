@@ -1,0 +1,120 @@
+"""Between a lab and the worker: asks what a choice needs while the lab is looked at, and shows what comes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from PySide6.QtCore import QObject, QTimer, Slot
+
+from attnscope.figures.colours import Palette
+from attnscope.records.experiments import NO_ANSWER, Answer, Question
+from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.widgets.labels import listen
+from attnscope.widgets.labs.lab_view import LabPlan, LabView
+
+WAIT_MS = 250
+"""A slider that moves asks for nothing until it has stood this long."""
+
+
+class HasAnswer(Protocol):
+    """A lab's choice with the room for an answer: a frozen record with the field `answer`."""
+
+    @property
+    def answer(self) -> Answer:
+        """What the worker said."""
+        ...
+
+    def __replace__(self, **changes: Any) -> Self:
+        """As dataclasses.replace."""
+        ...
+
+
+C = TypeVar("C")
+QuestionOf = Callable[[C, ExperimentsState], Question | None]
+"""The question that a choice asks; None where it asks nothing."""
+
+
+class ExperimentDesk(QObject, Generic[C]):
+    """Belongs to one lab; without a state it does nothing, and the lab says that there is no worker."""
+
+    def __init__(self, view: LabView[C, Any], question_of: QuestionOf[C]) -> None:
+        super().__init__(view)
+        self._lab, self._question_of = view.lab, question_of
+        self._state: ExperimentsState | None = None
+        self._is_watched = False
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(WAIT_MS)
+        self._timer.timeout.connect(self._ask)
+        view.lab.subscribe(self._on_lab)
+        view.looked_at.connect(self.look)
+        view.left.connect(self.leave)
+        view.offered.connect(self.take)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is awaited."""
+        answer = self._answer()
+        return self._is_watched and answer is not None and not answer.is_exact and not answer.error
+
+    @Slot(object)
+    def take(self, state: object) -> None:
+        """Keep the state of experiments."""
+        if isinstance(state, ExperimentsState) and self._state is None:
+            self._state = state
+            listen(self, state, self._on_state)
+            self._show()
+            self._ask()
+
+    @Slot()
+    def look(self) -> None:
+        """The lab is seen: ask for what is missing."""
+        self._is_watched = True
+        self._ask()
+
+    @Slot()
+    def leave(self) -> None:
+        """The lab is no longer seen: what is under way is given up."""
+        self._is_watched = False
+        self._timer.stop()
+        question = self._question()
+        if self._state is not None and question is not None:
+            self._state.stop(type(question))
+
+    @Slot()
+    def _ask(self) -> None:
+        question = self._question()
+        if self._state is not None and self._is_watched and question is not None:
+            self._state.ask(question)
+
+    def _on_lab(self, _name: str) -> None:
+        answer = self._answer()
+        if answer is not None and not (answer.is_exact or answer.is_asked or answer.error):
+            self._timer.start()
+        self._show()
+
+    def _on_state(self, name: str) -> None:
+        self._show()
+        if name == "model":
+            self._timer.start()
+
+    def _question(self) -> Question | None:
+        return None if self._state is None else self._question_of(self._lab.choice, self._state)
+
+    def _answer(self) -> Answer | None:
+        question = self._question()
+        return None if self._state is None or question is None else self._state.answer(question)
+
+    def _show(self) -> None:
+        choice: Any = self._lab.choice
+        answer = self._answer() or NO_ANSWER
+        if choice.answer != answer:
+            self._lab.choose(replace(choice, answer=answer))
+
+
+def make_asking_view(plan: LabPlan[C, Any], palette: Palette, question_of: QuestionOf[C]) -> LabView[C, Any]:
+    """A lab whose choice has a field `answer`, with its desk as a child called `desk`."""
+    view: LabView[C, Any] = LabView(plan, palette)
+    desk = ExperimentDesk(view, question_of)
+    desk.setObjectName("desk")
+    return view

@@ -1,0 +1,97 @@
+"""The frame of a lab that is no plain plan: controls and numbers at the left, anything at the right."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.labs.controls import WordsPanel
+
+_SIDE_PX = 248
+
+
+class LabFrame(QWidget):
+    """`side` and `picture` are the layouts to fill; `looked_at` when the lab is shown."""
+
+    export_wanted = Signal()
+    hover_text = Signal(str)
+    looked_at = Signal()
+
+    def __init__(
+        self, title: str, palette: Palette, parent: QWidget | None = None, *, has_words: bool = True
+    ) -> None:
+        super().__init__(parent)
+        self.words = WordsPanel(palette) if has_words else None
+        self.sentence = PlainLabel(role="name")
+        self.sentence.setWordWrap(True)
+        self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
+        inside = QWidget()
+        whole = column(inside, margin=12, spacing=6)
+        whole.addWidget(PlainLabel(title, "name"))
+        whole.addSpacing(4)
+        self.side = QVBoxLayout()
+        self.side.setSpacing(6)
+        whole.addLayout(self.side)
+        if self.words is not None:
+            whole.addSpacing(8)
+            whole.addWidget(self.words)
+        whole.addStretch(1)
+        self._side = self._wrap_side(inside)
+        self.picture = QVBoxLayout()
+        self.picture.setContentsMargins(16, 12, 12, 8)
+        self.picture.setSpacing(8)
+        self.picture.addWidget(self.sentence)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._side)
+        layout.addLayout(self.picture, 1)
+
+    def add_to_side(self, *parts: QWidget | QHBoxLayout) -> None:
+        """Controls, one under the other."""
+        for part in parts:
+            if isinstance(part, QWidget):
+                self.side.addWidget(part)
+            else:
+                self.side.addLayout(part)
+
+    def fit_frame(self) -> None:
+        """Make room for the present size of type."""
+        self._side.setFixedWidth(round(type_px(_SIDE_PX)))
+        self.sentence.setFixedHeight(round(type_px(19 * 2 + 2)))
+
+    def show_words(self, formula: tuple[str, ...], numbers: Sequence[tuple[str, str]]) -> None:
+        """The formula and the live numbers."""
+        if self.words is not None:
+            self.words.show_words(formula, tuple(numbers))
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.looked_at.emit()
+
+    def _wrap_side(self, inside: QWidget) -> QWidget:
+        area = QScrollArea()
+        area.setWidget(inside)
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.export_button = QPushButton("Export…")
+        self.export_button.setToolTip("The picture as SVG, PDF or PNG, its numbers as CSV or NPZ (Ctrl+E)")
+        self.export_button.clicked.connect(self.export_wanted)
+        side = QWidget()
+        side.setProperty("role", "panel")
+        side.setProperty("edge", "right")
+        side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        whole = column(side, spacing=0)
+        whole.setContentsMargins(0, 0, 1, 0)
+        whole.addWidget(area, 1)
+        buttons = row(None, self.export_button)
+        buttons.setContentsMargins(12, 6, 12, 8)
+        whole.addLayout(buttons)
+        return side

@@ -1,0 +1,88 @@
+"""The lab of positions by offset: which controls it has."""
+
+from dataclasses import replace
+
+from attnscope.figures.position_charts import offset_charts
+from attnscope.viewmodels.labs.position_offsets import (
+    BASES,
+    FURTHER,
+    N_HEADS,
+    TRAINED,
+    WIDTHS,
+    OffsetChoice,
+    Offsets,
+    look_past,
+)
+from attnscope.widgets.labs.controls import Slide
+from attnscope.widgets.labs.lab_view import LabPlan
+
+
+def offset_plan() -> LabPlan[OffsetChoice, Offsets]:
+    """What positions say past the trained length."""
+    return LabPlan(
+        title="Past the trained length",
+        example=OffsetChoice(),
+        resolve=look_past,
+        controls=(
+            Slide(
+                name="offset Δ",
+                tip="How far the two tokens are apart; click or drag in the upper pictures",
+                values=tuple(float(n) for n in range(FURTHER * TRAINED[-1] + 1)),
+                get=lambda c: float(min(c.offset, FURTHER * c.n_trained)),
+                change=lambda c, v: replace(c, offset=min(int(v), FURTHER * c.n_trained)),
+                text=lambda v: f"{v:.0f}",
+            ),
+            Slide(
+                name="place t",
+                tip="Where the first of the two tokens stands: the turn from it does not depend on it",
+                values=tuple(float(n) for n in range(65)),
+                get=lambda c: float(c.place),
+                change=lambda c, v: replace(c, place=int(v)),
+                text=lambda v: f"{v:.0f}",
+            ),
+            Slide(
+                name="trained L",
+                tip="Tokens of the longest trained text",
+                values=tuple(float(n) for n in TRAINED),
+                get=lambda c: float(c.n_trained),
+                change=lambda c, v: replace(c, n_trained=int(v)),
+                text=lambda v: f"{v:.0f}",
+            ),
+            Slide(
+                name="width d",
+                tip="d_model; a rotary head is a quarter of it",
+                values=tuple(float(d) for d in WIDTHS),
+                get=lambda c: float(c.d_model),
+                change=lambda c, v: replace(c, d_model=int(v)),
+                text=lambda v: f"{v:.0f}",
+            ),
+            Slide(
+                name="base",
+                tip="Base of the rotary angles: a larger one turns the slow pairs still more slowly",
+                values=BASES,
+                get=lambda c: c.base,
+                change=lambda c, v: replace(c, base=v),
+                text=lambda v: f"{v:,.0f}" if v < 1e5 else f"{v / 1000:,.0f} k",
+            ),
+            Slide(
+                name="head",
+                tip="Which of eight ALiBi heads: the first looks near, the last far",
+                values=tuple(float(h) for h in range(1, N_HEADS + 1)),
+                get=lambda c: float(c.head),
+                change=lambda c, v: replace(c, head=int(v)),
+                text=lambda v: f"{v:.0f}",
+            ),
+        ),
+        charts=offset_charts,
+        drag=drag_offset,
+        n_draggable=2,
+        stretches=(5, 4),
+        names_px=84,
+        figure_mm=(230.0, 190.0),
+        other_page=("Matrices and similarities →", "positions"),
+    )
+
+
+def drag_offset(choice: OffsetChoice, x: float) -> OffsetChoice:
+    """The offset nearest to the place dragged to."""
+    return replace(choice, offset=min(max(round(x), 0), FURTHER * choice.n_trained))

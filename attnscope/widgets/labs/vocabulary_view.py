@@ -1,0 +1,303 @@
+"""The vocabulary browser: every piece of the open model's tokenizer, searched, sorted, looked into."""
+
+from typing import get_args
+
+import numpy as np
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_piece, plain_text
+from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
+from attnscope.figures.style import type_px
+from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey
+from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import PlainLabel, listen, tool_button
+from attnscope.widgets.labs.chip_flow import ChipFlow
+from attnscope.widgets.labs.text_table import TextTable, TextTableModel
+
+_SIDE_PX, _TYPING_MS = 288, 120
+_COLUMNS = (
+    ("id", "Number of the piece"),
+    ("piece", "As people read it: ␣ is a space, ⟨E2⟩ a byte that is part of a character"),
+    ("kind", "Special, begins a word, continues one, a byte, or not used"),
+    ("length", "Characters; bytes for a piece of bytes"),
+    ("score", "Rank of the merge that makes it, or its log-probability"),
+)
+_SORT: tuple[SortKey, ...] = get_args(SortKey)
+
+
+class VocabularyView(QWidget):
+    """Shows a VocabularyState once it has been offered one."""
+
+    export_wanted = Signal()
+    hover_text = Signal(str)
+
+    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.state: VocabularyState | None = None
+        self.query, self.typed = QLineEdit(), QLineEdit()
+        self.mode, self.kind = QComboBox(), QComboBox()
+        self.count, self.spelled = PlainLabel("", "hint"), PlainLabel("", "hint")
+        self._rows = TextTableModel(_COLUMNS, self._cells, left=frozenset({1, 2}))
+        self.table = TextTable(self._rows, "Pieces")
+        self.flow = ChipFlow("Tokens of the typed text", palette)
+        self.detail = _PieceCard()
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_TYPING_MS)
+        self._timer.timeout.connect(self._on_typing_ended)
+        self._build()
+        self.set_theme(palette)
+
+    def offer(self, state: object) -> None:
+        """Take the state that is for this lab."""
+        if isinstance(state, VocabularyState) and self.state is None:
+            self.state = state
+            listen(self, state, self._on_state)
+            for name in ("table", "spelled", "piece"):
+                self._on_state(name)
+            if self.isVisible():
+                state.start()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._side.setFixedWidth(round(type_px(_SIDE_PX)))
+        self.flow.set_theme(palette)
+        self._area.setFixedHeight(round(type_px(64)))
+        self.table.fit_rows()
+        self.table.set_widths((80, 240, 110, 70, 110), stretched=1)
+
+    def figure_spec(self) -> FigureSpec | None:
+        """How many pieces there are of each length."""
+        state = self.state
+        if state is None or state.table is None:
+            return None
+        counts = np.bincount(np.minimum(state.table.lengths[state.ids], 24), minlength=2).astype(np.float64)
+        chart = Chart(
+            title="Pieces by length",
+            x_label="characters (24: or more)",
+            y_label="pieces",
+            series=(
+                Series(name="pieces", xs=np.arange(len(counts), dtype=np.float64), ys=counts, style="stems"),
+            ),
+        )
+        kinds = ", ".join(
+            f"{n:,} {kind}" for kind, n in zip(PIECE_KINDS, state.kind_counts(), strict=True) if n
+        )
+        return FigureSpec(
+            view="lab",
+            charts=(chart,),
+            title=f"Vocabulary of {state.table.name}",
+            caption=Caption(note=plain_text(f"{state.count_sentence}: {kinds}.")),
+            width_mm=160.0,
+            height_mm=90.0,
+        )
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self.state is not None:
+            self.state.start()
+
+    # Building
+
+    def _build(self) -> None:
+        self.query.setPlaceholderText("Search pieces")
+        self.query.setAccessibleName("Search pieces")
+        self.query.setClearButtonEnabled(True)
+        self.query.setMaxLength(MAX_QUERY)
+        self.query.textEdited.connect(self._on_query)
+        for mode, name in MODES.items():
+            self.mode.addItem(name, mode)
+        self.mode.setAccessibleName("How to search")
+        self.mode.activated.connect(self._on_mode)
+        self.kind.addItem("every kind", "")
+        for kind in PIECE_KINDS:
+            self.kind.addItem(kind, kind)
+        self.kind.setAccessibleName("Kind of piece")
+        self.kind.activated.connect(self._on_kind)
+        header = self.table.horizontalHeader()
+        header.setSectionsClickable(True)
+        header.setSortIndicatorShown(True)
+        header.setSortIndicator(0, Qt.SortOrder.AscendingOrder)
+        header.sortIndicatorChanged.connect(self._on_sorted)
+        self.table.row_chosen.connect(self._on_row)
+        self.typed.setPlaceholderText("Type a text to spell it in this vocabulary")
+        self.typed.setAccessibleName("Text to spell")
+        self.typed.textEdited.connect(self._on_typed)
+        self.flow.hovered.connect(self.hover_text)
+        self._area = QScrollArea()
+        self._area.setWidget(self.flow)
+        self.flow.setAutoFillBackground(False)
+        self._area.setWidgetResizable(True)
+        self._area.setFrameShape(QFrame.Shape.NoFrame)
+        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        left = QVBoxLayout()
+        left.setContentsMargins(16, 12, 12, 8)
+        left.setSpacing(8)
+        bar = row(self.query, self.mode, self.kind)
+        bar.setStretch(0, 1)
+        left.addLayout(bar)
+        left.addWidget(self.count)
+        left.addWidget(self.table, 1)
+        left.addWidget(self.typed)
+        left.addWidget(self._area)
+        left.addWidget(self.spelled)
+        self._side = self._build_side()
+        whole = QHBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addLayout(left, 1)
+        whole.addWidget(self._side)
+
+    def _build_side(self) -> QWidget:
+        side = QWidget()
+        side.setProperty("role", "panel")
+        side.setProperty("edge", "left")
+        side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        area = QScrollArea()
+        area.setWidget(self.detail)
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        layout = column(side, spacing=0)
+        layout.setContentsMargins(1, 0, 0, 0)
+        layout.addWidget(area, 1)
+        self.copy_button = tool_button("Copy rows", "Copy the chosen rows")
+        self.copy_button.setToolTip("The chosen rows with tabs between columns (Ctrl+C)")
+        self.copy_button.clicked.connect(self.table.copy_rows)
+        self.export_button = tool_button("Export…", "Export the figure")
+        self.export_button.clicked.connect(self.export_wanted)
+        buttons = row(self.copy_button, None, self.export_button)
+        buttons.setContentsMargins(12, 6, 12, 8)
+        layout.addLayout(buttons)
+        self.detail.piece_wanted.connect(self._on_piece_wanted)
+        return side
+
+    # Showing
+
+    def _on_state(self, name: str) -> None:
+        state = self.state
+        if state is None:
+            return
+        if name in ("table", "found"):
+            self._rows.show_rows(len(state.ids))
+            self.table.setColumnHidden(4, state.table is not None and not state.table.score_name)
+        self.count.setText(plain_text(state.count_sentence))
+        self.count.set_role("error" if state.error else "hint")
+        if name == "piece":
+            score = ""
+            if state.detail is not None and state.table is not None and state.table.score_name:
+                value = float(state.table.scores[state.detail.id])
+                score = "" if value != value else f"{state.table.score_name} {value:g}"
+            self.detail.show_piece(state.detail, score)
+        if name == "spelled":
+            tokens = state.spelled.tokens if state.spelled is not None else ()
+            self.flow.show_tokens(tokens, unknown_id=state.unknown_id)
+            self.spelled.setText(plain_text(state.spelled_sentence))
+
+    def _cells(self, k: int) -> tuple[str, ...]:
+        state = self.state
+        if state is None or state.table is None or k >= len(state.ids):
+            return ("",) * len(_COLUMNS)
+        id, table = int(state.ids[k]), state.table
+        score = float(table.scores[id])
+        shown = (
+            "" if score != score else f"{score:,.0f}" if table.score_name == "merge rank" else f"{score:.3f}"
+        )
+        piece = plain_piece(table.piece(id), max_characters=120)
+        return (f"{id:,}", piece, table.piece_kind(id), str(int(table.lengths[id])), shown)
+
+    # What the person does
+
+    def _on_query(self, _text: str) -> None:
+        self._timer.start()
+
+    def _on_typing_ended(self) -> None:
+        if self.state is not None:
+            self.state.search(self.query.text())
+
+    def _on_mode(self, index: int) -> None:
+        if self.state is not None:
+            self.state.set_mode(self.mode.itemData(index))
+            hints = {"id": "ids, such as 5 17 300", "regex": "regular expression, such as ing$"}
+            self.query.setPlaceholderText(hints.get(self.mode.itemData(index), "Search pieces"))
+
+    def _on_kind(self, index: int) -> None:
+        if self.state is not None:
+            kind = self.kind.itemData(index)
+            self.state.set_kinds((kind,) if kind else ())
+
+    def _on_sorted(self, column_index: int, order: Qt.SortOrder) -> None:
+        if self.state is not None:
+            self.state.sort(_SORT[column_index], is_descending=order == Qt.SortOrder.DescendingOrder)
+
+    def _on_row(self, k: int) -> None:
+        if self.state is not None and k < len(self.state.ids):
+            self.state.look_at(int(self.state.ids[k]))
+
+    def _on_piece_wanted(self, id: int) -> None:
+        if self.state is not None:
+            self.state.look_at(id)
+
+    def _on_typed(self, text: str) -> None:
+        if self.state is not None:
+            self.state.spell(text)
+
+
+class _PieceCard(QWidget):
+    """One piece in detail; `piece_wanted` carries a neighbour that is clicked."""
+
+    piece_wanted = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._layout = column(self, margin=12, spacing=4)
+        self.show_piece(None, "")
+
+    def show_piece(self, detail: PieceDetail | None, score: str) -> None:
+        """Show another piece."""
+        while item := self._layout.takeAt(0):
+            if widget := item.widget():
+                widget.setParent(None)
+                widget.deleteLater()
+        if detail is None:
+            self._add("Choose a piece to see its bytes, how it is made, and what is near it.", "hint")
+            self._layout.addStretch(1)
+            return
+        self._add(plain_piece(detail.piece, max_characters=40), "large")
+        self._add(f"id {detail.id} · {detail.kind}" + (f" · {score}" if score else ""), "hint")
+        self._add("In the file", "section")
+        self._add(plain_piece(detail.entry, max_characters=60), "")
+        self._add("Bytes", "section")
+        self._add(" ".join(f"{byte:02X}" for byte in detail.data[:48]) or "none", "")
+        if detail.characters:
+            self._add("Characters", "section")
+            for letter, name in detail.characters[:10]:
+                self._add(f"{plain_piece(letter)}   {name}", "small")
+        if detail.merges:
+            self._add("How it is made", "section")
+            for step in detail.merges:
+                pieces = "·".join(step.words[0].pieces) if step.words else ""
+                self._add(f"{step.rank}: {step.left} + {step.right}   {pieces}", "small")
+        if detail.nearest:
+            self._add("Nearest embeddings (cosine)", "section")
+            for id, piece, cosine in detail.nearest:
+                button = tool_button(
+                    f"{plain_piece(piece)}   {cosine:.2f}", f"Show piece {id}", role="status"
+                )
+                button.clicked.connect(lambda _checked=False, wanted=id: self.piece_wanted.emit(wanted))
+                self._layout.addWidget(button)
+                button.show()
+        self._layout.addStretch(1)
+
+    def _add(self, text: str, role: str) -> None:
+        if role == "section":
+            self._layout.addSpacing(6)
+        label = PlainLabel(plain_text(text) if role != "large" else text, role)
+        label.setWordWrap(True)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._layout.addWidget(label)
+        label.show()

@@ -1,0 +1,80 @@
+"""The bar of gold links below the map, and the marks on the map."""
+
+import numpy as np
+import pytest
+from aligning_samples import CELLS, HEADS, table
+from pytestqt.qtbot import QtBot
+from session_samples import Desk, head_map, info, ref, tokens
+
+from attnscope.records.alignment import AlignmentShown, GoldCell, ShowAlignment
+from attnscope.viewmodels.aligning import AligningState
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.widgets.alignment_bar import AlignmentBar
+from attnscope.widgets.head_view import HeadView
+
+pytestmark = pytest.mark.qt
+
+
+def test_that_the_bar_shows_numbers_selects_the_best_and_hides_without_cross_heads(qtbot: QtBot) -> None:
+    desk, asked = Desk().open(), []
+    state = AligningState(desk.session, asked.append, Numbers())
+    answers = iter(["/l.txt", "/p.tsv", ""])
+    bar = AlignmentBar(state, desk.session, ask=lambda *_: next(answers))
+    qtbot.addWidget(bar)
+    bar.show()
+    desk.session.select_heads((HEADS[0],))
+    desk.answer()
+    assert bar.isVisible()
+    assert not bar.best.isVisible()
+    bar.switch.click()
+    request = asked[-1]
+    assert isinstance(request, ShowAlignment)
+    shown = AlignmentShown(
+        number=request.number, cells=CELLS, table=table(0.5, 0.25, 0.75, 0.5, 0.4, 0.6), origin="links"
+    )
+    state.handle(shown)
+    assert bar.shown.text() == "L0H0  AER 0.50 · P 0.50 · R 0.50"
+    assert bar.best.text() == "Best: L0H1"
+    bar.best.click()
+    desk.answer()
+    assert desk.session.primary == HEADS[1]
+    assert bar.best.text() == "L0H1 is best"
+    bar.files.chosen.emit("1")
+    assert (asked[-1].files.links, asked[-1].files.pairs, asked[-1].files.counts_from) == (
+        "/l.txt",
+        "/p.tsv",
+        1,
+    )
+    bar.files.chosen.emit("0")
+    assert len(asked) == 2
+    desk.open(info("decoder"))
+    assert not bar.isVisible()
+
+
+def test_that_sure_and_possible_links_are_marked_on_their_cells_only(qtbot: QtBot) -> None:
+    view = HeadView()
+    qtbot.addWidget(view)
+    view.resize(420, 360)
+    view.set_map(head_map(ref(0, 0, "cross"), tokens("le chat dort"), tokens("the cat sleeps")))
+    before = _pixels(view)
+    seen = []
+    for is_sure in (True, False):
+        view.set_gold((GoldCell(rows=(1, 2), cols=(2, 3), is_sure=is_sure, words=("chat", "cat")),))
+        seen.append(_pixels(view))
+    layout = view.layout_now()
+    assert layout is not None
+    cell = layout.cell_rect(1, 2).toRect()
+    is_marked = np.zeros(before.shape[:2], bool)
+    is_marked[cell.top() - 1 : cell.bottom() + 2, cell.left() - 1 : cell.right() + 2] = True
+    for picture in seen:
+        changed = (picture != before).any(axis=2)
+        assert changed.sum() > 50
+        assert not (changed & ~is_marked).any()
+    assert (seen[0] != seen[1]).any()
+    view.set_gold(())
+    assert (_pixels(view) == before).all()
+
+
+def _pixels(view: HeadView) -> np.ndarray:
+    image = view.grab().toImage().convertToFormat(view.grab().toImage().Format.Format_RGB32)
+    return np.array(image.constBits()).reshape(image.height(), image.width(), 4)[..., :3].copy()

@@ -1,0 +1,95 @@
+"""Every step of every tour in the real window, with the real worker: a tour cannot rot unseen."""
+
+import math
+import re
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from attnscope.app import Program
+from attnscope.crash import CrashLog
+from attnscope.paths import resources_folder
+from attnscope.settings import Settings, StartOptions
+from attnscope.viewmodels.tour_numbers import NUMBERS
+from attnscope.viewmodels.tours import read_tours
+
+pytestmark = pytest.mark.qt
+TOURS = read_tours(resources_folder() / "tours")
+_NUMBER = re.compile(r"[−-]?\d[\d,]*\.?\d*")
+
+
+@pytest.fixture
+def program(qtbot, tmp_path, monkeypatch):
+    monkeypatch.setattr("attnscope.paths.runs_folder", lambda: tmp_path / "runs")
+    made = Program(
+        settings=Settings(theme="light"),
+        crash_log=CrashLog(tmp_path / "logs"),
+        options=StartOptions(source="english-french"),
+        is_remembering=False,
+    )
+    made.show()
+    made.window.resize(1280, 800)
+    qtbot.waitUntil(lambda: made.session.traced is not None, timeout=60_000)
+    yield made
+    made.close()
+    qtbot.waitUntil(lambda: not made.worker.isRunning(), timeout=10_000)
+    made.window.deleteLater()
+    made.deleteLater()
+
+
+def _settle(qtbot, tours) -> None:
+    qtbot.waitUntil(lambda: tours.phase in ("shown", "failed"), timeout=60_000)
+    assert tours.phase == "shown", f"{tours.tour.name} step {tours.index + 1}: {tours.error}"
+
+
+def _check_step(qtbot, program) -> None:
+    tours, learning = program.window.learning.tours, program.window.learning
+    _settle(qtbot, tours)
+    where = f"{tours.tour.name}, step {tours.index + 1}"
+    for name, value in tours.numbers.items():
+        assert (value or "").strip(), f"{where}: there is no number {{{name}}}"
+        assert "nan" not in value.lower().split(), f"{where}: {{{name}}} is {value}"
+        for number in _NUMBER.findall(value):
+            assert math.isfinite(float(number.replace("−", "-").replace(",", "").rstrip(".") or 0))
+    assert not tours.unmet, f"{where}: the text claims what is not so: {tours.unmet}"
+    target = learning.places.widget(tours.step.point)
+    assert target is not None, f"{where}: there is no {tours.step.point}"
+    assert target.isVisible(), f"{where}: {tours.step.point} cannot be seen"
+    assert learning.pointer.target is target
+    assert learning.pointer.isVisible()
+    assert "{" not in learning.panel.text.toPlainText() + learning.panel.formula.text()
+
+
+def _take(qtbot, program, tour) -> None:
+    """Go through one tour as a person would, and see that what was there before comes back."""
+    learning, session = program.window.learning, program.session
+    before, page = session.setting, program.window.view.page
+    learning.start_tour(tour.name)
+    for k, step in enumerate(tour.steps):
+        assert learning.tours.index == k
+        _check_step(qtbot, program)
+        if step.ask is not None:
+            QTest.mouseClick(learning.panel.do_button, Qt.MouseButton.LeftButton)
+            _settle(qtbot, learning.tours)
+            assert learning.tours.is_task_done, f"{tour.name}, step {k + 1}: the task is not done"
+        learning.tours.next()
+    assert learning.tours.tour is None
+    assert not learning.bar.isVisible()
+    assert learning.tours.steps_seen(tour) == len(tour.steps)
+    program.training.stop()
+    qtbot.waitUntil(lambda: not program.training.is_active, timeout=30_000)
+    qtbot.waitUntil(lambda: session.busy is None and session.setting == before, timeout=60_000)
+    qtbot.waitUntil(lambda: not session.is_stale, timeout=60_000)
+    assert program.window.view.page == page
+
+
+def test_that_every_step_of_every_tour_resolves_in_the_real_window(qtbot, program):
+    for tour in TOURS:
+        _take(qtbot, program, tour)
+
+
+def test_that_every_number_a_text_names_is_known():
+    named = {name for tour in TOURS for step in tour.steps for name in step.placeholders}
+    named |= {claim.name for tour in TOURS for step in tour.steps for claim in step.expect}
+    assert named <= NUMBERS.keys()

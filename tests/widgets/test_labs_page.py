@@ -1,0 +1,214 @@
+"""The Labs page: every lab opens, answers its controls, is exported, and asks or measures without waiting."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QComboBox, QLineEdit
+from pytestqt.qtbot import QtBot
+from session_samples import Desk
+
+from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.export import save
+from attnscope.records.experiments import (
+    ExperimentNews,
+    GradientCurve,
+    GradientFinding,
+    RunExperiment,
+    StopExperiment,
+)
+from attnscope.records.messages import Request
+from attnscope.settings import Settings
+from attnscope.viewmodels.labs.cost import MEASURED, CostPoint
+from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.session_file import LookSaved
+from attnscope.viewmodels.training import TrainingState
+from attnscope.viewmodels.view_state import ViewState, page_named
+from attnscope.widgets.jump_slider import JumpSlider
+from attnscope.widgets.labs.catalogue import LABS, LabEntry
+from attnscope.widgets.labs.cost_view import CostMeter, make_cost_view
+from attnscope.widgets.labs.lab_view import LabView
+from attnscope.widgets.labs_page import LabsPage, lab_offers
+from attnscope.widgets.main_window import MainWindow
+
+pytestmark = pytest.mark.qt
+
+
+_GATE = threading.Event()
+_GATE.set()
+
+
+def quick_costs(d_model: int) -> Iterator[CostPoint]:
+    for n in MEASURED:
+        _GATE.wait(0.1)
+        yield CostPoint(n_tokens=n, d_model=d_model, attention_ms=n * n / 100, recurrent_ms=float(n))
+
+
+@pytest.fixture
+def page(qtbot: QtBot) -> LabsPage:
+    labs = tuple(
+        replace(entry, make=lambda palette: make_cost_view(palette, quick_costs))
+        if entry.name == "Cost by length"
+        else entry
+        for entry in LABS
+    )
+    page = LabsPage(LIGHT, labs=labs)
+    qtbot.addWidget(page)
+    page.resize(900, 540)
+    page.show()
+    return page
+
+
+PLANS = tuple(entry for entry in LABS if entry.group != "Tokens")
+"""The labs that are plans; those of tokens have views and tests of their own."""
+
+
+@pytest.mark.parametrize("entry", PLANS, ids=lambda entry: entry.name)
+def test_that_each_lab_is_drawn_changed_and_exported(page: LabsPage, entry: LabEntry, tmp_path: Path) -> None:
+    page.show_lab(entry.name)
+    lab = page.labs[entry.name]
+    assert isinstance(lab, LabView)
+    assert lab.isVisible()
+    assert lab.sentence.text()
+    before = lab.grab().toImage()
+    page.set_theme(DARK)
+    assert lab.grab().toImage() != before
+    for control in lab.rows.values():
+        if isinstance(control.field, JumpSlider) and control.isVisible():
+            control.field.setValue((control.field.value() + 1) % (control.field.maximum() + 1))
+    assert lab.reset_button.isEnabled()
+    assert not lab.grab().isNull()
+    for ending in ("csv", "svg"):
+        spec = page.figure_spec()
+        assert spec is not None
+        assert save(spec, tmp_path / f"lab.{ending}").stat().st_size > 500
+    lab.reset_button.click()
+    assert lab.plan.is_example(lab.lab.choice, lab.plan.example)
+
+
+def test_that_the_query_is_dragged_and_the_score_chosen(page: LabsPage, qtbot: QtBot) -> None:
+    page.show_lab("Kernel regression")
+    lab = page.labs["Kernel regression"]
+    plot = lab.chart_panels[0].plot
+    view = plot.getPlotItem().getViewBox()
+    place = plot.mapFromScene(view.sceneBoundingRect().center())
+    qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(place.x(), place.y()))
+    assert lab.lab.choice.query == pytest.approx(0.0, abs=0.05)
+    score = lab.rows["score"].field
+    assert isinstance(score, QComboBox)
+    score.setCurrentIndex(score.findData("dot"))
+    score.activated.emit(score.currentIndex())
+    assert "longest keys win" in lab.sentence.text()
+
+
+def test_that_a_cell_under_the_cursor_is_told(page: LabsPage, qtbot: QtBot) -> None:
+    page.show_lab("Masks as structure")
+    lab = page.labs["Masks as structure"]
+    with qtbot.waitSignal(page.hover_text) as told:
+        lab.cell_panels[0].hovered.emit(0, 5)
+    assert told.args == ["query 0 → key 5  global  ·  query 0 → key 5  1 layer"]
+    assert not lab.rows["dilation"].isVisible()
+    assert lab.rows["block"].isVisible()
+
+
+def test_that_words_are_typed_and_compared(page: LabsPage, qtbot: QtBot) -> None:
+    page.show_lab("Order blindness")
+    lab = page.labs["Order blindness"]
+    edit = lab.rows["B"].field
+    assert isinstance(edit, QLineEdit)
+    qtbot.keyClicks(edit, " too")
+    assert "same words" in lab.sentence.text()
+    assert not lab.grab().isNull()
+
+
+def test_that_costs_are_measured_in_a_thread_that_ends_when_nobody_looks(
+    page: LabsPage, qtbot: QtBot
+) -> None:
+    page.show_lab("Cost by length")
+    lab = page.labs["Cost by length"]
+    meter = lab.findChild(CostMeter)
+    qtbot.waitUntil(lambda: not meter.is_busy and len(lab.lab.choice.points) == len(MEASURED))
+    assert "until T ≈ 100" in lab.sentence.text()
+    _GATE.clear()
+    lab.rows["Measure again"].field.click()
+    qtbot.waitUntil(lambda: meter.is_busy)
+    assert "0 of 8" in lab.sentence.text()
+    page.hide()
+    assert not meter.is_busy
+    _GATE.set()
+    page.show()
+    qtbot.waitUntil(lambda: not meter.is_busy and len(lab.lab.choice.points) == len(MEASURED))
+
+
+def test_that_the_window_turns_to_the_page_and_offers_its_figure(qtbot: QtBot, tmp_path: Path) -> None:
+    numbers = Numbers()
+    training = TrainingState(lambda request: None, numbers)
+    positions = PositionsState(lambda request: None, numbers)
+    window = MainWindow(Desk().open().session, training, positions, Settings(theme="light"))
+    qtbot.addWidget(window)
+    window.show()
+    assert "lab" not in window.offered_figures()
+    window.actions_by_name["page-labs"].trigger()
+    assert window.labs_page.isVisible()
+    path = window.export_current(tmp_path / "lab.svg")
+    assert b"kernel regression" in path.read_bytes()
+    window.view.show_saved(LookSaved(page="explore"))
+    window.view.show_saved(LookSaved(page="kernels"))
+    assert window.view.page == "labs"
+    for name, page_key in (("kernels", "labs"), ("labs", "labs"), ("nowhere", None)):
+        assert page_named(name) == page_key
+
+
+def test_that_the_list_is_walked_with_keys_and_passes_headings_over(page: LabsPage, qtbot: QtBot) -> None:
+    names = [entry.name for entry in page.entries]
+    page.list.setFocus()
+    seen = [page.shown]
+    for _ in names[1:]:
+        qtbot.keyClick(page.list, Qt.Key.Key_Down)
+        seen.append(page.shown)
+    assert seen == names
+    assert len(set(names)) == len(names)
+
+
+def test_that_the_palette_turns_to_a_lab_and_a_lab_to_its_page(page: LabsPage, qtbot: QtBot) -> None:
+    view = ViewState()
+    offers = {offer.item.title: offer for offer in lab_offers(page, view)}
+    offers["Lab: Rank collapse"].run()
+    assert (view.page, page.shown) == ("labs", "Rank collapse")
+    page.show_lab("Past the trained length")
+    with qtbot.waitSignal(page.page_wanted) as wanted:
+        page.labs["Past the trained length"].page_button.click()
+    assert wanted.args == ["positions"]
+
+
+def test_that_a_lab_asks_while_it_is_looked_at_and_shows_what_comes(page: LabsPage, qtbot: QtBot) -> None:
+    asked: list[Request] = []
+    state = ExperimentsState(Desk().open().session, asked.append, Numbers())
+    page.offer(state)
+    page.show_lab("Norms before or after")
+    lab = page.labs["Norms before or after"]
+    (request,) = asked
+    assert isinstance(request, RunExperiment)
+    curves = tuple(
+        GradientCurve(place=place, n_layers=12, norms=(size,) * 12)
+        for place, size in (("post", 2.0), ("pre", 0.5))
+    )
+    finding = GradientFinding(question=request.question, curves=curves)
+    state.handle(ExperimentNews(number=request.number, n_done=1, n_total=3, finding=finding))
+    assert lab.sentence.text() == "Working it out: 1 of 3…"
+    state.handle(ExperimentNews(number=request.number, n_done=3, n_total=3, finding=finding, is_done=True))
+    assert "4 times the gradient" in lab.sentence.text()
+    assert not lab.reset_button.isEnabled()
+    assert np.isfinite(lab.plan.charts(lab.lab.shown)[0].series[0].ys).all()
+    lab.rows["layers L"].field.setValue(0)
+    qtbot.waitUntil(lambda: len(asked) == 2)
+    assert asked[1].question.n_layers == 2
+    assert lab.reset_button.isEnabled()
+    page.hide()
+    assert isinstance(asked[2], StopExperiment)

@@ -1,0 +1,167 @@
+"""The Learn page and the bar of a tour, in a window with the real states and a worker that answers late."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
+
+from attnscope.app import Program
+from attnscope.crash import CrashLog
+from attnscope.records.messages import LoadModel, StartTraining
+from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, settings_from_json, settings_to_json
+from attnscope.widgets.rich_text import filled, html_of
+
+pytestmark = pytest.mark.qt
+
+
+@pytest.fixture
+def program(qtbot, tmp_path, monkeypatch):
+    """A program whose worker never starts; what it posts is kept in `posted`."""
+    monkeypatch.setattr("attnscope.paths.runs_folder", lambda: tmp_path / "runs")
+    monkeypatch.setattr("attnscope.paths.settings_folder", lambda: tmp_path / "settings")
+    monkeypatch.setattr(Program, "_start_worker", lambda self: None)
+    monkeypatch.setattr("attnscope.workers.thread.WorkerThread.post", lambda self, r: _POSTED.append(r))
+    _POSTED.clear()
+    made = Program(
+        settings=Settings(theme="light", tours=(("alignment", 4), ("gone", 3)), recent_runs=("/a/run-one",)),
+        crash_log=CrashLog(tmp_path / "logs"),
+        options=StartOptions(),
+        is_remembering=True,
+    )
+    made.show()
+    yield made
+    made.close()
+    made.window.deleteLater()
+    made.deleteLater()
+
+
+_POSTED: list[object] = []
+
+
+def _learn(program):
+    program.window.actions_by_name["page-learn"].trigger()
+    return program.window.learning
+
+
+def test_that_the_first_start_of_all_invites_and_later_ones_do_not(program, tmp_path):
+    learning = program.window.learning
+    assert learning.invitation.isVisible()
+    assert program.window.view.page == "explore"
+    learning.invitation.open_button.click()
+    assert program.window.view.page == "learn"
+    assert not learning.invitation.isVisible()
+    (tmp_path / "settings").mkdir(exist_ok=True)
+    (tmp_path / "settings" / SETTINGS_NAME).write_text("{}")
+    program.show()
+    assert not learning.invitation.isVisible()
+
+
+def test_that_the_welcome_offers_tours_examples_lessons_and_what_was_recent(program):
+    welcome = _learn(program).page.welcome
+    assert len(welcome.tour_cards) == 8
+    assert welcome.tour_cards["alignment"].side.text() == "4 of 10"
+    assert welcome.tour_cards["attention"].side.text() == "10 steps"
+    assert list(welcome.recent_cards) == ["/a/run-one"]
+    for card in (*welcome.tour_cards.values(), *welcome.example_cards.values()):
+        assert card.accessibleName()
+        assert card.focusPolicy() == Qt.FocusPolicy.StrongFocus
+    QTest.keyClick(welcome.example_cards["shakespeare"], Qt.Key.Key_Return)
+    assert program.window.view.page == "explore"
+    assert [r.source for r in _POSTED if isinstance(r, LoadModel)] == ["shakespeare"]
+    assert all(label.textFormat() == Qt.TextFormat.PlainText for label in welcome.findChildren(QLabel))
+
+
+def test_that_a_lesson_starts_its_recipe_in_a_fresh_run_folder(program, tmp_path):
+    (tmp_path / "runs" / "reverse").mkdir(parents=True)
+    QTest.mouseClick(_learn(program).page.welcome.lesson_cards["reverse"], Qt.MouseButton.LeftButton)
+    (started,) = [request for request in _POSTED if isinstance(request, StartTraining)]
+    assert started.out == str(tmp_path / "runs" / "reverse-2")
+    assert 'task = "reverse"' in started.recipe
+    assert program.window.view.page == "train"
+
+
+def test_that_a_tour_goes_on_where_it_was_left_and_keys_walk_it(program):
+    learning = _learn(program)
+    learning.start_tour("alignment")
+    panel, tours = learning.panel, learning.tours
+    assert tours.index == 3
+    assert "step 4 of 10" in panel.place.text()
+    assert panel.doing.text() == "Opening the model…"
+    assert "…" in panel.text.toPlainText(), "numbers that are on their way are shown as such"
+    QTest.keyClick(panel.next_button, Qt.Key.Key_Right)
+    assert tours.index == 4
+    QTest.keyClick(panel.next_button, Qt.Key.Key_Left)
+    QTest.keyClick(panel.back_button, Qt.Key.Key_Return)
+    assert tours.index == 2
+    QTest.keyClick(panel, Qt.Key.Key_Return)
+    assert tours.index == 3
+    assert panel.accessibleName().startswith("Cross-attention and alignment")
+    QTest.keyClick(panel.next_button, Qt.Key.Key_Escape)
+    assert tours.tour is None
+    assert not learning.bar.isVisible()
+    assert program.window.view.page == "learn", "the page comes back"
+    assert dict(program.window.settings_snapshot().tours) == {"alignment": 5}
+
+
+def test_that_keeping_leaves_the_window_as_it_is(program):
+    learning = _learn(program)
+    learning.start_tour("positions")
+    assert program.window.view.page == "labs"
+    learning.panel.keep_button.click()
+    assert program.window.view.page == "labs"
+    assert learning.tours.tour is None
+
+
+def test_that_help_here_turns_to_the_page_that_is_shown(program):
+    window, learning = program.window, program.window.learning
+    window.view.show_page("labs")
+    window.labs_page.show_lab("Masks as structure")
+    window.actions_by_name["help-here"].trigger()
+    help_panel = learning.page.help
+    assert (window.view.page, help_panel.shown) == ("learn", "labs")
+    assert help_panel.text.verticalScrollBar().value() > 0
+    window.view.show_page("train")
+    window.page_bar.help_button.click()
+    assert help_panel.shown == "train"
+    help_panel.back_button.click()
+    assert help_panel.shown == "labs"
+
+
+def test_that_the_help_is_searched_and_its_links_lead_into_the_program(program):
+    learning = program.window.learning
+    learning.show_help("explore")
+    help_panel = learning.page.help
+    QTest.keyClicks(help_panel.search, "knock out edge")
+    assert help_panel.list.item(0).text().startswith("Changing heads · One edge")
+    QTest.keyClick(help_panel.search, Qt.Key.Key_Return)
+    assert help_panel.shown == "interventions"
+    QTest.keyClicks(help_panel.search, " zzz")
+    assert help_panel.list.item(0).text().startswith("Nothing found")
+    learning.follow("lab:rank-collapse")
+    assert (program.window.view.page, program.window.labs_page.shown) == ("labs", "Rank collapse")
+    learning.follow("page:train")
+    assert program.window.view.page == "train"
+    learning.follow("https://example.org")
+    assert program.window.view.page == "train"
+
+
+def test_that_the_palette_finds_tours_and_help(program):
+    titles = [offer.item.title for offer in program.window.learning.offers()]
+    assert "Tour: What attention computes" in titles
+    assert "Help: Words" in titles
+
+
+def test_that_progress_survives_the_settings_file():
+    settings = Settings(tours=(("attention", 3),), recent_runs=("/a",))
+    assert settings_from_json(settings_to_json(settings)) == settings
+
+
+def test_that_numbers_from_texts_are_never_markup():
+    shown = html_of("**a** *d* {key} `b`\n\nc", {"key": "<img src=x>"})
+    assert "<b>a</b>" in shown
+    assert "<code>b</code>" in shown
+    assert "<i>d</i>" in shown
+    assert "<img" not in shown
+    assert "&lt;img" in shown
+    assert shown.count("<p") == 2
+    assert filled("{key} {other}", {"key": None}) == "– –"

@@ -1,0 +1,110 @@
+"""The mask editor in the window: mouse, keys, presets, edge lists from files, errors, and its action."""
+
+import pytest
+from PySide6.QtCore import Qt
+from session_samples import Desk, info
+
+from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.masks import UseMask
+from attnscope.settings import Settings
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.training import TrainingState
+from attnscope.widgets.main_window import MainWindow
+from attnscope.widgets.mask_dialog import MaskDialog
+
+pytestmark = pytest.mark.qt
+
+
+def dialog_of(qtbot, desk, path=""):
+    dialog = MaskDialog(desk.session, LIGHT, choose_file=lambda *_: path)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    return dialog
+
+
+def centre(dialog, row, column):
+    return dialog.grid.cell_rect((row, column)).center().toPoint()
+
+
+def test_that_a_drag_paints_every_cell_on_its_way_as_one_step(qtbot):
+    desk = Desk().open()
+    dialog = dialog_of(qtbot, desk)
+    qtbot.mousePress(dialog.grid, Qt.MouseButton.LeftButton, pos=centre(dialog, 0, 0))
+    qtbot.mouseMove(dialog.grid, centre(dialog, 0, 3))
+    qtbot.mouseRelease(dialog.grid, Qt.MouseButton.LeftButton, pos=centre(dialog, 0, 3))
+    (mask,) = desk.session.interventions
+    assert isinstance(mask, UseMask)
+    assert mask.cells[0].tolist() == [False] * 4
+    assert mask.cells[1:].all()
+    assert desk.session.history.labels[-1] == "mask: forbid 4 cells"
+    assert "see" in dialog.blind.text()
+    assert not dialog.blind.isHidden()
+    dialog.undo_button.click()
+    assert desk.session.interventions == ()
+    assert dialog.blind.isHidden()
+
+
+def test_that_keys_walk_and_change_cells(qtbot):
+    desk = Desk().open()
+    dialog = dialog_of(qtbot, desk)
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Space):
+        qtbot.keyClick(dialog.grid, key)
+    assert "query 1 “cat” → key 1 “cat”: not allowed" in dialog.pointed.text()
+    qtbot.keyClick(dialog.grid, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
+    assert dialog.state.cells[1].tolist() == [True, False, False, True]
+
+
+def test_that_presets_are_taken_marked_and_given_up(qtbot):
+    desk = Desk().open()
+    dialog = dialog_of(qtbot, desk)
+    dialog.presets["itself"].click()
+    assert dialog.state.cells.tolist() == [[i == j for j in range(4)] for i in range(4)]
+    assert [name for name, button in dialog.presets.items() if button.isChecked()] == ["itself"]
+    assert "4 of 16 cells allowed" in dialog.count.text()
+    dialog.own_button.click()
+    assert dialog.state.mask is None
+    assert not dialog.own_button.isEnabled()
+
+
+def test_that_an_edge_list_comes_from_a_file_and_wrong_ones_are_told(qtbot, tmp_path):
+    desk = Desk().open()
+    path = tmp_path / "graph.txt"
+    path.write_text("the cat\nsleeps -> cat\n", encoding="utf-8")
+    dialog = dialog_of(qtbot, desk, str(path))
+    dialog.file_button.click()
+    assert dialog.state.mask is not None
+    assert dialog.state.mask.name == "of graph.txt"
+    dialog.edges.setPlainText("0 77")
+    dialog.use_button.click()
+    assert "line 1: there is no token 77" in dialog.edges_error.text()
+    path.unlink()
+    dialog.file_button.click()
+    assert "cannot be read" in dialog.edges_error.text()
+    dialog.set_theme(DARK)
+    assert not dialog.grab().isNull()
+
+
+def test_that_the_action_opens_one_editor_and_says_why_it_cannot(qtbot):
+    desk = Desk()
+    window = MainWindow(
+        desk.session,
+        TrainingState(desk.posted.append, Numbers()),
+        PositionsState(desk.posted.append, Numbers()),
+        Settings(),
+    )
+    qtbot.addWidget(window)
+    action = window.actions_by_name["custom-mask"]
+    assert not action.isEnabled()
+    assert action.toolTip() == "Open a model first."
+    desk.open()
+    assert action.isEnabled()
+    action.trigger()
+    first = window.mask_editing.dialog
+    action.trigger()
+    assert window.mask_editing.dialog is first is not None
+    desk.open(info("pool"))
+    assert not action.isEnabled()
+    assert "no self-attention" in first.refusal.text()
+    first.close()
+    qtbot.waitUntil(lambda: window.mask_editing.dialog is None)

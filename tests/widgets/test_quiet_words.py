@@ -1,0 +1,104 @@
+"""What stands where: the status bar on pages without maps, names of labs, axes without curves."""
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QAction, QImage, QPainter
+from session_samples import Desk, tokens
+
+from attnscope.analysis.bleu import BleuScore
+from attnscope.cli.translate import score_sentence
+from attnscope.figures.colours import LIGHT
+from attnscope.figures.paint_chart import paint_chart
+from attnscope.figures.position_charts import offset_charts
+from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
+from attnscope.viewmodels.labs.gradient_reach import ReachChoice, gated_sizes, reach
+from attnscope.viewmodels.labs.position_offsets import OffsetChoice, look_past
+from attnscope.viewmodels.labs.tokenizers import TokenizersState
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.labs.catalogue import LABS
+from attnscope.widgets.labs.lab_plot import LabPlot
+from attnscope.widgets.labs.lab_view import LabView
+from attnscope.widgets.labs.tokenizers_view import TokenizersView
+from attnscope.widgets.status_bar import StatusBar
+
+pytestmark = pytest.mark.qt
+
+
+def test_that_pages_without_maps_of_the_model_say_nothing_about_them(qtbot):
+    desk, view = Desk().open(), ViewState()
+    bar = StatusBar(desk.session, view, LIGHT, undo=QAction(), redo=QAction())
+    qtbot.addWidget(bar)
+    parts = (bar.badge, bar.duration, bar.heads_off)
+    assert not any(part.isHidden() for part in parts)
+    for page in ("labs", "learn"):
+        view.show_page(page)
+        assert all(part.isHidden() for part in parts)
+    view.show_page("explore")
+    assert not any(part.isHidden() for part in parts)
+
+
+def test_that_a_lab_has_the_title_of_its_name_in_the_list(qtbot):
+    seen = 0
+    for entry in LABS:
+        lab = entry.make(LIGHT)
+        qtbot.addWidget(lab)
+        if isinstance(lab, LabView):
+            assert lab.plan.title == entry.name
+            seen += 1
+    assert seen > 8
+
+
+def test_that_tokenizers_have_no_axes_before_they_are_measured(qtbot):
+    state = TokenizersState(lambda _: None, Numbers())
+    view = TokenizersView(LIGHT)
+    qtbot.addWidget(view)
+    view.offer(state)
+    assert view.length_chart.isHidden()
+    assert not view.empty.isHidden()
+    state.start()
+    row = TokenizerRow(
+        kind="bpe", asked=50, vocab_size=50, n_tokens=9, tokens_per_word=1.5, density=3.0, n_used=3,
+        sentence=tokens("the cat").tokens,
+    )  # fmt: skip
+    state.handle(TokenizersNews(number=1, rows=(row,), is_done=True))
+    assert not view.length_chart.isHidden()
+    assert view.empty.isHidden()
+
+
+def test_that_a_gradient_that_grows_in_an_lstm_is_explained_and_not_called_its_gate():
+    growing = reach(ReachChoice()).words.sentence
+    assert gated_sizes(64, 3.0, 0)[48] > 1
+    assert "(forget gates near 0.95) has 2.8, above 1 as its gates read h" in growing
+    shrinking = reach(ReachChoice(forget_bias=-2.0)).words.sentence
+    assert "above 1" not in shrinking
+    assert len(growing) < 235  # two lines of the lab
+
+
+@pytest.mark.parametrize(("n_texts", "is_few"), [(3, True), (29, True), (30, False)])
+def test_that_an_interval_over_few_texts_comes_with_a_word_of_caution(n_texts, is_few):
+    score = BleuScore(
+        value=40.0, low=30.0, high=50.0, precisions=(50.0,) * 4, brevity=1.0, n_texts=n_texts, signature="s"
+    )
+    assert ("too few for the interval" in score_sentence(score)) is is_few
+
+
+def test_that_the_clocks_of_the_rotation_fill_their_panel_and_each_has_its_words(qtbot):
+    shown = look_past(OffsetChoice())
+    chart = next(chart for chart in offset_charts(shown) if chart.title == "Rotation")
+    canvas = QImage(350, 270, QImage.Format.Format_RGB32)
+    painter = QPainter(canvas)
+    layout = paint_chart(painter, QRectF(0, 0, 350, 270), chart, palette=LIGHT)
+    painter.end()
+    (left, right), _ = layout.place(np.array([-1.0, 1.0]), np.zeros(2))
+    assert right - left > 70
+    plot = LabPlot(LIGHT)
+    qtbot.addWidget(plot)
+    plot.resize(350, 270)
+    plot.show()
+    plot.show_chart(chart)
+    words = [item.text() for item in plot._notes]
+    assert words == [word for _, _, word in chart.notes]
+    assert words[0].startswith(f"{shown.pairs[0].pair}: ")
+    assert len({(item.pos().x(), item.pos().y()) for item in plot._notes}) == len(shown.pairs)

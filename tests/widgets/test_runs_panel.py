@@ -1,0 +1,199 @@
+"""The list of runs, the scaling plot and the cost line as a person meets them."""
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from attnscope import paths
+from attnscope.figures.colours import palette
+from attnscope.records.maps import SiteGrid
+from attnscope.records.messages import Request, TraceText
+from attnscope.records.plans import Advice, Plan, PlanRecipe, RecipePlanned
+from attnscope.records.runs import OpenRuns, RunLines, RunsOpened, RunSummary
+from attnscope.records.sites import Site
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.training import TrainingState
+from attnscope.widgets.cost_bar import CostBar
+from attnscope.widgets.run_panel import RunPanel
+from attnscope.widgets.runs_panel import RunsPanel
+from attnscope.widgets.runs_table import RunsTable
+from attnscope.widgets.scaling_view import ScalingView
+from attnscope.widgets.theme import apply_theme, palette_for
+from attnscope.widgets.training_page import SCALING, TrainingPage
+from attnscope.widgets.watch_panel import WatchPanel
+
+sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
+from training_fakes import Clock, traced
+
+pytestmark = pytest.mark.qt
+NOTHING = RunLines(steps=np.zeros(0), values=np.zeros(0))
+
+
+def summary(name: str, size: int) -> RunSummary:
+    return RunSummary(
+        folder=f"/runs/{name}",
+        name=name,
+        end="done",
+        step=10,
+        n_steps=10,
+        n_parameters=size,
+        n_body=size,
+        last_loss=10.0 * size**-0.1,
+        best_loss=10.0 * size**-0.1,
+        best_step=10,
+        n_tokens=1000.0,
+        flops=6.0 * size * 1000,
+        seconds=1.0,
+        training=NOTHING,
+        validation=NOTHING,
+        recipe=f"[model]\nd_model = {size}\n",
+    )
+
+
+class Desk:
+    """A training page with three finished runs listed."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        self.posted: list[Request] = []
+        self.state = TrainingState(self.posted.append, Numbers(), clock=Clock())
+        self.page = TrainingPage(self.state, palette(False))
+        qtbot.addWidget(self.page)
+        self.page.resize(1200, 760)
+        self.page.show()
+
+    def list_runs(self) -> None:
+        self.state.runs.add("/runs")
+        number = [r for r in self.posted if isinstance(r, OpenRuns)][-1].number
+        runs = (summary("a", 100), summary("b", 1000), summary("c", 10_000))
+        self.state.handle(RunsOpened(number=number, folders=("/runs",), runs=runs))
+
+
+@pytest.fixture
+def desk(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.setattr(paths, "runs_folder", lambda: tmp_path / "runs")
+    made = Desk(qtbot)
+    yield made
+    made.page.hide()
+
+
+def test_that_a_first_visit_shows_neither_scaling_nor_runs(desk: Desk) -> None:
+    assert not desk.page.findChild(ScalingView).isVisible()
+    assert not desk.page.findChild(RunsPanel).isVisible()
+    assert not desk.page.upper_tabs.tabs[SCALING].isVisible()
+    desk.list_runs()
+    assert desk.page.upper_tabs.tabs[SCALING].isVisible()
+
+
+def test_that_space_ticks_and_enter_puts_the_recipe_into_the_editor(desk: Desk, qtbot: QtBot) -> None:
+    desk.list_runs()
+    desk.page.lower_tabs.show_panel("Runs")
+    table = desk.page.findChild(RunsTable)
+    table.setCurrentIndex(table.model().index(1, 0))
+    qtbot.keyClick(table, Qt.Key.Key_Space)
+    assert [row.is_shown for row in desk.state.runs.rows] == [True, False, True]
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    assert desk.state.recipe.text == "[model]\nd_model = 1000\n"
+    assert desk.state.runs.chosen == "/runs/b"
+    assert desk.state.out.endswith("b")
+
+
+def test_that_a_point_of_the_scaling_plot_is_a_run(desk: Desk, qtbot: QtBot) -> None:
+    desk.list_runs()
+    desk.page.upper_tabs.show_panel(SCALING)
+    view = desk.page.findChild(ScalingView)
+    view.plot.grab()
+    place = view.plot._places()[1]
+    with qtbot.waitSignal(view.run_clicked) as heard:
+        qtbot.mouseClick(view.plot, Qt.MouseButton.LeftButton, pos=QPointF(place).toPoint())
+    assert heard.args == ["/runs/b"]
+    spec = desk.page.figure_spec()
+    assert spec is not None
+    assert [chart.title for chart in spec.charts] == ["Size", "Data", "Compute"]
+
+
+def test_that_a_recipe_too_large_offers_what_fits_and_undo_takes_it_back(desk: Desk, qtbot: QtBot) -> None:
+    text = "[training]\nbatch_size = 64\n"
+    desk.state.recipe.edit(text)
+    desk.state.tick()
+    number = [r for r in desk.posted if isinstance(r, PlanRecipe)][-1].number
+    advice = Advice(words="Batch of 8", changes=(("training.batch_size", "8"),))
+    plan = Plan(
+        name="x", n_parameters=10, parameters=(), n_sequences=64, n_tokens=1, mean_tokens=1.0, n_steps=1,
+        tokens_a_step=64.0, flops_a_step=1.0, memory=(("weights", 400),), available_bytes=100, device="cpu",
+        precision="float32", pace=None, n_checkpoints=1, checkpoint_bytes=40, disk_bytes=40,
+        free_disk_bytes=None, advice=(advice,),
+    )  # fmt: skip
+    desk.state.handle(RecipePlanned(number=number, plan=plan))
+    bar = desk.page.findChild(CostBar)
+    button = next(b for b in bar.findChildren(QToolButton) if b.text().startswith("Batch"))
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert "batch_size = 8" in desk.state.recipe.text
+    desk.page.findChild(type(desk.page._run._editor)).undo()
+    assert desk.state.recipe.text == text
+    fitting = dataclasses.replace(plan, available_bytes=10_000, advice=())
+    desk.state.handle(RecipePlanned(number=number, plan=fitting))
+    assert not button.isVisible()
+
+
+def test_that_a_folder_without_a_run_is_told_of_each_time_it_is_added(qtbot: QtBot) -> None:
+    posted: list[Request] = []
+    state = TrainingState(posted.append, Numbers(), clock=Clock())
+    panel = RunsPanel(state, palette_for("light"))
+    qtbot.addWidget(panel)
+    remove = state.subscribe(lambda name: panel.show_runs() if name == "runs" else None)
+    told: list[str] = []
+    panel.failed.connect(told.append)
+    for _ in range(2):
+        panel._add("/empty")  # what both buttons do once a folder is chosen
+        request = posted[-1]
+        assert isinstance(request, OpenRuns)
+        left_out = ("/empty: no run there or below",)
+        for _ in range(2):  # the list is read again while a run grows: once is enough
+            state.handle(
+                RunsOpened(number=request.number, folders=request.folders, runs=(), left_out=left_out)
+            )
+    assert told == [left_out[0]] * 2
+    remove()
+
+
+def test_that_a_single_head_is_drawn_once(qtbot: QtBot) -> None:
+    state = TrainingState(lambda _: None, Numbers(), clock=Clock())
+    panel = WatchPanel(state, palette_for("light"), None)
+    qtbot.addWidget(panel)
+    request = TraceText(number=1, text="a b", model="x")
+    reply = traced(request)
+    for n_heads in (1, 2):
+        site = Site(stack="encoder", layer=0, n_heads=n_heads, n_kv_heads=n_heads)
+        levels = np.zeros((n_heads, 2, 2), dtype=np.uint8)
+        grid = SiteGrid(site=site, n_queries=2, n_keys=2, levels=levels, peaks=np.ones(n_heads))
+        state.watch.traced = dataclasses.replace(reply, grids=(grid,))
+        state.watch.stack = "encoder"
+        panel.show_state()
+        thumbnails = panel.splitter().widget(0)
+        assert thumbnails.isHidden() == (n_heads == 1)
+
+
+def test_that_no_button_of_the_run_is_cut_in_large_type(qtbot: QtBot) -> None:
+    state = TrainingState(lambda _: None, Numbers(), clock=Clock())
+    window = QWidget()
+    qtbot.addWidget(window)
+    large = palette_for("projector")
+    panel = RunPanel(state, large, window)
+    try:
+        apply_theme(window, large)
+        panel.set_theme(large)
+        state.set_out(str(paths.resources_folder()))
+        panel.resize(panel.minimumWidth(), 700)
+        window.show()
+        for button in panel.findChildren(QPushButton):
+            if button.isVisible():
+                assert button.width() >= button.sizeHint().width(), button.text()
+    finally:
+        apply_theme(window, palette_for("light"))
