@@ -1,0 +1,153 @@
+"""A thousand random things a person may do: nothing breaks, nothing piles up, undo leads to the start."""
+
+import gc
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent, QObject
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from attnscope.app import Program
+from attnscope.records.interventions import MakeUniform, RemoveEdge
+from attnscope.viewmodels.session import Session
+
+pytestmark = [pytest.mark.qt, pytest.mark.slow]
+
+N_ACTIONS = 1000
+_PART = 250
+_NOT_PRESSED = {
+    # These ask for a file or a choice, and wait for the answer.
+    *("open-model", "open-run", "save-model", "remove-heads", "open-text", "open-session", "save-session"),
+    *("restore-session", "locate-model", "export", "shortcuts", "about", "palette"),
+    *("quit", "reload-model", "undo", "redo"),
+}
+_MOST_MORE_OBJECTS = 60
+"""QObjects and traces are counted after each part; what the first part made lazily may stay."""
+_MOST_MORE_BYTES = 40 * 2**20
+TEXTS = (
+    "the white cat sleeps",
+    "a small dog sees the black birds",
+    "we",
+    "the european economic area",
+    "cats",
+)
+
+
+def test_that_a_thousand_random_actions_break_nothing_and_leave_nothing_behind(
+    start: Callable[..., Program], qtbot: QtBot, tmp_path: Path
+) -> None:
+    program = start("english-french")
+    rng, moods = random.Random(20_261_121), []
+    for _ in range(N_ACTIONS // _PART):
+        for _ in range(_PART):
+            act(program, rng)
+            QApplication.processEvents()
+        calm(program, qtbot)
+        moods.append(population())
+    assert list((tmp_path / "logs").glob("*")) == []
+    objects, n_bytes = zip(*moods, strict=True)
+    assert objects[-1] - objects[1] <= _MOST_MORE_OBJECTS, moods
+    assert n_bytes[-1] - n_bytes[1] <= _MOST_MORE_BYTES, moods
+
+
+def test_that_undo_leads_back_to_the_start_whatever_was_done(
+    start: Callable[..., Program], qtbot: QtBot
+) -> None:
+    program = start("english-french")
+    session, rng = program.session, random.Random(7)
+    before = setting(session)
+    shown = session.traced
+    assert shown is not None
+    for _ in range(80):
+        change_heads(session, rng)
+        QApplication.processEvents()
+    after, n_steps = setting(session), session.history.n_done
+    assert n_steps > 20
+    assert after != before
+    for _ in range(n_steps):
+        session.undo()
+        QApplication.processEvents()
+    assert setting(session) == before
+    for _ in range(n_steps):
+        session.redo()
+    assert setting(session) == after
+    session.go_to(0)
+    calm(program, qtbot)
+    assert setting(session) == before
+    assert session.traced is not None
+    assert session.traced.comparison.after == shown.comparison.after  # the same numbers, traced again
+
+
+def act(program: Program, rng: random.Random) -> None:
+    """One random legal action, as a key, a menu or a click would ask for it."""
+    draw = rng.random()
+    session = program.session
+    if draw < 0.45:
+        names = sorted(set(program.window.actions_by_name) - _NOT_PRESSED)
+        action = program.window.actions_by_name[rng.choice(names)]
+        if action.isEnabled():
+            action.trigger()
+    elif draw < 0.9:
+        change_heads(session, rng)
+    elif draw < 0.95:
+        (session.undo if rng.random() < 0.6 else session.redo)()
+    else:
+        program.window.resize(rng.randint(1024, 1600), rng.randint(700, 1000))
+
+
+def change_heads(session: Session, rng: random.Random) -> None:
+    """One random change that undo takes back."""
+    assert session.model is not None
+    site = rng.choice(session.model.sites)
+    head = rng.choice(site.heads)
+    match rng.randrange(7):
+        case 0:
+            session.select_heads((head,))
+        case 1:
+            session.select_heads((head,), additive=True)
+        case 2:
+            session.head_changes.set_gate(head, rng.choice((0.0, 0.25, 0.5, 1.0)))
+            session.head_changes.end_drag()
+        case 3:
+            session.set_text(rng.choice(TEXTS))
+        case 4:
+            session.head_changes.intervene((MakeUniform(head=head),))
+        case 5:
+            edge = RemoveEdge(head=head, query=rng.randrange(3), key=rng.randrange(2))
+            session.head_changes.intervene((*session.interventions, edge))
+        case 6:
+            session.select_stack(site.stack)
+
+
+def setting(session: Session) -> tuple[object, ...]:
+    return (
+        session.gates,
+        session.interventions,
+        session.selection,
+        session.aspect,
+        session.text,
+        session.target,
+    )
+
+
+def calm(program: Program, qtbot: QtBot) -> None:
+    """Wait until everything asked for is there, and what is to be deleted is gone."""
+    qtbot.waitUntil(lambda: not program.session.is_stale and not program.session.busy, timeout=60_000)
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        QApplication.processEvents()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    gc.collect()
+
+
+def population() -> tuple[int, int]:
+    """Live QObjects that Python knows, windows counted in, and resident bytes."""
+    n_objects = sum(isinstance(one, QObject) for one in gc.get_objects())
+    fields = (
+        Path("/proc/self/statm").read_text(encoding="ascii").split() if Path("/proc/self").exists() else []
+    )
+    return n_objects, int(fields[1]) * 4096 if fields else 0
