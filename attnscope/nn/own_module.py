@@ -9,6 +9,7 @@
 Which body a configuration asks for is decided in `nn/building.py`.
 """
 
+from abc import ABC, abstractmethod
 from typing import TypedDict
 
 import torch
@@ -24,11 +25,11 @@ from attnscope.nn.pooling import Summary
 from attnscope.records.sites import KeyKind, Site, Stack
 
 
-class OwnModule(nn.Module):
+class OwnModule(nn.Module, ABC):
     """The face of every body: it encodes, decodes, and sends all attention through `attend`.
 
     `tokens` embeds both texts, `head` makes logits, `n_positions` is the longest text it reads now. A body
-    implements `encode`, `decode`, `fill_tables` and `can_read_past`; nothing else is asked of it.
+    implements `encode`, `decode`, `fill_tables`, `can_read_past` and `reach_past`; no more is asked of it.
     """
 
     config: ModelConfig
@@ -47,21 +48,22 @@ class OwnModule(nn.Module):
         return True
 
     @property
+    @abstractmethod
     def can_read_past(self) -> bool:
         """Whether texts longer than those of training can be read at all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fill_tables(self) -> None:
         """Compute what is no weight; called again after `to_empty`, which forgets it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reach_past(self, n_tokens: int) -> None:
         """Let texts of `n_tokens` be read though the model was never trained on such lengths.
 
         Raises ValueError where they cannot be read.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def encode(
         self,
         ids: Tensor,
@@ -72,8 +74,8 @@ class OwnModule(nn.Module):
         probe: Probe | None = None,
     ) -> Tensor:
         """The encoder's hidden stream."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decode(
         self,
         ids: Tensor,
@@ -87,7 +89,6 @@ class OwnModule(nn.Module):
         cache: KeyValueCache | None = None,
     ) -> Tensor:
         """The decoder's hidden stream; `memory` is the encoder's, in the form encoder–decoder."""
-        raise NotImplementedError
 
     def logits(self, hidden: Tensor) -> Tensor:
         """One number per piece for any rows of a hidden stream, [..., vocab_size]."""
