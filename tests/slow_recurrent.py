@@ -94,7 +94,7 @@ class SlowRecurrent:
     def attend(self, state, memory, gates=None):
         """The context of all heads, projected, and their weights [n_heads, n_source]."""
         config, w = self.config, self.w
-        d_head, n_heads = config.d_head, config.n_heads
+        d_head, n_heads = config.head_width, config.n_heads
         q = (w["cross.query.weight"] @ state + w["cross.query.bias"]).reshape(n_heads, d_head)
         kv = [(w["cross.kv.weight"] @ m + w["cross.kv.bias"]).reshape(-1, d_head) for m in memory]
         n_kv = config.kv_heads
@@ -120,7 +120,7 @@ class SlowRecurrent:
         return w["cross.output.weight"] @ np.concatenate(joined) + w["cross.output.bias"], np.array(rows)
 
     def score(self, head, q, k):
-        choice, d = self.config.score, self.config.d_head
+        choice, d = self.config.score, self.config.head_width
         if choice == "general":
             return q @ self.w["cross.scoring.bilinear"][head] @ k
         if choice == "additive":

@@ -5,7 +5,7 @@ import torch
 from attnscope.models import Model, ModelCard
 from attnscope.models.card import OBJECTIVE_OF_FORM
 from attnscope.models.own import OwnNetwork
-from attnscope.nn.building import unfilled_own
+from attnscope.nn.building import empty_own
 from attnscope.nn.config import ModelConfig
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 
@@ -31,7 +31,7 @@ def tiny_model(form: str, **choices: object) -> Model:
         "max_tokens": 24,
         **choices,
     }
-    module = unfilled_own(ModelConfig.from_dict(values)).eval()
+    module = empty_own(ModelConfig.from_dict(values)).eval()
     for i, (name, parameter) in enumerate(module.named_parameters()):
         step = torch.arange(parameter.numel(), dtype=torch.float64) + 1000.37 * i
         values_ramp = torch.sin(step * step * 0.7310).reshape(parameter.shape).float()

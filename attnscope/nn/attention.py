@@ -2,7 +2,8 @@
 
 A *probe* on the call can record what a head's weights are made of, change single heads, and multiply
 each head's output by a gate. Without a probe the call is the library's fused attention and nothing
-else. Must not import anything of the program but masks, scores, edits and records.
+else. With one, a pass that nobody waits for ends here, between two layers (`stopping.py`). Must not import
+anything of the program but masks, scores, edits, stopping and records.
 
     symbol   meaning                                        shape
     q        queries                                        [batch, n_heads, n_queries, d_head]
@@ -29,10 +30,13 @@ from attnscope.nn.kernel_attention import attend_by_sums
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, add_sinks, scores
 from attnscope.nn.sparse import Sparse
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.sites import SiteKey
 
 BLOCK_BYTES = 32 * 2**20
 """Most memory that the scores or the mask of one row block may take."""
+STOP_CELLS = 2**27
+"""Most cells of maps between two places where a pass can be given up: some tenths of a second on a CPU."""
 _GATHERED_ROWS, _LEAST_GATHERED = 64, 1024
 
 
@@ -91,6 +95,7 @@ def attend(
     dropout = dropout if is_training and not call.score.is_kernel else 0.0  # sums have no single weights
     if probe is None or site is None:
         return _attend_unseen(call, dropout)
+    stop_if_unwanted()
     edits = probe.edits(site)
     if edits is None and not probe.wants(site):
         out = _attend_unseen(call, dropout)
@@ -204,6 +209,8 @@ def _attend_masked(call: Call, dropout: float, *, has_lse: bool) -> tuple[Tensor
 
 
 def _attend_block(call: Call, rows: slice, dropout: float, *, has_lse: bool) -> tuple[Tensor, Tensor]:
+    if not torch.is_grad_enabled():
+        stop_if_unwanted()
     cols = _seen_columns(call, rows)
     mask, seeing = _lay_out(call, rows, cols)
     k, v = call.k[:, :, cols], call.v[:, :, cols]
@@ -340,11 +347,40 @@ def _fits_cpu_operator(call: Call, dropout: float) -> bool:
 
 
 def _attend_on_cpu(call: Call, bias: Tensor | None, *, is_causal: bool) -> tuple[Tensor, Tensor]:
-    """Output and lse from one operator; queries that see no key get the output 0 and the lse 0."""
+    """Output and lse from one operator; queries that see no key get the output 0 and the lse 0.
+
+    A long text is taken head by head, which changes no digit: between them the pass can be given up.
+    """
+    batch, n_heads, n_queries = call.q.shape[:3]
+    n_kv_heads = call.k.shape[1]
+    if batch * n_heads * n_queries * call.k.shape[2] > STOP_CELLS and batch * n_kv_heads > 1:
+        texts = [
+            [_attend_one(call, bias, text, head, is_causal=is_causal) for head in range(n_kv_heads)]
+            for text in range(batch)
+        ]
+        outs, sums = (
+            torch.cat([torch.cat([part[i] for part in heads], dim=1) for heads in texts]) for i in (0, 1)
+        )
+        return outs, sums
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         call.q, call.k, call.v, 0.0, is_causal, attn_mask=bias, scale=call.score.scale
     )
     return out, lse
+
+
+def _attend_one(
+    call: Call, bias: Tensor | None, text: int, kv_head: int, *, is_causal: bool
+) -> tuple[Tensor, Tensor]:
+    """One text of the batch and the query heads of one key-value head."""
+    stop_if_unwanted()
+    n_groups = call.q.shape[1] // call.k.shape[1]
+    row, one = slice(text, text + 1), slice(kv_head, kv_head + 1)
+    group = slice(kv_head * n_groups, (kv_head + 1) * n_groups)
+    if bias is not None:
+        bias = bias[row] if bias.shape[0] > 1 else bias
+        bias = bias[:, group] if bias.shape[1] > 1 else bias
+    part = replace(call, q=call.q[row, group], k=call.k[row, one], v=call.v[row, one])
+    return _attend_on_cpu(part, bias, is_causal=is_causal)
 
 
 def _as_bias(allowed: Tensor, dtype: torch.dtype) -> Tensor:

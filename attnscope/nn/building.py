@@ -10,15 +10,14 @@ from attnscope.nn.weights import fill_weights
 
 
 def unfilled_own(config: ModelConfig) -> OwnModule:
-    """The network on torch's current default device, its weights not filled: see `torch.device("meta")`."""
-    return Recurrent(config) if config.is_recurrent else Transformer(config)
+    """The network on the device "meta": without any memory for its weights."""
+    with torch.device("meta"):
+        return Recurrent(config) if config.is_recurrent else Transformer(config)
 
 
 def empty_own(config: ModelConfig, device: str | torch.device = "cpu") -> OwnModule:
     """A network whose weights are whatever the memory held: for those who load every one of them next."""
-    with torch.device("meta"):
-        module = unfilled_own(config)
-    module = module.to_empty(device=device)
+    module = unfilled_own(config).to_empty(device=device)
     module.fill_tables()
     return module
 

@@ -22,6 +22,7 @@ Score = Literal["scaled-dot", "dot", "general", "cosine", "gaussian", "additive"
 Norm = Literal["layer", "rms", "none"]
 NormPlace = Literal["pre", "post", "sandwich"]
 Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical"]
+SentenceEncoding = Literal["none", "gru", "dense"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish", "glu", "reglu", "geglu", "swiglu"]
 GATED: tuple[Activation, ...] = ("glu", "reglu", "geglu", "swiglu")
 """Activations of which one half of the columns gates the other (Shazeer 2020)."""
@@ -31,11 +32,12 @@ GATED: tuple[Activation, ...] = ("glu", "reglu", "geglu", "swiglu")
 class ModelConfig:
     """Every choice of the architecture; the names are those of recipes and of config.json.
 
-    `n_kv_heads` None means as many as heads, `n_decoder_layers` None as many as `n_layers`.
+    `n_kv_heads` None means as many as heads, `n_decoder_layers` None as many as `n_layers`, `d_head` None
+    d_model / n_heads; given, heads may be wider or narrower, as those of T5's largest models are.
     `bias` covers every linear layer and LayerNorm. `transform_head`, `output_bias`, `embedding_norm`,
     `n_segments`, `has_pooler` and `has_next_sentence` are what BERT (Devlin et al. 2018) adds. `kept_heads`
     names the heads that are left at the sites that lost some; `n_heads` stays the number before, since it
-    gives d_head.
+    gives the width of a head where `d_head` does not.
 
     `mask` limits self-attention (`nn/self_masks.py`): `window` is the most tokens that a query looks back
     and ahead, in steps of `dilation` for dilated; `global_tokens`, `random_blocks` of `mask_block` tokens
@@ -45,20 +47,24 @@ class ModelConfig:
     positions t5; shaw clips distances to `max_distance`. What a choice does not use is not looked at.
 
     With `n_labels` the model tells a label of the whole text and no pieces: `pooling` makes one row of it
-    (`nn/pooling.py`), where hierarchical ends a sentence after each of the token ids `sentence_ends`, and
-    `reads_pair` lets it match two texts (`nn/matching.py`). `n_projected` is the number of slots that the
-    encoder's keys and values are projected to (`nn/linformer.py`), 0 for none.
+    (`nn/pooling.py`), where hierarchical ends a sentence after each of the token ids `sentence_ends` and may
+    have a `sentence_encoder` between its two poolings (`nn/sentences.py`). `reads_pair` lets it match two
+    texts (`nn/matching.py`); with two segments it reads two as one. `n_projected` is the number of slots that
+    the encoder's keys and values are projected to (`nn/linformer.py`), 0 for none.
 
     `body` is what carries a text from token to token. A recurrent one (`nn/recurrent.py`) needs the form
     encoder-decoder and has one site, the attention of its decoder: with `feeds_context` what that found goes
     into the next state (Bahdanau 2014), else only into the output (Luong 2015). A `local_reach` above 0
-    limits it to so many tokens around a predicted place. Masks, positions, norms, activations, residuals and
+    limits it to so many tokens around a predicted place. Without `has_attention` it has no site at all: one
+    vector is all that the decoder knows of the source, told again at every token with `feeds_context` (Cho
+    2014), else only in its first state (Sutskever 2014). Masks, positions, norms, activations, residuals and
     the feed-forward layers are those of a Transformer.
     """
 
     form: Form
     vocab_size: int
     body: Body = "transformer"
+    has_attention: bool = True
     feeds_context: bool = True
     local_reach: int = 0
     d_model: int = 128
@@ -66,6 +72,7 @@ class ModelConfig:
     n_decoder_layers: int | None = None
     n_heads: int = 4
     n_kv_heads: int | None = None
+    d_head: int | None = None
     d_ff: int = 512
     max_tokens: int = 128
     position: Position = "learned"
@@ -103,18 +110,24 @@ class ModelConfig:
     n_labels: int = 0
     pooling: Pooling = "attention"
     sentence_ends: tuple[int, ...] = ()
+    sentence_encoder: SentenceEncoding = "none"
     reads_pair: bool = False
     n_projected: int = 0
 
     @property
-    def d_head(self) -> int:
-        """Width of one head."""
-        return self.d_model // self.n_heads
+    def head_width(self) -> int:
+        """Width of one head, whether given or not."""
+        return self.d_model // self.n_heads if self.d_head is None else self.d_head
 
     @property
     def is_recurrent(self) -> bool:
         """Whether the body is made of recurrent cells."""
         return self.body != "transformer"
+
+    @property
+    def joins_texts(self) -> bool:
+        """Whether it reads two texts as one, `<s>` first `</s>` second `</s>` in two segments."""
+        return self.has_next_sentence or (bool(self.n_labels) and self.n_segments > 1 and not self.reads_pair)
 
     @property
     def up_rows(self) -> int:
@@ -160,7 +173,7 @@ class ModelConfig:
     def site_keys(self) -> tuple[SiteKey, ...]:
         """Stack and layer of every attention module, with heads or without, in the model's order."""
         if self.is_recurrent:
-            return (("cross", 0),)
+            return (("cross", 0),) if self.has_attention else ()
         n_cross = self.decoder_layers if self.form == "encoder-decoder" else 0
         stacks: tuple[tuple[Stack, int], ...] = (
             ("encoder", self.encoder_layers),
@@ -306,7 +319,7 @@ def _count_block(config: ModelConfig, norm: int, stack: str, layer: int) -> int:
 
 
 def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
-    d, d_head, bias = config.d_model, config.d_head, config.bias
+    d, d_head, bias = config.d_model, config.head_width, config.bias
     layout = config.layout(stack, layer)
     n_rows = (layout.n_heads + 2 * layout.n_kv_heads) * d_head
     total = _count_linear(d, n_rows, bias) + _count_linear(layout.n_heads * d_head, d, bias)
@@ -319,8 +332,11 @@ def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
 
 
 def _count_pooling(config: ModelConfig) -> int:
+    d, bias = config.d_model, config.bias
     n_pools = {"attention": 1, "hierarchical": 2}.get(config.pooling, 0) if config.n_labels else 0
-    return n_pools * (_count_linear(config.d_model, config.d_model, config.bias) + config.d_model)
+    gru = 3 * (d * (d + d // 2) + (2 * d if bias else 0))  # of both ways together, each d / 2 wide
+    between = {"gru": gru, "dense": _count_linear(d, d, bias)}.get(config.sentence_encoder, 0)
+    return n_pools * (_count_linear(d, d, bias) + d) + (between if n_pools else 0)
 
 
 def _count_head(config: ModelConfig, norm: int) -> int:

@@ -23,6 +23,7 @@ SIZES: dict[str, tuple[int, int]] = {
     "n_decoder_layers": (1, 1_024),
     "n_heads": (1, 1_024),
     "n_kv_heads": (1, 1_024),
+    "d_head": (1, 65_536),
     "d_ff": (1, 1_048_576),
     "max_tokens": (1, 1_048_576),
     "n_segments": (0, 1_024),
@@ -40,6 +41,11 @@ SIZES: dict[str, tuple[int, int]] = {
 }
 """Least and most; no model known in 2026 is larger in any of these, so it is a slip of the keyboard."""
 _MOST_LINKS = 4_000_000
+_ACTIONS = {
+    "has_attention": 'Start from a recipe whose body is "rnn", "gru" or "lstm", such as reverse-bahdanau, '
+    "or leave has_attention out."
+}
+"""What to do about a key that goes wrong with another one."""
 Fault = tuple[str, str]
 """The key that is wrong, and what was expected of it."""
 
@@ -83,9 +89,8 @@ def expected_of(hint: Any) -> str:
 
 def impossible(where: str, key: str, value: object, expected: str) -> RecipeError:
     """The error for one value."""
-    return RecipeError(
-        f"{where}.{key} is {shown(value)}.", expected=expected, action=f"Change {key} and try again."
-    )
+    action = _ACTIONS.get(key, f"Change {key} and try again.")
+    return RecipeError(f"{where}.{key} is {shown(value)}.", expected=expected, action=action)
 
 
 def unknown_key(where: str, key: str, known: Sequence[str]) -> RecipeError:
@@ -93,10 +98,11 @@ def unknown_key(where: str, key: str, known: Sequence[str]) -> RecipeError:
     action = "Remove the key or correct its spelling."
     if key == "preset":
         action = "A preset stands in place of the recipe: attnscope info --presets lists their names."
+    near = meant(str(key), known)
     return RecipeError(
-        f"{where} has the unknown key {shown(key)}.",
-        expected=f"only {', '.join(known)}",
-        action=meant(str(key), known) + action,
+        f"{where} has the unknown key {shown(key)}. {near}".rstrip(),
+        expected="" if near else f"only {', '.join(known)}",
+        action=action,
     )
 
 
@@ -121,8 +127,8 @@ def _number_ranges(config: "ModelConfig") -> Iterator[tuple[str, bool, str]]:
 
 
 def _head_faults(config: "ModelConfig") -> Iterator[Fault]:
-    if config.d_model % config.n_heads:
-        yield "n_heads", f"a divisor of d_model, which is {config.d_model}"
+    if config.d_head is None and config.d_model % config.n_heads:
+        yield "n_heads", f"a divisor of d_model, which is {config.d_model}, unless d_head is given"
     if config.n_heads % config.kv_heads:
         yield "n_kv_heads", f"a divisor of n_heads, which is {config.n_heads}"
 
@@ -133,6 +139,8 @@ def _form_faults(config: "ModelConfig") -> Iterator[Fault]:
         ("n_segments", config.n_segments > 0, ("encoder", "encoder-decoder")),
         ("has_pooler", config.has_pooler, ("encoder",)),
     )
+    if not config.has_attention:
+        yield "has_attention", "true, since only recurrent cells carry a text from token to token without it"
     for key, is_used, forms in only:
         if is_used and config.form not in forms:
             yield key, f"nothing here, since only the form {forms[0]} has it"
@@ -143,6 +151,8 @@ def _form_faults(config: "ModelConfig") -> Iterator[Fault]:
 def _recurrent_faults(config: "ModelConfig") -> Iterator[Fault]:
     if config.form != "encoder-decoder":
         yield "body", f'"transformer" with the form {config.form}: cells need the objective translation'
+    if config.d_head is not None:
+        yield "d_head", "nothing here: beside recurrent cells a head is d_model / n_heads wide"
     if config.d_model % 2:
         yield "d_model", "an even number: the encoder has one half for each direction"
 
@@ -161,8 +171,9 @@ def _mask_faults(config: "ModelConfig") -> Iterator[Fault]:
 
 def _position_faults(config: "ModelConfig") -> Iterator[Fault]:
     if config.position == "rotary":
-        if config.d_head % 2:
-            yield "position", f"an even d_model / n_heads, which is {config.d_head}"
+        if config.head_width % 2:
+            name = "d_model / n_heads" if config.d_head is None else "d_head"
+            yield "position", f"an even {name}, which is {config.head_width}"
         if config.score == "additive":
             yield "position", "another position: the score additive has no product that a rotation turns"
     if config.position == "t5":

@@ -66,11 +66,16 @@ class QuietProbe:
 
 
 class TensorGates(QuietProbe):
-    """Gates as tensors, [n_heads] or [batch, n_heads], through which gradients pass."""
+    """Gates as tensors, [n_heads] or [batch, n_heads], through which gradients pass; and edits of heads."""
 
-    def __init__(self, gates: Mapping[SiteKey, Tensor]) -> None:
+    def __init__(self, gates: Mapping[SiteKey, Tensor], edits: Mapping[SiteKey, Edits] | None = None) -> None:
         self._gates = gates
+        self._edits = edits or {}
 
     def gate(self, site: SiteKey) -> Tensor | None:
         """The gate of the site, or None."""
         return self._gates.get(site)
+
+    def edits(self, site: SiteKey) -> Edits | None:
+        """What is changed at the site, or None."""
+        return self._edits.get(site)

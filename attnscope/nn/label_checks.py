@@ -18,6 +18,10 @@ def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     is_list = isinstance(ends, tuple) and len(ends) <= _MOST_ENDS and all(type(id) is int for id in ends)
     if not is_list or not all(0 <= id < config.vocab_size for id in ends):
         yield "sentence_ends", f"a list of token ids from 0 to {config.vocab_size - 1:,}"
+    if config.sentence_encoder != "none" and not (config.n_labels and config.pooling == "hierarchical"):
+        yield "sentence_encoder", "none, since only hierarchical pooling has sentences"
+    if config.sentence_encoder == "gru" and config.d_model % 2:
+        yield "d_model", "an even number: the sentence encoder has one half for each direction"
     if not config.n_labels:
         if config.reads_pair:
             yield "reads_pair", "false, since only a model that tells labels matches two texts"

@@ -55,13 +55,14 @@ def activate(x: Tensor, activation: Activation) -> Tensor:
 class BlockShape:
     """The sizes and choices that every block of a stack shares; see `ModelConfig`.
 
-    `n_heads` and `n_kv_heads` are those of a site that has lost none; d_head follows from them. `reach` is
-    that of Shaw's positions, 0 for others. `max_tokens` is of use to an encoder projected to slots only.
+    `n_heads` and `n_kv_heads` are those of a site that has lost none. `reach` is that of Shaw's
+    positions, 0 for others. `max_tokens` is of use to an encoder projected to slots only.
     """
 
     d_model: int
     n_heads: int
     n_kv_heads: int
+    d_head: int
     d_ff: int
     bias: bool
     dropout: float
@@ -90,7 +91,7 @@ class BlockShape:
         return Scoring(
             self.score,
             n_heads=n_heads,
-            d_head=self.d_model // self.n_heads,
+            d_head=self.d_head,
             temperature=self.temperature,
             sigma=self.sigma,
             reach=reach,
@@ -112,6 +113,7 @@ def block_shape(config: ModelConfig) -> BlockShape:
         d_model=config.d_model,
         n_heads=config.n_heads,
         n_kv_heads=config.kv_heads,
+        d_head=config.head_width,
         d_ff=config.d_ff,
         bias=config.bias,
         dropout=config.dropout,
@@ -140,7 +142,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.site, self.layout = site, layout
         self.n_heads, self.n_kv_heads = layout.n_heads, layout.n_kv_heads
-        self.d_head = shape.d_model // shape.n_heads
+        self.d_head = shape.d_head
         self.dropout = shape.dropout
         n_rows = (self.n_heads + 2 * self.n_kv_heads) * self.d_head
         self.qkv = nn.Linear(shape.d_model, n_rows, bias=shape.bias)
@@ -208,7 +210,7 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.site, self.layout = site, layout
         self.n_heads, self.n_kv_heads = layout.n_heads, layout.n_kv_heads
-        self.d_head = shape.d_model // shape.n_heads
+        self.d_head = shape.d_head
         self.dropout = shape.dropout
         self.query = nn.Linear(shape.d_model, self.n_heads * self.d_head, bias=shape.bias)
         self.kv = nn.Linear(shape.d_model, 2 * self.n_kv_heads * self.d_head, bias=shape.bias)

@@ -129,7 +129,7 @@ def _inner_numbers(config: ModelConfig) -> int:
 
 def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer: int) -> int:
     layout = config.layout(stack, layer)
-    d_head = config.d_head
+    d_head = config.head_width
     n, k = layout.n_heads * d_head, layout.n_kv_heads * d_head
     is_wide = shape.has_bfloat16 and shape.is_on_cpu  # float32 attention between bfloat16 products
     inner = WIDE if is_wide else shape.narrow
@@ -189,7 +189,7 @@ def _weight_copies(config: ModelConfig, shape: BatchShape) -> int:
     """The bfloat16 copies of all matrices, which live as long as a step."""
     if not shape.has_bfloat16:
         return 0
-    d, d_head = config.d_model, config.d_head
+    d, d_head = config.d_model, config.head_width
     total = config.vocab_size * d + (d * d if config.transform_head else 0)
     for stack, layer in config.headed_keys():
         layout = config.layout(stack, layer)

@@ -102,13 +102,15 @@ class OwnModule(nn.Module, ABC):
         valid: Tensor | None = None,
         second: Tensor | None = None,
         second_valid: Tensor | None = None,
+        segments: Tensor | None = None,
         pattern: Pattern | None = None,
         probe: Probe | None = None,
     ) -> Tensor:
         """One row for a text, or for two that are matched, [batch, d_model]: what tells labels.
 
-        `second` are the ids of the second text, [batch, n_target], with `second_valid` as `valid`. Raises
-        ValueError for a model without labels, and where a second text is missing or is not read.
+        `second` are the ids of the second text, [batch, n_target], with `second_valid` as `valid`; `segments`
+        those of two texts that are read as one, as in `encode`. Raises ValueError for a model without labels,
+        and where a second text is missing or is not read.
         """
         summary, matching = self._modules.get("summary"), self._modules.get("matching")
         if not isinstance(summary, Summary):
@@ -116,7 +118,11 @@ class OwnModule(nn.Module, ABC):
         if (second is None) == self.config.reads_pair:
             raise ValueError(f"second does not go with reads_pair = {self.config.reads_pair}")
         read = self.decode if self.config.form == "decoder" else self.encode
-        hidden = read(ids, valid=valid, pattern=pattern, probe=probe)
+        hidden = (
+            read(ids, valid=valid, pattern=pattern, probe=probe)
+            if segments is None
+            else self.encode(ids, valid=valid, segments=segments, pattern=pattern, probe=probe)
+        )
         if second is None or not isinstance(matching, Matching):
             row: Tensor = summary(hidden, ids, valid=valid, probe=probe)
             return row

@@ -10,7 +10,8 @@
 α = softmax(tanh(W h + b) · u) (Yang et al. 2016, "Hierarchical Attention Networks for Document
 Classification", equations 5 to 7): a dot product of u with the keys tanh(W h + b) at scale 1, whose values
 are h itself, so that it goes through `attend` like any other head. The hierarchical summary pools the words
-of each sentence, then the sentences (equations 8 to 10, without an encoder of its own between the two).
+of each sentence, then the sentences (equations 8 to 10); between the two there may be an encoder
+(`sentences.py`).
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from attnscope.nn.attention import Probe, attend
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule, build_rule
 from attnscope.nn.patterns import Intervals
+from attnscope.nn.sentences import SentenceEncoder
 from attnscope.records.sites import SiteKey
 
 
@@ -60,6 +62,7 @@ class Summary(nn.Module):
         is_by_sentence = config.pooling == "hierarchical"
         is_learned = is_by_sentence or config.pooling == "attention"
         self.words = AttentionPool(d, ("sentence", 0), bias=bias) if is_by_sentence else None
+        self.between = SentenceEncoder(config) if config.sentence_encoder != "none" else None
         self.pool = AttentionPool(d, ("pool", 0), bias=bias) if is_learned else None
 
     def forward(
@@ -87,7 +90,10 @@ class Summary(nn.Module):
         reach = sentence_reach(ids, self.ends, valid)
         n_sentences = reach.first.shape[1]
         rows = words(hidden, rule=MaskRule(pattern=reach), n_queries=n_sentences, probe=probe)
-        return rows, build_rule(is_causal=False, key_valid=reach.first <= reach.last)
+        is_there = reach.first <= reach.last
+        if self.between is not None:
+            rows = self.between(rows, is_there)
+        return rows, build_rule(is_causal=False, key_valid=is_there)
 
 
 def pooled_evenly(hidden: Tensor, valid: Tensor | None, *, is_max: bool) -> Tensor:

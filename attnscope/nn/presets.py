@@ -14,8 +14,10 @@ gpt-2-xl          1,557,611,200
 t5-small             60,506,624    Raffel et al. 2020, section 3.7 ("60 million")
 t5-base             222,903,552    the same ("220 million")
 t5-large            737,668,096    the same ("770 million")
+t5-3b             2,851,598,336    the same ("3 billion"), heads of 128 beside a d_model of 1024
+t5-11b           11,307,321,344    the same ("11 billion")
 
-T5's two largest models have heads wider than d_model / n_heads, which no configuration here can say.
+The number 2,884,497,408 that is told of t5-3b counts the shared embedding (32,128 pieces) twice.
 """
 
 from dataclasses import replace
@@ -95,6 +97,8 @@ PRESETS = MappingProxyType(
         "t5-small": _T5,
         "t5-base": replace(_T5, d_model=768, n_layers=12, n_heads=12, d_ff=3072),
         "t5-large": replace(_T5, d_model=1024, n_layers=24, n_heads=16, d_ff=4096),
+        "t5-3b": replace(_T5, d_model=1024, n_layers=24, n_heads=32, d_head=128, d_ff=16_384),
+        "t5-11b": replace(_T5, d_model=1024, n_layers=24, n_heads=128, d_head=128, d_ff=65_536),
     }
 )
 """Configurations by name."""

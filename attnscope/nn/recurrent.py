@@ -1,4 +1,4 @@
-"""A recurrent encoder–decoder with attention: Bahdanau et al. 2014 and Luong et al. 2015.
+"""A recurrent encoder–decoder with attention, Bahdanau et al. 2014 and Luong et al. 2015, or without any.
 
     symbol    meaning                                                      shape
     x         token embeddings                                             [batch, n_tokens, d_model]
@@ -11,6 +11,9 @@
                                              hidden_t = tanh(W_c c_t + W_s s_t + W_x x_t)   (equation 4)
     context not fed (Luong, section 3)       s_t = cell(x_t, s_(t−1)),  c_t from s_t,
                                              hidden_t = tanh(W_c c_t + W_s s_t)             (equation 5)
+
+    no attention, fed (Cho et al. 2014)      c = tanh(V e) for all t, else as Bahdanau (appendix A.1)
+    no attention (Sutskever et al. 2014)     s_t = cell(x_t, s_(t−1)),  hidden_t = tanh(W_s s_t)
 
 The encoder runs both ways, half of d_model each (Bahdanau, section 3.2; Luong's runs one way). Where papers
 score states themselves, heads project them first, as everywhere in this program: one head with the score
@@ -53,7 +56,7 @@ States = tuple[Tensor, ...]
 
 
 class Recurrent(OwnModule):
-    """An encoder–decoder whose two texts are read by recurrent cells; its one site is ("cross", 0).
+    """An encoder–decoder whose two texts are read by recurrent cells; its one site is ("cross", 0), if any.
 
     Start with `nn.building.build_own`, which fills the weights.
     """
@@ -67,13 +70,17 @@ class Recurrent(OwnModule):
         self.encoder = _stack(config, d // 2, config.encoder_layers, bidirectional=True)
         n_states = 2 if config.body == "lstm" else 1
         self.bridge = nn.Linear(d, n_states * config.decoder_layers * d, bias=config.bias)
+        has_attention, is_fed = config.has_attention, config.feeds_context
         self.decoder: nn.ModuleList | nn.RNNBase = (
-            _cells(config) if config.feeds_context else _stack(config, d, config.decoder_layers)
+            _cells(config)
+            if is_fed and has_attention
+            else _stack(config, d, config.decoder_layers, n_in=2 * d if is_fed else d)
         )
-        self.cross = make_attention(CrossAttention, shape, SITE, layout)
-        has_centre = config.local_reach > 0 and bool(layout.heads)
+        self.cross = make_attention(CrossAttention, shape, SITE, layout) if has_attention else None
+        self.vector = nn.Linear(d, d, bias=config.bias) if is_fed and not has_attention else None
+        has_centre = config.local_reach > 0 and bool(layout.heads) and has_attention
         self.centre = (
-            Centre(n_heads=layout.n_heads, d_head=config.d_head, d_model=d, reach=config.local_reach)
+            Centre(n_heads=layout.n_heads, d_head=config.head_width, d_model=d, reach=config.local_reach)
             if has_centre
             else None
         )
@@ -145,16 +152,28 @@ class Recurrent(OwnModule):
         states = cache.states if cache is not None and cache.states else self._first_states(memory, lengths)
         if len(ids) > states[0].shape[1]:  # copies of one text under way
             states = tuple(state.expand(-1, len(ids), -1) for state in states)
-        reading = _Reading(self, memory, lengths, memory_valid, len(ids), cache)
-        if self.config.feeds_context:
-            hidden, states = self._decode_fed(x, states, reading, probe)
+        if self.cross is None:
+            hidden, states = self._decode_without(x, states, self._ends(memory, lengths))
         else:
-            top, states = self._run_stack(x, states)
-            hidden = reading.context(top, probe) + self.readout(top)
+            reading = _Reading(self, self.cross, memory, lengths, memory_valid, len(ids), cache)
+            if self.config.feeds_context:
+                hidden, states = self._decode_fed(x, states, reading, probe)
+            else:
+                top, states = self._run_stack(x, states)
+                hidden = reading.context(top, probe) + self.readout(top)
         if cache is not None:
             cache.states = states
             cache.note(*ids.shape)
         return self._dropped(hidden.tanh())
+
+    def _decode_without(self, x: Tensor, states: States, ends: Tensor) -> tuple[Tensor, States]:
+        """As `_decode_fed` without attention; `ends` [B, d_model] are all that is left of the source."""
+        if self.vector is None:
+            top, states = self._run_stack(x, states)
+            return self.readout(top), states
+        context = self.vector(ends).tanh()[:, None].expand(*x.shape[:2], -1)  # [B, T, d_model]
+        top, states = self._run_stack(torch.cat((x, context), dim=-1), states)
+        return context + self.readout(torch.cat((top, x), dim=-1)), states
 
     def _decode_fed(
         self, x: Tensor, states: States, reading: "_Reading", probe: Probe | None
@@ -208,18 +227,20 @@ class Recurrent(OwnModule):
         return top, last if isinstance(last, tuple) else (last,)
 
     def _first_states(self, memory: Tensor, lengths: Tensor | None) -> States:
-        """tanh(W e) for every layer and kind of state; e is where each direction of the encoder ended."""
+        """tanh(W e) for every layer and kind of state."""
+        started = self.bridge(self._ends(memory, lengths)).tanh()
+        started = started.unflatten(-1, (-1, self.config.decoder_layers, self.config.d_model))
+        return tuple(state.transpose(0, 1) for state in started.unbind(dim=1))  # each [n_layers, B, d_model]
+
+    def _ends(self, memory: Tensor, lengths: Tensor | None) -> Tensor:
+        """e, where each direction of the encoder ended, [B, d_model]."""
         half = self.config.d_model // 2
         if lengths is None:
             forward = memory[:, -1, :half]
         else:
             rows = torch.arange(len(memory), device=memory.device)
             forward = memory[rows, lengths.to(memory.device) - 1, :half]
-        ends = torch.cat((forward, memory[:, 0, half:]), dim=-1)
-        started = (
-            self.bridge(ends).tanh().unflatten(-1, (-1, self.config.decoder_layers, self.config.d_model))
-        )
-        return tuple(state.transpose(0, 1) for state in started.unbind(dim=1))  # each [n_layers, B, d_model]
+        return torch.cat((forward, memory[:, 0, half:]), dim=-1)
 
     def _embed(self, ids: Tensor, first: int = 0) -> Tensor:
         n_most = self.n_positions - first
@@ -238,17 +259,17 @@ class _Reading:
     def __init__(
         self,
         module: Recurrent,
+        cross: nn.Module,
         memory: Tensor,
         lengths: Tensor | None,
         valid: Tensor | None,
         n_sequences: int,
         cache: KeyValueCache | None,
     ) -> None:
-        self._cross, self._centre, self._memory = module.cross, module.centre, memory
+        self._cross, self._centre, self._memory = cross, module.centre, memory
         self.n_keys = memory.shape[1]
         self._lengths = torch.tensor([memory.shape[1]]) if lengths is None else lengths
         self._rule = build_rule(is_causal=False, key_valid=valid)
-        cross = module.cross
         self._read: tuple[Tensor, Tensor] | None = None
         if isinstance(cross, CrossAttention):
             self._read = cross.read_memory(memory, n_sequences, cache)
@@ -256,8 +277,7 @@ class _Reading:
     def context(self, states: Tensor, probe: Probe | None) -> Tensor:
         """The contexts of some decoder states, [B, Q, d_model]."""
         rule, bias = self._local(states)
-        cross: nn.Module = self._cross
-        found: Tensor = cross(states, self._memory, rule=rule, bias=bias, read=self._read, probe=probe)
+        found: Tensor = self._cross(states, self._memory, rule=rule, bias=bias, read=self._read, probe=probe)
         return found
 
     def _local(self, states: Tensor) -> tuple[MaskRule, Bias | None]:
@@ -267,9 +287,11 @@ class _Reading:
         return MaskRule(key_valid=self._rule.key_valid, pattern=window), bias
 
 
-def _stack(config: ModelConfig, width: int, n_layers: int, *, bidirectional: bool = False) -> nn.RNNBase:
+def _stack(
+    config: ModelConfig, width: int, n_layers: int, *, n_in: int = 0, bidirectional: bool = False
+) -> nn.RNNBase:
     return _STACKS[config.body](
-        config.d_model,
+        n_in or config.d_model,
         width,
         n_layers,
         bias=config.bias,

@@ -24,8 +24,11 @@ def recurrent_parts(config: "ModelConfig") -> Iterator[tuple[str, int]]:
     yield "decoder", sum(matrices + biases for matrices, biases in _decoder_cells(config))
     n_first = _n_states(config) * config.decoder_layers * d
     yield "first states", d * n_first + (n_first if bias else 0)
-    yield "attention", _attention(config) + (_attention_biases(config) if bias else 0)
-    yield "predicted place", _centre(config)
+    if config.has_attention:
+        yield "attention", _attention(config) + (_attention_biases(config) if bias else 0)
+        yield "predicted place", _centre(config)
+    elif config.feeds_context:
+        yield "source vector", d * d + (d if bias else 0)
     yield "readout", _readout(config)
     transform = d * d + (d if bias else 0) if config.transform_head else 0
     norm = 0 if config.norm == "none" else d * (2 if config.norm == "layer" and bias else 1)
@@ -37,8 +40,11 @@ def recurrent_parts(config: "ModelConfig") -> Iterator[tuple[str, int]]:
 def recurrent_matrices(config: "ModelConfig") -> tuple[int, int]:
     """Numbers of the matrices through which each source token goes, and each target token."""
     d, layout = config.d_model, config.layout("cross", 0)
-    n, k = layout.n_heads * config.d_head, layout.n_kv_heads * config.d_head
-    score = n * config.d_head if config.score == "general" else 0
+    if not config.has_attention:
+        cells = sum(matrices for matrices, _ in _encoder_cells(config))
+        return cells, sum(matrices for matrices, _ in _decoder_cells(config)) + _readout(config)
+    n, k = layout.n_heads * config.head_width, layout.n_kv_heads * config.head_width
+    score = n * config.head_width if config.score == "general" else 0
     source = sum(matrices for matrices, _ in _encoder_cells(config)) + 2 * k * d
     target = sum(matrices for matrices, _ in _decoder_cells(config)) + _readout(config)
     return source, target + 2 * n * d + score + _centre(config)
@@ -62,21 +68,21 @@ def _cell(config: "ModelConfig", n_in: int, width: int) -> tuple[int, int]:
 
 
 def _attention(config: "ModelConfig") -> int:
-    layout, d_head = config.layout("cross", 0), config.d_head
+    layout, d_head = config.layout("cross", 0), config.head_width
     matrices = (2 * layout.n_heads + 2 * layout.n_kv_heads) * d_head * config.d_model
     return matrices + layout.n_heads * {"general": d_head**2, "additive": d_head}.get(config.score, 0)
 
 
 def _attention_biases(config: "ModelConfig") -> int:
     layout = config.layout("cross", 0)
-    return (layout.n_heads + 2 * layout.n_kv_heads) * config.d_head + config.d_model
+    return (layout.n_heads + 2 * layout.n_kv_heads) * config.head_width + config.d_model
 
 
 def _centre(config: "ModelConfig") -> int:
     """What predicts the place of each head."""
     if not config.local_reach:
         return 0
-    return config.layout("cross", 0).n_heads * (config.d_head * config.d_model + config.d_head)
+    return config.layout("cross", 0).n_heads * (config.head_width * config.d_model + config.head_width)
 
 
 def _readout(config: "ModelConfig") -> int:

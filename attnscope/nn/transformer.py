@@ -99,7 +99,7 @@ class Transformer(OwnModule):
         config, device = self.config, self.tokens.weight.device
         self.self_mask = build_self_mask(config, self.n_positions)
         if config.position == "rotary":
-            cosines, sines = rotary_tables(self.n_positions, config.d_head, config.rope_base)
+            cosines, sines = rotary_tables(self.n_positions, config.head_width, config.rope_base)
             self.rotary_cosines, self.rotary_sines = cosines.to(device), sines.to(device)
         elif config.position == "sinusoidal":
             self.position_table = sinusoidal_table(self.n_positions, config.d_model).to(device)
@@ -252,7 +252,9 @@ class Transformer(OwnModule):
         second text of one that reads two.
         """
         if self.config.n_labels:
-            row = self.summarise(ids, valid=valid, second=target_ids, second_valid=target_valid, probe=probe)
+            row = self.summarise(
+                ids, valid=valid, second=target_ids, second_valid=target_valid, segments=segments, probe=probe
+            )
             return self.logits(row)
         form = self.config.form
         if (target_ids is None) == (form == "encoder-decoder"):

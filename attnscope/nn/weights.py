@@ -112,7 +112,7 @@ def _fill_block(block: Block, config: ModelConfig, generator: Generator) -> None
 
 
 def _head_rows(config: ModelConfig, n_heads: tuple[int, ...]) -> list[int]:
-    return [n * config.d_head for n in n_heads]
+    return [n * config.head_width for n in n_heads]
 
 
 def _fill_parts(weight: Tensor, sizes: list[int], config: ModelConfig, generator: Generator) -> None:

@@ -3,6 +3,7 @@
 import random
 import string
 from dataclasses import dataclass
+from typing import ClassVar
 
 from attnscope.text.examples import Example, TaskForm, draw_examples
 
@@ -25,23 +26,10 @@ class InductionTask:
     same word in the first row (Olsson et al. 2022, "In-context Learning and Induction Heads").
     """
 
+    name: ClassVar[str] = "induction"
+    form: ClassVar[TaskForm] = "decoder"
     min_words: int = 5
     max_words: int = 15
-
-    @property
-    def name(self) -> str:
-        """The name recipes use."""
-        return "induction"
-
-    @property
-    def form(self) -> TaskForm:
-        """A decoder."""
-        return "decoder"
-
-    @property
-    def tokenizer_kind(self) -> str:
-        """Whole words."""
-        return "words"
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -67,23 +55,10 @@ class BracketsTask:
     the query before it is linked to that one.
     """
 
+    name: ClassVar[str] = "brackets"
+    form: ClassVar[TaskForm] = "decoder"
     min_pairs: int = 4
     max_pairs: int = 12
-
-    @property
-    def name(self) -> str:
-        """The name recipes use."""
-        return "brackets"
-
-    @property
-    def form(self) -> TaskForm:
-        """A decoder."""
-        return "decoder"
-
-    @property
-    def tokenizer_kind(self) -> str:
-        """Whole words (here: brackets)."""
-        return "words"
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -119,22 +94,9 @@ class AgreementTask:
     verb is linked to the first noun; only the verb can be predicted.
     """
 
+    name: ClassVar[str] = "agreement"
+    form: ClassVar[TaskForm] = "decoder"
     max_attractors: int = 3
-
-    @property
-    def name(self) -> str:
-        """The name recipes use."""
-        return "agreement"
-
-    @property
-    def form(self) -> TaskForm:
-        """A decoder."""
-        return "decoder"
-
-    @property
-    def tokenizer_kind(self) -> str:
-        """Whole words."""
-        return "words"
 
     @property
     def vocabulary(self) -> tuple[str, ...]:

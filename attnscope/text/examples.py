@@ -12,6 +12,8 @@ from typing import Literal, Protocol
 from attnscope.errors import RecipeError
 
 TaskForm = Literal["encoder", "decoder", "encoder-decoder"]
+TOKENIZER_KIND = "words"
+"""The tokenizer of every task: its tokens are the words that links count."""
 _HELD_OUT_ONE_IN = 10
 _MAX_TRIES_PER_EXAMPLE = 2_000
 
@@ -47,11 +49,6 @@ class Task(Protocol):
     @property
     def form(self) -> TaskForm:
         """The form of model the task is for."""
-        ...
-
-    @property
-    def tokenizer_kind(self) -> str:
-        """The kind of tokenizer whose tokens are the words that links count."""
         ...
 
     @property

@@ -37,11 +37,11 @@ def read_text_file(path: Path, *, max_characters: int = MAX_CHARACTERS) -> Itera
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise _unreadable(path, "it is not a file")
+            raise _unreadable(path, "it is not a file", "Choose a text file.")
         with path.open("rb") as stream:
             yield from _read(stream, path, status.st_size, max_characters)
     except OSError as error:
-        raise _unreadable(path, error.strerror or str(error)) from error
+        raise _unreadable(path, error.strerror or str(error), "Check its path and rights.") from error
 
 
 def _read(stream: BinaryIO, path: Path, n_bytes: int, max_characters: int) -> Iterator[float | TextOfFile]:
@@ -77,10 +77,10 @@ def _refuse_other_formats(start: bytes, path: Path) -> None:
         raise _unreadable(path, "it holds bytes that no text has")
 
 
-def _unreadable(path: Path, why: str) -> LoadError:
+def _unreadable(path: Path, why: str, action: str = "Save it as UTF-8 and open it again.") -> LoadError:
     return LoadError(
         f"The text {path} cannot be read: {why}.",
         kind="unreadable",
         expected="a UTF-8 text file",
-        action="Save it as UTF-8 and open it again.",
+        action=action,
     )

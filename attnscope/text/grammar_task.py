@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from typing import ClassVar
 
 from attnscope.text.examples import Example, TaskForm, draw_examples
 from attnscope.text.grammar import (
@@ -56,22 +57,9 @@ def _by_class() -> dict[str, tuple[Noun, ...]]:
 class EnglishFrenchTask:
     """Translate sentences of the small grammar; see grammar.py for the conventions of the links."""
 
+    name: ClassVar[str] = "english-french"
+    form: ClassVar[TaskForm] = "encoder-decoder"
     max_adjectives: int = 2
-
-    @property
-    def name(self) -> str:
-        """The name recipes use."""
-        return "english-french"
-
-    @property
-    def form(self) -> TaskForm:
-        """An encoder and a decoder."""
-        return "encoder-decoder"
-
-    @property
-    def tokenizer_kind(self) -> str:
-        """Whole words."""
-        return "words"
 
     @property
     def vocabulary(self) -> tuple[str, ...]:

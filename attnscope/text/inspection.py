@@ -80,7 +80,28 @@ def notation_of(library: LibraryTokenizer) -> Notation:
 
 
 def check_vocabulary(library: LibraryTokenizer) -> int:
-    """The size of the vocabulary (highest id + 1); raises LoadError when its ids are not sane."""
+    """The size of the vocabulary (highest id + 1); raises LoadError when its ids are not sane.
+
+    Ids are asked for one by one: all at once, 250,000 pieces hold the interpreter for a second, and with it
+    the window.
+    """
+    highest = _highest_of_all(library, library.get_vocab_size(with_added_tokens=True))
+    return highest + 1 if highest >= 0 else _looked_through(library)
+
+
+def _highest_of_all(library: LibraryTokenizer, n_pieces: int) -> int:
+    """The highest id where there are `n_pieces` different ones without large gaps, else −1."""
+    n_left = n_pieces
+    for id in range(min(2 * n_pieces + 1001, _MAX_ID)):
+        if n_left and library.id_to_token(id) is not None:
+            n_left -= 1
+            if not n_left:
+                return id
+    return -1
+
+
+def _looked_through(library: LibraryTokenizer) -> int:
+    """The same from the whole vocabulary, which also says what is wrong with it."""
     vocabulary = library.get_vocab(with_added_tokens=True)
     if not vocabulary:
         raise LoadError(

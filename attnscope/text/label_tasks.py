@@ -7,6 +7,7 @@ entailment   does the second sentence follow from the first, contradict it, or n
 
 import random
 from dataclasses import dataclass
+from typing import ClassVar
 
 from attnscope.text.examples import Example, TaskForm, draw_examples
 
@@ -30,22 +31,9 @@ _WHERE = ("by the river", "in the barn", "under the tree", "near the road")
 class SentimentTask:
     """Sentences of which one word, wherever it stands, says whether something was good or bad, or none."""
 
-    labels: tuple[str, ...] = ("negative", "neutral", "positive")
-
-    @property
-    def name(self) -> str:
-        """The name recipes use."""
-        return "sentiment"
-
-    @property
-    def form(self) -> TaskForm:
-        """An encoder."""
-        return "encoder"
-
-    @property
-    def tokenizer_kind(self) -> str:
-        """Whole words."""
-        return "words"
+    name: ClassVar[str] = "sentiment"
+    form: ClassVar[TaskForm] = "encoder"
+    labels: ClassVar[tuple[str, ...]] = ("negative", "neutral", "positive")
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -72,24 +60,11 @@ class SentimentTask:
 class ReviewsTask:
     """Reviews of several sentences, each with a verdict of its own; only that on the food counts."""
 
-    labels: tuple[str, ...] = ("negative", "positive")
+    name: ClassVar[str] = "reviews"
+    form: ClassVar[TaskForm] = "encoder"
+    labels: ClassVar[tuple[str, ...]] = ("negative", "positive")
     min_sentences: int = 2
     max_sentences: int = 5
-
-    @property
-    def name(self) -> str:
-        """The name recipes use."""
-        return "reviews"
-
-    @property
-    def form(self) -> TaskForm:
-        """An encoder."""
-        return "encoder"
-
-    @property
-    def tokenizer_kind(self) -> str:
-        """Whole words."""
-        return "words"
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -124,22 +99,9 @@ class EntailmentTask:
     sentence takes over are linked to where they stand in the first, a replaced one to what it replaces.
     """
 
-    labels: tuple[str, ...] = ("contradiction", "entailment", "neutral")
-
-    @property
-    def name(self) -> str:
-        """The name recipes use."""
-        return "entailment"
-
-    @property
-    def form(self) -> TaskForm:
-        """An encoder, for both sentences."""
-        return "encoder"
-
-    @property
-    def tokenizer_kind(self) -> str:
-        """Whole words."""
-        return "words"
+    name: ClassVar[str] = "entailment"
+    form: ClassVar[TaskForm] = "encoder"
+    labels: ClassVar[tuple[str, ...]] = ("contradiction", "entailment", "neutral")
 
     @property
     def vocabulary(self) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 Gender = Literal["m", "f"]
-PERSONS = ("je", "tu", "il", "nous", "ils")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

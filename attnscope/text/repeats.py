@@ -72,14 +72,6 @@ def repeated_random_ids(
     return ids
 
 
-def repeated_random_text(
-    tokenizer: Tokenizer, *, n: int, n_words: int, seed: int, held_out: bool = False
-) -> list[str]:
-    """`n` texts, each of `n_words` random words written twice."""
-    ids = repeated_random_ids(word_ids(tokenizer), n=n, n_tokens=2 * n_words, seed=seed, held_out=held_out)
-    return [tokenizer.decode(row) for row in ids.tolist()]
-
-
 def _draw_period(rng: random.Random, words: Sequence[int], period: int, *, held_out: bool) -> list[int]:
     """Different random words whose hash lies on the wanted side; RecipeError when there is no choice."""
     row: list[int] = []

@@ -7,7 +7,7 @@ Each comes as an encoder-decoder task (source and target) or as a decoder task, 
 import random
 import string
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from attnscope.text.examples import Example, TaskForm, draw_examples
 
@@ -49,11 +49,6 @@ class RowTask:
         return self.rule
 
     @property
-    def tokenizer_kind(self) -> str:
-        """Whole words."""
-        return "words"
-
-    @property
     def vocabulary(self) -> tuple[str, ...]:
         """The letters, and the sign before the answer."""
         return (*string.ascii_lowercase[: self.n_letters], EQUALS)
@@ -87,18 +82,9 @@ class AdditionTask:
     sum is the carry out of the first column and is linked to that column.
     """
 
+    name: ClassVar[str] = "addition"
     form: TaskForm = "encoder-decoder"
     n_digits: int = 3
-
-    @property
-    def name(self) -> str:
-        """The name recipes use."""
-        return "addition"
-
-    @property
-    def tokenizer_kind(self) -> str:
-        """Whole words (here: digits)."""
-        return "words"
 
     @property
     def vocabulary(self) -> tuple[str, ...]:

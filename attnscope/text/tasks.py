@@ -7,7 +7,7 @@ from typing import Any
 
 from attnscope.errors import RecipeError
 from attnscope.text.causal_tasks import AgreementTask, BracketsTask, InductionTask
-from attnscope.text.examples import Example, Task, TaskForm, labels_of
+from attnscope.text.examples import TOKENIZER_KIND, Example, Task, TaskForm, labels_of
 from attnscope.text.grammar_task import EnglishFrenchTask
 from attnscope.text.label_tasks import EntailmentTask, ReviewsTask, SentimentTask
 from attnscope.text.pipelines import SPECIALS
@@ -42,7 +42,7 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "max_attractors": (0, 100),
     "max_adjectives": (0, 2),
 }
-_FIXED = {"rule", "labels"}
+_FIXED = {"rule"}
 _FORMS = ("decoder", "encoder-decoder")
 
 
@@ -69,7 +69,7 @@ def task_options(name: str) -> tuple[str, ...]:
 def task_tokenizer(task: Task) -> Tokenizer:
     """The tokenizer that has exactly the words of the task."""
     words = task.vocabulary
-    return train_tokenizer(task.tokenizer_kind, [" ".join(words)], vocab_size=len(words) + len(SPECIALS))
+    return train_tokenizer(TOKENIZER_KIND, [" ".join(words)], vocab_size=len(words) + len(SPECIALS))
 
 
 def _check_option(name: str, key: str, value: object, known: set[str]) -> None:

@@ -85,6 +85,7 @@ def merge_proofs(proofs: Iterable[SiteProof]) -> SelfCheck:
         is_evaluation_mode=not any(proof.is_training for proof in found),
         n_rows=sum(proof.n_rows for proof in found),
         n_all_rows=sum(proof.n_queries for proof in found),
+        is_empty=not found,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -65,7 +66,8 @@ def read_tensors(path: Path) -> TensorFile:
     refuse_foreign(path)
     try:
         with path.open("rb") as stream:
-            data = bytearray(n_bytes)
+            # a bytearray would be filled with zeros first, and hold every other thread up meanwhile
+            data = np.empty(n_bytes, dtype=np.uint8).data
             n_read = stream.readinto(data)
     except OSError as error:
         raise LoadError(
@@ -76,7 +78,29 @@ def read_tensors(path: Path) -> TensorFile:
     return tensors_from_bytes(data, path)
 
 
-def tensors_from_bytes(data: bytearray, path: Path) -> TensorFile:
+def read_shapes(path: Path) -> TensorFile:
+    """As `read_tensors`, but tensors with an axis are left unfilled: only the header is read, and numbers.
+
+    Memory that nobody writes to is not taken from the system, so that files of any size cost little.
+    """
+    n_bytes = require_regular_file(path)
+    refuse_foreign(path)
+    with path.open("rb") as stream:
+        start = _LENGTH_BYTES + int.from_bytes(stream.read(_LENGTH_BYTES), "little")
+        stream.seek(0)
+        header, start = _read_header(bytearray(stream.read(min(start, MAX_HEADER_BYTES))), path)
+        metadata = _text_metadata(header.pop("__metadata__", {}), path)
+        tensors = {}
+        for entry in _checked_entries(header, n_bytes - start, path):
+            tensors[entry.name] = torch.empty(entry.shape, dtype=entry.dtype)
+            if not entry.shape:
+                stream.seek(start + entry.begin)
+                data = bytearray(stream.read(entry.end - entry.begin))
+                tensors[entry.name] = torch.frombuffer(data, dtype=entry.dtype)[0]
+    return TensorFile(tensors=tensors, metadata=metadata)
+
+
+def tensors_from_bytes(data: bytearray | memoryview, path: Path) -> TensorFile:
     """The tensors in `data`, sharing its memory; `path` names it in errors."""
     header, start = _read_header(data, path)
     metadata = _text_metadata(header.pop("__metadata__", {}), path)
@@ -124,7 +148,7 @@ def _kind_of_entry(mode: int) -> str:
     return "a named pipe" if stat.S_ISFIFO(mode) else "a device or socket"
 
 
-def _read_header(data: bytearray, path: Path) -> tuple[dict[str, object], int]:
+def _read_header(data: bytearray | memoryview, path: Path) -> tuple[dict[str, object], int]:
     if len(data) < _LENGTH_BYTES:
         raise _truncated(path, len(data), _LENGTH_BYTES)
     n_header = int.from_bytes(data[:_LENGTH_BYTES], "little")
@@ -209,7 +233,7 @@ def _sizes(value: object) -> tuple[int, ...] | None:
     return tuple(value)
 
 
-def _tensor(data: bytearray, start: int, entry: TensorEntry) -> Tensor:
+def _tensor(data: bytearray | memoryview, start: int, entry: TensorEntry) -> Tensor:
     count = math.prod(entry.shape)
     if count == 0:
         return torch.empty(entry.shape, dtype=entry.dtype)

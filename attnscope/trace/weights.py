@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.nn.scores import ALL, scores
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.trace.record import SiteRecord
 
 Reduction = Literal["max", "mean"]
@@ -27,7 +28,11 @@ BLOCK_CELLS = 2_000_000
 
 
 def site_weights(record: SiteRecord, heads: slice = ALL, rows: slice = ALL, cols: slice = ALL) -> Tensor:
-    """Weights of some heads, rows and columns of a site: float32 [n_heads, n_rows, n_cols]."""
+    """Weights of some heads, rows and columns of a site: float32 [n_heads, n_rows, n_cols].
+
+    Raises Stopped where nobody waits for what they are worked out for.
+    """
+    stop_if_unwanted()
     if not record.score.is_plain:
         return _ruled_weights(record, heads, rows, cols)
     weights = _plain_weights(record, heads, rows, cols)

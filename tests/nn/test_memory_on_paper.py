@@ -18,6 +18,7 @@ CHOICES = {
     "t5": {"position": "t5"},
     "no feed-forward": {"has_feed_forward": False},
     "bert": {"form": "encoder", "norm_place": "post", "embedding_norm": True, "transform_head": True},
+    "heads of their own width": {"d_head": 20, "position": "rotary", "n_heads": 5},
     "two stacks": {"form": "encoder-decoder", "dropout": 0.1},
 }
 CELLS = {"form": "encoder-decoder", "n_heads": 1, "n_layers": 1}

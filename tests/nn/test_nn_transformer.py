@@ -126,7 +126,7 @@ def test_that_a_gate_of_zero_is_the_head_cut_from_the_output_projection(form, fi
     fill_with_ramp(model)
     cut.load_state_dict(model.state_dict())
     ids = some_ids(2, 6)
-    d_head = config.d_head
+    d_head = config.head_width
     for site in model.sites():
         gate = torch.ones(4)
         gate[2] = 0.0

@@ -45,6 +45,9 @@ VARIANTS = [
     {"mask": "bigbird", "score": "cosine", "temperature": 0.3, "position": "t5"},
     {"mask": "window", "score": "general", "position": "shaw"},
     {"score": "general", "position": "rotary"},
+    {"d_head": 6},
+    {"d_head": 6, "score": "general", "position": "rotary"},
+    {"d_head": 3, "score": "additive", "position": "t5"},
 ]
 
 
@@ -77,7 +80,7 @@ def linked_blocks(config: ModelConfig, number: int) -> list[int]:
 
 
 def slow_score(config: ModelConfig, site: object, q: Tensor, k: Tensor, head: int) -> Tensor:
-    scoring, d = site.scoring, config.d_head
+    scoring, d = site.scoring, config.head_width
     match config.score:
         case "scaled-dot":
             return q @ k / math.sqrt(d)
@@ -110,7 +113,7 @@ def slow_bias(model: Transformer, q: Tensor, head: int, i: int, j: int) -> Tenso
             site = (model.decoder or model.encoder)[0].attention
             reach = config.max_distance
             vector = site.scoring.offsets[max(-reach, min(reach, j - i)) + reach].double()
-            scale = 1 / math.sqrt(config.d_head) if config.score == "scaled-dot" else 1.0
+            scale = 1 / math.sqrt(config.head_width) if config.score == "scaled-dot" else 1.0
             if config.score == "general":
                 q = q @ site.scoring.bilinear[head].double()
             return scale * (q @ vector)
@@ -140,7 +143,7 @@ def turned(x: Tensor, place: int, base: float) -> Tensor:
 def slow_attention(model: Transformer, x: Tensor) -> tuple[Tensor, Tensor]:
     """What the first layer's attention adds to a stream [T, d_model], and its weights, cell by cell."""
     config, block = model.config, (model.decoder or model.encoder)[0]
-    site, d = block.attention, config.d_head
+    site, d = block.attention, config.head_width
     rows = torch.nn.functional.linear(x, site.qkv.weight.double(), site.qkv.bias.double()).unflatten(
         -1, (-1, d)
     )

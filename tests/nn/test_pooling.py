@@ -135,6 +135,8 @@ KINDS = [
     {"pooling": "max", "form": "decoder"},
     {"pooling": "attention", "n_projected": 4},
     {"pooling": "hierarchical", "sentence_ends": (END,)},
+    {"pooling": "hierarchical", "sentence_ends": (END,), "sentence_encoder": "gru", "bias": False},
+    {"pooling": "hierarchical", "sentence_ends": (END,), "sentence_encoder": "dense"},
     {"pooling": "attention", "reads_pair": True},
     {"pooling": "max", "reads_pair": True, "bias": False},
 ]
@@ -158,7 +160,7 @@ def test_that_padding_changes_no_label_and_the_parameters_are_as_counted(choices
     torch.testing.assert_close(plain, filled_up, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("choices", [KINDS[5], KINDS[6] | {"n_projected": 3}], ids=str)
+@pytest.mark.parametrize("choices", [KINDS[5], KINDS[6], KINDS[8] | {"n_projected": 3}], ids=str)
 def test_that_gradients_pass_through_every_part(choices: dict[str, object]) -> None:
     config = config_of(d_model=4, n_heads=1, n_layers=1, d_ff=4, **choices)
     module = filled(build_transformer(config, seed=0))
@@ -201,6 +203,7 @@ def test_that_every_site_is_recorded_and_the_second_text_has_its_own() -> None:
         ({"form": "decoder", "reads_pair": True}, "reads_pair"),
         ({"form": "encoder-decoder"}, "form"),
         ({"pooling": "hierarchical", "reads_pair": True}, "pooling"),
+        ({"pooling": "mean", "sentence_encoder": "gru"}, "sentence_encoder"),
         ({"sentence_ends": (12,)}, "sentence_ends"),
         ({"has_pooler": True}, "has_pooler"),
         ({"form": "decoder", "n_projected": 3}, "n_projected"),
@@ -220,3 +223,39 @@ def test_that_a_mask_of_another_size_is_not_taken_for_a_rule_of_sentences() -> N
         ramp(1, 5, 6), rule=MaskRule(pattern=sentence_reach(torch.tensor([[END] * 5]), (END,))), n_queries=4
     )
     torch.testing.assert_close(out[0, 2], ramp(1, 5, 6)[0, 2])  # a sentence of one word is that word
+
+
+@pytest.mark.parametrize("kind", ["gru", "dense"])
+def test_that_sentences_are_encoded_between_the_poolings_as_the_papers_say(kind: str) -> None:
+    config = config_of(
+        d_model=6, n_heads=1, pooling="hierarchical", sentence_ends=(END,), sentence_encoder=kind
+    )
+    summary = filled(Summary(config))
+    ids = torch.tensor([[1, 5, END, 6, 7, END, 4, 2], [1, 5, 6, 2, 0, 0, 0, 0]])
+    valid = torch.tensor([[True] * 8, [True] * 4 + [False] * 4])
+    hidden = ramp(2, 8, 6)
+    out = summary(hidden, ids, valid=valid)
+    slow = slow_gru if kind == "gru" else slow_dense
+    for text, sentences in ((0, ((0, 3), (3, 6), (6, 8))), (1, ((0, 4),))):
+        rows = [slow_pool(summary.words, list(hidden[text, a:b]))[0] for a, b in sentences]
+        encoded = slow(dict(summary.between.named_parameters()), rows)
+        torch.testing.assert_close(out[text], slow_pool(summary.pool, encoded)[0], rtol=1e-12, atol=1e-12)
+
+
+def slow_dense(weights: dict[str, Tensor], rows: list[Tensor]) -> list[Tensor]:
+    return [torch.tanh(weights["dense.weight"] @ row + weights["dense.bias"]) for row in rows]
+
+
+def slow_gru(weights: dict[str, Tensor], rows: list[Tensor]) -> list[Tensor]:
+    """Cho et al. 2014 as torch documents it: n reads r ∘ (W h + b), h' = (1 − z) n + z h."""
+    ways = []
+    for end, order in (("", list(range(len(rows)))), ("_reverse", list(range(len(rows)))[::-1])):
+        w, u, b, c = (weights[f"cells.{n}_l0{end}"] for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        d, h, found = len(u) // 3, torch.zeros(len(u) // 3, dtype=torch.float64), {}
+        for i in order:
+            x, s = w @ rows[i] + b, u @ h + c
+            r, z = torch.sigmoid(x[:d] + s[:d]), torch.sigmoid(x[d : 2 * d] + s[d : 2 * d])
+            h = (1 - z) * torch.tanh(x[2 * d :] + r * s[2 * d :]) + z * h
+            found[i] = h
+        ways.append(found)
+    return [torch.cat((ways[0][i], ways[1][i])) for i in range(len(rows))]

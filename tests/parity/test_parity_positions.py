@@ -23,7 +23,7 @@ def t5_config(form: str = "encoder-decoder", **choices: object) -> ModelConfig:
 
 def library_t5(config: ModelConfig, model: Transformer) -> object:
     theirs = transformers.T5Config(
-        vocab_size=config.vocab_size, d_model=config.d_model, d_kv=config.d_head, d_ff=config.d_ff,
+        vocab_size=config.vocab_size, d_model=config.d_model, d_kv=config.head_width, d_ff=config.d_ff,
         num_layers=config.n_layers, num_decoder_layers=config.decoder_layers, num_heads=config.n_heads,
         relative_attention_num_buckets=config.n_buckets,
         relative_attention_max_distance=config.max_distance, dropout_rate=0.0,
@@ -57,11 +57,11 @@ def library_t5(config: ModelConfig, model: Transformer) -> object:
     return library
 
 
-@pytest.mark.parametrize("is_padded", [False, True])
+@pytest.mark.parametrize(("is_padded", "d_head"), [(False, None), (True, None), (True, 12)])
 def test_that_a_t5_model_says_what_the_librarys_says_and_learns_the_same(
-    is_padded, fill_with_ramp, assert_close
+    is_padded, d_head, fill_with_ramp, assert_close
 ):
-    config = t5_config()
+    config = t5_config(d_head=d_head)
     model = Transformer(config).eval()
     fill_with_ramp(model)
     library = library_t5(config, model)
@@ -110,6 +110,8 @@ def test_that_slopes_are_those_of_bloom(n_heads, assert_close):
         ("t5-small", {"d_model": 512, "d_ff": 2048, "num_layers": 6, "num_heads": 8}),
         ("t5-base", {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}),
         ("t5-large", {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16}),
+        ("t5-3b", {"d_model": 1024, "d_ff": 16_384, "num_layers": 24, "num_heads": 32, "d_kv": 128}),
+        ("t5-11b", {"d_model": 1024, "d_ff": 65_536, "num_layers": 24, "num_heads": 128, "d_kv": 128}),
     ],
 )
 def test_that_t5_presets_have_as_many_parameters_as_the_library(preset, library):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from slow_recurrent import SlowRecurrent
 
-from attnscope.nn.building import build_own, unfilled_own
+from attnscope.nn.building import build_own, empty_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace.probe import GateProbe, TraceProbe
@@ -29,7 +29,7 @@ def build(fill_with_ramp):
             "sigma": None,
             **choices,
         }
-        module = unfilled_own(ModelConfig(**values))
+        module = empty_own(ModelConfig(**values))
         fill_with_ramp(module)
         return module.double().eval()
 

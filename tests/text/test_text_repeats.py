@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnscope.errors import RecipeError
-from attnscope.text.repeats import repeated_random_ids, repeated_random_text, word_ids
+from attnscope.text.repeats import repeated_random_ids, word_ids
 from attnscope.text.tokenizer import train_tokenizer
 
 WORDS = tuple(range(10, 90))
@@ -63,14 +63,6 @@ def test_that_words_are_whole_words_where_there_are_any(kind: str) -> None:
     assert all(token.piece.isalpha() and not token.is_special for token in tokens)
     if kind not in ("characters", "unigram"):  # so small a unigram vocabulary has few whole words
         assert all(len(token.piece) > 1 and not token.joins_previous for token in tokens)
-
-
-def test_that_repeated_text_encodes_to_repeated_words() -> None:
-    tokenizer = train_tokenizer("byte-bpe", TEXT, vocab_size=340)
-    for text in repeated_random_text(tokenizer, n=5, n_words=6, seed=4):
-        ids = tokenizer.encode_ids(text)
-        assert len(ids) == 12
-        assert ids[:6] == ids[6:]
 
 
 @pytest.mark.parametrize(("n_tokens", "min_period"), [(1, None), (400, None), (20, 11), (20, 0)])
