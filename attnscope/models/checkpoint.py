@@ -20,6 +20,7 @@ from attnscope.models.card import ModelCard, check_labels, check_objective
 from attnscope.models.inputs import check_roles
 from attnscope.models.memory import refuse_too_large
 from attnscope.models.weights import fill_own
+from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
 from attnscope.strict_json import as_object, read_json
@@ -50,8 +51,11 @@ def is_model_folder(folder: Path) -> bool:
     return (folder / CONFIG).exists() or (folder / WEIGHTS).exists()
 
 
-def read_model_folder(folder: Path) -> LoadedFolder:
-    """Read a model folder completely; raises one LoadError that says what is wrong with it."""
+def read_model_folder(folder: Path, *, has_weights: bool = True) -> LoadedFolder:
+    """Read a model folder completely; raises one LoadError that says what is wrong with it.
+
+    Without weights the module is on the device "meta", for those who get theirs from another process.
+    """
     for name in (CONFIG, WEIGHTS, TOKENIZER):
         _require(folder, name)
     check_manifest(folder)
@@ -60,8 +64,11 @@ def read_model_folder(folder: Path) -> LoadedFolder:
     tokenizer = Tokenizer.load(folder)
     check_roles(tokenizer, config.form)
     _check_sizes(config, tokenizer, folder)
-    file = read_tensors(folder / WEIGHTS)
-    module, weights_note = fill_own(config, file.tensors, folder / WEIGHTS)
+    if has_weights:
+        tensors = read_tensors(folder / WEIGHTS).tensors
+        module, weights_note = fill_own(config, tensors, folder / WEIGHTS)
+    else:
+        module, weights_note = unfilled_own(config), ""
     return LoadedFolder(
         module=module,
         tokenizer=tokenizer,

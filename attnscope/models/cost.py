@@ -83,11 +83,11 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
     slots = config.n_projected
     for stack, layer in config.headed_keys():
         layout = config.layout(stack, layer)
-        n, k = layout.n_heads * config.d_head, layout.n_kv_heads * config.d_head
+        n, k = layout.n_heads * config.head_width, layout.n_kv_heads * config.head_width
         part = "encoder" if stack == "encoder" else "decoder"
         # Keys and values of a memory are made of the source, all else of the stack's own text: both T here.
         linear[part] += 2 * config.d_model * (2 * n + 2 * k)
-        linear[part] += 2 * n * config.d_head if config.score == "general" else 0
+        linear[part] += 2 * n * config.head_width if config.score == "general" else 0
         if config.position == "shaw" and stack != "cross":
             linear[part] += 2 * n * (2 * config.max_distance + 1)
         is_projected = bool(slots) and stack == "encoder"
@@ -117,6 +117,7 @@ def label_cost(config: ModelConfig, n_tokens: int, body: Mapping[str, int]) -> C
     n_pools = {"attention": 1, "hierarchical": 1}.get(config.pooling, 0)
     pooling = n_texts * n_pools * n_tokens * (2 * d * d + 4 * d)
     pooling += 2 * d * d + 4 * d if config.pooling == "hierarchical" else 0
+    pooling += {"gru": 9 * d * d, "dense": 2 * d * d}.get(config.sentence_encoder, 0)
     # Two sites of one head as wide as the model; then the composed row of each token, and of both texts.
     matching = 2 * 4 * n_tokens**2 * d + 2 * n_tokens * 2 * 4 * d * d + 2 * 2 * d * d
     parts = (
@@ -133,11 +134,13 @@ def _recurrent_cost(config: ModelConfig, n_tokens: int) -> Cost:
     """The matrices of the cells are gone through token by token; the first states are made once."""
     source, target = recurrent_matrices(config)
     n_first = config.d_model**2 * config.decoder_layers * (2 if config.body == "lstm" else 1)
+    n_first += 0 if config.has_attention or not config.feeds_context else config.d_model**2
+    n_heads = config.layout("cross", 0).n_heads if config.has_attention else 0
     head = config.d_model * (config.vocab_size + (config.d_model if config.transform_head else 0))
     parts = (
         ("encoder matrices", 2 * n_tokens * source),
         ("decoder matrices", 2 * (n_tokens * target + n_first)),
-        ("attention", _cells_cost(config, config.layout("cross", 0).n_heads, n_tokens, n_tokens**2)),
+        ("attention", _cells_cost(config, n_heads, n_tokens, n_tokens**2)),
         ("logits", 2 * n_tokens * head),
     )
     return Cost(n_tokens=n_tokens, parts=tuple((name, n) for name, n in parts if n))
@@ -145,7 +148,7 @@ def _recurrent_cost(config: ModelConfig, n_tokens: int) -> Cost:
 
 def _cells_cost(config: ModelConfig, n_heads: int, n_tokens: int, n_cells: int) -> int:
     """Scores and weighted sums of one site."""
-    d_head = config.d_head
+    d_head = config.head_width
     if config.score == "kernel" and n_cells == n_tokens * n_tokens:
         return 4 * n_tokens * n_heads * d_head * (d_head + 1)  # the column more sums the weights
     n_more = 2 if config.score == "gaussian" else 0

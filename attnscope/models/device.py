@@ -5,6 +5,14 @@ import torch
 from attnscope.errors import UserError
 
 DEVICE_NAMES = ("auto", "cpu", "cuda", "mps")
+_DEVICE_WORDS = (
+    "CUDA error",
+    "HIP error",
+    "MPS backend error",
+    "cuDNN error",
+    "CUBLAS error",
+    "CUDA driver error",
+)
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -28,3 +36,24 @@ def choose_device(name: str = "auto") -> torch.device:
             action="Choose auto or cpu.",
         )
     return torch.device(name)
+
+
+def lost_device(error: BaseException) -> UserError | None:
+    """What to tell a person whose accelerator gave up in the middle; None for every other error.
+
+    After such a fault every later call of the process on that device fails too (CUDA C++ Programming Guide,
+    "Error Checking"), so the words do not advise to try again. Memory that ran out is no such fault.
+    """
+    words = str(error).strip()
+    is_of_device = isinstance(error, torch.AcceleratorError) or (
+        isinstance(error, RuntimeError) and words.startswith(_DEVICE_WORDS)
+    )
+    if not is_of_device or isinstance(error, torch.OutOfMemoryError):
+        return None
+    first = words.splitlines()[0][:200] if words else type(error).__name__
+    return UserError(
+        f"The graphics device stopped answering: {first.rstrip('.')}.",
+        expected="a device that works until the end",
+        action="What is on the disk is whole: a run goes on from its last checkpoint. Start AttnScope again "
+        "to use the device, or open the model on the CPU (--device cpu).",
+    )

@@ -9,6 +9,8 @@ gated, costs one pass. Later ones continue what was written before as it went on
 
 from collections.abc import Callable, Sequence
 
+from attnscope.nn.stopping import stop_if_unwanted
+
 N_GUESSES = 8
 """Tokens guessed ahead once the caller's guess has failed; each costs a little in every pass."""
 
@@ -32,6 +34,7 @@ def write_greedily(
     written: list[int] = []
     coming = list(guess) or _look_up(prefix)
     while len(written) < n_tokens:
+        stop_if_unwanted()
         coming = coming[: n_tokens - len(written) - 1] if is_causal else []
         answers = next_tokens([*prefix, *written, *coming], len(coming) + 1)
         n_right = next(

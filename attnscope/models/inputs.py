@@ -7,6 +7,7 @@ encoder-decoder  source text </s>;  target <s> text, each token predicting the n
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
@@ -16,6 +17,8 @@ from attnscope.nn.pooling import sentence_reach
 from attnscope.records.models import Form
 from attnscope.records.tokens import Tokens
 from attnscope.text.tokenizer import Tokenizer
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +79,30 @@ def encode_second(tokenizer: Tokenizer, text: str, max_tokens: int) -> Tokens:
 
 
 def join_segments(first: Tokens, second: Tokens, max_tokens: int) -> Inputs:
-    """Two texts as one source, `<s>` first `</s>` second `</s>`; the second is cut where it is too long."""
-    n_free = max(0, max_tokens - len(first))
+    """Two texts as one source, `<s>` first `</s>` second `</s>`, cut to `max_tokens`, the longer first."""
     offset = len(first.text) + 1
     added = [replace(t, start=t.start + offset, end=t.end + offset) for t in second.tokens]
-    kept = added if len(added) <= n_free else [*added[: max(0, n_free - 1)], *added[-1:]][:n_free]
+    head, tail = fitted_pair(first.tokens, added, max_tokens)
     tokens = replace(
         first,
         text=f"{first.text}\n{second.text}",
-        tokens=(*first.tokens, *kept),
-        n_dropped=first.n_dropped + second.n_dropped + len(added) - len(kept),
+        tokens=(*head, *tail),
+        n_dropped=first.n_dropped + second.n_dropped + len(first) + len(added) - len(head) - len(tail),
         n_unknown=first.n_unknown + second.n_unknown,
         n_replaced=first.n_replaced + second.n_replaced,
         n_cut=first.n_cut + second.n_cut,
     )
-    return Inputs(source=tokens, segments=(0,) * len(first) + (1,) * len(kept))
+    return Inputs(source=tokens, segments=(0,) * len(head) + (1,) * len(tail))
+
+
+def fitted_pair(first: Sequence[T], second: Sequence[T], n_most: int) -> tuple[list[T], list[T]]:
+    """As many tokens of two texts as fit, half of the room for each at least; both keep their last one."""
+    n_second = min(len(second), max(n_most - len(first), n_most // 2))
+    return _fitted(first, n_most - n_second), _fitted(second, n_second)
+
+
+def _fitted(tokens: Sequence[T], n_most: int) -> list[T]:
+    return list(tokens) if len(tokens) <= n_most else [*tokens[: n_most - 1], tokens[-1]]
 
 
 def with_segments(inputs: Inputs) -> Inputs:

@@ -32,7 +32,7 @@ def refuse_too_large(config: ModelConfig, where: str) -> None:
         raise LoadError(
             f"{where}: {error.happened}", kind="too-large", expected=error.expected, action=error.action
         ) from error
-    widths = {"sinusoidal": config.d_model, "binary": config.d_model, "rotary": 2 * config.d_head}
+    widths = {"sinusoidal": config.d_model, "binary": config.d_model, "rotary": 2 * config.head_width}
     width = 0 if config.is_recurrent else widths.get(config.position, 0)
     n_table_bytes = 8 * config.max_tokens * width
     if n_table_bytes > _MAX_TABLE_BYTES:

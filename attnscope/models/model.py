@@ -269,6 +269,10 @@ class Model:
         settings = WriteSettings() if settings is None else settings
         return write_text(self.network, text, settings, self._frozen(gates), prefix=prefix)
 
+    def edits(self, interventions: Interventions) -> Mapping[SiteKey, Edits]:
+        """What interventions change at each site, for a probe; raises UserError for an unknown head."""
+        return build_edits(interventions, self.sites, self._record_for) if interventions else {}
+
     def prune(self, gates: Gates | GateTable, text: str = "", target: str | None = None) -> "Model":
         """A smaller copy without the heads whose gate is 0; see `models.pruning`.
 
@@ -286,7 +290,7 @@ class Model:
     # -- inside ---------------------------------------------------------------------------------
 
     def _change(self, gates: GateSetting, interventions: Interventions) -> _Change:
-        edits = build_edits(interventions, self.sites, self._record_for) if interventions else {}
+        edits = self.edits(interventions)
         return _Change(gates=self._frozen(gates), interventions=interventions, edits=edits)
 
     def _frozen(self, gates: GateSetting) -> Gates:

@@ -19,6 +19,7 @@ from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token
+from attnscope.text.vocabulary import Vocabulary as Entries
 
 
 class Vocabulary(Protocol):
@@ -46,6 +47,11 @@ class Vocabulary(Protocol):
     @property
     def mask_id(self) -> int:
         """Id of the token that stands for a hidden one."""
+        ...
+
+    @property
+    def entries(self) -> Entries:
+        """Its entries as people read them; raises UserError if there are none."""
         ...
 
     def token(self, id: int) -> Token:

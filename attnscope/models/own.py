@@ -28,7 +28,7 @@ from attnscope.nn.own_module import OwnModule
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
 from attnscope.records.sites import Gates, Site
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, Tokens
 from attnscope.text.samples import samples_for
 from attnscope.text.tokenizer import Tokenizer
 
@@ -120,7 +120,7 @@ class OwnNetwork:
             note=" ".join(filter(None, (self._note, closed_note(self.first_gates)))),
             can_read_past=self.can_read_past,
             body=config.body.upper() if config.is_recurrent else "",
-            reads_pairs=self.config.reads_pair or self.config.has_next_sentence,
+            reads_pairs=self.config.reads_pair or self.config.joins_texts,
             labels=self.card.labels,
         )
 
@@ -148,18 +148,24 @@ class OwnNetwork:
         if len(source) > self.max_tokens:
             self.module.reach_past(len(source))
             source = replace(source, n_untrained=len(source) - self.max_tokens)
-        if self.config.n_labels and self.config.pooling == "hierarchical":
-            source = with_sentences(source, self.config.sentence_ends)
+        if target and self.config.joins_texts:
+            second = self.vocabulary.encode(target, add_end=True, max_tokens=self.max_tokens)
+            joined = join_segments(source, second, self.max_tokens)
+            return replace(joined, source=self._with_sentences(joined.source))
+        source = self._with_sentences(source)
         if self.config.reads_pair:
             second = encode_second(self.vocabulary, target or "", self.max_tokens)
             return Inputs(source=source, target=second)
-        if target is None:
+        if target is None or self.config.joins_texts:
             return Inputs(source=source)
-        if self.config.has_next_sentence:
-            second = self.vocabulary.encode(target, add_end=True, max_tokens=self.max_tokens)
-            return join_segments(source, second, self.max_tokens) if target else Inputs(source=source)
         read = encode_target(self.vocabulary, self.form, target, self.max_tokens)
         return Inputs(source=source, target=read)
+
+    def _with_sentences(self, source: Tokens) -> Tokens:
+        """The tokens as they are, or knowing their sentences where these are pooled."""
+        if self.config.n_labels and self.config.pooling == "hierarchical":
+            return with_sentences(source, self.config.sentence_ends)
+        return source
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
         """The same source with what the model wrote."""

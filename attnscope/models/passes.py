@@ -43,12 +43,13 @@ def hidden_stream(module: OwnModule, inputs: Inputs, probe: Probe | None, *, n_c
     Of a model that tells labels the one row that they are told from: [n_copies, 1, d_model].
     """
     source = ids_tensor(module, inputs.source.ids, n_copies)
+    segments = ids_tensor(module, inputs.segments, n_copies) if inputs.segments else None
     if module.config.n_labels:
         second = None if inputs.target is None else ids_tensor(module, inputs.target.ids, n_copies)
-        return module.summarise(source, second=second, pattern=inputs.pattern, probe=probe)[:, None]
+        row = module.summarise(source, second=second, segments=segments, pattern=inputs.pattern, probe=probe)
+        return row[:, None]
     if module.config.form == "decoder":
         return module.decode(source, pattern=inputs.pattern, probe=probe)
-    segments = ids_tensor(module, inputs.segments, n_copies) if inputs.segments else None
     memory = module.encode(source, segments=segments, pattern=inputs.pattern, probe=probe)
     if inputs.target is None:
         return memory

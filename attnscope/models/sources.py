@@ -32,15 +32,18 @@ def demo_models() -> list[str]:
     return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and is_model_folder(entry))
 
 
-def read_source(source: str | Path) -> tuple[LoadedFolder, Path]:
+def read_source(source: str | Path, *, has_weights: bool = True) -> tuple[LoadedFolder, Path]:
     """The content of the model that `source` means, and the folder it was found in.
 
-    Raises LoadError; for a run folder the newest checkpoint that can be read is taken.
+    Raises LoadError; for a run folder the newest checkpoint that can be read is taken. Without weights as
+    `read_model_folder` says.
     """
     path = locate_source(source)
     if not is_model_folder(path) and (path / "checkpoints").is_dir():
-        return _read_newest_checkpoint(path)
-    return read_model_folder(path), path  # says what is missing, or names the pickle that is there
+        return _read_newest_checkpoint(path, has_weights=has_weights)
+    return read_model_folder(
+        path, has_weights=has_weights
+    ), path  # says what is missing, or names the pickle that is there
 
 
 def read_source_config(source: str | Path) -> tuple[ModelConfig, Path]:
@@ -101,12 +104,12 @@ def checkpoint_folders(run: Path) -> list[tuple[int, Path]]:
     return sorted(found)
 
 
-def _read_newest_checkpoint(run: Path) -> tuple[LoadedFolder, Path]:
+def _read_newest_checkpoint(run: Path, *, has_weights: bool) -> tuple[LoadedFolder, Path]:
     newest_first = checkpoint_folders(run)[::-1]
     first_error: LoadError | None = None
     for step, folder in newest_first:
         try:
-            loaded = read_model_folder(folder)
+            loaded = read_model_folder(folder, has_weights=has_weights)
         except LoadError as error:
             first_error = first_error or error
             continue

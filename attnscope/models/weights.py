@@ -20,8 +20,7 @@ def fill_own(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) ->
 
     Raises LoadError with a table when the tensors are not those of `config`.
     """
-    with torch.device("meta"):
-        expected = {name: tuple(tensor.shape) for name, tensor in unfilled_own(config).state_dict().items()}
+    expected = {name: tuple(tensor.shape) for name, tensor in unfilled_own(config).state_dict().items()}
     _check_vocabulary(config, tensors, where)
     _check_shapes(expected, tensors, where)
     _check_types(tensors, where)

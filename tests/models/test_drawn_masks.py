@@ -1,5 +1,7 @@
 """A drawn mask at work: weights, blind rows, before against after, and where it cannot go."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.nn.drawn_masks import with_drawn_mask
-from attnscope.nn.masks import MaskRule
+from attnscope.nn.masks import MaskRule, RemovedCells
 from attnscope.nn.patterns import Dense
 from attnscope.records.masks import mask_of, maskable_stack
 from attnscope.trace.store import load_trace
@@ -133,3 +135,13 @@ def test_that_only_the_last_text_of_a_batch_is_read_under_the_cells() -> None:
     before = (places[:, None] - places).abs() < 2
     assert torch.equal(drawn[0, 0], before)
     assert torch.equal(drawn[1, 0], cells)
+
+
+def test_that_edges_taken_out_before_are_not_baked_into_the_cells_of_the_other_texts() -> None:
+    removed = RemovedCells(cells=torch.tensor([[0, 2, 1]]), n_heads=2)
+    drawn = with_drawn_mask(MaskRule(is_causal=True, removed=removed), torch.eye(4, dtype=torch.bool), 2)
+    assert drawn.removed is removed
+    assert isinstance(drawn.pattern, Dense)
+    assert drawn.pattern.cells.shape == (2, 1, 4, 4)  # once for all heads
+    put_back = replace(drawn, removed=None).allowed(4, 4, device=torch.device("cpu"))
+    assert torch.equal(put_back[0, 0], torch.ones(4, 4).tril().bool())

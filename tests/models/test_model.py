@@ -102,7 +102,7 @@ def test_that_kl_of_an_impossible_token_is_not_nan() -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("text", ["", "   ", "the", "the " * 500, "\ud800 \u202e \0", "zzz"])
-def test_that_any_text_works_and_what_is_lost_is_counted(form: str, text: str) -> None:
+def test_that_any_text_is_traced_and_what_is_lost_is_counted(form: str, text: str) -> None:
     model = tiny_model(form)
     look = model.look(text, None, Gates.of({model.sites[0].heads[0]: 0.0}))
     n = len(look.inputs.source)

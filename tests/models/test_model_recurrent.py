@@ -130,7 +130,7 @@ def test_that_what_beams_wrote_is_traced_as_one_text(choices):
     assert again.shape[0] == len(target)
 
 
-def test_that_what_needs_a_stream_says_so_and_what_needs_none_works():
+def test_that_only_what_needs_a_stream_refuses_and_says_so():
     model = model_of(LUONG)
     head, texts = HEADS[0], (SENTENCE, FRENCH)
     trace = model.trace(*texts)

@@ -134,11 +134,13 @@ def test_that_the_cost_on_paper_follows_the_mask_the_score_and_the_blocks():
         "full": {}, "window": {"mask": "window", "window": 3}, "kernel": {"score": "kernel"},
         "general": {"score": "general"}, "gaussian": {"score": "gaussian"}, "additive": {"score": "additive"},
         "shaw": {"position": "shaw", "max_distance": 5}, "attention alone": {"has_feed_forward": False},
-        "gated": {"activation": "reglu"},
+        "gated": {"activation": "reglu"}, "wide": {"d_head": 12},
     }.items()}  # fmt: skip
     assert parts["full"]["attention"] == 4 * 50 * 50 * 32
     assert parts["window"]["attention"] == 4 * (50 * 7 - 2 * (3 + 2 + 1)) * 32
     assert parts["kernel"]["attention"] == 4 * 50 * 4 * 8 * 9
+    assert parts["wide"]["attention"] == 4 * 50 * 50 * 48
+    assert parts["wide"]["decoder matrices"] == 50 * 2 * (4 * 48 * 32 + 2 * 32 * 64)
     assert parts["gaussian"]["attention"] == 2 * 50 * 50 * 4 * (10 + 8)
     assert parts["additive"]["attention"] == parts["full"]["attention"]
     matrices = parts["full"]["decoder matrices"]

@@ -24,6 +24,7 @@ CHOICES = (
     {"bias": False, "norm": "rms", "activation": "swiglu", "position": "rotary"},
     {"n_kv_heads": 1, "norm_place": "post"},
     {"n_kv_heads": 4, "position": "sinusoidal"},
+    {"d_head": 6, "position": "rotary"},
 )
 
 

@@ -8,6 +8,7 @@ weights are kept whole, which limits the text.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -79,6 +80,7 @@ class EagerModel:
     """A model whose own weights are shown; see `Attached`."""
 
     has_gates = False
+    modules: Mapping[nn.Module, tuple[SiteKey, ...]] = MappingProxyType({})
 
     def __init__(self, model: Any, maps: Maps, difference: float, switch: Switch, reason: str) -> None:
         sites = [

@@ -32,6 +32,8 @@ _PREPROCESSOR = "preprocessor_config.json"
 _MAX_BYTES = 200_000_000
 _MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 _FIRST_NAMES = ("CLS", "DIST")
+MAX_FIRST = 64
+"""The most tokens before the patches that are taken for special ones."""
 _ACTION = "Type the path of a PNG picture."
 
 
@@ -122,6 +124,14 @@ def prepare(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
     return (pixels * how.rescale - mean) / deviation
 
 
+def seen_pixels(pixels: Tensor, how: Preparation) -> NDArray[np.uint8]:
+    """The colours [height, width, 3] of what `prepare` gave: its last step taken back."""
+    mean, deviation = (torch.tensor(v)[:, None, None] for v in (how.mean, how.deviation))
+    colours = (pixels[0].cpu() * deviation + mean) / how.rescale  # [3, height, width]
+    shown: NDArray[np.uint8] = colours.clamp(0, 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    return shown
+
+
 def patch_tokens(text: str, grid: tuple[int, int], n_tokens: int) -> Tokens:
     """Tokens for a sequence of `n_tokens`: what stands before the patches, then `row,column` of each.
 
@@ -129,7 +139,7 @@ def patch_tokens(text: str, grid: tuple[int, int], n_tokens: int) -> Tokens:
     """
     n_rows, n_columns = grid
     n_first = n_tokens - n_rows * n_columns
-    if not 0 <= n_first <= 64:
+    if not 0 <= n_first <= MAX_FIRST:
         numbered = tuple(Token(id=i, piece=str(i)) for i in range(n_tokens))
         return Tokens(text=text, tokens=numbered)
     names = [*_FIRST_NAMES[:n_first], *(f"REG{i}" for i in range(n_first - len(_FIRST_NAMES)))]

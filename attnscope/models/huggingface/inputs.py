@@ -11,12 +11,21 @@ from torch import Tensor
 
 from attnscope.errors import UserError
 from attnscope.models.huggingface.facts import SpecialIds
-from attnscope.models.huggingface.images import Preparation, patch_tokens, prepare, read_picture
+from attnscope.models.huggingface.images import (
+    MAX_FIRST,
+    Preparation,
+    patch_tokens,
+    prepare,
+    read_picture,
+    seen_pixels,
+)
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Vocabulary
 from attnscope.records.models import Form
+from attnscope.records.pictures import Picture
 from attnscope.records.tokens import Token, Tokens
+from attnscope.text.vocabulary import Vocabulary as Entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +194,11 @@ class PictureVocabulary:
         """There is none."""
         raise _no_token()
 
+    @property
+    def entries(self) -> Entries:
+        """There are none."""
+        raise _no_token()
+
     def token(self, id: int) -> Token:
         """A patch by its number."""
         return Token(id=id, piece=str(id))
@@ -213,6 +227,19 @@ class PictureReader:
             )
         self._pixels(text)
         return Inputs(source=patch_tokens(text, self._grid, self.max_tokens))
+
+    def picture(self, text: str) -> Picture:
+        """What the model sees of it; raises UserError where its tokens are no grid of patches."""
+        n_rows, n_columns = self._grid
+        n_first = self.max_tokens - n_rows * n_columns
+        if not 0 <= n_first <= MAX_FIRST:
+            raise UserError(
+                f"This model makes {self.max_tokens} tokens of a picture.",
+                expected=f"{n_rows} × {n_columns} patches and at most {MAX_FIRST} tokens before them",
+                action="Look at the heatmap, whose tokens are numbered.",
+            )
+        pixels = seen_pixels(self._pixels(text), self._how)
+        return Picture(text=text, pixels=pixels, n_rows=n_rows, n_columns=n_columns, n_first=n_first)
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
         """There is no target."""

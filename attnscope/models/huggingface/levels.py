@@ -49,11 +49,6 @@ class Levels:
     """What streams [n_rows, d_model] would say: float32 [n_rows, n_answers]."""
 
 
-def has_levels(model: Any) -> bool:
-    """Whether it is known how the layers of this kind of model are read."""
-    return model.config.model_type in _NORMS
-
-
 def read_levels(model: Any, arguments: Mapping[str, Any]) -> Levels:
     """One pass over one text, and its streams; raises UserError for a model that is not known, or not so."""
     kind = model.config.model_type

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from attnscope.errors import LoadError, UserError
+from attnscope.nn.stopping import Stopped
 
 MIN_VERSION, END_VERSION = (5, 3), (6, 0)
 _JOIN_S = 5.0
@@ -82,7 +83,7 @@ def library_faults(happened: str, *, kind: str, action: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, LoadError):
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, Stopped, LoadError):
         raise
     except UserError as error:
         told = f"{happened}. {error.happened}"

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
+from attnscope.errors import UserError
 from attnscope.models.generate import NextTokens, write_greedily
 from attnscope.models.huggingface.head import DetachedPass, NoPass, WholePass, run_detached
-from attnscope.models.huggingface.inputs import Reader
+from attnscope.models.huggingface.inputs import PictureReader, Reader
 from attnscope.models.huggingface.site_map import Attached
 from attnscope.models.huggingface.tasks import Task
 from attnscope.models.huggingface.writer import CachedReading, GuessReader, HuggingFaceWriter, takes_argument
@@ -20,6 +21,7 @@ from attnscope.models.writing.writer import RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
+from attnscope.records.pictures import Picture
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
 
@@ -93,6 +95,14 @@ class HuggingFaceNetwork:
     def encode(self, text: str, target: str | None = None) -> Inputs:
         """Both texts as the model reads them; for an encoder the target is a second sentence."""
         return self._reader.encode(text, target)
+
+    def picture(self, text: str) -> Picture:
+        """See `models.pictures.ReadsPictures`."""
+        if not isinstance(self._reader, PictureReader):
+            raise UserError(
+                f"{self._info.name} reads no pictures.", expected="a vision model", action="Open one."
+            )
+        return self._reader.picture(text)
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
         """The same inputs with what the model wrote; one that does not write reads its source again."""

@@ -29,6 +29,7 @@ from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary, check_ids
 from attnscope.models.huggingface.weight_files import Weights, read_weights, weight_paths
 from attnscope.models.huggingface.writer import can_cache, takes_argument
+from attnscope.nn.telling import tell
 from attnscope.records.models import ModelInfo
 
 _EXAMPLE_IDS = 9
@@ -74,6 +75,7 @@ def open_network(folder: Path, device: torch.device, *, name: str = "") -> Huggi
     vocabulary = None if task.reads_pictures else read_vocabulary(folder, library)
     if vocabulary is not None and plan.n_embedded is not None:
         check_ids(vocabulary, plan.n_embedded, str(folder))
+    tell("Reading the weights…")
     weights: Weights = read_weights(folder, paths)
     model, weights_note = fill_model(plan, weights.tensors, folder)
     _move(model, device, plan)

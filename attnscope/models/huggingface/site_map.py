@@ -1,10 +1,10 @@
 """The way into a model of the library: `attach` finds its sites and proves that entering changed nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnscope.errors import UserError
 from attnscope.models.huggingface.call_sites import Scout, SiteMap, map_sites, probing_calls
@@ -13,7 +13,7 @@ from attnscope.models.huggingface.interface import NAME, register, watching
 from attnscope.models.huggingface.proof import Example, check_equal, example_of, numbers_of, run_example
 from attnscope.models.huggingface.switch import Switch
 from attnscope.nn.attention import Probe
-from attnscope.records.sites import Site
+from attnscope.records.sites import Site, SiteKey
 
 
 class Attached(Protocol):
@@ -36,6 +36,11 @@ class Attached(Protocol):
     @property
     def has_gates(self) -> bool:
         """Whether heads can be gated and edited."""
+        ...
+
+    @property
+    def modules(self) -> Mapping[nn.Module, tuple[SiteKey, ...]]:
+        """The sites of each module's calls in one pass; empty where modules are not known."""
         ...
 
     @property
@@ -93,6 +98,7 @@ class _ThroughInterface:
 
     def __init__(self, model: Any, found: SiteMap, difference: float, switch: Switch) -> None:
         self.sites, self.note, self.difference = found.sites, found.note, difference
+        self.modules = found.of_module
         self._model, self._map, self._switch = model, found, switch
 
     @contextmanager

@@ -10,6 +10,7 @@ from attnscope.models.huggingface.cache import contained_file
 from attnscope.models.huggingface.library import library_faults
 from attnscope.models.huggingface.marian_files import is_marian_folder, read_marian
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
+from attnscope.nn.telling import tell_and_wait
 from attnscope.strict_json import as_object, read_json
 from attnscope.text.guarding import library_errors
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
@@ -25,6 +26,8 @@ _ROLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mask", ("mask_token",)),
 )
 _ACTION = "Restore the tokenizer from the model's origin."
+_LONG = 2**21
+"""Characters of a tokenizer.json from which on reading it is long enough to be told: some 50,000 pieces."""
 
 
 def read_vocabulary(folder: Path, library: Any) -> HuggingFaceVocabulary:
@@ -55,9 +58,20 @@ def read_vocabulary(folder: Path, library: Any) -> HuggingFaceVocabulary:
 
 
 def _read_backend(folder: Path, library: Any) -> LibraryTokenizer:
+    """The library's tokenizer.
+
+    It holds the interpreter while it reads a vocabulary, and with it the window: 0.3–0.6 s of processor
+    time for 250,000 pieces of a unigram model, 1.1–1.4 s for as many of BPE with 570,000 merges, whichever
+    of `from_str`, `from_file`, `from_buffer` or unpickling is called (tokenizers 0.23), and it cannot be
+    done in pieces. A process that served encodings would be asked over a pipe for single tokens by the
+    hundred thousand and could die on its own; so the window says what it waits for. Drop when the library
+    releases the interpreter.
+    """
     path = folder / TOKENIZER_FILE
     if path.exists() or path.is_symlink():
         content = read_tokenizer_file(contained_file(folder, TOKENIZER_FILE))
+        if len(content) >= _LONG:
+            tell_and_wait("Reading a large vocabulary: the window pauses…")
         with library_errors(f"The tokenizer {path} is not usable", action=_ACTION):
             return LibraryTokenizer.from_str(content)
     older = [name for name in _OLDER if (folder / name).exists()]

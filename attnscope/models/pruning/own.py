@@ -75,7 +75,7 @@ def _cut_site(
     if old.is_recurrent:
         prefix = "cross."
         _cut_centre(tensors, plan.kept)
-    before, after, d = old.layout(*key), new.layout(*key), old.d_head
+    before, after, d = old.layout(*key), new.layout(*key), old.head_width
     output = tensors.pop(prefix + "output.weight")
     bias = tensors.pop(prefix + "output.bias", None)
     if not after.heads:

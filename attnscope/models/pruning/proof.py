@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import SaveError
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.pruning import MAX_RELATIVE_DIFFERENCE, PruningProof, SpeedChange
 
 N_RANDOM_TEXTS = 3
@@ -47,6 +48,7 @@ def prove_equal(gated: RunCase[CaseT], smaller: RunCase[CaseT], cases: Sequence[
     difference = largest = 0.0
     n_logits = 0
     for case in cases:
+        stop_if_unwanted()
         expected, found = gated(case), smaller(case)
         if expected.shape != found.shape:
             raise ValueError(f"logits {list(found.shape)}, expected {list(expected.shape)}")
@@ -102,6 +104,7 @@ def compare_speed(
 
 
 def _time_ms(run: RunCase[CaseT], case: CaseT) -> float:
+    stop_if_unwanted()
     start = time.perf_counter()
     # Reading one number waits for an accelerator to finish.
     float(run(case).flatten()[-1:].sum())

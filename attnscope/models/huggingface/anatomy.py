@@ -1,0 +1,180 @@
+"""Where a model of the library has its layers, the products behind its heads, and its feed-forward parts.
+
+Nothing is looked up by the kind of model. The product behind the heads of a site is the one that reads, to
+the last bit, what the site's attention gave; a layer is the largest part of a list that holds the attention
+of one layer alone; its feed-forward part goes by one of the names that the library uses. One module may serve
+all layers (ALBERT), so calls are counted (`models/places.py`).
+
+| symbol | meaning                                       | shape                             |
+|--------|-----------------------------------------------|-----------------------------------|
+| joined | head outputs side by side, gated              | [n_copies, n_tokens, H · d_value] |
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.errors import UserError
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.places import Place
+from attnscope.nn.edits import Call
+from attnscope.nn.gating import QuietProbe
+from attnscope.records.sites import SiteKey, Stack
+
+FEED_FORWARDS = (
+    "dense_4h_to_h",
+    "DenseReluDense",
+    "ffn_output",
+    "ffn",
+    "fc2",
+    "mlp",
+    "block_sparse_moe",
+    "feed_forward",
+    "output.dense",
+)
+"""What the library calls the part of a layer whose output is added to the stream, the most exact first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anatomy:
+    """The places of a model: products behind heads by site; layers and feed-forward parts by stack and layer.
+
+    `attentions` are the modules that attend, by site.
+    """
+
+    projections: Mapping[SiteKey, Place]
+    attentions: Mapping[SiteKey, Place]
+    blocks: Mapping[SiteKey, Place]
+    feed_forwards: Mapping[SiteKey, Place]
+
+    @property
+    def predicting_stack(self) -> Stack:
+        """The stack that the output is read off."""
+        return "decoder" if any(stack == "decoder" for stack, _ in self.blocks) else "encoder"
+
+    def layers(self, stack: Stack) -> tuple[Place, ...]:
+        """The layers of `encoder` or `decoder`, in order."""
+        return tuple(place for key, place in sorted(self.blocks.items()) if key[0] == stack)
+
+
+_KNOWN: "WeakKeyDictionary[nn.Module, Anatomy]" = WeakKeyDictionary()
+
+
+def anatomy_of(network: HuggingFaceNetwork) -> Anatomy:
+    """The places of a model, found once with a tiny pass; raises UserError, by name, where they cannot be."""
+    found = _KNOWN.get(network.module)
+    if found is None:
+        if not network.attached.has_gates:
+            raise not_known(network, "it computes its attention by itself")
+        found = _find(network)
+        _KNOWN[network.module] = found
+    return found
+
+
+def not_known(network: HuggingFaceNetwork, what: str) -> UserError:
+    """The refusal of a model whose parts are not where they can be found."""
+    return UserError(
+        f"The parts of {type(network.module).__name__} are not known one by one: {what}.",
+        expected="layers that attend through the library's interface, with a product behind their heads",
+        action="Look at its maps, gates or importance, or open another model for this.",
+    )
+
+
+def _find(network: HuggingFaceNetwork) -> Anatomy:
+    model, modules = network.module, network.attached.modules
+    attentions = {
+        key: Place(module=module, call=call)
+        for module, keys in modules.items()
+        for call, key in enumerate(keys)
+    }
+    projections = _find_projections(network)
+    missing = next((f"{s.stack} {s.layer}" for s in network.sites if s.key not in projections), "")
+    if missing:
+        raise not_known(network, f"no product reads the heads of {missing} as they are")
+    names = {module: name for name, module in model.named_modules()}
+    own = {module: keys for module, keys in modules.items() if keys[0][0] != "cross"}
+    blocks: dict[SiteKey, Place] = {}
+    feed_forwards: dict[SiteKey, Place] = {}
+    outputs = {place.module for place in projections.values()}
+    for module, keys in own.items():
+        block = _block_of(model, names[module], own)
+        if block is None:
+            raise not_known(network, f"{names[module]} stands in no list of layers")
+        part = _feed_forward_of(block, outputs)
+        for call, key in enumerate(keys):
+            blocks[key] = Place(module=block, call=call)
+            if part is not None:
+                feed_forwards[key] = Place(module=part, call=call)
+    return Anatomy(projections=projections, attentions=attentions, blocks=blocks, feed_forwards=feed_forwards)
+
+
+def _block_of(model: Any, name: str, attentions: Iterable[nn.Module]) -> nn.Module | None:
+    """The largest part that stands in a list and holds one self-attention alone."""
+    known, parts = set(attentions), name.split(".")
+    found: nn.Module | None = None
+    for length in range(len(parts) - 1, 0, -1):
+        part: nn.Module = model.get_submodule(".".join(parts[:length]))
+        if sum(module in known for module in part.modules()) > 1:
+            break
+        if isinstance(model.get_submodule(".".join(parts[: length - 1])), nn.ModuleList):
+            found = part
+    return found
+
+
+def _feed_forward_of(block: nn.Module, outputs: set[nn.Module]) -> nn.Module | None:
+    for name in FEED_FORWARDS:
+        found: list[nn.Module] = [
+            part
+            for path, part in block.named_modules()
+            if f".{path}".endswith(f".{name}") and part not in outputs
+        ]
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+def is_product(module: nn.Module) -> bool:
+    """Whether a module is a matrix with or without a bias; the library has its own kind for GPT-2."""
+    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+
+
+class _Gave(QuietProbe):
+    """Keeps what each site gave until a product reads it."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[SiteKey, Tensor] = {}
+
+    def wants(self, site: SiteKey) -> bool:
+        """Every site."""
+        return True
+
+    def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
+        """See `Probe`."""
+        self.waiting[site] = out.transpose(1, 2).flatten(2).detach().clone()
+
+
+def _find_projections(network: HuggingFaceNetwork) -> dict[SiteKey, Place]:
+    gave, found, n_calls = _Gave(), dict[SiteKey, Place](), Counter[nn.Module]()
+
+    def reads(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        given = arguments[0]
+        for site, joined in list(gave.waiting.items()):
+            if given.numel() == joined.numel() and torch.equal(given.reshape(joined.shape), joined):
+                del gave.waiting[site]
+                found[site] = Place(module=module, call=n_calls[module])
+                n_calls[module] += 1
+                return
+
+    products = [module for module in network.module.modules() if is_product(module)]
+    handles = [module.register_forward_pre_hook(reads) for module in products]
+    try:
+        network.run(network.encode("a b"), gave)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found

@@ -1,0 +1,222 @@
+"""The rows of a library's matrices behind the queries, keys and values of each head, found by their numbers.
+
+Families keep them in many layouts: in three matrices or in one, part below part or head by head, shared by
+groups, with a norm behind them. None is believed: some texts with different first tokens go through the
+model, and each number that a head gets at its first token must be, to the last bit, what one row of one
+matrix gave, times a factor of `_factors`, on every text. Rotary turns are by no angle at the first token. A
+norm behind a matrix (Qwen 3, Gemma 3) gives its weight to the rows; its scale is left out.
+
+| symbol  | meaning                                            | shape                        |
+|---------|----------------------------------------------------|------------------------------|
+| q, k, v | rows of each head                                  | [n_heads, d_head, d_in]      |
+| o       | columns of each head                               | [n_heads, d_model, d_value]  |
+| given   | numbers at the first token of every text           | [n_texts, n_rows]            |
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.models.huggingface.anatomy import anatomy_of, is_product, not_known
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.huggingface.norms import NormForm, is_norm, norm_form
+from attnscope.models.huggingface.writer import takes_argument
+from attnscope.nn.edits import Call
+from attnscope.nn.gating import QuietProbe
+from attnscope.records.sites import SiteKey, Stack
+
+_N_TEXTS, _N_TOKENS = 16, 11
+"""As many tokens as no model has heads: the axes of a tensor are told by their sizes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeadRows:
+    """The weights of one site, without biases; those of grouped keys and values once for each head. float64.
+
+    `query_input` and `key_input` are what the matrices of queries, and of keys and values, read.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    o: Tensor
+    scale: float
+    query_input: Tensor
+    key_input: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """What one module read and gave at the first token, [n_texts, n]; `width` is what a norm goes over."""
+
+    module: Any
+    read: Tensor
+    given: Tensor
+    width: int
+
+
+class _SeenCall(QuietProbe):
+    """The queries, keys and values of one site at the first token, [n_texts, n_heads, d_head]."""
+
+    def __init__(self, site: SiteKey) -> None:
+        self.site, self.scale = site, 1.0
+        self.found: dict[str, Tensor] = {}
+
+    def wants(self, site: SiteKey) -> bool:
+        """The one site."""
+        return site == self.site
+
+    def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
+        """See `Probe`."""
+        self.scale = call.score.scale
+        self.found = {name: getattr(call, name)[:, :, 0].detach().clone() for name in ("q", "k", "v")}
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """Where the numbers of a head's part come from: rows of a matrix, and what each is multiplied by."""
+
+    weight: Tensor
+    read: Tensor
+    indices: list[int]
+    factors: Tensor = field(default_factory=lambda: torch.ones(1))
+
+    def taken(self) -> Tensor:
+        """The rows, float64 [n_rows, d_in]."""
+        return self.weight[self.indices].double() * self.factors.double()[:, None]
+
+
+def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
+    """The weights of a site's heads; raises UserError, by name, for numbers that no row of a matrix gives."""
+    anatomy = anatomy_of(network)
+    place, seen = anatomy.attentions[site], _SeenCall(site)
+    with torch.no_grad(), watched_steps(place.module) as steps:
+        pass_first_tokens(network, seen)
+    n_steps = len(steps) // len(
+        [key for key, one in anatomy.attentions.items() if one.module is place.module]
+    )
+    steps = steps[place.call * n_steps : (place.call + 1) * n_steps]
+    found = {name: _find_rows(network, site, name, given, steps) for name, given in seen.found.items()}
+    n_heads = seen.found["q"].shape[1]
+
+    def of_heads(name: str) -> Tensor:
+        given = seen.found[name]
+        taken = found[name].taken()
+        rows = taken.reshape(*given.shape[1:], taken.shape[1])
+        return rows.repeat_interleave(n_heads // given.shape[1], 0)
+
+    output = _matrix(anatomy.projections[site].module).double()  # [d_model, H · D]
+    return HeadRows(
+        q=of_heads("q"),
+        k=of_heads("k"),
+        v=of_heads("v"),
+        o=output.reshape(len(output), n_heads, -1).transpose(0, 1),
+        scale=seen.scale,
+        query_input=found["q"].read,
+        key_input=found["k"].read,
+    )
+
+
+def pass_first_tokens(network: HuggingFaceNetwork, probe: QuietProbe | None = None) -> None:
+    """One pass over texts that differ in their first token."""
+    model, ids = network.module, first_tokens(network, "encoder")
+    arguments: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if network.form == "encoder-decoder":
+        arguments["decoder_input_ids"] = first_tokens(network, "decoder")
+    if takes_argument(model, "use_cache"):
+        arguments["use_cache"] = False
+    with torch.no_grad(), network.attached.probing(probe or QuietProbe()):
+        model(**arguments)
+
+
+def first_tokens(network: HuggingFaceNetwork, stack: Stack) -> Tensor:
+    """The ids of these texts, [n_texts, n_tokens]; those of an encoder–decoder's second stack are others."""
+    n_pieces = min(network.module.get_input_embeddings().num_embeddings, network.info.vocab_size or 2**31)
+    n_texts, n_tokens = min(_N_TEXTS, n_pieces), min(_N_TOKENS, network.max_tokens)
+    ids: Tensor = (torch.arange(n_texts * n_tokens, device=network.device) * 7 + 3) % n_pieces
+    ids = ids.reshape(n_tokens, n_texts).T.contiguous()
+    return ids.flip(0) if stack == "decoder" and network.form == "encoder-decoder" else ids
+
+
+@contextmanager
+def watched_steps(part: nn.Module) -> Iterator[list[Step]]:
+    """A list that fills with what products and norms inside a part read and gave at the first token."""
+    steps: list[Step] = []
+
+    def after(module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+        if arguments and isinstance(output, Tensor) and output.ndim > 2:
+            axis = 2 if output.ndim == 4 and output.shape[1] != _N_TOKENS else 1
+            read, given = (one.detach().select(axis, 0).flatten(1) for one in (arguments[0], output))
+            steps.append(Step(module, read.clone(), given.clone(), output.shape[-1]))
+
+    watched = [one for one in part.modules() if is_product(one) or is_norm(one)]
+    handles = [one.register_forward_hook(after) for one in watched]
+    try:
+        yield steps
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _find_rows(
+    network: HuggingFaceNetwork, site: SiteKey, name: str, given: Tensor, steps: list[Step]
+) -> _Row:
+    """The rows behind numbers [n_texts, n_heads, d_head]."""
+    wanted = given.flatten(1)
+    products = [step for step in steps if is_product(step.module)]
+    for factor in _factors(network, given.shape[-1]):
+        for step in products:
+            indices = _same_columns(wanted, step.given * factor)
+            if indices is not None:
+                factors = torch.full((len(indices),), factor, device=given.device)
+                return _Row(_matrix(step.module), step.read, indices, factors)
+        for step in steps:
+            through = None if is_product(step.module) else _same_columns(wanted, step.given * factor)
+            form = None if through is None else _form_of(step)
+            if through is None or form is None or form.is_centred:
+                continue
+            for product in products:
+                indices = _same_columns(step.read[:, through], product.given)
+                if indices is not None:
+                    weight = step.given.new_ones(step.width) if form.weight is None else form.weight
+                    factors = factor * weight.repeat(step.given.shape[1] // step.width)[through]
+                    return _Row(_matrix(product.module), product.read, indices, factors)
+    what = f"no matrix gives the numbers of {name} of {site[0]} layer {site[1]}"
+    raise not_known(network, what)
+
+
+def _form_of(step: Step) -> NormForm | None:
+    read, given = (one.reshape(len(one), -1, step.width) for one in (step.read, step.given))
+    return norm_form(step.module, read, given)
+
+
+def _factors(network: HuggingFaceNetwork, d_head: int) -> tuple[float, ...]:
+    """What queries or keys may be multiplied by: a scale of their own (OPT), or of long rotary turns."""
+    turned = {
+        float(module.attention_scaling)
+        for module in network.module.modules()
+        if isinstance(getattr(module, "attention_scaling", None), int | float)
+    }
+    return (1.0, d_head**-0.5, *sorted(turned - {1.0}))
+
+
+def _same_columns(wanted: Tensor, given: Tensor) -> list[int] | None:
+    """For each column of `wanted` the number of an equal one, to the last bit; None when one has none."""
+    numbers = {column: i for i, column in reversed(list(enumerate(_columns(given))))}
+    found = [numbers.get(column) for column in _columns(wanted)]
+    return None if None in found else [number for number in found if number is not None]
+
+
+def _columns(table: Tensor) -> list[bytes]:
+    columns = (table.float() + 0.0).T.contiguous().cpu().numpy()  # + 0 makes −0 a 0
+    return [column.tobytes() for column in columns]
+
+
+def _matrix(module: Any) -> Tensor:
+    """The matrix of a product, [n_rows, d_in]; the library keeps GPT-2's the other way round."""
+    weight: Tensor = module.weight.detach()
+    return weight if isinstance(module, nn.Linear) else weight.T

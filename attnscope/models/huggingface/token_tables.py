@@ -1,0 +1,148 @@
+"""Every token of the vocabulary as a head of a library's model would read it, and as its output is told.
+
+An embedding passes, as if it were all of the stream, through the norms that stand before the head: the one of
+the embedding and the one of the layer. Which they are is found by their numbers on some texts, as in
+`head_rows.py`: a norm is passed when what it gave is what the matrix read.
+
+| symbol   | meaning                                                | shape            |
+|----------|--------------------------------------------------------|------------------|
+| queries  | embeddings as the matrix of the queries reads them     | [vocab, d_model] |
+| keys     | embeddings as the matrices of keys and values read them| [vocab, d_model] |
+| outputs  | output weights times the last norm's weight            | [vocab, d_model] |
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_product, not_known
+from attnscope.models.huggingface.head_rows import (
+    HeadRows,
+    Step,
+    first_tokens,
+    pass_first_tokens,
+    watched_steps,
+)
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.huggingface.norms import is_norm, norm_form
+from attnscope.models.places import changed_reads
+from attnscope.records.sites import SiteKey, Stack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TokenTables:
+    """The three tables of one site, float32."""
+
+    queries: Tensor
+    keys: Tensor
+    outputs: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reading:
+    """One pass: every step of the model, and for some layers what they read and which step came next."""
+
+    steps: list[Step]
+    entered: dict[SiteKey, tuple[int, Tensor]]
+
+
+@torch.no_grad()
+def token_tables(network: HuggingFaceNetwork, site: SiteKey, rows: HeadRows) -> TokenTables:
+    """The tables for one site whose matrices are `rows`; raises UserError, by name, where widths differ."""
+    anatomy = anatomy_of(network)
+    reading = _read(network, anatomy)
+    stack: Stack = "decoder" if site[0] == "cross" else site[0]
+    start, _ = reading.entered[(stack, site[1])]
+    own = _entered(network, anatomy, reading, stack)
+    queries = _through(own, reading.steps[start:], rows.query_input)
+    if site[0] == "cross":
+        outside = [step for step in reading.steps if step.module not in _inside(anatomy)]
+        keys = _through(_entered(network, anatomy, reading, "encoder"), outside, rows.key_input)
+    else:
+        keys = _through(own, reading.steps[start:], rows.key_input)
+    outputs = _outputs(network, anatomy, reading.steps)
+    found = (queries.shape[1], keys.shape[1], outputs.shape[1])
+    if found != (rows.q.shape[2], rows.k.shape[2], rows.o.shape[1]):
+        raise not_known(network, "its embeddings are of another width than its stream")
+    return TokenTables(queries=queries, keys=keys, outputs=outputs)
+
+
+def _read(network: HuggingFaceNetwork, anatomy: Anatomy) -> _Reading:
+    entered: dict[SiteKey, tuple[int, Tensor]] = {}
+    with watched_steps(network.module) as steps:
+
+        def enter(key: SiteKey, x: Tensor) -> Tensor:
+            entered[key] = (len(steps), x[:, 0].clone())
+            return x
+
+        changes = [(place, partial(enter, key)) for key, place in anatomy.blocks.items()]
+        with changed_reads(changes):
+            pass_first_tokens(network)
+    return _Reading(steps, entered)
+
+
+def _inside(anatomy: Anatomy) -> set[nn.Module]:
+    """Everything inside the layers."""
+    return {part for place in anatomy.blocks.values() for part in place.module.modules()}
+
+
+def _entered(network: HuggingFaceNetwork, anatomy: Anatomy, reading: _Reading, stack: Stack) -> Tensor:
+    """Every embedding as it enters the first layer when there are no positions."""
+    table = _embedding(network, stack)
+    ids = torch.arange(table.num_embeddings, device=network.device)
+    every: Tensor = table(ids[None])[0].float()
+    _, first = reading.entered[(stack, min(layer for name, layer in anatomy.blocks if name == stack))]
+    inside = _inside(anatomy)
+    for step in reading.steps:
+        if step.module not in inside and is_norm(step.module) and torch.equal(step.given, first):
+            return step.module(every) if every.shape[1] == first.shape[1] else every
+    own = every[first_tokens(network, stack)[:, 0]]
+    if own.shape == first.shape:
+        factor = float((own * first).sum() / own.square().sum().clamp(min=1e-12))
+        if torch.allclose(own * factor, first.float(), rtol=1e-4, atol=1e-6):
+            return every * factor
+    return every
+
+
+def _embedding(network: HuggingFaceNetwork, stack: Stack) -> Any:
+    model = network.module
+    if network.form != "encoder-decoder":
+        return model.get_input_embeddings()
+    part = model.get_encoder() if stack == "encoder" else model.get_decoder()
+    return part.get_input_embeddings()
+
+
+def _through(table: Tensor, steps: list[Step], wanted: Tensor) -> Tensor:
+    """The table through the norm that gave what a matrix read; as it is where no norm did."""
+    for step in steps:
+        if is_norm(step.module) and step.given.shape == wanted.shape and torch.equal(step.given, wanted):
+            return step.module(table) if table.shape[1] == wanted.shape[1] else table
+    return table
+
+
+def _outputs(network: HuggingFaceNetwork, anatomy: Anatomy, steps: list[Step]) -> Tensor:
+    """Output weights with what stands before them: the weight of the last norm, its mean taken away."""
+    model, inside = network.module, _inside(anatomy)
+    head = model.get_output_embeddings()
+    if head is None or not is_product(head):
+        raise not_known(network, "its output is no product of its stream")
+    rows: Tensor = head.weight.detach().float()
+    read = next(step.read for step in reversed(steps) if step.module is head)
+    body = set(model.base_model.modules())
+    for step in reversed(steps):
+        is_last = is_norm(step.module) and step.module in body - inside
+        if is_last and step.given.shape == read.shape and _is_multiple(read, step.given):
+            form = norm_form(step.module, step.read, step.given)
+            if form is None:
+                raise not_known(network, "its last norm has a form of its own")
+            rows = rows if form.weight is None else rows * form.weight
+            return rows - rows.mean(dim=-1, keepdim=True) if form.is_centred else rows
+    return rows
+
+
+def _is_multiple(x: Tensor, of: Tensor) -> bool:
+    factor = float((x * of).sum() / of.square().sum().clamp(min=1e-12))
+    return factor > 0 and torch.allclose(x, of * factor, rtol=1e-4, atol=1e-6)
