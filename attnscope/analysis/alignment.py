@@ -10,8 +10,6 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.tokens import Token
-
 Link = tuple[int, int]
 
 
@@ -36,20 +34,6 @@ def head_alignment(weights: NDArray[np.float32]) -> tuple[Link, ...]:
     filled = np.where(np.isnan(weights), -1.0, weights)
     best = filled.argmax(axis=1)
     return tuple((i, int(j)) for i, j in enumerate(best) if filled[i, j] >= 0)
-
-
-def word_numbers(tokens: Sequence[Token]) -> list[int]:
-    """The word each token belongs to, counted from 0; −1 for special tokens."""
-    numbers: list[int] = []
-    n_words = -1
-    for token in tokens:
-        if token.is_special:
-            numbers.append(-1)
-            continue
-        if not token.joins_previous or n_words < 0:
-            n_words += 1
-        numbers.append(n_words)
-    return numbers
 
 
 def word_weights(

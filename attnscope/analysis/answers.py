@@ -7,9 +7,8 @@
 
 from torch import Tensor
 
-from attnscope.analysis.importance import gate_tensors
-from attnscope.analysis.reading import predicting_tokens, read_text
-from attnscope.analysis.subject import TensorGates, own_subject
+from attnscope.analysis.reading import predicting_tokens
+from attnscope.analysis.subject import telling_subject
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities
@@ -17,19 +16,17 @@ from attnscope.records.causes import WishedToken
 from attnscope.records.outputs import Candidate
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.text.vocabulary import Vocabulary
+from attnscope.trace.probe import GateProbe
 
 
 def read_logits(model: Model, text: str, target: str | None = None, gates: Gates = NO_GATES) -> Tensor:
     """The logits at every token of the stack that predicts, float32 [n_tokens, n_pieces].
 
-    Raises UserError for models that are no Transformer of this program or tell no tokens.
+    Raises UserError for recurrent models and those that tell no tokens of a text.
     """
-    subject = own_subject(model)
-    _, batch = read_text(model, text, target)
-    probe = TensorGates(gate_tensors(subject, gates)) if gates else None
-    with subject.studying():
-        logits: Tensor = subject.logits(subject.hidden(batch, probe)[0]).float()
-    return logits
+    telling_subject(model)
+    probe = GateProbe(model.sites, gates) if gates else None
+    return model.network.run(model.encode(text, target), probe).logits()
 
 
 def telling_position(model: Model, text: str, target: str | None = None) -> int:
@@ -81,7 +78,7 @@ def resolve_token(model: Model, wish: WishedToken, logits: Tensor) -> int | None
         if wish is not None and not 0 <= wish < len(logits):
             raise UserError(f"There is no token {wish}.", expected=f"0 to {len(logits) - 1}")
         return wish
-    entries = model.own.vocabulary.entries
+    entries = model.network.vocabulary.entries
     found = [id for id in _single_ids(entries, wish) if id < len(logits)]
     if found:
         return max(found, key=lambda id: float(logits[id]))

@@ -15,10 +15,20 @@ import torch
 from torch import Tensor
 
 from attnscope.analysis.flow import check_position
+from attnscope.analysis.foreign_parts import Choose, foreign_parts
 from attnscope.analysis.importance import gate_tensors
-from attnscope.analysis.reading import predicting_tokens, read_text
+from attnscope.analysis.reading import batch_of, predicting_tokens
 from attnscope.analysis.stream_parts import Addition, Part, stream_parts
-from attnscope.analysis.subject import OwnSubject, TensorGates, exact, own_subject, predicting_stack
+from attnscope.analysis.subject import (
+    Batch,
+    OwnSubject,
+    TensorGates,
+    exact,
+    own_subject,
+    predicting_stack,
+    telling_subject,
+)
+from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
 from attnscope.records.attribution import Attribution, Contribution
 from attnscope.records.sites import NO_GATES, Gates, Stack
@@ -36,31 +46,50 @@ def attribute_logits(
 ) -> Attribution:
     """What every part adds to logit(answer) − logit(other) at one position.
 
-    `answer` None is the token the model says there, `other` None the one it would say next.
+    `answer` None is the token the model says there, `other` None the one it would say next. Raises UserError
+    for models whose parts do not add up exactly (`stream_parts`, `foreign_parts`).
     """
-    subject = own_subject(model)
-    inputs, batch = read_text(model, text, target)
+    network = model.network
+    subject = telling_subject(model)
+    inputs = model.encode(text, target)
     tokens = predicting_tokens(inputs)
     position = check_position(position, len(tokens))
     probe = TensorGates(gate_tensors(subject, gates)) if gates else None
-    parts, hidden = stream_parts(subject, batch, position, probe)
-    with subject.studying():
-        logits = subject.logits(hidden.to(subject.module.tokens.weight))
-    answer, other = choose_answers(logits, answer, other)
-    weight, bias = _direction(subject, answer, other)
-    contributions = _contributions(parts, weight, predicting_stack(subject.form))
-    if bias != 0.0:
-        stack = predicting_stack(subject.form)
-        contributions.append(Contribution(label="output bias", kind="bias", value=bias, stack=stack))
-    token = model.network.vocabulary.token
+
+    def choose(logits: Tensor) -> tuple[int, int]:
+        return choose_answers(logits, answer, other)
+
+    if isinstance(network, HuggingFaceNetwork):
+        found = foreign_parts(network, inputs, position, choose, probe)
+    else:
+        found = _own_parts(own_subject(model), batch_of(inputs, model.device), position, choose, probe)
+    contributions, (first, second), difference, note = found
     return Attribution(
         contributions=tuple(contributions),
         position=position,
         token=tokens[position],
-        answer=token(answer),
-        other=token(other),
-        difference=float(exact(logits)[answer] - exact(logits)[other]),
+        answer=network.vocabulary.token(first),
+        other=network.vocabulary.token(second),
+        difference=difference,
+        note=note,
     )
+
+
+def _own_parts(
+    subject: OwnSubject, batch: Batch, position: int, choose: Choose, probe: TensorGates | None
+) -> tuple[list[Contribution], tuple[int, int], float, str]:
+    """See `foreign_parts`, for a Transformer of this program."""
+    parts, hidden = stream_parts(subject, batch, position, probe)
+    with subject.studying():
+        logits = subject.logits(hidden.to(subject.module.tokens.weight))
+    answer, other = choose(logits)
+    weight, bias = _direction(subject, answer, other)
+    stack = predicting_stack(subject.form)
+    contributions = _contributions(parts, weight, stack)
+    if bias != 0.0:
+        contributions.append(Contribution(label="output bias", kind="bias", value=bias, stack=stack))
+    difference = float(exact(logits)[answer] - exact(logits)[other])
+    return contributions, (answer, other), difference, ""
 
 
 def choose_answers(logits: Tensor, answer: int | None, other: int | None) -> tuple[int, int]:

@@ -101,8 +101,15 @@ def count_texts(batches: Sequence[Batch]) -> int:
 class _Row:
     """One text before padding; `labels` has one entry for each token of the predicting stack."""
 
-    def __init__(self, ids: Sequence[int], labels: Sequence[int], target_ids: Sequence[int] | None) -> None:
+    def __init__(
+        self,
+        ids: Sequence[int],
+        labels: Sequence[int],
+        target_ids: Sequence[int] | None,
+        segments: Sequence[int] = (),
+    ) -> None:
         self.ids, self.labels, self.target_ids = list(ids), list(labels), target_ids
+        self.segments = segments
 
     @property
     def has_scored(self) -> bool:
@@ -141,7 +148,7 @@ def _labelled_row(model: Model, sample: Sample) -> _Row:
         )
     inputs = model.encode(sample.source, sample.target)
     target = None if inputs.target is None else inputs.target.ids
-    return _Row(inputs.source.ids, [labels.index(sample.label)], target)
+    return _Row(inputs.source.ids, [labels.index(sample.label)], target, inputs.segments)
 
 
 def _parts(sample: Sample) -> tuple[str, str | None, int]:
@@ -167,6 +174,7 @@ def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool, is_pair
     targets = [list(row.target_ids) for row in rows if row.target_ids is not None]
     ids, valid = _padded([row.ids for row in rows], _FILL, device)
     labels, _ = _padded([row.labels for row in rows], NOT_SCORED, device)
+    segments = [row.segments or [0] * len(row.ids) for row in rows]
     return Batch(
         ids=ids,
         labels=labels,
@@ -175,6 +183,7 @@ def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool, is_pair
         target_ids=_padded(targets, _FILL, device)[0] if targets else None,
         # A decoder needs none; a second text that is matched does.
         target_valid=_padded(targets, _FILL, device)[1] if targets and is_pair else None,
+        segments=_padded(segments, 0, device)[0] if any(row.segments for row in rows) else None,
     )
 
 

@@ -191,7 +191,7 @@ def _run_own(module: OwnModule, batch: Sequence[NumberedInputs], probe: Probe) -
         if module.config.form == "decoder":
             module.decode(ids, valid=valid, probe=probe)
             return
-        memory = module.encode(ids, valid=valid, probe=probe)
+        memory = module.encode(ids, valid=valid, segments=_segments(batch, module), probe=probe)
         targets = [one.inputs.target.ids for one in batch if one.inputs.target is not None]
         if targets:
             target_ids, target_valid = _padded(targets, module)
@@ -211,7 +211,18 @@ def _summarise(
         # Random ids come without a second text: they are matched with themselves.
         targets = [(one.inputs.target or one.inputs.source).ids for one in batch]
         second, second_valid = _padded(targets, module)
-    module.summarise(ids, valid=valid, second=second, second_valid=second_valid, probe=probe)
+    segments = _segments(batch, module)
+    module.summarise(
+        ids, valid=valid, second=second, second_valid=second_valid, segments=segments, probe=probe
+    )
+
+
+def _segments(batch: Sequence[NumberedInputs], module: OwnModule) -> Tensor | None:
+    """Which of two texts each token is of; None where every source is one text."""
+    if not any(one.inputs.segments for one in batch):
+        return None
+    rows = [one.inputs.segments or (0,) * len(one.inputs.source.ids) for one in batch]
+    return _padded(rows, module)[0]
 
 
 def _run_library(network: HuggingFaceNetwork, batch: Sequence[NumberedInputs], probe: Probe) -> None:

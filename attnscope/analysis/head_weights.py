@@ -14,8 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscope.analysis.subject import OwnSubject, exact
+from attnscope.analysis.subject import OwnSubject, exact, own_subject
 from attnscope.errors import UserError
+from attnscope.models.huggingface.head_rows import head_rows
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.model import Model
 from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.records.sites import SiteKey
 
@@ -40,6 +43,15 @@ class HeadWeights:
                 action="Look at its maps instead.",
             )
         return self.score_scale
+
+
+def weights_of(model: Model, site: SiteKey) -> HeadWeights:
+    """The weights of a site's heads, of any model; raises UserError, by name, where they cannot be found."""
+    network = model.network
+    if not isinstance(network, HuggingFaceNetwork):
+        return head_weights(own_subject(model), site)
+    rows = head_rows(network, site)
+    return HeadWeights(q=rows.q, k=rows.k, v=rows.v, o=rows.o, score_scale=rows.scale)
 
 
 def head_weights(subject: OwnSubject, site: SiteKey) -> HeadWeights:

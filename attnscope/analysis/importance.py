@@ -30,7 +30,7 @@ from attnscope.analysis.subject import Batch, Subject, TensorGates, subject_of
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.records.importance import HeadScore, Importance, Progress, Ranking
-from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey, require_heads
 
 Scores = NDArray[np.float64]
 
@@ -72,6 +72,7 @@ def measure_importance(
     seed: int = 0,
 ) -> Iterator[Progress | Importance]:
     """Progress after each pass, then the importance; stop iterating to cancel."""
+    require_heads(subject.sites)
     parts: Iterator[Scores | None]
     match ranking:
         case "gradient":

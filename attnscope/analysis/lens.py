@@ -18,18 +18,18 @@ from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.reading import batch_of, predicting_tokens, watched_streams
 from attnscope.analysis.subject import (
     OwnSubject,
-    QuietProbe,
     TensorGates,
+    no_vocabulary,
     own_subject,
     predicting_stack,
     subject_of,
 )
-from attnscope.errors import UserError
 from attnscope.models.huggingface.levels import Levels, read_levels
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities
+from attnscope.records.interventions import Interventions
 from attnscope.records.lens import LensTable
 from attnscope.records.outputs import Candidate
 from attnscope.records.sites import NO_GATES, Gates, Stack
@@ -45,10 +45,11 @@ def logit_lens(
     target: str | None = None,
     *,
     gates: Gates = NO_GATES,
+    interventions: Interventions = (),
     positions: Sequence[int] | slice = slice(None),
     top: int = 5,
 ) -> LensTable:
-    """What each layer of the stack that predicts would say at some positions, or all.
+    """What each layer of the stack that predicts would say at some positions, or all, with these changes.
 
     Raises UserError for a model without such a stream, or whose last norm and head are not known.
     """
@@ -59,9 +60,9 @@ def logit_lens(
     wanted = tuple(check_position(position, n_tokens) for position in chosen)
     network = model.network
     if isinstance(network, HuggingFaceNetwork):
-        levels = _foreign_levels(model, network, inputs, gates)
+        levels = _foreign_levels(model, network, inputs, gates, interventions)
     else:
-        levels = _own_levels(model, inputs, stack, gates)
+        levels = _own_levels(model, inputs, stack, gates, interventions)
     with torch.no_grad():
         columns = _read_levels(levels, [stream[list(wanted)] for stream in levels.streams], top)
     return _table(model, stack, wanted, tuple(tokens[p] for p in wanted), columns)
@@ -72,9 +73,11 @@ def layer_logits(subject: OwnSubject, stream: Tensor) -> Tensor:
     return subject.logits(subject.finish(stream)).float()
 
 
-def _own_levels(model: Model, inputs: Inputs, stack: Stack, gates: Gates) -> Levels:
+def _own_levels(
+    model: Model, inputs: Inputs, stack: Stack, gates: Gates, interventions: Interventions
+) -> Levels:
     subject = own_subject(model)
-    probe = TensorGates(gate_tensors(subject, gates)) if gates else None
+    probe = TensorGates(gate_tensors(subject, gates) if gates else {}, model.edits(interventions))
     with subject.studying(), watched_streams(subject, stack) as streams:
         subject.hidden(batch_of(inputs, model.device), probe)
 
@@ -85,14 +88,13 @@ def _own_levels(model: Model, inputs: Inputs, stack: Stack, gates: Gates) -> Lev
     return Levels(tuple(stream[0] for stream in streams), logits)
 
 
-def _foreign_levels(model: Model, network: HuggingFaceNetwork, inputs: Inputs, gates: Gates) -> Levels:
+def _foreign_levels(
+    model: Model, network: HuggingFaceNetwork, inputs: Inputs, gates: Gates, interventions: Interventions
+) -> Levels:
     if network.output_kind not in _TELLING_TOKENS or network.info.reads != "text":
-        raise UserError(
-            f"{model.info.name} tells no tokens of a text.",
-            expected="a model that tells tokens",
-            action="Look at its maps, gates or measures, or open another model for this.",
-        )
-    probe = TensorGates(gate_tensors(subject_of(model), gates)) if gates else QuietProbe()
+        raise no_vocabulary(model)
+    tensors = gate_tensors(subject_of(model), gates) if gates else {}
+    probe = TensorGates(tensors, model.edits(interventions))
     with torch.no_grad(), network.attached.probing(probe):
         return read_levels(network.module, network.arguments(inputs))
 

@@ -104,13 +104,6 @@ def row_entropy(a: Tensor) -> Tensor:
     return -logs.sum(dim=-1)
 
 
-def row_distance(a: Tensor) -> Tensor:
-    """Σ_j a_ij · |i − j| of each row, in tokens."""
-    i = torch.arange(a.shape[-2], device=a.device, dtype=a.dtype)
-    j = torch.arange(a.shape[-1], device=a.device, dtype=a.dtype)
-    return (a * (i[:, None] - j[None, :]).abs()).sum(dim=-1)
-
-
 def _named(site: Site, values: Mapping[str, Tensor], first_head: int = 0) -> list[HeadMeasures]:
     """Records from values [1, n_heads] by name."""
     lists = {name: values[name][0].tolist() for name in _NAMES if name in values}

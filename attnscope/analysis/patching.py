@@ -13,30 +13,27 @@ the `head` map a head's output at every position, before the projection. Both te
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.attribution import choose_answers
 from attnscope.analysis.batches import chunks
 from attnscope.analysis.flow import check_position
-from attnscope.analysis.importance import gate_tensors
-from attnscope.analysis.reading import (
-    batch_of,
-    changed_input,
-    predicting_tokens,
-    watched_heads,
-    watched_streams,
-)
-from attnscope.analysis.subject import OwnSubject, TensorGates, own_subject, predicting_stack
+from attnscope.analysis.patched_subject import PatchedSubject, patched_subject
+from attnscope.analysis.reading import predicting_tokens
+from attnscope.analysis.subject import predicting_stack
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
+from attnscope.models.places import Place, changed_reads
+from attnscope.nn.attention import Probe
 from attnscope.records.attribution import PatchKind, PatchMap, RunName
 from attnscope.records.importance import Progress
 from attnscope.records.sites import NO_GATES, Gates, Stack
+from attnscope.trace.probe import GateProbe
 
 _COPIES, _BLOCK_TOKENS = 32, 4096
 Texts = tuple[str, str | None]
@@ -64,12 +61,12 @@ def patch_map(
     head's output before it is read or patched. Raises UserError when the texts differ in length or the patch
     can change nothing because both runs say the same.
     """
-    subject = own_subject(model)
+    subject = patched_subject(model)
     inputs = {name: model.encode(*texts) for name, texts in (("clean", clean), ("corrupt", corrupt))}
     _check_lengths(inputs["clean"], inputs["corrupt"])
     position = check_position(position, len(predicting_tokens(inputs["clean"])))
     stack = stack or predicting_stack(subject.form)
-    probe = TensorGates(gate_tensors(subject, gates)) if gates else None
+    probe = GateProbe(model.sites, gates) if gates else None
     runs = {name: _read(subject, one, stack, position, probe) for name, one in inputs.items()}
     answer = int(runs["clean"].logits.argmax()) if answer is None else answer
     answer, other = choose_answers(runs["corrupt"].logits, answer, other)
@@ -115,7 +112,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Plan:
-    """The rows of a map: the module that reads a row's pieces, and the donor's pieces themselves.
+    """The rows of a map: the place that reads a row's pieces, and the donor's pieces themselves.
 
     A piece is a position of `donated` (stream) or a stretch of its last axis (head); `widths` says how many
     pieces each row has.
@@ -125,7 +122,7 @@ class _Plan:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     widths: tuple[int, ...]
-    modules: tuple[torch.nn.Module, ...]
+    places: tuple[Place, ...]
     donated: tuple[Tensor, ...]
 
     def patch(self, row: int, columns: Sequence[int], x: Tensor) -> Tensor:
@@ -141,18 +138,18 @@ class _Plan:
         return x
 
 
-def _plan(subject: OwnSubject, kind: PatchKind, stack: Stack, receiver: Inputs, donor: _Run) -> _Plan:
+def _plan(subject: PatchedSubject, kind: PatchKind, stack: Stack, receiver: Inputs, donor: _Run) -> _Plan:
     if kind == "stream":
         is_source = stack == "encoder" or receiver.target is None
         tokens = receiver.source.tokens if is_source or receiver.target is None else receiver.target.tokens
-        blocks = subject.blocks(stack)
+        places = subject.layers(stack)
         return _Plan(
             kind=kind,
-            rows=tuple(f"{stack} {layer}" for layer in range(len(blocks))),
+            rows=tuple(f"{stack} {layer}" for layer in range(len(places))),
             columns=tuple(token.piece for token in tokens),
-            widths=(len(tokens),) * len(blocks),
-            modules=blocks,
-            donated=tuple(donor.streams[: len(blocks)]),
+            widths=(len(tokens),) * len(places),
+            places=places,
+            donated=tuple(donor.streams),
         )
     sites = subject.sites
     return _Plan(
@@ -160,40 +157,40 @@ def _plan(subject: OwnSubject, kind: PatchKind, stack: Stack, receiver: Inputs, 
         rows=tuple(f"{site.stack} {site.layer}" for site in sites),
         columns=tuple(f"H{head}" for head in range(max(site.n_heads for site in sites))),
         widths=tuple(site.n_heads for site in sites),
-        modules=tuple(subject.projection(site.key) for site in sites),
+        places=tuple(subject.projection_place(site.key) for site in sites),
         donated=tuple(donor.joined),
     )
 
 
-def _read(
-    subject: OwnSubject, inputs: Inputs, stack: Stack, position: int, probe: TensorGates | None
-) -> _Run:
-    keys = [site.key for site in subject.sites]
-    with (
-        subject.studying(),
-        watched_streams(subject, stack) as streams,
-        watched_heads(subject, keys) as joined,
-    ):
-        hidden = subject.hidden(batch_of(inputs, subject.device), probe)
-        logits = subject.logits(hidden[0, position]).float()
-    return _Run(logits=logits, streams=streams, joined=[joined[key] for key in keys])
+def _read(subject: PatchedSubject, inputs: Inputs, stack: Stack, position: int, probe: Probe | None) -> _Run:
+    layers = subject.layers(stack)
+    places = (*layers, *(subject.projection_place(site.key) for site in subject.sites))
+    seen: dict[int, Tensor] = {}
+
+    def keep(place: int, x: Tensor) -> Tensor:
+        seen[place] = x.detach()
+        return x
+
+    with changed_reads([(place, partial(keep, i)) for i, place in enumerate(places)]):
+        logits = subject.say(inputs, position, probe)[0]
+    kept = [seen[i] for i in range(len(places))]
+    return _Run(logits=logits, streams=kept[: len(layers)], joined=kept[len(layers) :])
 
 
 def _patched(
-    subject: OwnSubject,
+    subject: PatchedSubject,
     plan: _Plan,
     receiver: Inputs,
     cells: Sequence[tuple[int, int]],
     position: int,
     answer: int,
     other: int,
-    probe: TensorGates | None,
+    probe: Probe | None,
 ) -> NDArray[np.float64]:
     """The logit difference of each patched copy; all cells are of one row."""
     row, columns = cells[0][0], [column for _, column in cells]
-    batch = batch_of(receiver, subject.device, len(cells))
-    with subject.studying(), changed_input(plan.modules[row], lambda x: plan.patch(row, columns, x)):
-        logits = subject.logits(subject.hidden(batch, probe)[:, position]).float()
+    with changed_reads([(plan.places[row], lambda x: plan.patch(row, columns, x))]):
+        logits = subject.say(receiver, position, probe, n_copies=len(cells))
     return (logits[:, answer] - logits[:, other]).double().cpu().numpy()
 
 

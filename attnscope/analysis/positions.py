@@ -10,20 +10,22 @@ The row of a position that is a zero vector (binary position 0) has no direction
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from attnscope.analysis.own_positions import own_matrix, rotary_note, rotated
 from attnscope.errors import UserError
 from attnscope.models.model import Model
-from attnscope.nn.positions import apply_rotary, binary_table, rotary_tables, sinusoidal_table
-from attnscope.nn.transformer import Transformer
+from attnscope.nn.positions import binary_table, sinusoidal_table
 from attnscope.records.positions import PositionTable
 
 NAMES = ("sinusoidal", "learned", "rotary", "binary", "model")
 MAX_POSITIONS = 4096
 MAX_WIDTH = 16_384
 _LEARNED_STD = 0.02
+_BASE = 10000.0
 
 
 def position_tables(
@@ -62,64 +64,29 @@ def _named_table(name: str, n: int, d_model: int, model: Model | None) -> Positi
         case "binary":
             return table_of(name, binary_table(n, d_model), "Position 0 is a zero vector without direction.")
         case "rotary":
-            return _rotary(name, n, d_model, 10000.0, "dimensions")
+            return _rotary(name, n, d_model)
         case "learned":
             generator = torch.Generator().manual_seed(0)
             matrix = torch.randn(n, d_model, generator=generator) * _LEARNED_STD
             return table_of(name, matrix, "Untrained: random numbers, before any learning.")
         case "model" if model is not None:
-            return _own_table(n, model)
+            matrix, note, axes = own_matrix(n, model)
+            return replace(table_of(name, matrix, note), axes=axes)
         case "model":
             raise UserError("No model is open.", action="Open a model to see its own positions.")
         case _:
             raise UserError(f"There is no positional encoding {name!r}.", expected=", ".join(NAMES))
 
 
-def _own_table(n: int, model: Model) -> PositionTable:
-    config, module = model.own.config, model.own.module
-    if not isinstance(module, Transformer):
-        raise UserError(
-            f"The model {model.own.card.name} is recurrent ({config.body}): its states carry the order.",
-            expected="a Transformer with positions",
-            action="Open another model.",
-        )
-    match config.position:
-        case "sinusoidal":
-            return table_of("model", sinusoidal_table(n, config.d_model), "Sinusoidal.")
-        case "binary":
-            return table_of("model", binary_table(n, config.d_model), "Binary.")
-        case "rotary":
-            return _rotary("model", n, config.d_head, config.rope_base, "dimensions of one head")
-        case "learned":
-            stack = module.encoder_embedding or module.decoder_embedding
-            if stack is None or stack.positions is None:
-                raise ValueError("a model with learned positions has no table of them")
-            note = "Learned."
-            if module.encoder_embedding is not None and module.decoder_embedding is not None:
-                note = "Learned; the encoder's (the decoder has a table of its own)."
-            if n > config.max_tokens:
-                note += f" The model has no more than {config.max_tokens} positions."
-            return table_of("model", stack.positions.weight[:n], note)
-        case _:
-            raise UserError(
-                f"The model {model.own.card.name} has no positional encoding to draw: its position is "
-                f"{config.position}.",
-                expected="sinusoidal, learned, binary or rotary positions",
-                action="Open another model.",
-            )
-
-
-def _rotary(name: str, n: int, width: int, base: float, what: str) -> PositionTable:
+def _rotary(name: str, n: int, width: int) -> PositionTable:
     if width % 2:
         raise UserError(
             f"Rotary positions turn pairs of dimensions, and {width} is odd.",
             expected="an even number",
             action="Change it by one.",
         )
-    cosines, sines = rotary_tables(n, width, base)
-    vector = torch.full((n, width), width**-0.5)
-    note = f"The vector of equal parts and length 1, turned by each position; {width} {what}, base {base:g}."
-    return table_of(name, apply_rotary(vector, cosines, sines), note)
+    inv_freq = _BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return table_of(name, rotated(n, inv_freq), rotary_note(width, "dimensions", f", base {_BASE:g}"))
 
 
 def _by_offset(pairs: Tensor) -> Tensor:

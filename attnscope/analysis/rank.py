@@ -9,21 +9,27 @@
 Dong, Cordonnier and Loukas 2021: with attention alone the residual falls doubly exponentially with depth;
 skips prevent it, feed-forward layers slow it down. The layers of the opened model run one after the other
 with its own weights and norms; what is off adds nothing. With everything on this is the model's own pass.
+Models of Hugging Face's library are run as `huggingface/skips.py` says.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import Tensor, nn
 
-from attnscope.analysis.reading import read_text
-from attnscope.analysis.subject import Batch, OwnSubject, own_subject
+from attnscope.analysis.reading import batch_of
+from attnscope.analysis.subject import Batch, OwnSubject, own_subject, telling_subject
 from attnscope.errors import UserError
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.huggingface.skips import streams_without
+from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.block import Block
 from attnscope.records.redundancy import CollapseCurve
 from attnscope.records.sites import Stack
 
+Ratios = Callable[[bool, bool], tuple[float, ...]]
+"""The ratio of the input and after each layer, by whether there are skips and feed-forward."""
 SETTINGS: tuple[tuple[bool, bool], ...] = ((True, True), (True, False), (False, True), (False, False))
 """Whether there are skips, and whether there is feed-forward: all four."""
 
@@ -40,7 +46,7 @@ def rank_collapse(
     `stack` None is the encoder where there is one. Raises UserError for a decoder with cross-attention,
     which brings in another text at each layer, and for a text of a single token.
     """
-    subject = own_subject(model)
+    subject = telling_subject(model)
     stack = stack or ("decoder" if subject.form == "decoder" else "encoder")
     if stack not in ("encoder", "decoder") or (stack == "decoder" and subject.form != "decoder"):
         raise UserError(
@@ -48,21 +54,23 @@ def rank_collapse(
             expected="a stack of self-attention alone",
             action="Choose the encoder.",
         )
-    inputs, batch = read_text(model, text, target)
+    inputs = model.encode(text, target)
     if len(inputs.source) < 2:
         raise UserError("One token alone cannot become like others.", action="Give a longer text.")
-    blocks = [block for block in subject.blocks(stack) if isinstance(block, Block)]
-    with subject.studying():
-        x, choices = _first_call(subject, blocks[0], batch)
-        return tuple(
-            CollapseCurve(
-                stack=stack,
-                has_skips=has_skips,
-                has_feed_forward=has_feed_forward,
-                ratios=_ratios(blocks, x, choices, has_skips, has_feed_forward),
-            )
-            for has_skips, has_feed_forward in settings
+    network = model.network
+    if isinstance(network, HuggingFaceNetwork):
+        ratios = _foreign_ratios(network, inputs, stack)
+    else:
+        ratios = _own_ratios(own_subject(model), stack, batch_of(inputs, model.device))
+    return tuple(
+        CollapseCurve(
+            stack=stack,
+            has_skips=has_skips,
+            has_feed_forward=has_feed_forward,
+            ratios=ratios(has_skips, has_feed_forward),
         )
+        for has_skips, has_feed_forward in settings
+    )
 
 
 def residual_ratio(x: Tensor) -> float:
@@ -100,11 +108,27 @@ def _first_call(subject: OwnSubject, block: Block, batch: Batch) -> tuple[Tensor
     return calls[0]
 
 
-def _ratios(
-    blocks: list[Block], x: Tensor, choices: dict[str, Any], has_skips: bool, has_feed_forward: bool
-) -> tuple[float, ...]:
-    ratios = [residual_ratio(x[0])]
-    for block in blocks:
-        x = run_block(block, x, choices, has_skips=has_skips, has_feed_forward=has_feed_forward)
-        ratios.append(residual_ratio(x[0]))
-    return tuple(ratios)
+def _own_ratios(subject: OwnSubject, stack: Stack, batch: Batch) -> Ratios:
+    blocks = [block for block in subject.blocks(stack) if isinstance(block, Block)]
+    with subject.studying():
+        first, choices = _first_call(subject, blocks[0], batch)
+
+    def ratios(has_skips: bool, has_feed_forward: bool) -> tuple[float, ...]:
+        x, found = first, [residual_ratio(first[0])]
+        with subject.studying():
+            for block in blocks:
+                x = run_block(block, x, choices, has_skips=has_skips, has_feed_forward=has_feed_forward)
+                found.append(residual_ratio(x[0]))
+        return tuple(found)
+
+    return ratios
+
+
+def _foreign_ratios(network: HuggingFaceNetwork, inputs: Inputs, stack: Stack) -> Ratios:
+    def ratios(has_skips: bool, has_feed_forward: bool) -> tuple[float, ...]:
+        streams = streams_without(
+            network, inputs, stack, has_skips=has_skips, has_feed_forward=has_feed_forward
+        )
+        return tuple(residual_ratio(stream) for stream in streams)
+
+    return ratios

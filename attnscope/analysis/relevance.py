@@ -16,6 +16,7 @@ sum and adds I again (8, 9); a row of zeros stays zero.
 The gradient of a weight needs no weights in the graph: ∂y/∂a_ij = ∂y/∂o_i · v_j, with o the head's output.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -34,9 +35,10 @@ from attnscope.analysis.subject import (
     subject_of,
 )
 from attnscope.models.model import Model
-from attnscope.nn.edits import Call
+from attnscope.nn.edits import Call, Edits
 from attnscope.nn.scores import scores
 from attnscope.records.influence import InfluenceMap
+from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey
 from attnscope.records.tokens import Token
 
@@ -49,11 +51,12 @@ def relevance(
     position: int = -1,
     token_id: int | None = None,
     gates: Gates = NO_GATES,
+    interventions: Interventions = (),
 ) -> InfluenceMap:
     """The relevance of every input token to the logit of one token at one position: a map of one row.
 
-    `token_id` None explains the token the model says there. In the form encoder–decoder the columns are
-    the source tokens, then the target tokens.
+    `token_id` None explains the token the model says there, with these gates and changes. In the form
+    encoder–decoder the columns are the source tokens, then the target tokens.
     """
     subject = subject_of(model)
     if isinstance(subject, OwnSubject):
@@ -62,7 +65,8 @@ def relevance(
     inputs, batch = read_text(model, text, target)
     queries = predicting_tokens(inputs)
     position = check_position(position, len(queries))
-    explained, maps = relevance_maps(subject, batch, position, token_id=token_id, gates=gates)
+    edits = model.edits(interventions)
+    explained, maps = relevance_maps(subject, batch, position, token_id=token_id, gates=gates, edits=edits)
     own, other = combine_maps(subject.sites, maps, len(inputs.source), len(queries))
     row = own[position] if other is None else torch.cat((other[position], own[position]))
     source: tuple[Token, ...] = () if other is None else inputs.source.tokens
@@ -78,10 +82,16 @@ def relevance(
 
 
 def relevance_maps(
-    subject: Subject, batch: Batch, position: int, *, token_id: int | None = None, gates: Gates = NO_GATES
+    subject: Subject,
+    batch: Batch,
+    position: int,
+    *,
+    token_id: int | None = None,
+    gates: Gates = NO_GATES,
+    edits: Mapping[SiteKey, Edits] | None = None,
 ) -> tuple[int, dict[SiteKey, Tensor]]:
     """The explained token, and Ā of every site, float64 [n_queries, n_keys], for a batch of one."""
-    probe = _Watch(gate_tensors(subject, gates) if gates else {})
+    probe = _Watch(gate_tensors(subject, gates) if gates else {}, edits)
     with subject.studying(), torch.enable_grad():
         logits = subject.logits(subject.hidden(batch, probe)[0, position])
         explained = int(logits.argmax()) if token_id is None else token_id
@@ -153,8 +163,8 @@ class _Seen:
 class _Watch(TensorGates):
     """Keeps every attention call, graph and all."""
 
-    def __init__(self, gates: dict[SiteKey, Tensor]) -> None:
-        super().__init__(gates)
+    def __init__(self, gates: dict[SiteKey, Tensor], edits: Mapping[SiteKey, Edits] | None = None) -> None:
+        super().__init__(gates, edits)
         self.seen: dict[SiteKey, _Seen] = {}
 
     def wants(self, site: SiteKey) -> bool:

@@ -16,7 +16,8 @@
 The strongest role makes the sentence; resting on the first token or on separators, and looking at all
 alike, rank behind whatever says more. A syntactic head lies above the best fixed offset by definition, so
 it ranks with its margin. Rare words lead a few texts by chance: there the lower end of the interval counts,
-and of fewer than ten texts nothing.
+and of fewer than ten texts nothing. Nor does it say anything of a head that looks at one place in nearly
+every row, or at all alike: where the texts resemble each other, a rare word may lie in that place.
 """
 
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ POSITIONAL, INDUCTION, DUPLICATE, SINK, RARE, BROAD = 0.90, 0.40, 0.40, 0.50, 0.
 ALIGNS = 0.50
 _FEWEST_TEXTS = 10
 _LAST: tuple[RoleName, ...] = ("first", "separator", "broad")
+_WITHOUT_WORDS: tuple[RoleName, ...] = ("positional", "identity", "broad")
+"""Roles of heads whose weights hardly depend on which words there are."""
 
 
 def find_roles(
@@ -46,6 +49,8 @@ def find_roles(
     """The roles of a head, the most telling first; `column` is what a column of its map is called."""
     found = (*_measured(head, table, column), _syntactic(head, syntax), _aligning(head, alignment))
     roles = [role for role in found if role is not None]
+    if any(role.name in _WITHOUT_WORDS for role in roles):
+        roles = [role for role in roles if role.name != "rare"]
     return tuple(sorted(roles, key=lambda role: (role.name in _LAST, -role.strength)))
 
 
@@ -215,17 +220,30 @@ def _aligning(head: HeadRef, alignment: AlignmentTable | None) -> Role | None:
         return None
     pairs = f"{n:,} pair{'s' if n != 1 else ''}"
     estimate = Estimate(value=rate, low=low, high=high, n=n)
+    precision, recall = _alignment_estimates(alignment, row)
     return Role(
         name="aligns",
         sentence=(
-            f"aligns (AER {rate:.2f}): its strongest words are the gold links of {pairs} with precision"
-            f" {float(alignment.precision[row]):.2f} and recall {float(alignment.recall[row]):.2f}"
-            f"{_interval(estimate)}"
+            f"aligns (AER {rate:.2f}{_interval(estimate)}): its strongest words are the gold links of {pairs}"
+            f" with precision {precision.text} and recall {recall.text}"
         ),
         strength=(1 - rate) / ALIGNS,
         estimate=estimate,
         measure="alignment",
     )
+
+
+def _alignment_estimates(alignment: AlignmentTable, row: int) -> tuple[Estimate, Estimate]:
+    """Precision and recall of one row, with their intervals."""
+    parts = (
+        (alignment.precision, alignment.precision_low, alignment.precision_high),
+        (alignment.recall, alignment.recall_low, alignment.recall_high),
+    )
+    first, second = (
+        Estimate(value=float(value[row]), low=float(low[row]), high=float(high[row]), n=alignment.n_texts)
+        for value, low, high in parts
+    )
+    return first, second
 
 
 def _statement(
@@ -239,8 +257,12 @@ def _statement(
         return f"{said}; whether it aligns words is not known: there are no gold links of these texts"
     if head not in alignment.heads:
         return said
-    rate = float(alignment.error_rate[alignment.heads.index(head)])
-    return f"{said}; alignment error rate {rate:.2f} over {alignment.n_texts:,} pairs with gold links"
+    row = alignment.heads.index(head)
+    precision, recall = _alignment_estimates(alignment, row)
+    return (
+        f"{said}; alignment error rate {float(alignment.error_rate[row]):.2f} over {alignment.n_texts:,}"
+        f" pairs with gold links, precision {precision.text}, recall {recall.text}"
+    )
 
 
 _WAYS = {

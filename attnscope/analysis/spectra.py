@@ -1,29 +1,42 @@
-"""How many dimensions heads need, each alone and all together: singular values of W_Q W_Kᵀ.
+"""How many dimensions heads need, each alone and all together: singular values of W_Q W_Kᵀ and of W_V W_O.
 
 Cordonnier, Loukas and Jaggi 2020 (section 3.1): the products of single heads have nearly full rank, but
 stacked heads share dimensions, so that the product of all of them, W_Q W_Kᵀ with the heads side by side,
-falls off sooner. Biases, norms and rotary turns are left out.
+falls off sooner. What heads write, W_V W_O (Elhage et al. 2021), is looked at in the same way. Biases, norms
+and rotary turns are left out.
 """
 
 import torch
 from torch import Tensor
 
-from attnscope.analysis.head_weights import head_weights
+from attnscope.analysis.head_weights import HeadWeights, weights_of
 from attnscope.analysis.subject import own_subject
+from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
-from attnscope.records.redundancy import SiteSpectrum
+from attnscope.records.redundancy import CircuitKind, SiteSpectrum
+from attnscope.records.sites import Site, SiteKey, find_site
 
 
-def head_spectra(model: Model) -> tuple[SiteSpectrum, ...]:
+def head_spectra(model: Model, kind: CircuitKind = "qk") -> tuple[SiteSpectrum, ...]:
     """The singular values of every site, in order."""
-    subject = own_subject(model)
-    found = []
-    for site in subject.sites:
-        weights = head_weights(subject, site.key)
-        single = torch.stack([product_spectrum(q, k) for q, k in zip(weights.q, weights.k, strict=True)])
-        stacked = product_spectrum(weights.q.flatten(0, 1), weights.k.flatten(0, 1))
-        found.append(SiteSpectrum(site=site, single=single.cpu().numpy(), stacked=stacked.cpu().numpy()))
-    return tuple(found)
+    if not isinstance(model.network, HuggingFaceNetwork):
+        own_subject(model)
+    return tuple(_spectrum(weights_of(model, site.key), site, kind) for site in model.sites)
+
+
+def site_spectrum(model: Model, site: SiteKey, kind: CircuitKind = "qk") -> SiteSpectrum:
+    """The singular values of one site; raises UserError for a model whose weights cannot be read."""
+    return _spectrum(weights_of(model, site), find_site(model.sites, site), kind)
+
+
+def _spectrum(weights: HeadWeights, site: Site, kind: CircuitKind) -> SiteSpectrum:
+    if kind == "qk":
+        left, right = weights.q, weights.k  # [n_heads, d_head, d_model] each
+    else:
+        left, right = weights.v, weights.o.transpose(1, 2)
+    single = torch.stack([product_spectrum(a, b) for a, b in zip(left, right, strict=True)])
+    stacked = product_spectrum(left.flatten(0, 1), right.flatten(0, 1))
+    return SiteSpectrum(site=site, single=single.cpu().numpy(), stacked=stacked.cpu().numpy(), kind=kind)
 
 
 def product_spectrum(q: Tensor, k: Tensor) -> Tensor:

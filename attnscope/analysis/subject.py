@@ -37,6 +37,7 @@ class Batch:
 
     `labels` [batch, n_tokens] is the token to be told at each position of the stack that predicts, −1
     where nothing is scored. `valid` and `target_valid` are False at padding, None when there is none.
+    `segments` [batch, n_tokens] number the texts that a source is made of, None where each is one.
     """
 
     ids: Tensor
@@ -44,6 +45,7 @@ class Batch:
     valid: Tensor | None = None
     target_ids: Tensor | None = None
     target_valid: Tensor | None = None
+    segments: Tensor | None = None
 
     @property
     def n_texts(self) -> int:
@@ -116,6 +118,7 @@ class OwnSubject:
                 valid=batch.valid,
                 second=batch.target_ids,
                 second_valid=batch.target_valid,
+                segments=batch.segments,
                 probe=probe,
             )
             return row[:, None]
@@ -217,6 +220,30 @@ def subject_of(model: Model) -> Subject:
             action="Open another model for this.",
         )
     return HuggingFaceSubject(network)
+
+
+def telling_subject(model: Model) -> Subject:
+    """The subject behind a model that reads a text and tells tokens of it; raises UserError for others."""
+    network = model.network
+    if not isinstance(network, HuggingFaceNetwork):
+        return own_subject(model)
+    if network.output_kind == "class" or network.output_kind == "nothing" or network.info.reads != "text":
+        raise no_vocabulary(model)
+    return subject_of(model)
+
+
+def no_vocabulary(model: Model) -> UserError:
+    """The error of a model that reads no text, or tells no tokens of it."""
+    reads, output = model.info.reads, model.network.output_kind
+    if reads != "text":
+        why = f"it reads {reads}s"
+    else:
+        why = "it tells classes" if output == "class" else "it has no output layer"
+    return UserError(
+        f"{model.info.name} has no vocabulary of text tokens to tell from ({why}).",
+        expected="a model that reads text and has a vocabulary to tell tokens from",
+        action="Look at its maps, gates, measures or importance, or open another model for this.",
+    )
 
 
 def own_subject(model: Model) -> OwnSubject:

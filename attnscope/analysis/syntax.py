@@ -4,6 +4,10 @@ An arc counts as found when the word at its one end gives most weight to the wor
 et al. 2019, section 5.2; Clark et al. 2019, section 4.2), words being merged from pieces (`words.py`). In
 causal sites only arcs to earlier words count, for the baseline too.
 
+That is the manner `voita`. In the manner `clark` a word's weight on itself is left out, and from head to
+dependent it is asked which word looks most at the dependent, not at which the head looks most: the map is
+turned over, so that a head with several dependents can find them all.
+
 | symbol | meaning                                              | shape                            |
 |--------|------------------------------------------------------|----------------------------------|
 | arcs   | (text, relation, query word, key word) of a batch    | [n_arcs, 4]                      |
@@ -28,11 +32,10 @@ from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.records.measures import N_TELLING, CorpusProgress
 from attnscope.records.sites import Site
-from attnscope.records.word_tables import Direction, SyntaxTable
+from attnscope.records.word_tables import Direction, Manner, SyntaxTable
 
 MIN_ARCS = 20
 """Relations with fewer arcs in the corpus are left out."""
-_DIRECTIONS: tuple[Direction, ...] = ("to head", "to dependent")
 _Relation = tuple[str, Direction]
 _Arc = tuple[_Relation, int, int]
 
@@ -45,8 +48,9 @@ def measure_syntax(
     min_arcs: int = MIN_ARCS,
     seed: int = 0,
     level: float = LEVEL,
+    manner: Manner = "voita",
 ) -> Iterator[CorpusProgress | SyntaxTable]:
-    """Progress after each batch, and the table at last.
+    """Progress after each batch, and the table at last; `manner` is explained above.
 
     A translation model is measured in its encoder. Raises UserError when no relation is frequent enough.
     """
@@ -62,7 +66,7 @@ def measure_syntax(
             expected="more trees, and a model that reads a text",
             action="Give a larger CoNLL-U file, or another model.",
         )
-    table = _Table(model, sites, relations, seed=seed)
+    table = _Table(model, sites, relations, seed=seed, manner=manner)
     probe = WordProbe({site.stack for site in sites})
     yield CorpusProgress(n_done=0, n_total=len(trees))
     for batch in length_batches(model, _encoded(model, trees)):
@@ -94,9 +98,19 @@ class _Table:
     """Arcs found and arcs there are, on their way to a SyntaxTable."""
 
     def __init__(
-        self, model: Model, sites: Sequence[Site], relations: Sequence[_Relation], *, seed: int
+        self,
+        model: Model,
+        sites: Sequence[Site],
+        relations: Sequence[_Relation],
+        *,
+        seed: int,
+        manner: Manner,
     ) -> None:
-        self._model, self._sites, self._relations = model, sites, tuple(relations)
+        self._model, self._sites, self._relations, self._manner = model, sites, tuple(relations), manner
+        self._is_turned = torch.tensor(
+            [manner == "clark" and direction == "to dependent" for _, direction in relations],
+            device=model.device,
+        )
         self._number = {relation: index for index, relation in enumerate(relations)}
         self._heads = tuple(head for site in sites for head in site.heads)
         n_columns = len(self._heads) * len(relations)
@@ -130,7 +144,10 @@ class _Table:
             is_causal = probe.is_causal[site.key]
             self._is_causal[index] = is_causal
             seen = torch.tensor([arc for arc in arcs if not is_causal or arc[3] < arc[2]], device=device)
-            hits, n_arcs = _count(probe.between[site.key], seen.reshape(-1, 4), len(self._relations))
+            between = probe.between[site.key]
+            if self._manner == "clark":
+                between = between - torch.diag_embed(between.diagonal(dim1=2, dim2=3))
+            hits, n_arcs = _count(between, seen.reshape(-1, 4), self._is_turned)
             found.append(hits)
             total.append(n_arcs.expand_as(hits))
         for is_causal in set(self._is_causal.values()):
@@ -160,6 +177,7 @@ class _Table:
             n_texts=self.n_texts,
             n_skipped=n_given - self.n_texts,
             level=level,
+            manner=self._manner,
         )
 
     def _take(self, batch: Sequence[NumberedInputs], hits: Tensor, n_arcs: Tensor) -> None:
@@ -188,12 +206,17 @@ class _Table:
         )
 
 
-def _count(between: Tensor, arcs: Tensor, n_relations: int) -> tuple[Tensor, Tensor]:
-    """Arcs found [batch, n_heads, n_relations], and arcs there are [batch, 1, n_relations]."""
+def _count(between: Tensor, arcs: Tensor, is_turned: Tensor) -> tuple[Tensor, Tensor]:
+    """Arcs found [batch, n_heads, n_relations], and arcs there are [batch, 1, n_relations].
+
+    `is_turned` [n_relations] are the relations of which the key is asked which query looks most at it.
+    """
     n_texts, n_heads = between.shape[:2]
-    best = between.argmax(dim=3)  # [B, H, W]
+    n_relations = len(is_turned)
     text, relation, query, key = arcs.unbind(dim=1)
-    is_found = (best[text, :, query] == key[:, None]).float()  # [A, H]
+    by_query = between.argmax(dim=3)[text, :, query] == key[:, None]  # [A, H]
+    by_key = between.argmax(dim=2)[text, :, key] == query[:, None]
+    is_found = torch.where(is_turned[relation][:, None], by_key, by_query).float()
     place = text * n_relations + relation
     hits = torch.zeros(n_texts * n_relations, n_heads, device=between.device).index_add_(0, place, is_found)
     ones = torch.zeros(n_texts * n_relations, device=between.device)

@@ -6,6 +6,8 @@ Words, rows and rates are those of `word_alignment.py`; the gates and changes of
 import numpy as np
 import torch
 
+from attnscope.analysis.alignment import Link
+from attnscope.analysis.batches import chunks
 from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.known_links import word_spans
 from attnscope.analysis.word_alignment import count_links, heads_then_means
@@ -15,9 +17,12 @@ from attnscope.records.alignment import AlignmentRows, GoldCell
 from attnscope.records.sites import Site
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.trace.trace import Trace
+from attnscope.trace.weights import site_weights
 
-MAX_CELLS = 4_000_000
-"""Longer pairs are not aligned: all weights of a layer would be held at once."""
+MAX_CELLS = 64_000_000
+"""Larger layers are not aligned: heads · queries · keys, gone through while the person waits."""
+_BLOCK_CELLS = 4_000_000
+"""So many weights are held at once."""
 
 
 def align_trace(
@@ -54,6 +59,10 @@ def align_trace(
         high=nothing,
         precision=values[:, 1],
         recall=values[:, 2],
+        precision_low=nothing,
+        precision_high=nothing,
+        recall_low=nothing,
+        recall_high=nothing,
         n_texts=1,
         rows=rows,
     )
@@ -87,9 +96,32 @@ def _word_maps(trace: Trace, site: Site, pair: AlignedPair, *, shift: int) -> Wo
 
 
 def _counts(trace: Trace, site: Site, maps: WordMaps, pair: AlignedPair) -> torch.Tensor:
-    weights = trace.all_weights(site).nan_to_num(nan=0.0).cpu()  # [H, n_queries, n_keys]
-    between = maps.to_query @ weights @ maps.to_key.T  # [H, target words, source words]
-    return count_links(between[None], [pair])
+    """What `count_links` counts, [2, 1, n_heads + 1, 3], summed over blocks of target words."""
+    record, targets = trace.records[site.key], pair.target.split()
+    size = max(1, _BLOCK_CELLS // (site.n_heads * len(trace.source)))
+    total = torch.zeros(2, 1, site.n_heads + 1, 3)
+    for words in chunks(len(targets), size):
+        to_query = maps.to_query[words]  # [words, n_queries]
+        seen = to_query.any(dim=0).nonzero()[:, 0].tolist() or [0]
+        rows = slice(seen[0], seen[-1] + 1)
+        weights = site_weights(record, rows=rows).nan_to_num(nan=0.0).cpu()  # [H, rows, n_keys]
+        between = to_query[:, rows] @ weights @ maps.to_key.T  # [H, words, source words]
+        total += count_links(between[None], [_part(pair, targets, words)])
+    return total
+
+
+def _part(pair: AlignedPair, targets: list[str], words: slice) -> AlignedPair:
+    """Some of the target words with the links of theirs."""
+
+    def of_part(links: frozenset[Link]) -> frozenset[Link]:
+        return frozenset((t - words.start, s) for t, s in links if words.start <= t < words.stop)
+
+    return AlignedPair(
+        source=pair.source,
+        target=" ".join(targets[words]),
+        sure=of_part(pair.sure),
+        possible=of_part(pair.possible),
+    )
 
 
 def _reach(row: torch.Tensor) -> tuple[int, int] | None:

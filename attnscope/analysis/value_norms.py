@@ -12,7 +12,6 @@ the model is made. The bias of the output projection belongs to no head and is l
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor, nn
 
 from attnscope.analysis.subject import OwnSubject
@@ -74,8 +73,3 @@ def value_norms(v: Tensor, gram: Tensor) -> Tensor:
         values = values.repeat_interleave(n_heads // values.shape[1], dim=1)  # [B, H, T, D]
     squares: Tensor = ((values @ gram.to(values)) * values).sum(dim=-1)
     return squares.clamp_(min=0.0).sqrt_()
-
-
-def weighted_norms(weights: Tensor, norms: Tensor) -> Tensor:
-    """‖a_ij f(x_j)‖ of every cell: weights [n_heads, n_queries, n_keys] times norms [n_heads, n_keys]."""
-    return torch.where(weights.isnan(), weights, weights * norms[:, None])

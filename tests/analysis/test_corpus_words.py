@@ -162,9 +162,28 @@ def test_that_alignment_rates_equal_those_of_sets(rows: str) -> None:
         assert table.error_rate[index] == pytest.approx(rate, abs=1e-6)
         assert table.precision[index] == pytest.approx(len(found & possible) / len(found))
         assert table.recall[index] == pytest.approx(len(found & sure) / len(sure))
+        below = [len(slow_links(model, pair, table, index, rows)) for pair in pairs]
+        hits = [len(slow_links(model, p, table, index, rows) & (p.sure | p.possible)) for p in pairs]
+        slow = slow_interval(hits, below)
+        assert (table.precision_low[index], table.precision_high[index]) == pytest.approx(slow, abs=1e-5)
+        caught = [len(slow_links(model, p, table, index, rows) & p.sure) for p in pairs]
+        slow = slow_interval(caught, [len(p.sure) for p in pairs])
+        assert (table.recall_low[index], table.recall_high[index]) == pytest.approx(slow, abs=1e-5)
         assert table.low[index] <= table.error_rate[index] + 1e-6
     with pytest.raises(UserError, match="no cross-attention"):
         next(measure_alignment(tiny_model("decoder"), pairs))
+
+
+def slow_interval(above: list[int], below: list[int]) -> tuple[float, float]:
+    """The middle 95 % of Σ above / Σ below over texts that are drawn Poisson(1) times, one by one."""
+    drawn = [np.random.Generator(np.random.Philox(key=[0, k])).poisson(1.0, 1000) for k in range(len(above))]
+    ratios = []
+    for times in zip(*drawn, strict=True):
+        total = sum(n * one for n, one in zip(times, below, strict=True))
+        if total:
+            ratios.append(sum(n * one for n, one in zip(times, above, strict=True)) / total)
+    low, high = np.percentile(ratios, (2.5, 97.5))
+    return float(low), float(high)
 
 
 def slow_links(

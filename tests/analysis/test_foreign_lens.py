@@ -82,5 +82,5 @@ def test_that_a_model_whose_last_norm_is_not_known_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("kind", ["bert-classes", "bert-base"])
 def test_that_models_without_words_to_tell_are_refused(kind: str, tmp_path: Any) -> None:
-    with pytest.raises(UserError, match="tells no tokens"):
+    with pytest.raises(UserError, match="has no vocabulary"):
         logit_lens(opened(kind, tmp_path), TEXT)

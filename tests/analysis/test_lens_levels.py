@@ -6,6 +6,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 from attnscope.analysis.lens import layer_logits, logit_lens
 from attnscope.analysis.reading import read_text, watched_streams
 from attnscope.analysis.subject import predicting_stack, subject_of
+from attnscope.records.interventions import MakeMean, MakeUniform
 from attnscope.records.sites import Gates, HeadRef
 
 SHAPES = [{}, {"norm_place": "post"}, {"norm": "rms"}, {"transform_head": True}, {"embedding_norm": True}]
@@ -92,3 +93,23 @@ def test_that_the_lens_sees_gates_and_leaves_no_hook_behind() -> None:
     assert not np.allclose(gated.entropy[2], plain.entropy[2])
     assert model.own.module.training
     assert not any(block._forward_hooks or block._forward_pre_hooks for block in model.own.module.decoder)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_that_the_lens_sees_changes_inside_heads(form: str) -> None:
+    model, target = tiny_model(form), target_of(form)
+    stack = predicting_stack(form)
+    changes = (
+        MakeUniform(head=HeadRef(stack=stack, layer=1, head=0)),
+        MakeMean(head=HeadRef(stack=stack, layer=1, head=2)),
+    )
+    found = logit_lens(model, SENTENCE, target, interventions=changes)
+    said = model.trace(SENTENCE, target, interventions=changes).logits.astype(np.float64)
+    assert found.probability[-1] == pytest.approx(softmax_rows(said).max(axis=1), abs=1e-5)
+    plain = logit_lens(model, SENTENCE, target)
+    np.testing.assert_allclose(found.entropy[1], plain.entropy[1])  # layer 0 was not touched
+    assert not np.allclose(found.entropy[2], plain.entropy[2])
+
+
+def softmax_rows(x: np.ndarray) -> np.ndarray:
+    return np.stack([softmax(row) for row in x])

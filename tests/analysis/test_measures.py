@@ -8,11 +8,10 @@ from tiny_models import SENTENCE, target_of, tiny_model
 from attnscope.analysis.alignment import (
     alignment_error_rate,
     head_alignment,
-    word_numbers,
     word_weights,
 )
 from attnscope.analysis.detectors import detect, induction_stripe, pattern
-from attnscope.analysis.measures import measure, measure_heads, row_distance, row_entropy
+from attnscope.analysis.measures import measure, measure_heads, row_entropy
 from attnscope.analysis.scores import cross_alignment, induction_scores, previous_scores
 from attnscope.errors import UserError
 from attnscope.records.maps import HeadMeasures
@@ -37,7 +36,6 @@ def one(weights: torch.Tensor, site: Site = SELF, **choices: object) -> HeadMeas
 def test_that_the_hand_fixture_comes_out_to_four_digits() -> None:
     np.testing.assert_allclose(row_entropy(W1).numpy(), [0, 0.6931, 1.0297], atol=5e-5)
     assert float(row_entropy(W1).mean()) == pytest.approx(0.5743, abs=5e-5)
-    assert float(row_distance(W1).mean()) == pytest.approx(0.4, abs=5e-5)
     assert one(masked(W1)).distance == pytest.approx(0.4, abs=5e-5)
     assert one(masked(W1)).confidence == pytest.approx(0.6667, abs=5e-5)
     previous = pattern("previous", [5, 6, 7])
@@ -175,15 +173,8 @@ def test_that_each_row_is_linked_to_its_largest_weight() -> None:
     assert head_alignment(np.zeros((2, 0), np.float32)) == ()
 
 
-def test_that_pieces_become_words() -> None:
-    tokens = (
-        Token(id=2, piece="<s>", is_special=True),
-        Token(id=9, piece="un"),
-        Token(id=8, piece="do", joins_previous=True),
-        Token(id=7, piece="it"),
-    )
-    words = word_numbers(tokens)
-    assert words == [-1, 0, 0, 1]
+def test_that_weights_between_words_are_sums_over_keys_and_means_over_queries() -> None:
+    words = [-1, 0, 0, 1]
     weights = np.array([[9, 9, 9, 9], [1, 2, 3, 4], [3, 2, 1, 4], [0, 1, 1, 8]], np.float32)
     np.testing.assert_allclose(word_weights(weights, words, words), [[4, 4], [2, 8]])
 

@@ -1,9 +1,14 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
+from hf_folders import make, save_folder
 from tiny_models import tiny_model
 
 from attnscope.analysis.positions import NAMES, position_tables
 from attnscope.errors import UserError
+from attnscope.models import load
 
 
 def test_that_there_is_one_table_for_each_name_in_order() -> None:
@@ -83,3 +88,47 @@ def test_that_models_without_a_table_show_what_they_compute() -> None:
 def test_that_impossible_wishes_are_refused(name: str, n: int, d: int) -> None:
     with pytest.raises(UserError):
         position_tables([name], n, d)
+
+
+def test_that_biases_by_distance_are_those_that_scores_get() -> None:
+    """Against the bias of a causal call laid out whole: row of the last query, read backwards."""
+    model = tiny_model("decoder", position="t5", n_buckets=8, max_distance=16)
+    (table,) = position_tables(["model"], 20, 2, model)
+    relative = model.own.module.decoder_relative
+    laid_out = relative.bias(20, 20).laid_out[0, :, -1].detach().numpy()  # [n_heads, 20 keys]
+    np.testing.assert_array_equal(table.matrix, laid_out[:, ::-1].T)
+    assert table.axes == ("head", "tokens back")
+    n_heads = table.matrix.shape[1]
+    (alibi,) = position_tables(["model"], 5, 2, tiny_model("decoder", position="alibi"))
+    expected = [[-back * 2.0 ** (-8 * (h + 1) / n_heads) for h in range(n_heads)] for back in range(5)]
+    np.testing.assert_allclose(alibi.matrix, expected, rtol=1e-6)
+
+
+def test_that_shaws_vectors_are_those_of_keys_back_and_end_with_the_last() -> None:
+    model = tiny_model("decoder", position="shaw", max_distance=3)
+    (table,) = position_tables(["model"], 6, 2, model)
+    offsets = next(p for name, p in model.own.module.named_parameters() if name.endswith("offsets"))
+    expected = [offsets[3 - min(back, 3)].tolist() for back in range(6)]
+    np.testing.assert_array_equal(table.matrix, np.array(expected, dtype=np.float32))
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama", "t5", "vit"])
+def test_that_a_foreign_model_shows_its_own_positions(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    model = load(save_folder(tmp_path / kind, *make(kind)), "cpu")
+    module = model.network.module  # type: ignore[attr-defined]
+    (table,) = position_tables(["model"], 5, 2, model)
+    match kind:
+        case "bert":
+            expected = module.bert.embeddings.position_embeddings.weight[:5]
+        case "vit":
+            expected = module.vit.embeddings.position_embeddings[0, :5]
+        case "t5":
+            attention = module.encoder.block[0].layer[0].SelfAttention
+            expected = attention.compute_bias(5, 5)[0, :, -1].flip(1).T
+        case _:
+            states = torch.full((1, 1, 5, 8), 8**-0.5)
+            cosines, sines = module.model.rotary_emb(states, torch.arange(5)[None])
+            half = states[0, 0, :, :4]
+            expected = states[0, 0] * cosines[0] + torch.cat((-half, half), dim=1) * sines[0]
+    np.testing.assert_allclose(table.matrix, expected.detach().numpy(), atol=1e-6)

@@ -150,8 +150,6 @@ def test_that_spectra_are_singular_values_of_the_products() -> None:
         stacked = sum(weights.q[h].T @ weights.k[h] for h in range(4))
         np.testing.assert_allclose(spectrum.stacked, torch.linalg.svdvals(stacked), atol=1e-9)
         assert spectrum.stacked_energy()[-1] == pytest.approx(1.0)
-        assert spectrum.stacked_rank(1.0) <= 16
-        assert all(1 <= rank <= 4 for rank in spectrum.single_ranks(0.9))
 
 
 def test_that_heads_that_share_dimensions_need_few() -> None:

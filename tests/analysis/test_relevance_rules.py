@@ -8,6 +8,7 @@ from attnscope.analysis.reading import read_text
 from attnscope.analysis.relevance import normalise_rows, relevance, relevance_maps
 from attnscope.analysis.subject import subject_of
 from attnscope.errors import UserError
+from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.records.sites import Gates, HeadRef
 
 
@@ -86,6 +87,18 @@ def test_that_a_head_that_is_off_is_irrelevant() -> None:
     _, maps = relevance_maps(subject, batch, -1, gates=off)
     assert float(maps["decoder", 1].abs().max()) == 0.0
     assert float(maps["decoder", 0].abs().max()) > 0.0
+
+
+def test_that_a_token_whose_every_path_is_cut_is_owed_nothing() -> None:
+    model = tiny_model("decoder")
+    heads = [head for site in model.sites for head in site.heads]
+    cut = tuple(RemoveEdge(head=head, query=q, key=0) for head in heads for q in (1, 2))
+    plain = relevance(model, SENTENCE, position=2).weights[0]
+    found = relevance(model, SENTENCE, position=2, interventions=cut).weights[0]
+    assert (plain[0] > 0, found[0]) == (True, 0.0)
+    assert found[2] >= 1.0
+    seen = relevance(model, SENTENCE, position=2, interventions=(MakeUniform(head=heads[-1]),)).weights[0]
+    assert not np.allclose(seen, plain)
 
 
 def test_that_a_model_in_training_is_explained_without_dropout() -> None:

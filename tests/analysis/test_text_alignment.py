@@ -7,7 +7,8 @@ import pytest
 from heads_fakes import make_table
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
-from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis import text_alignment
+from attnscope.analysis.gold_links import AlignedPair, aligned_pairs
 from attnscope.analysis.known_links import links_of_files, links_of_task, read_gold_files, word_spans
 from attnscope.analysis.roles import find_roles, head_card
 from attnscope.analysis.text_alignment import align_trace
@@ -41,6 +42,26 @@ def test_that_the_numbers_of_one_text_equal_those_counted_by_hand(rows: str, fir
     where = {(cell.rows, cell.cols, cell.is_sure) for cell in cells}
     sure = {((t + first, t + first + 1), (s, s + 1), True) for t, s in PAIR.sure}
     assert where == sure | {((t + first, t + first + 1), (s, s + 1), False) for t, s in PAIR.possible}
+
+
+def test_that_a_sure_link_of_a_file_is_one_cell_and_no_possible_one() -> None:
+    (pair,) = aligned_pairs([(SENTENCE, FRENCH)], [(frozenset({(0, 0)}), frozenset({(1, 2)}))])
+    assert pair.possible == {(0, 0), (1, 2)}  # what is sure is possible too
+    _, cells = align_trace(tiny_model("encoder-decoder").trace(SENTENCE, FRENCH), pair)
+    assert [(cell.rows[0], cell.cols[0], cell.is_sure) for cell in cells] == [(1, 2, False), (0, 0, True)]
+
+
+def test_that_long_pairs_are_counted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = tiny_model("encoder-decoder").trace(SENTENCE, FRENCH)
+    whole, cells = align_trace(trace, PAIR)
+    monkeypatch.setattr(text_alignment, "_BLOCK_CELLS", 2 * 4 * len(trace.source))  # two words at a time
+    found, same = align_trace(trace, PAIR)
+    for name in ("error_rate", "precision", "recall"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+    assert same == cells
+    monkeypatch.setattr(text_alignment, "MAX_CELLS", 100)
+    with pytest.raises(UserError, match="pair has"):
+        align_trace(trace, PAIR)
 
 
 def test_that_links_of_other_words_are_refused() -> None:
@@ -87,7 +108,8 @@ def test_that_a_cross_head_gets_its_role_only_from_gold_links() -> None:
     rates = np.linspace(0.1, 0.9, len(cross) + 2, dtype=np.float32)
     alignment = AlignmentTable(
         model="m", corpus="c", heads=cross, layers=(0, 1), error_rate=rates, low=rates - 0.05,
-        high=rates + 0.05, precision=1 - rates, recall=1 - rates, n_texts=20,
+        high=rates + 0.05, precision=1 - rates, recall=1 - rates, precision_low=0.9 - rates,
+        precision_high=1.1 - rates, recall_low=0.8 - rates, recall_high=1.2 - rates, n_texts=20,
     )  # fmt: skip
     table = make_table(heads)
     for head, rate in zip(cross, rates, strict=False):
@@ -100,4 +122,6 @@ def test_that_a_cross_head_gets_its_role_only_from_gold_links() -> None:
     role = next(r for r in find_roles(cross[0], table, None, alignment) if r.name == "aligns")
     assert "AER 0.10" in role.sentence
     assert "interval 0.05–0.15" in role.sentence
+    assert "precision 0.90 (0.80–1.00) and recall 0.90 (0.70–1.10)" in role.sentence
+    assert "recall 0.90 (0.70–1.10)" in head_card(cross[0], table, None, alignment).statement
     assert "gold links" not in head_card(heads[0], table, None, alignment).statement

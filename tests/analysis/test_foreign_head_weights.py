@@ -1,0 +1,223 @@
+"""Matrices of heads of Hugging Face's models in every layout, what they say of tokens, and rank collapse."""
+
+from collections.abc import Callable
+from typing import Any
+
+import hf_tiny
+import numpy as np
+import pytest
+import torch
+from foreign_models import CLEAN, foreign, target_of
+from torch import Tensor
+
+from attnscope.analysis.circuits import factors_of, head_circuit, ov_matrix, qk_matrix
+from attnscope.analysis.head_weights import weights_of
+from attnscope.analysis.rank import rank_collapse, residual_ratio
+from attnscope.analysis.spectra import head_spectra, site_spectrum
+from attnscope.errors import UserError
+from attnscope.models.huggingface import head_rows, skips
+from attnscope.records.redundancy import HeadCircuit
+from attnscope.records.sites import HeadRef
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+FAMILIES = (*hf_tiny.ENCODERS, *hf_tiny.DECODERS, *hf_tiny.ENCODER_DECODERS)
+Rows = dict[str, Tensor]
+
+
+def apart(attention: Any, names: tuple[str, ...], head: int, *, group: int = 1, d: int = 8) -> Rows:
+    """Rows of matrices of their own; `group` heads share keys and values."""
+    heads = (head, head // group, head // group)
+    return {
+        part: getattr(attention, name).weight[d * h : d * h + d].double()
+        for part, name, h in zip("qkv", names, heads, strict=True)
+    }
+
+
+def gpt2_rows(model: Any, head: int) -> Rows:
+    columns = model.transformer.h[1].attn.c_attn.weight.double()
+    return {p: columns[:, 32 * i + 8 * head : 32 * i + 8 * head + 8].T for i, p in enumerate("qkv")}
+
+
+def neox_rows(model: Any, head: int) -> Rows:
+    rows = model.gpt_neox.layers[1].attention.query_key_value.weight.double().reshape(4, 3, 8, 32)
+    return dict(zip("qkv", rows[head], strict=True))
+
+
+def qwen3_rows(model: Any, head: int) -> Rows:
+    attention = model.model.layers[1].self_attn
+    found = apart(attention, ("q_proj", "k_proj", "v_proj"), head, group=2, d=16)
+    norms = {"q": attention.q_norm.weight, "k": attention.k_norm.weight, "v": torch.ones(16)}
+    return {part: rows * norms[part].double()[:, None] for part, rows in found.items()}
+
+
+def gemma3_rows(model: Any, head: int) -> Rows:
+    attention = model.model.layers[1].self_attn
+    found = apart(attention, ("q_proj", "k_proj", "v_proj"), head, group=2)
+    norms = {"q": 1 + attention.q_norm.weight, "k": 1 + attention.k_norm.weight, "v": torch.ones(8)}
+    return {part: rows * norms[part].double()[:, None] for part, rows in found.items()}
+
+
+def opt_rows(model: Any, head: int) -> Rows:
+    found = apart(model.model.decoder.layers[1].self_attn, ("q_proj", "k_proj", "v_proj"), head)
+    return found | {"q": found["q"] * 8**-0.5}  # the scale is in the queries
+
+
+LAYOUTS: dict[str, Callable[[Any, int], Rows]] = {
+    "bert": lambda m, h: apart(m.bert.encoder.layer[1].attention.self, ("query", "key", "value"), h),
+    "gpt2": gpt2_rows,
+    "gpt_neox": neox_rows,
+    "llama": lambda m, h: apart(m.model.layers[1].self_attn, ("q_proj", "k_proj", "v_proj"), h, group=2),
+    "qwen3": qwen3_rows,
+    "gemma3": gemma3_rows,
+    "opt": opt_rows,
+}
+
+
+@pytest.mark.parametrize("family", LAYOUTS)
+def test_that_the_rows_of_a_head_are_those_of_its_family_s_layout(family: str) -> None:
+    weights = weights_of(foreign(family), foreign(family).sites[1].key)
+    module = hf_tiny.build(family)
+    for head in range(4):
+        with torch.no_grad():
+            expected = LAYOUTS[family](module, head)
+        for part, rows in expected.items():
+            torch.testing.assert_close(getattr(weights, part)[head], rows, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_that_spectra_of_every_family_are_those_of_its_products(family: str) -> None:
+    model = foreign(family)
+    site = model.sites[-1]
+    found = site_spectrum(model, site.key)
+    d_head = 16 if family == "qwen3" else 8
+    assert found.single.shape == (4, d_head)
+    product = qk_matrix(model, site.heads[3]).numpy()
+    weights = weights_of(model, site.key)
+    values = np.linalg.svd(product, compute_uv=False)[:d_head]
+    np.testing.assert_allclose(found.single[3], values / abs(weights.scale), rtol=1e-6, atol=1e-9)
+
+
+def test_that_all_sites_of_an_encoder_decoder_have_spectra() -> None:
+    model = foreign("t5")
+    assert [one.site for one in head_spectra(model, "ov")] == list(model.sites)
+
+
+def test_that_scores_of_first_tokens_are_those_of_the_rows() -> None:
+    """T5 has neither biases of its products nor rotary turns: q · k of the trace itself."""
+    model = foreign("t5")
+    site = model.sites[0]
+    record = model.trace_site(site.key, CLEAN, "a bird").records[site.key]
+    weights, module = weights_of(model, site.key), model.network.module  # type: ignore[attr-defined]
+    with torch.no_grad():
+        x = module.shared.weight[list(model.encode(CLEAN, "a bird").source.ids)]
+        x = module.encoder.block[0].layer[0].layer_norm(x).double()
+    for head in range(4):
+        q, k = (np.asarray(one, np.float64).reshape(4, 4, 8)[head] for one in (record.q, record.k))
+        expected = x @ weights.q[head].T @ weights.k[head] @ x.T
+        np.testing.assert_allclose(q @ k.T, expected.numpy(), atol=1e-4)
+
+
+def test_that_the_circuits_of_gpt2_and_gemma_are_slow_products() -> None:
+    for family in ("gpt2", "gemma3"):
+        model, module = foreign(family), hf_tiny.build(family)
+        head = HeadRef(stack="decoder", layer=1, head=2)
+        with torch.no_grad():
+            if family == "gpt2":
+                read = module.transformer.h[1].ln_1(module.transformer.wte.weight).double()
+                last = module.transformer.ln_f.weight.double()
+            else:
+                read = module.model.layers[1].input_layernorm(module.model.embed_tokens.weight * 32**0.5)
+                read, last = read.double(), 1 + module.model.norm.weight.double()
+            told = module.lm_head.weight.double() * last
+        if family == "gpt2":
+            told = told - told.mean(dim=-1, keepdim=True)
+        left, right = factors_of(model, head, "qk")
+        torch.testing.assert_close(
+            (left @ right.T).double(), read @ qk_matrix(model, head) @ read.T, rtol=1e-4, atol=1e-3
+        )
+        left, right = factors_of(model, head, "ov")
+        product = read @ ov_matrix(model, head) @ told.T
+        torch.testing.assert_close((left @ right.T).double(), product, rtol=1e-4, atol=1e-4)
+        *_, found = head_circuit(model, head, "ov", top=1)
+        assert isinstance(found, HeadCircuit)
+        place = int(product.argmax())
+        assert (found.largest[0].first.id, found.largest[0].second.id) == divmod(place, hf_tiny.N_PIECES)
+
+
+def test_that_embeddings_of_another_width_are_refused_by_name() -> None:
+    head = foreign("albert").sites[0].heads[0]
+    with pytest.raises(UserError, match=r"AlbertForMaskedLM.*embeddings are of another width"):
+        list(head_circuit(foreign("albert"), head, "ov"))
+
+
+def test_that_rows_that_are_nowhere_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_rows, "_factors", lambda network, d_head: (0.5,))
+    with pytest.raises(UserError, match=r"Gemma2ForCausalLM.*no matrix gives the numbers of q of decoder"):
+        weights_of(foreign("gemma2"), foreign("gemma2").sites[0].key)
+
+
+# -- rank collapse ----------------------------------------------------------------------------------
+
+
+def slow_ratios(step: Callable[[int, Tensor], Tensor], x: Tensor) -> list[float]:
+    found = [residual_ratio(x[0])]
+    for layer in range(2):
+        x = step(layer, x)
+        found.append(residual_ratio(x[0]))
+    return found
+
+
+@torch.no_grad()
+def test_that_foreign_collapse_equals_a_slow_version() -> None:
+    """GPT-2 before norms, NeoX side by side, DistilBERT behind norms; attention by the library itself."""
+    ids = torch.tensor([foreign("gpt2").encode(CLEAN).source.ids])
+    module = hf_tiny.build("gpt2").transformer
+    x = module.wte(ids) + module.wpe(torch.arange(4))
+
+    def gpt2(layer: int, x: Tensor, skip: float, feed: float) -> Tensor:
+        block = module.h[layer]
+        x = skip * x + attended(block.attn, block.ln_1(x))
+        return x if not feed else skip * x + block.mlp(block.ln_2(x))
+
+    check_collapse("gpt2", gpt2, x)
+    neox = hf_tiny.build("gpt_neox").gpt_neox
+
+    def parallel(layer: int, x: Tensor, skip: float, feed: float) -> Tensor:
+        block, angles = neox.layers[layer], neox.rotary_emb(x, torch.arange(4)[None])
+        change = attended(block.attention, block.input_layernorm(x), position_embeddings=angles)
+        return skip * x + change + feed * block.mlp(block.post_attention_layernorm(x))
+
+    check_collapse("gpt_neox", parallel, neox.embed_in(ids))
+    distil = hf_tiny.build("distilbert").distilbert
+
+    def post(layer: int, x: Tensor, skip: float, feed: float) -> Tensor:
+        block = distil.transformer.layer[layer]
+        x = block.sa_layer_norm(skip * x + block.attention(x, attention_mask=None)[0])
+        return x if not feed else block.output_layer_norm(skip * x + block.ffn(x))
+
+    check_collapse("distilbert", post, distil.embeddings(ids))
+
+
+def attended(attention: Any, x: Tensor, **others: Any) -> Tensor:
+    mask = torch.full((4, 4), torch.finfo(torch.float32).min).triu(1)[None, None]
+    return attention(x, attention_mask=mask, **others)[0]
+
+
+def check_collapse(family: str, step: Callable[..., Tensor], x: Tensor) -> None:
+    for curve in rank_collapse(foreign(family), CLEAN):
+        parts = (float(curve.has_skips), float(curve.has_feed_forward))
+        expected = slow_ratios(lambda layer, x, parts=parts: step(layer, x, *parts), x)
+        np.testing.assert_allclose(curve.ratios, expected, rtol=1e-4, err_msg=f"{family} {curve.label}")
+
+
+@pytest.mark.parametrize("family", ["albert", "gemma2", "opt", "phi", "mt5"])
+def test_that_taking_out_parts_of_a_layer_changes_what_comes_after_it(family: str) -> None:
+    curves = rank_collapse(foreign(family), CLEAN, target_of(family))
+    assert len({curve.ratios[0] for curve in curves}) == 1
+    assert len({round(curve.ratios[2], 6) for curve in curves}) == 4
+
+
+def test_that_layers_whose_skips_are_elsewhere_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skips, "_ADDS", frozenset())
+    with pytest.raises(UserError, match="the sums of decoder layer 0 were behind nothing"):
+        rank_collapse(foreign("llama"), CLEAN)
