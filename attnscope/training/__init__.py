@@ -10,8 +10,9 @@ from attnscope.errors import LoadError, meant
 from attnscope.paths import resources_folder
 from attnscope.records.training import TrainingEvent
 from attnscope.training.loop import TrainingRun
+from attnscope.training.old_recipes import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
-from attnscope.training.run import RunRecord, read_run
+from attnscope.training.run import RunFolder, RunRecord, read_run
 
 __all__ = [
     "Recipe",
@@ -46,6 +47,8 @@ def read_recipe(
             action=f"{meant(path.stem, built_in_recipes())}Check its name, or use a built-in one: "
             f"{', '.join(built_in_recipes())}.",
         ) from error
+    if RunFolder(path.parent).metrics.is_file():
+        text, _ = mended_recipe(text)  # the run says so when it goes on
     return parse_recipe(text, overrides=overrides, base_folder=path.parent, needs_data=needs_data)
 
 

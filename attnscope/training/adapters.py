@@ -25,8 +25,8 @@ from attnscope.training.parts import StartPart
 _PREFIX = "adapters/"
 _ADAPTED = ("qkv", "query", "kv", "output")
 _PRETRAINED = ("tokens", "head", "encoder", "decoder")
-_LABELS = "head.labels."
-"""Modules that stay as they were; what is made of them, such as the head that tells labels, learns along."""
+"""Modules that stay as they were, but for what an objective adds to them; all other modules learn along."""
+_ADDED = ("head.labels.", "encoder_embedding.segments.")
 
 
 class LowRank(nn.Module):
@@ -48,7 +48,7 @@ class LowRank(nn.Module):
 def adapt(module: nn.Module, part: StartPart, seed: int) -> None:
     """Give every attention of the module adapters and let nothing else of the trained model learn."""
     for name, parameter in module.named_parameters():
-        parameter.requires_grad_(not name.startswith(_PRETRAINED) or name.startswith(_LABELS))
+        parameter.requires_grad_(not name.startswith(_PRETRAINED) or name.startswith(_ADDED))
     generator = torch.Generator(device="cpu").manual_seed(seed)
     for linear in _adapted(module):
         change = LowRank(linear.weight, part.lora_rank, part.lora_alpha, generator)

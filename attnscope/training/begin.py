@@ -1,6 +1,5 @@
 """The beginning of a run: a new one, or the continuation of the one its folder holds."""
 
-import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +12,12 @@ from attnscope.models.checkpoint import read_model_folder
 from attnscope.models.memory import available_bytes
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
+from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import check_fits
 from attnscope.nn.own_module import OwnModule
 from attnscope.training.data import Prepared, prepare
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss
+from attnscope.training.old_recipes import mended_recipe
 from attnscope.training.optimizers import build_optimizer, restore_tensors
 from attnscope.training.recipe import Recipe, differences, parse_recipe, write_recipe
 from attnscope.training.run import RunFolder, require_writable
@@ -30,7 +31,8 @@ from attnscope.training.techniques import Techniques
 class Begun:
     """Everything a run needs for its next step.
 
-    `model` is whole; it is the one in training unless `loss` has spread that over several processes.
+    `model` is whole; it is the one in training unless `loss` has spread that over several processes. Then
+    only the process that writes holds it, and the others have none but its shape.
     """
 
     folder: RunFolder
@@ -59,10 +61,11 @@ def begin(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks 
 
 
 def _begin_new(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks) -> Begun:
-    start = read_start(recipe) if recipe.start.source else None
+    is_whole = _holds_whole(recipe, ranks)
+    start = read_start(recipe, has_weights=is_whole) if recipe.start.source else None
     data = prepare(recipe, None if start is None else start.tokenizer)
     ranks.check_same("training data", data.sha256)
-    module = first_module(recipe, data.fitted(recipe.model), start)
+    module = first_module(recipe, data.fitted(recipe.model), start, has_weights=is_whole)
     whole, loss = _spread(module, recipe, device, ranks)
     _write_beginning(recipe, folder, ranks)
     model = Model(
@@ -84,10 +87,25 @@ def _begin_new(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: R
 def _spread(
     module: OwnModule, recipe: Recipe, device: torch.device, ranks: Ranks
 ) -> tuple[OwnModule, SharedLoss]:
-    """The model whole, and its loss over the processes; one module where nothing has to be spread."""
-    is_sharded = recipe.training.sharded and ranks.n > 1
-    whole = copy.deepcopy(module) if is_sharded else module.to(device)
-    return whole, SharedLoss(module, ranks, device, is_sharded=is_sharded)
+    """The model whole, and its loss over the processes; one module where nothing has to be spread.
+
+    Where it is spread, only the process that writes holds the whole one, on the CPU.
+    """
+    if not _is_sharded(recipe, ranks):
+        module = module.to(device)
+        return module, SharedLoss(module, ranks, device, is_sharded=False)
+    loss = SharedLoss(unfilled_own(module.config), ranks, device, is_sharded=True)
+    loss.take_parts(module)
+    return module, loss
+
+
+def _is_sharded(recipe: Recipe, ranks: Ranks) -> bool:
+    return recipe.training.sharded and ranks.n > 1
+
+
+def _holds_whole(recipe: Recipe, ranks: Ranks) -> bool:
+    """Whether this process ever has all weights at once; others get their parts from the one that writes."""
+    return ranks.is_writer or not _is_sharded(recipe, ranks)
 
 
 def _write_beginning(recipe: Recipe, folder: RunFolder, ranks: Ranks) -> None:
@@ -99,9 +117,10 @@ def _write_beginning(recipe: Recipe, folder: RunFolder, ranks: Ranks) -> None:
 
 
 def _resume(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks) -> Begun:
-    _require_same_recipe(recipe, folder.recipe)
-    state, tensors = load_state(folder.state)
-    loaded = read_model_folder(folder.checkpoint(state.step))
+    mending = _require_same_recipe(recipe, folder.recipe)
+    is_whole = _holds_whole(recipe, ranks)
+    state, tensors = load_state(folder.state, has_values=is_whole)
+    loaded = read_model_folder(folder.checkpoint(state.step), has_weights=is_whole)
     if loaded.sha256 != state.weights_sha256:
         raise LoadError(
             f"The checkpoint of step {state.step} is not the one the run was stopped at.",
@@ -121,7 +140,7 @@ def _resume(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Rank
     optimizer = build_optimizer(loss.module, recipe.optimizer, layer_decay=recipe.start.layer_decay)
     restore_tensors(optimizer, loss.module, techniques.restore(tensors))
     _write_beginning(recipe, folder, ranks)
-    note = f"Resumed at step {state.step}."
+    note = " ".join(filter(None, (f"Resumed at step {state.step}.", mending)))
     if state.version != __version__:
         note += f" The run was begun with version {state.version}; this is {__version__}."
     model = Model(
@@ -139,9 +158,11 @@ def _resume(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Rank
     )
 
 
-def _require_same_recipe(recipe: Recipe, path: Path) -> None:
+def _require_same_recipe(recipe: Recipe, path: Path) -> str:
+    """What had to be left out of the recipe that the run began with, in words."""
     try:
-        earlier = parse_recipe(path.read_text(encoding="utf-8"))
+        text, note = mended_recipe(path.read_text(encoding="utf-8"))
+        earlier = parse_recipe(text)
     except (OSError, UnicodeDecodeError, UserError) as error:
         raise LoadError(
             f"The recipe of the run in {path.parent} cannot be read: {error}",
@@ -156,3 +177,4 @@ def _require_same_recipe(recipe: Recipe, path: Path) -> None:
             expected="the recipe it began with",
             action="Change these values back to resume it, or choose another folder.",
         )
+    return note

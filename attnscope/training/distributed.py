@@ -162,8 +162,8 @@ class SharedLoss:
     """The loss of a batch, with gradients that are the mean over all processes.
 
     `module` is the one to train; `compute`, what one process alone computes with, may be a compiled
-    `loss_sum`. With `is_sharded` each process holds only its part of every weight, and `gather_into` puts
-    them together.
+    `loss_sum`. With `is_sharded` the module comes on the device "meta" and each process holds only its part
+    of every weight: `take_parts` hands them out, `gather_into` puts them together.
     """
 
     def __init__(self, module: OwnModule, ranks: Ranks, device: torch.device, *, is_sharded: bool) -> None:
@@ -174,6 +174,8 @@ class SharedLoss:
         self._loss = _Loss(module)
         if self.is_sharded:
             _shard(self._loss, ranks.n, device)
+            module.to_empty(device=device)
+            module.fill_tables()
         self._averaged: nn.parallel.DistributedDataParallel | None = None
 
     def __call__(self, batch: Batch, smoothing: float, *, is_last: bool = True) -> Tensor:
@@ -205,10 +207,26 @@ class SharedLoss:
         is_counted = has_enough or ranks.is_writer
         return Told(*ranks.totals([value * is_counted for value in told], device))
 
+    @torch.no_grad()
+    def take_parts(self, whole: OwnModule) -> None:
+        """Take each process's parts of the writer's weights; the others' `whole` may be on "meta".
+
+        Weights go one after the other, so that no process but the writer ever has more than one of them
+        whole; every process has to call it.
+        """
+        values = whole.state_dict()
+        for name, parameter in self.module.state_dict().items():
+            value = values[name] if self._ranks.is_writer else torch.empty(parameter.shape)
+            parameter.copy_(part_like(parameter, value.to(parameter.device)))
+
+    @torch.no_grad()
     def gather_into(self, whole: OwnModule) -> None:
-        """Put the weights of all processes together in a module of its own; every process has to call it."""
-        if self.is_sharded:
-            whole.load_state_dict({name: whole_of(value) for name, value in self.module.state_dict().items()})
+        """Put the weights of all processes together in the writer's module; every process has to call it."""
+        values = whole.state_dict() if self.is_sharded and self._ranks.is_writer else {}
+        for name, parameter in self.module.state_dict().items() if self.is_sharded else ():
+            value = whole_of(parameter)
+            if name in values:
+                values[name].copy_(value)
 
 
 def whole_of(value: Tensor) -> Tensor:
@@ -220,7 +238,10 @@ def whole_of(value: Tensor) -> Tensor:
 
 
 def part_like(parameter: Tensor, whole: Tensor) -> Tensor:
-    """This process's part of a whole tensor, spread as the parameter is."""
+    """This process's part of the writer's whole tensor, spread as the parameter is.
+
+    Of the other processes' tensors only the shape counts; every process has to call it.
+    """
     mesh, placements = getattr(parameter, "device_mesh", None), getattr(parameter, "placements", None)
     if mesh is None or placements is None:
         return whole

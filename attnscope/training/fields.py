@@ -132,10 +132,11 @@ def read_section(kind: type[S], name: str, table: object) -> S:
     known = {key_name(f): f for f in fields(cast("Any", kind))}
     for given in table:
         if given not in known:
+            near = meant(str(given), known)
             raise RecipeError(
-                f"The key {name}.{given} is unknown.",
-                expected="one of " + ", ".join(known),
-                action=f"{meant(str(given), known)}Correct its spelling, or remove it.",
+                f"The key {name}.{given} is unknown. {near}".rstrip(),
+                expected="" if near else "one of " + ", ".join(known),
+                action="Correct its spelling, or remove it.",
             )
     values: dict[str, Value] = {}
     for written, description in known.items():

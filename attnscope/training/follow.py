@@ -14,6 +14,7 @@ from attnscope.records.runs import RunMark, RunNews
 from attnscope.records.training import Saved, Started, TrainingEvent
 from attnscope.training.lock import read_writer
 from attnscope.training.metrics import event_from_line
+from attnscope.training.old_recipes import mended_recipe
 from attnscope.training.run import RunFolder
 
 _PIECE_BYTES = 256_000
@@ -82,7 +83,7 @@ def _news(paths: RunFolder, stream: BinaryIO, mark: RunMark, number: int) -> Ite
 def _first(paths: RunFolder, number: int) -> RunNews:
     """The beginning of a story: the recipe and the checkpoints that are there already."""
     try:
-        recipe = paths.recipe.read_text(encoding="utf-8")
+        recipe, _ = mended_recipe(paths.recipe.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         recipe = ""
     return RunNews(

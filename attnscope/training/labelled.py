@@ -4,6 +4,7 @@
 |---------|-------------------------------------------------------------|----------------|
 | ids     | `<s>` text `</s>`, in a decoder without `</s>`              | [B, T]         |
 | second  | the second text, where two are matched                      | [B, S]         |
+| segment | 0 and 1 where two are read as one: `<s>` text `</s>` second `</s>` | [B, T]  |
 | scored  | the first token of each (second) text, flat over [B, T]     | [B]            |
 | labels  | the label of each text                                      | [B]            |
 """
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import RecipeError
+from attnscope.models.inputs import fitted_pair
 from attnscope.text.corpora import split_pairs
 from attnscope.text.labelled import LabelledText, read_labelled
 from attnscope.text.tasks import Example
@@ -30,11 +32,14 @@ _CHUNKS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledRows:
-    """Padded texts with their labels; `seconds` where there are two texts of each."""
+    """Padded texts with their labels; `seconds` where two texts of each are matched, `segments` where they
+    are read as one.
+    """
 
     ids: Ids
     lengths: Ids
     labels: Ids
+    segments: Ids | None = None
     seconds: Ids | None = None
     second_lengths: Ids | None = None
 
@@ -79,9 +84,11 @@ def batch_of(texts: LabelledRows, rows: Ids) -> Batch:
     second = second_valid = None
     if texts.seconds is not None and texts.second_lengths is not None:
         second, second_valid = _part(texts.seconds, texts.second_lengths, rows)
+    segments = None if texts.segments is None else _part(texts.segments, texts.lengths, rows)[0]
     return Batch(
         ids=ids,
         valid=valid,
+        segments=segments,
         target_ids=second,
         target_valid=second_valid,
         scored=torch.arange(len(rows)) * (ids if second is None else second).shape[1],
@@ -136,25 +143,36 @@ def _rows(
     recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[LabelledText], labels: Sequence[str]
 ) -> LabelledRows:
     number = {label: i for i, label in enumerate(labels)}
-    ids, lengths = _read(recipe, tokenizer, [text.text for text in texts])
-    seconds = second_lengths = None
+    rows = _read(recipe, tokenizer, [text.text for text in texts])
+    segments = seconds = second_lengths = None
     if recipe.model.reads_pair:
-        seconds, second_lengths = _read(recipe, tokenizer, [text.second or "" for text in texts])
+        pairs = _read(recipe, tokenizer, [text.second or "" for text in texts])
+        seconds, second_lengths = padded(pairs, tokenizer.pad_id)
+    elif texts[0].second is not None:
+        added = tokenizer.encode_lines(text.second or "" for text in texts)
+        n_most = recipe.model.max_tokens
+        parts = [
+            fitted_pair(first, [*ids, tokenizer.end_id], n_most)
+            for first, ids in zip(rows, added, strict=True)
+        ]
+        rows = [[*first, *second] for first, second in parts]
+        segments, _ = padded([[0] * len(first) + [1] * len(second) for first, second in parts], 1)
+    ids, lengths = padded(rows, tokenizer.pad_id)
     return LabelledRows(
         ids=ids,
         lengths=lengths,
+        segments=segments,
         labels=np.array([number[text.label] for text in texts], dtype=np.int64),
         seconds=seconds,
         second_lengths=second_lengths,
     )
 
 
-def _read(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Ids, Ids]:
+def _read(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """The texts as the model will read them when it is asked: cut so that the ends fit."""
     ends = [tokenizer.end_id] if recipe.model.form == "encoder" else []
     most = recipe.model.max_tokens - 1 - len(ends)
-    rows = [[tokenizer.begin_id, *ids[:most], *ends] for ids in tokenizer.encode_lines(texts)]
-    return padded(rows, tokenizer.pad_id)
+    return [[tokenizer.begin_id, *ids[:most], *ends] for ids in tokenizer.encode_lines(texts)]
 
 
 def _part(ids: Ids, lengths: Ids, rows: Ids) -> tuple[Tensor, Tensor | None]:
@@ -165,11 +183,12 @@ def _part(ids: Ids, lengths: Ids, rows: Ids) -> tuple[Tensor, Tensor | None]:
 
 
 def _check_texts(recipe: Recipe, texts: Sequence[LabelledText]) -> None:
-    has_second = texts[0].second is not None
-    if has_second != recipe.model.reads_pair:
-        found = "two texts" if has_second else "one text"
-        raise RecipeError(
-            f"The data have {found} in each example, but model.reads_pair is {str(not has_second).lower()}.",
-            expected=str(has_second).lower(),
-            action="Set model.reads_pair, or choose other data.",
-        )
+    has_second, model = texts[0].second is not None, recipe.model
+    if has_second == model.reads_pair or (has_second and model.joins_texts):
+        return
+    found = "two texts" if has_second else "one text"
+    raise RecipeError(
+        f"The data have {found} in each example, but model.reads_pair is {str(not has_second).lower()}.",
+        expected="true, or model.n_segments = 2 to read both as one text" if has_second else "false",
+        action="Set one of them, or choose other data." if has_second else "Set it, or choose other data.",
+    )

@@ -242,6 +242,7 @@ class TrainingRun:
             n_steps=self.recipe.training.n_steps,
             n_parameters=count_parameters(self.model.own.config).total,
             device=str(self.device),
+            objective=self.recipe.objective.kind,
             note=" ".join(
                 filter(
                     None, (self._begun.note, self._begun.techniques.note, self._precision_note(), compiling)

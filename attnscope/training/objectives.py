@@ -77,6 +77,7 @@ def hidden_of(module: OwnModule, batch: Batch) -> Tensor:
             valid=batch.valid,
             second=batch.target_ids,
             second_valid=batch.target_valid,
+            segments=batch.segments,
             probe=probe,
         )
     if batch.target_ids is not None:

@@ -134,7 +134,8 @@ def learned_parameters(recipe: Recipe) -> int:
     count = count_parameters(recipe.model)
     if not recipe.start.lora_rank:
         return count.total
-    new = {"pooling", "matching", "pooler", "next sentence"} | ({"head"} if recipe.model.n_labels else set())
+    new = {"segment embedding", "pooling", "matching", "pooler", "next sentence"}
+    new |= {"head"} if recipe.model.n_labels else set()
     return adapter_parameters(recipe) + sum(n for name, n in count.parts if name in new)
 
 
@@ -144,7 +145,7 @@ def adapter_parameters(recipe: Recipe) -> int:
     total = 0
     for key in config.headed_keys():
         layout = config.layout(*key)
-        n, k = layout.n_heads * config.d_head, layout.n_kv_heads * config.d_head
+        n, k = layout.n_heads * config.head_width, layout.n_kv_heads * config.head_width
         read = (
             (config.d_model + n) + (config.d_model + 2 * k)
             if key[0] == "cross"

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from attnscope.errors import RecipeError, meant
 from attnscope.nn.config import ModelConfig
+from attnscope.text.examples import TOKENIZER_KIND
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options
 from attnscope.text.tokenizer import SPECIALS
 from attnscope.training.choices import check_choices, model_of_objective
@@ -228,15 +229,13 @@ def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
             expected=f'"{fitting}"',
             action="Change objective.kind or the task.",
         )
-    if is_tokenizer_given and recipe.tokenizer.kind != task.tokenizer_kind:
+    if is_tokenizer_given and recipe.tokenizer.kind != TOKENIZER_KIND:
         raise RecipeError(
             f'tokenizer.kind is "{recipe.tokenizer.kind}".',
-            expected=f'"{task.tokenizer_kind}", which the task "{name}" brings along',
+            expected=f'"{TOKENIZER_KIND}", which the task "{name}" brings along',
             action="Remove [tokenizer].",
         )
-    tokenizer = TokenizerPart(
-        kind=task.tokenizer_kind, vocab_size=max(8, len(task.vocabulary) + len(SPECIALS))
-    )
+    tokenizer = TokenizerPart(kind=TOKENIZER_KIND, vocab_size=max(8, len(task.vocabulary) + len(SPECIALS)))
     model = replace(recipe.model, vocab_size=tokenizer.vocab_size, n_labels=len(labels))
     return replace(recipe, tokenizer=tokenizer, model=model)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from attnscope.errors import LoadError, SaveError
 from attnscope.records.training import TrainingEvent
 from attnscope.training.metrics import in_order, read_lines
+from attnscope.training.old_recipes import mended_recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def read_run(folder: Path) -> RunRecord:
     """Read a run folder, also one that is being written by another process. Raises LoadError."""
     paths = RunFolder(folder)
     try:
-        recipe = paths.recipe.read_text(encoding="utf-8")
+        recipe, _ = mended_recipe(paths.recipe.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise LoadError(
             f"{folder} holds no run that can be read: {getattr(error, 'strerror', None) or error}.",

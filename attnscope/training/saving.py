@@ -18,7 +18,7 @@ from attnscope.models.model import Model
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Saved, SaveFailed
 from attnscope.trace.store import save_traces
-from attnscope.training.distributed import Ranks, SharedLoss
+from attnscope.training.distributed import Ranks, SharedLoss, whole_of
 from attnscope.training.optimizers import tensors_of
 from attnscope.training.recipe import Recipe
 from attnscope.training.run import RunFolder
@@ -76,12 +76,12 @@ class Saver:
         Every process calls it; one that does not write only hands over its parts of the weights.
         """
         self._loss.gather_into(self._model.own.module)
-        tensors = {}
-        if self._ranks.is_writer or self._loss.is_sharded:
-            tensors = tensors_of(self._optimizer, self._loss.module) | self._techniques.tensors()
         if not self._ranks.is_writer:
+            if self._loss.is_sharded:
+                self._hand_over()
             self.last_saved = step
             return
+        tensors = tensors_of(self._optimizer, self._loss.module) | self._techniques.tensors()
         try:
             self._write(step, tensors)
         except SaveError as error:
@@ -93,6 +93,13 @@ class Saver:
             return
         self._retry_at, self._pause_s, self.last_saved = None, _FIRST_PAUSE_S, step
         yield Saved(step=step, folder=str(self.folder.checkpoint(step)))
+
+    def _hand_over(self) -> None:
+        """Hand this process's parts of the optimiser's memory over, in the order of `tensors_of`."""
+        for parameter in self._loss.module.parameters():
+            for value in self._optimizer.state.get(parameter, {}).values():
+                if value is not None:
+                    whole_of(torch.as_tensor(value))
 
     def _write(self, step: int, tensors: Mapping[str, torch.Tensor]) -> None:
         model = self._model

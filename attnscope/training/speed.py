@@ -111,7 +111,7 @@ def _cells_s(recipe: Recipe, device: torch.device) -> float:
     model, n_tokens = recipe.model, mean_tokens(recipe)
     if not model.is_recurrent:
         return 0.0
-    if not model.feeds_context:
+    if not (model.feeds_context and model.has_attention):
         return n_tokens * TOKEN_OVERHEAD_S
     n_numbers = recipe.training.batch_size * n_tokens**2 * model.d_model if model.score == "additive" else 0
     return n_tokens * FED_TOKEN_OVERHEAD_S + NUMBERS_A_CELL * n_numbers * number_s(str(device))

@@ -22,7 +22,7 @@ from attnscope.models.sources import (
     read_source,
     read_source_config,
 )
-from attnscope.nn.building import build_own
+from attnscope.nn.building import build_own, unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
 from attnscope.strict_json import as_object, read_json
@@ -30,8 +30,10 @@ from attnscope.training.parts import Recipe, StartPart
 
 _FREE = frozenset({"vocab_size", "dropout", "kept_heads"})
 """What may differ from the model one goes on from: nothing of it is a weight."""
-_ADDED = frozenset({"has_pooler", "has_next_sentence", "n_segments", "n_labels", "pooling"})
+_ADDED = frozenset({"has_pooler", "has_next_sentence", "n_segments", "n_labels"})
 """What a model may get that it did not have; its weights begin anew."""
+_OF_LABELS = frozenset({"pooling", "sentence_encoder", "reads_pair"})
+"""What a model that told no labels never looked at."""
 
 
 def anchored_source(source: str, folder: Path) -> str:
@@ -45,18 +47,22 @@ def model_of_start(
 ) -> dict[str, object]:
     """A recipe's model section, completed by that of the model it starts from, where that can be read.
 
-    The `derived` keys follow from the recipe and are not taken.
+    The `derived` keys follow from the recipe and are not taken, nor what the model lacks and may get.
     """
     if not start.source:
         return dict(table)
     values = _config_values(start.source)
-    return {**{key: value for key, value in values.items() if key not in derived}, **table}
+    taken = {k: v for k, v in values.items() if k not in derived and (v or k not in _ADDED)}
+    return {**taken, **table}
 
 
-def read_start(recipe: Recipe) -> LoadedFolder:
-    """The model a recipe starts from; raises LoadError, or RecipeError when it does not fit the recipe."""
+def read_start(recipe: Recipe, *, has_weights: bool = True) -> LoadedFolder:
+    """The model a recipe starts from; raises LoadError, or RecipeError when it does not fit the recipe.
+
+    Without weights its module is on the device "meta".
+    """
     _refuse_foreign(recipe.start.source)
-    loaded, folder = read_source(recipe.start.source)
+    loaded, folder = read_source(recipe.start.source, has_weights=has_weights)
     _check_agrees(loaded.module.config, recipe.model, str(folder))
     return loaded
 
@@ -91,15 +97,19 @@ def _is_foreign(source: str) -> bool:
 
 
 @torch.no_grad()
-def first_module(recipe: Recipe, config: ModelConfig, start: LoadedFolder | None) -> OwnModule:
+def first_module(
+    recipe: Recipe, config: ModelConfig, start: LoadedFolder | None, *, has_weights: bool = True
+) -> OwnModule:
     """The module of a new run: weights from the seed, then those of the start but for what begins anew.
 
     `config` is the recipe's, fitted to the data. With the top layers the pooler begins anew too (Zhang et
-    al. 2020, section 4).
+    al. 2020, section 4). Without weights it is on the device "meta".
     """
     if start is not None:
         config = replace(config, kept_heads=start.module.config.kept_heads)
     config.check()
+    if not has_weights:
+        return unfilled_own(config)
     module = build_own(config, recipe.training.seed)
     if start is None:
         return module
@@ -144,7 +154,7 @@ def _check_agrees(start: ModelConfig, wanted: ModelConfig, where: str) -> None:
     for field in fields(ModelConfig):
         before, now = getattr(start, field.name), getattr(wanted, field.name)
         is_free = field.name in _FREE or (field.name == "max_tokens" and start.position != "learned")
-        is_added = field.name in _ADDED and not before
+        is_added = not before if field.name in _ADDED else field.name in _OF_LABELS and not start.n_labels
         is_other_head = field.name == "n_labels" and bool(now)  # how many there are, only the data tell
         if before != now and not is_free and not is_added and not is_other_head:
             odd.append(f"{field.name} is {_shown(before)} there and {_shown(now)} in the recipe")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
-from attnscope.trace.tensor_file import read_tensors
+from attnscope.trace.tensor_file import read_shapes, read_tensors
 
 _KEY = "attnscope"
 
@@ -34,10 +34,14 @@ def save_state(path: Path, state: TrainingState, tensors: Mapping[str, Tensor]) 
     replace_file(path, safetensors.torch.save(dict(tensors), {_KEY: json.dumps(asdict(state))}))
 
 
-def load_state(path: Path) -> tuple[TrainingState, dict[str, Tensor]]:
-    """Read what `save_state` wrote; raises LoadError when it is missing or damaged."""
+def load_state(path: Path, *, has_values: bool = True) -> tuple[TrainingState, dict[str, Tensor]]:
+    """Read what `save_state` wrote; raises LoadError when it is missing or damaged.
+
+    Without values the tensors hold whatever the memory held, and cost none until they are written to: for a
+    process that gets its parts of them from another one. Numbers without an axis are always read.
+    """
     try:
-        file = read_tensors(path)
+        file = read_tensors(path) if has_values else read_shapes(path)
         values = json.loads(file.metadata[_KEY])
         state = TrainingState(
             step=int(values["step"]),
@@ -45,7 +49,7 @@ def load_state(path: Path) -> tuple[TrainingState, dict[str, Tensor]]:
             weights_sha256=str(values["weights_sha256"]),
             version=str(values["version"]),
         )
-    except (LoadError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (LoadError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise LoadError(
             f"The run cannot be resumed: {path} is {'damaged' if path.exists() else 'missing'}.",
             kind="state",

@@ -210,6 +210,7 @@ class _Tally:
             note=finished.note if finished else (started.note if started else ""),
             device=started.device if started else "",
             writer=self._writer,
+            objective=self.known_recipe.objective.kind,
         )
 
     def _end(self) -> RunEnd:

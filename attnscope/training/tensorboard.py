@@ -4,7 +4,8 @@ The format is small and has been stable for years, so it is written here and nee
 a row of records, each `length, crc, bytes, crc`, and each holds one `Event` of TensorFlow's event.proto:
 
     Event    1 wall_time (double)   2 step (int)   3 file_version (text)   5 summary   7 session_log
-    Summary  1 value, repeated: 1 tag (text), 2 simple_value (float)
+    Summary  1 value, repeated: 1 tag (text), 2 simple_value (float), 9 metadata
+             metadata: 3 description (text), with the first value of a tag: what losses are in
     crc      CRC-32C (Castagnoli), turned right by 15 bits, plus 0xa282ead8 (TensorFlow's record_writer)
 """
 
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from attnscope.records.loss_units import loss_unit
 from attnscope.records.training import Evaluated, Started, Step, TrainingEvent
 
 FOLDER = "tensorboard"
@@ -49,6 +51,7 @@ class TensorBoardMirror:
         self.path = run_folder / FOLDER / f"events.out.tfevents.{int(clock())}.{place}"
         self._waiting = record_of(_double(1, clock()) + _text(3, _VERSION))
         self._n_bytes = 0
+        self._units: dict[str, str] = {}
 
     def add(self, event: TrainingEvent) -> None:
         """Note one event; it reaches the disk with the next `flush`."""
@@ -56,11 +59,18 @@ class TensorBoardMirror:
         if isinstance(event, Started):
             started = _text(7, _number(1, 1))  # SessionLog.START: what was told of later steps is void
             self._waiting += record_of(head + started) if event.step else b""
+            unit = loss_unit([event.objective])
+            self._units = {"loss/train": unit, "loss/validation": unit}
             return
         values = _values_of(event)
         if values:
-            summary = b"".join(_text(1, _text(1, tag.encode()) + _float(2, v)) for tag, v in values)
+            summary = b"".join(_text(1, self._value(tag, number)) for tag, number in values)
             self._waiting += record_of(head + _text(5, summary))
+
+    def _value(self, tag: str, number: float) -> bytes:
+        unit = self._units.pop(tag, "")
+        about = _text(9, _text(3, unit.encode())) if unit else b""
+        return _text(1, tag.encode()) + _float(2, number) + about
 
     def flush(self) -> bool:
         """Write what waits; False when the disk refuses."""

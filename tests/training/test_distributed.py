@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import torch
 
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import read_model_folder
-from attnscope.records.training import Evaluated, Step
+from attnscope.records.training import Evaluated, Started, Step
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.batches import padded
 from attnscope.training.distributed import ALONE, Ranks, ranks_of, rows_of
@@ -64,26 +65,34 @@ ranks = ranks_of(os.environ)
 with joined(ranks, torch.device("cpu")) as device:
     for name, is_sharded in (("summed", "false"), ("sharded", "true")):
         recipe = read_recipe(sys.argv[1], {"training.sharded": is_sharded})
-        list(TrainingRun(recipe, Path(sys.argv[2]) / name, device, ranks=ranks).events())
+        for last in (3, 5):  # stopped, and gone on with
+            run = TrainingRun(recipe, Path(sys.argv[2]) / name, device, ranks=ranks)
+            holds_weights = ranks.is_writer or is_sharded == "false"
+            assert run.model.own.device.type == ("cpu" if holds_weights else "meta")
+            for event in run.events():
+                if event.step == last:
+                    run.request_stop()
 """
 
 
-def _train_in_two_processes(recipe: Path, out: Path) -> None:
-    """Both ways of training together, in processes such as torchrun starts."""
+def _run_two_processes(script: str, *arguments: Path | str) -> list[subprocess.Popen[str]]:
+    """Start a script twice, in processes such as torchrun starts."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", _BOTH_WAYS, str(recipe), str(out)]
-    processes = [
+    return [
         subprocess.Popen(
-            command,
+            [sys.executable, "-c", script, *map(str, arguments)],
             env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stderr=subprocess.PIPE,
             text=True,
         )
         for rank in range(2)
     ]
+
+
+def _finish(processes: list[subprocess.Popen[str]]) -> None:
     errors = [process.communicate(timeout=120)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
 
@@ -94,15 +103,61 @@ def test_that_two_processes_make_the_steps_of_one(tmp_path: Path) -> None:
     recipe.write_text(RECIPE)
     alone = [e for e in train(recipe, tmp_path / "one", "cpu") if isinstance(e, Step | Evaluated)]
     one = read_model_folder(tmp_path / "one" / "checkpoints" / "5").module.state_dict()
-    _train_in_two_processes(recipe, tmp_path)
+    _finish(_run_two_processes(_BOTH_WAYS, recipe, tmp_path))
     for name in ("summed", "sharded"):
         told = [e for e in read_run(tmp_path / name).events if isinstance(e, Step | Evaluated)]
         assert len(told) == len(alone) == 6
         for a, b in zip(alone, told, strict=True):
             assert b.loss == pytest.approx(a.loss, abs=1e-6)
+        assert [event.step for event in told if isinstance(event, Step)] == [1, 2, 3, 4, 5]
         two = read_model_folder(tmp_path / name / "checkpoints" / "5").module.state_dict()
         worst = max((one[key] - two[key]).abs().max().item() for key in one)
         assert worst <= 1e-6, f"{name}: weights differ by {worst:.3g}"
+
+
+_WRITER_DIES_ONCE = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from attnscope.records.training import Step
+from attnscope.training import read_recipe
+from attnscope.training.distributed import joined, ranks_of
+from attnscope.training.loop import TrainingRun
+ranks = ranks_of(os.environ)
+is_first = sys.argv[3] == "first"
+with joined(ranks, torch.device("cpu")) as device:
+    for event in TrainingRun(read_recipe(sys.argv[1]), Path(sys.argv[2]), device, ranks=ranks).events():
+        if is_first and ranks.is_writer and isinstance(event, Step) and event.step == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_that_processes_started_again_go_on_from_the_last_checkpoint_when_one_has_died(
+    tmp_path: Path,
+) -> None:
+    recipe, out = tmp_path / "recipe.toml", tmp_path / "torn"
+    recipe.write_text(RECIPE + "save_every = 2\n")
+    writer, other = _run_two_processes(_WRITER_DIES_ONCE, recipe, out, "first")
+    writer.communicate(timeout=120)
+    assert writer.returncode == -signal.SIGKILL
+    other.kill()  # as torchrun does with what is left before it starts all again
+    other.communicate()
+    _finish(_run_two_processes(_WRITER_DIES_ONCE, recipe, out, "again"))
+    alone = [e for e in train(recipe, tmp_path / "one", "cpu") if isinstance(e, Step)]
+    told = read_run(out).events
+    notes = [event.note for event in told if isinstance(event, Started)]
+    assert len(notes) == 2
+    assert "Resumed at step 2." in notes[1]
+    steps = [event for event in told if isinstance(event, Step)]
+    assert [event.step for event in steps] == [1, 2, 3, 4, 5]
+    for a, b in zip(alone, steps, strict=True):
+        assert b.loss == pytest.approx(a.loss, abs=1e-6)
+    one, two = (
+        read_model_folder(run / "checkpoints" / "5").module.state_dict() for run in (tmp_path / "one", out)
+    )
+    worst = max((one[key] - two[key]).abs().max().item() for key in one)
+    assert worst <= 1e-6, f"weights differ by {worst:.3g}"
 
 
 def test_that_rows_of_a_batch_score_what_they_scored_in_it() -> None:

@@ -8,15 +8,17 @@ import pytest
 import torch
 
 from attnscope.errors import RecipeError, UserError
-from attnscope.models import load
+from attnscope.models import load, read_model_folder
 from attnscope.models.following import probability_of_following
 from attnscope.nn.building import build_own
 from attnscope.nn.config import count_parameters
 from attnscope.records.training import Evaluated
-from attnscope.training import parse_recipe, read_run, train, write_recipe
+from attnscope.training import TrainingRun, parse_recipe, read_run, train, write_recipe
 from attnscope.training.data import prepare
 from attnscope.training.objectives import loss_and_hits, loss_sum
 from attnscope.training.pair_batches import PairBatches, elsewhere
+from attnscope.training.paper import learned_parameters
+from attnscope.training.starting import recipe_on_paper
 
 PAIRS = {"objective.kind": "masked", "objective.next_sentence": "true"}
 
@@ -133,3 +135,21 @@ def test_that_two_texts_are_read_as_two_segments(tiny_recipe: str, tmp_path: Pat
     assert long.source.n_dropped > 0
     with pytest.raises(UserError, match="no second text"):
         probability_of_following(model, "Speak.", "")
+
+
+def test_that_what_the_pairs_ask_for_learns_along_with_low_rank_adapters(
+    tiny_recipe: str, tmp_path: Path
+) -> None:
+    few = {"training.n_steps": "2", "schedule.kind": "constant", "optimizer.learning_rate": "0.01"}
+    list(train(tiny_recipe, tmp_path / "masked", "cpu", {**few, "objective.kind": "masked"}))
+    low_rank = {**few, **PAIRS, "start.from": str(tmp_path / "masked"), "start.lora_rank": "1"}
+    run = TrainingRun(parse_recipe(tiny_recipe, overrides=low_rank), tmp_path / "low", "cpu")
+    n_learning = sum(p.numel() for p in run.model.own.module.parameters() if p.requires_grad)
+    list(run.events())
+    before, after = (read_model_folder(tmp_path / "low" / "checkpoints" / str(step)).module.state_dict()
+                     for step in (0, 2))  # fmt: skip
+    changed = {name for name in after if not torch.equal(after[name], before[name])}
+    made = {"encoder_embedding.segments.weight", "pooler.weight", "next_sentence.weight"}
+    assert made <= changed
+    assert not any(name.startswith(("tokens", "encoder_norm")) or ".ff" in name for name in changed)
+    assert learned_parameters(recipe_on_paper(run.recipe)) == n_learning

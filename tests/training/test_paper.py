@@ -16,8 +16,8 @@ from attnscope.training.paper import longest_tokens, needed_bytes, plan_recipe, 
 from attnscope.training.preset_rows import preset_rows
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
 from attnscope.training.speed import pace_of
-from attnscope.viewmodels.preset_recipe import new_recipe
-from attnscope.viewmodels.recipe_text import with_model, with_written_value
+from attnscope.viewmodels.training.preset_recipe import new_recipe
+from attnscope.viewmodels.training.recipe_text import with_model, with_written_value
 
 CPU = torch.device("cpu")
 TEXT = """
@@ -173,7 +173,7 @@ def test_that_a_preset_is_shown_and_planned_by_name(capsys: pytest.CaptureFixtur
     ("words", "found"),
     [
         (["revers"], "Did you mean reverse?"),
-        (["copy", "--set", "model.n_layrs=2"], "Did you mean n_layers?"),
+        (["copy", "--set", "model.n_layrs=2"], "key 'n_layrs'. Did you mean n_layers? Remove"),
         (["copy", "--set", "training.n_step=2"], "Did you mean n_steps?"),
         (["copy", "--set", "trainig.n_steps=2"], "Did you mean training.n_steps?"),
         (["copy", "--set", "model.preset=gpt-2"], "attnscope info --presets"),

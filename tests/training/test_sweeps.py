@@ -12,7 +12,7 @@ import pytest
 from attnscope.cli import train as command
 from attnscope.errors import RecipeError, UserError
 from attnscope.records.runs import RunLines, RunSummary
-from attnscope.training.sweep import best_at, loss_at, parse_axes, seed_spreads, sweep_runs
+from attnscope.records.sweeps import best_at, loss_at, parse_axes, seed_spreads, sweep_runs
 
 _NONE = RunLines(steps=np.empty(0), values=np.empty(0))
 
@@ -137,3 +137,16 @@ def test_that_a_run_stops_after_the_step_it_is_told(task_recipe: str, tmp_path: 
     recipe.write_text(task_recipe)
     assert _train(str(recipe), "--out", str(tmp_path / "run"), "--until", "4") == 0
     assert [path.name for path in sorted((tmp_path / "run" / "checkpoints").iterdir())] == ["0", "4"]
+
+
+@pytest.mark.parametrize("name", ["gpt-2", "copy"])
+def test_that_a_sweep_takes_the_name_of_a_preset_and_of_a_built_in_recipe(
+    name: str, text_file: Path, tmp_path: Path
+) -> None:
+    words = [name, "--out", str(tmp_path / "out"), "--sweep", "model.n_heads=4,7"]
+    words += ["--set", f"data.path={text_file}"] if name == "gpt-2" else []
+    with pytest.raises(RecipeError, match=r"n_heads=7: model\.n_heads is 7"):
+        _train(*words)
+    with pytest.raises(UserError, match="--plan"):
+        _train(*words, "--plan")
+    assert not (tmp_path / "out").exists()

@@ -169,7 +169,7 @@ def test_that_what_is_given_of_a_text_is_not_scored() -> None:
     assert batch.scored.tolist() == [3, 4]
 
 
-def test_batches_of_similar_lengths_hold_little_padding_and_every_example_as_often() -> None:
+def test_that_batches_of_similar_lengths_hold_little_padding_and_every_example_as_often() -> None:
     rng = np.random.default_rng(0)
     lengths = rng.integers(3, 40, size=200)
     ids = np.where(np.arange(40) < lengths[:, None], np.arange(200)[:, None] + 10, 0)
@@ -191,7 +191,7 @@ def test_batches_of_similar_lengths_hold_little_padding_and_every_example_as_oft
     assert statistic < 290  # chi-squared of 199 degrees of freedom: one in 30,000
 
 
-def test_label_smoothing_is_the_mean_over_all_pieces_mixed_into_the_loss() -> None:
+def test_that_label_smoothing_is_the_mean_over_all_pieces_mixed_into_the_loss() -> None:
     config = ModelConfig(
         form="decoder", vocab_size=11, d_model=8, n_layers=1, n_heads=2, d_ff=8, max_tokens=6
     )

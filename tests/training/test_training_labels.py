@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from attnscope.cli.runs_table import table_of_runs, values_of_runs
 from attnscope.errors import LoadError, RecipeError
-from attnscope.training import TrainingRun, parse_recipe, read_recipe, write_recipe
+from attnscope.figures.run_charts import shown_charts
+from attnscope.training import TrainingRun, parse_recipe, read_recipe, read_run, train, write_recipe
 from attnscope.training.data import prepare
 from attnscope.training.distributed import rows_of
+from attnscope.training.objectives import loss_and_hits
+from attnscope.training.summaries import read_runs
+from attnscope.viewmodels.training.overlaid_curves import Drawing, ShownRun
+from attnscope.viewmodels.training.run_axes import RunAxis
+from attnscope.viewmodels.training.run_curves import RunCurves
 
 RECIPE = """
 [model]
@@ -123,3 +130,52 @@ def test_that_a_bad_line_ends_the_run_before_it_begins(tmp_path: Path) -> None:
     recipe = parse_recipe(recipe_text(data=f'kind = "labelled"\npath = "{tmp_path / "bad.tsv"}"'))
     with pytest.raises(LoadError, match=r"Line 3 of .*bad\.tsv"):
         TrainingRun(recipe, tmp_path / "run", "cpu")
+
+
+def test_that_losses_of_labels_are_told_per_text_wherever_they_are_shown(tmp_path: Path) -> None:
+    list(train(recipe_text(), tmp_path / "labels", "cpu", {"training.tensorboard": "true"}))
+    copies = recipe_text(data=TASK.format("copy"), objective="translation")
+    list(train(copies, tmp_path / "copies", "cpu"))
+    runs, _ = read_runs([str(tmp_path)])
+    assert [run.objective for run in runs] == ["translation", "classification"]
+    assert table_of_runs(runs[1:]).endswith("Losses are in nats per text.")
+    assert table_of_runs(runs).endswith("Losses are in nats per target token or text.")
+    assert [run["loss_unit"] for run in values_of_runs(runs)] == ["nats per target token", "nats per text"]
+    curves = RunCurves()
+    curves.add(read_run(tmp_path / "labels").events)
+    shown = (ShownRun(folder="", name="", colour=0, curves=curves, axis=RunAxis(curves)),)
+    assert shown_charts(shown, Drawing(), is_log=False)[0].y_label == "nats per text"
+    (mirror,) = (tmp_path / "labels" / "tensorboard").iterdir()
+    assert mirror.read_bytes().count(b"nats per text") == 2  # with the first value of training and held-out
+
+
+def test_that_two_texts_are_read_as_one_in_two_segments_as_the_model_reads_them_when_asked(
+    tmp_path: Path,
+) -> None:
+    data = write_file(tmp_path, has_second=True) + "\nvalidation_share = 0.4"
+    with pytest.raises(RecipeError, match=r"model\.n_segments = 2 to read both as one text"):
+        prepare(parse_recipe(recipe_text(data=data)))
+    recipe = parse_recipe(recipe_text("n_segments = 2", data))
+    assert parse_recipe(write_recipe(recipe)) == recipe
+    run = TrainingRun(recipe, tmp_path / "run", "cpu")
+    list(run.events())
+    model, batch = run.model, prepare(recipe).batches.evaluation()[0]
+    assert batch.target_ids is None
+    assert batch.segments is not None
+    vocabulary = model.own.vocabulary
+    for row, segments in zip(batch.ids, batch.segments, strict=True):
+        text, second = (vocabulary.decode(row[segments == k].tolist()) for k in (0, 1))
+        inputs = model.encode(text, second)
+        n = len(inputs.source)
+        assert list(inputs.source.ids) == row[:n].tolist()
+        assert list(inputs.segments) == segments[:n].tolist()
+        assert (row[n:] == vocabulary.pad_id).all()
+        assert row[n - 1] == vocabulary.end_id
+    assert model.info.takes_target
+    trace = model.trace("text number 3 .", "and 3")
+    assert {token.segment for token in trace.source.tokens} == {0, 1}
+    alone = model.own.module(batch.ids[:1], valid=None if batch.valid is None else batch.valid[:1],
+                             segments=batch.segments[:1])  # fmt: skip
+    torch.testing.assert_close(loss_and_hits(model.own.module, rows_of(batch, 0, 1)).loss,
+                               float(-alone.log_softmax(-1)[0, batch.labels[0]].detach()))  # fmt: skip
+    assert model.trace("text number 3 .").logits.shape == trace.logits.shape

@@ -7,13 +7,15 @@ import torch
 
 import attnscope as at
 from attnscope.errors import RecipeError
-from attnscope.records.training import Step
+from attnscope.records.training import Started, Step
+from attnscope.training import read_run
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import parse_recipe, write_recipe
 
 BODIES = (
     {"model.body": "gru", "model.d_ff": "512", "model.score": "additive", "model.dropout": "0.2"},
     {"model.body": "lstm", "model.d_ff": "512", "model.feeds_context": "false", "model.local_reach": "2"},
+    {"model.body": "gru", "model.d_ff": "512", "model.has_attention": "false"},
 )
 
 
@@ -47,3 +49,25 @@ def test_that_a_recipe_may_not_set_what_cells_ignore(task_recipe: str) -> None:
         parse_recipe(task_recipe, overrides={**cells, "model.d_ff": "64", "model.mask": "window"})
     for name, value in (("position", "none"), ("has_feed_forward", "false"), ("n_heads", "4")):
         parse_recipe(task_recipe, overrides={**cells, f"model.{name}": value})
+
+
+def test_that_a_run_of_an_older_version_goes_on_without_the_keys_its_cells_ignore(
+    task_recipe: str, tmp_path: Path
+) -> None:
+    cells = {**BODIES[0], "schedule.kind": "constant"}
+    straight = list(at.train(task_recipe, tmp_path / "straight", "cpu", cells))
+    run = tmp_path / "run"
+    list(at.train(task_recipe, run, "cpu", {**cells, "training.n_steps": "3"}))
+    old = (run / "recipe.toml").read_text().replace("d_ff = 512", "d_ff = 64")
+    old = old.replace('position = "learned"', 'position = "rotary"')
+    (run / "recipe.toml").write_text(old)
+    with pytest.raises(RecipeError, match="do not use it"):
+        parse_recipe(old)
+    assert 'position = "rotary"' not in read_run(run).recipe
+    events = list(at.train(run / "recipe.toml", run, "cpu", {"training.n_steps": "6"}))
+    assert isinstance(events[0], Started)
+    assert events[0].note.startswith("Resumed at step 3. Left out of the recipe")
+    assert "model.d_ff = 64, model.position = rotary." in events[0].note
+    losses = [event.loss for event in straight if isinstance(event, Step)]
+    assert [event.loss for event in events if isinstance(event, Step)] == losses[3:]
+    assert parse_recipe((run / "recipe.toml").read_text()).model.d_ff == 512

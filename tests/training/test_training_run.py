@@ -15,6 +15,7 @@ from attnscope.trace.store import load_traces
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.loop import TrainingRun
 from attnscope.training.metrics import Metrics, in_order, line_from_event, mend_metrics, read_lines
+from attnscope.training.state import load_state
 
 
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -295,3 +296,21 @@ def test_that_a_broken_tail_moves_to_a_file_ending_in_corrupt(tmp_path: Path, ta
     assert mend_metrics(path) == 1
     assert path.read_bytes() == good
     assert (tmp_path / "metrics.jsonl.corrupt").read_bytes() == tail
+
+
+def test_that_a_process_that_gets_its_parts_elsewhere_reads_only_the_shapes_of_a_state(
+    tiny_recipe: str, tmp_path: Path
+) -> None:
+    list(train(tiny_recipe, tmp_path / "run", "cpu", {"training.n_steps": "1"}))
+    path = tmp_path / "run" / "state.safetensors"
+    (state, whole), (same, shapes) = load_state(path), load_state(path, has_values=False)
+    assert state == same
+    assert {n: (t.shape, t.dtype) for n, t in whole.items()} == {
+        n: (t.shape, t.dtype) for n, t in shapes.items()
+    }
+    counters = {name for name, tensor in whole.items() if not tensor.ndim}
+    assert counters
+    assert all(shapes[name] == whole[name] for name in counters)
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(LoadError, match="damaged"):
+        load_state(path, has_values=False)

@@ -1,0 +1,48 @@
+"""Recipes as older versions wrote them into their run folders, made into ones that can be read today.
+
+Until version 0.3 a recipe could set choices of Transformers for a recurrent body, which did nothing. A new
+recipe that does is refused; one of a run that has begun is read without them, so that the run can go on.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.recurrent_choices import OF_TRANSFORMERS, ignored_choices
+
+_READ = OF_TRANSFORMERS | {"body", "transform_head"}
+_PLAIN = ModelConfig(form="encoder-decoder", vocab_size=1)
+
+
+def mended_recipe(text: str) -> tuple[str, str]:
+    """The text without the keys that its body ignores, and a note that names them, empty without any."""
+    ignored = _ignored(text)
+    if not ignored:
+        return text, ""
+    found = ", ".join(f"model.{name} = {value}" for name, value in ignored.items())
+    note = f"Left out of the recipe, since the body does not use it: {found}."
+    return _without(text, tuple(ignored)), note
+
+
+def _ignored(text: str) -> dict[str, object]:
+    try:
+        table = tomllib.loads(text).get("model")
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        return {}
+    if not isinstance(table, Mapping) or table.get("body") not in ("rnn", "gru", "lstm"):
+        return {}
+    config = ModelConfig(**{**_PLAIN.to_dict(), **{k: v for k, v in table.items() if k in _READ}})
+    return dict(ignored_choices(config, _PLAIN))
+
+
+def _without(text: str, names: tuple[str, ...]) -> str:
+    """The lines of the text but for those of these keys under [model]."""
+    kept, section = [], ""
+    for line in text.splitlines():
+        heading = re.match(r"\s*\[+\s*([\w-]+)", line)
+        section = heading[1] if heading else section
+        written = re.match(r"\s*([\w-]+)\s*=", line)
+        if not (section == "model" and written and written[1] in names):
+            kept.append(line)
+    return "\n".join([*kept, ""])

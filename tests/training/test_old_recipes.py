@@ -1,0 +1,27 @@
+"""Which lines of an old recipe are left out, and which of other sections stay."""
+
+import pytest
+
+from attnscope.training.old_recipes import mended_recipe
+
+OLD = """[model]
+form = "encoder-decoder"
+body = "{body}"
+activation = "relu"  # does nothing
+
+[optimizer]
+activation = "not of the model"
+"""
+
+
+@pytest.mark.parametrize("body", ["rnn", "gru", "lstm"])
+def test_that_a_key_is_left_out_under_model_alone(body: str) -> None:
+    text = OLD.format(body=body)
+    mended, note = mended_recipe(text)
+    assert mended == text.replace('activation = "relu"  # does nothing\n', "")
+    assert note == "Left out of the recipe, since the body does not use it: model.activation = relu."
+
+
+def test_that_the_recipe_of_a_transformer_and_one_that_is_none_stay() -> None:
+    for text in (OLD.format(body="transformer"), "[model", "", "model = 3\n"):
+        assert mended_recipe(text) == (text, "")
