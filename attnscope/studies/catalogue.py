@@ -63,6 +63,13 @@ CARDS: tuple[StudyCard, ...] = (
         home="roles",
         takes=("model", "corpus", "trees"),
     ),
+    StudyCard(
+        name="syntax",
+        paper="Clark et al. 2019, What does BERT look at?",
+        question="Where do the heads of a masked model look, and do some follow syntax?",
+        home="syntax",
+        takes=("model", "corpus", "trees"),
+    ),
 )
 NAMES: tuple[str, ...] = tuple(card.name for card in CARDS)
 

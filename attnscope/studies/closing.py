@@ -6,6 +6,7 @@
 | kept    | heads of the stack whose gate is not 0 when learning ends   |
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from attnscope.records.sites import Gates, HeadRef, Site, Stack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """What learning the gates of one stack under one penalty left."""
+    """What learning the gates of one stack under one penalty left; BLEU is NaN where it was not asked for."""
 
     stack: Stack
     penalty: float
@@ -35,6 +36,7 @@ class Closing:
     n_heads: int
     accuracy: float
     loss: float
+    bleu: float = math.nan
 
 
 class StackSubject:
@@ -72,6 +74,7 @@ def close_gates(
     *,
     n_steps: int,
     seed: int = 0,
+    has_bleu: bool = False,
 ) -> Iterator[Progress | Closing]:
     """Learn the gates of one stack, then measure the model with the closed heads removed."""
     subject = StackSubject(subject_of(model), stack)
@@ -87,6 +90,7 @@ def close_gates(
                 n_heads=len(heads),
                 accuracy=value_of(model, measuring, off, "accuracy"),
                 loss=value_of(model, measuring, off, "loss"),
+                bleu=value_of(model, measuring, off, "bleu") if has_bleu else math.nan,
             )
         else:
             about = f"{stack}, penalty {penalty:g}: {event.about}"

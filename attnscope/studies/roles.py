@@ -42,6 +42,7 @@ RELATIONS: tuple[tuple[str, Direction, str, str], ...] = (
 )
 """Relation and direction, in words, and the paper's best head against its best fixed offset."""
 TOLERANCE = 0.01
+BLEU_TOLERANCE = 0.5
 _DEMO = "english-french"
 _N_TEXTS, _N_STEPS, _N_TREES = 256, 200, 1000
 _PUBLISHED_KEPT = 10 / 48
@@ -56,6 +57,7 @@ class Found:
     roles: Mapping[HeadRef, Role | None]
     closings: tuple[Closing, ...]
     whole: float
+    bleu: float = math.nan
     syntax: SyntaxTable | None = None
 
     def name(self, head: HeadRef) -> str:
@@ -101,6 +103,7 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
         roles={head: next(iter(find_roles(head, table, syntax)), None) for head in table.heads},
         closings=tuple(closings),
         whole=value_of(model, measuring, NO_GATES, "accuracy"),
+        bleu=value_of(model, measuring, NO_GATES, "bleu") if _translates(model) else math.nan,
         syntax=syntax,
     )
     texts = f"{len(learning)} to learn on, {len(measuring)} to measure; {source}"
@@ -120,7 +123,8 @@ _DIFFERENCES = (
     "Voita et al. train the weights on along with the gates, so that the heads that stay take over from those"
     " that go; ours stay as they are, which costs more for the same number of heads.",
     "Their encoder has 48 heads in 6 layers and reads WMT sentences, or subtitles; ours is a small model's."
-    " Their quality is BLEU, ours the accuracy of each token with the right ones before it.",
+    " Their quality is BLEU; ours is that of greedy translations, and the accuracy of each token with the"
+    " right ones before it.",
     "Gates that end between 0 and 1 are set to 1 for measuring: only removed heads can be removed.",
     "Rare words are the two least frequent tokens of a sentence in the corpus measured, not in training.",
 )
@@ -148,8 +152,19 @@ def _close_all(
     for stack in dict.fromkeys(site.stack for site in model.sites):
         for penalty in penalties:
             yield from close_gates(
-                model, stack, penalty, learning, measuring, n_steps=n_steps, seed=choices.seed
+                model,
+                stack,
+                penalty,
+                learning,
+                measuring,
+                n_steps=n_steps,
+                seed=choices.seed,
+                has_bleu=stack == "encoder" and _translates(model),
             )
+
+
+def _translates(model: Model) -> bool:
+    return model.network.output_kind == "translation"
 
 
 def _study(choices: Choices, model: Model, found: Found, texts: str) -> Study:
@@ -169,6 +184,7 @@ def _study(choices: Choices, model: Model, found: Found, texts: str) -> Study:
             ("texts", texts),
             ("trees", trees),
             ("accuracy of the whole model", f"{found.whole:.4f}"),
+            ("BLEU of the whole model", "—" if math.isnan(found.bleu) else f"{found.bleu:.1f}, greedy"),
             ("penalties λ", ", ".join(f"{p:g}" for p in sorted({one.penalty for one in found.closings}))),
             ("roles", ", ".join(f"{n} {name}" for name, n in counts)),
             ("seed", str(choices.seed)),
@@ -180,7 +196,10 @@ def _study(choices: Choices, model: Model, found: Found, texts: str) -> Study:
             _TREES[found.syntax is not None],
         ),
         charts=_charts(found),
-        columns=("stack", "head", "role", "penalties under which it stays", "what it does"),
+        columns=(
+            *("stack", "head", "role", "penalties under which it stays", "what it does"),
+            *("penalty", "heads kept", "accuracy", "loss", "BLEU"),
+        ),
         data=tuple(_rows(found)),
         model=model.info.name,
         sha256=model.info.sha256,
@@ -193,7 +212,7 @@ def _compare(found: Found) -> tuple[Comparison, ...]:
         rows += _syntactic(found.syntax)
     for stack in found.stacks:
         rows += _kept_rows(found, stack)
-    return tuple(rows)
+    return (*rows, *_bleu_rows(found))
 
 
 def _positional(found: Found, stack: Stack) -> Comparison:
@@ -272,6 +291,27 @@ def _kept_rows(found: Found, stack: Stack) -> list[Comparison]:
     return rows
 
 
+def _bleu_rows(found: Found) -> list[Comparison]:
+    """The fewest encoder heads with which translations are about as good."""
+    good = [one for one in found.closings if one.bleu >= found.bleu - BLEU_TOLERANCE]
+    if not good:
+        return []
+    best = min(good, key=lambda one: len(one.kept))
+    share = len(best.kept) / best.n_heads
+    return [
+        Comparison(
+            what=f"share of encoder heads that gates keep, BLEU within {BLEU_TOLERANCE:g}",
+            published="0.21 (10 of 48) for 0.15 BLEU",
+            where="abstract",
+            ours=share,
+            unit=f"({len(best.kept)} of {best.n_heads}; BLEU {best.bleu:.1f} of {found.bleu:.1f} at λ"
+            f" {best.penalty:g})",
+            is_as_published=share <= 2 * _PUBLISHED_KEPT,
+            remark="At most twice their share counts as theirs.",
+        )
+    ]
+
+
 def _charts(found: Found) -> tuple[Chart, ...]:
     quality, telling = [], []
     for colour, stack in enumerate(found.stacks):
@@ -315,7 +355,11 @@ def _charts(found: Found) -> tuple[Chart, ...]:
 def _rows(found: Found) -> Iterator[tuple[Cell, ...]]:
     for head, role in found.roles.items():
         stays = " ".join(f"{one.penalty:g}" for one in found.closings if head in one.kept)
-        yield (head.stack, head.label, found.name(head), stays, "" if role is None else role.sentence)
+        said = "" if role is None else role.sentence
+        yield (head.stack, head.label, found.name(head), stays, said, None, None, None, None, None)
+    for one in found.closings:
+        numbers = (one.penalty, len(one.kept), one.accuracy, one.loss, one.bleu)
+        yield (one.stack, "", "", "", "", *numbers)
 
 
 def _told(event: CorpusProgress, about: str) -> Progress:

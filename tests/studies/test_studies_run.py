@@ -73,6 +73,11 @@ def test_that_roles_of_another_corpus_follow_its_trees(
     found = json.loads(capsys.readouterr().out)
     whats = [one["what"] for one in found["comparisons"]]
     assert any(what.startswith("verb → object") for what in whats)
+    assert any("BLEU within" in what for what in whats)
+    assert found["columns"][-1] == "BLEU"
+    encoder = [row for row in found["data"] if row[0] == "encoder" and not row[1]]
+    assert encoder
+    assert all(isinstance(row[-1], float) for row in encoder)
     assert "pairs.tsv" in found["setting"]["texts"]
 
 
@@ -97,7 +102,8 @@ def test_that_studies_are_listed_and_wrong_calls_told(
 @pytest.mark.parametrize("path", sorted((resources_folder() / "recipes" / "studies").glob("*.toml")))
 def test_that_the_recipe_of_a_study_is_sound_and_explains_itself(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    recipe = parse_recipe(text, overrides={"data.path": "pairs.tsv"} if "pairs" in text else None)
+    is_of_a_task = 'kind = "task"' in text
+    recipe = parse_recipe(text, overrides=None if is_of_a_task else {"data.path": "texts"})
     assert recipe.watch
     assert recipe.training.n_steps >= 100
     assert any(line.startswith("# Watch: ") for line in text.splitlines())
