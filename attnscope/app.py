@@ -17,37 +17,42 @@ from attnscope.errors import UserError
 from attnscope.records.messages import Failed, ModelLoaded, Ready, Reply, Traced
 from attnscope.records.tiles import GridRefined, RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
-from attnscope.viewmodels.across_layers import AcrossState
-from attnscope.viewmodels.aligning import AligningState
-from attnscope.viewmodels.alike import AlikeState
-from attnscope.viewmodels.attributing import AttributingState
-from attnscope.viewmodels.compare import CompareState
-from attnscope.viewmodels.generation import GenerationState
-from attnscope.viewmodels.heads import HeadsState
-from attnscope.viewmodels.inside import InsideState
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.attributing import AttributingState
+from attnscope.viewmodels.causes.inside import InsideState
+from attnscope.viewmodels.causes.layer_lens import LensState
+from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.viewmodels.compare.state import CompareState
+from attnscope.viewmodels.heads.aligning import AligningState
+from attnscope.viewmodels.heads.alike import AlikeState
+from attnscope.viewmodels.heads.head_weights import WeightsState
+from attnscope.viewmodels.heads.pruning import PruningState
+from attnscope.viewmodels.heads.pruning_curves import CurvesState
+from attnscope.viewmodels.heads.state import HeadsState
+from attnscope.viewmodels.heads.tinting import TintState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.layer_lens import LensState
-from attnscope.viewmodels.map_tiles import MapTiles
+from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.patching import PatchingState
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.pruning import PruningState
-from attnscope.viewmodels.pruning_curves import CurvesState
-from attnscope.viewmodels.session import Session
-from attnscope.viewmodels.session_file import ENDING as SESSION_ENDING
-from attnscope.viewmodels.tinting import TintState
-from attnscope.viewmodels.tour_states import TourPlaces, TourStates
-from attnscope.viewmodels.training import TrainingState
+from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.tours.states import TourPlaces, TourStates
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.viewmodels.work_found import (
     watch_heads,
     watch_pages,
     watch_patching,
     watch_session,
+    watch_sweep,
     watch_training,
+    watch_weights,
     watch_writing,
 )
-from attnscope.widgets.labs.token_labs import TokenLabs
-from attnscope.widgets.main_window import MainWindow
+from attnscope.viewmodels.writing.state import GenerationState
+from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window.token_labs import TokenLabs
 from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import BuildEngine, WorkerThread
 from attnscope.workers.tile_thread import TileThread
@@ -90,19 +95,24 @@ class Program(QObject):
         self.map_tiles = MapTiles(self.tiles.post, numbers)
         self.session = Session(self.worker.post, numbers)
         self.training = TrainingState(self.worker.post, numbers)
+        self.training.runs.restore(settings.listed_runs, settings.removed_runs, settings.unticked_runs)
         self.positions = PositionsState(self.worker.post, numbers)
-        self.pruning = PruningState(self.worker.post, numbers)
+        self.pruning = PruningState(self.worker.post, numbers, self.worker.cancel)
         self.heads = HeadsState(self.session, self.worker.post, numbers)
         self.compare = CompareState(self.session, self.worker.post, numbers)
         self.window = MainWindow(
             self.session, self.training, self.positions, settings, self.pruning, self.heads, self.compare
         )
+        self.sweep = SweepState(self.training)
+        self.window.training_page.offer_sweep(self.sweep)
         self.generation = GenerationState(self.session, self.worker.post, self.worker.cancel, numbers)
         self.window.explore.offer_writing(self.generation)
         self.lens = LensState(self.session, self.worker.post, numbers)
         self.window.explore.offer_lens(self.lens)
         self.inside = InsideState(self.session, self.worker.post, numbers)
         self.window.explore.offer_inside(self.inside)
+        self.picturing = PictureState(self.session, self.worker.post, numbers)
+        self.window.explore.head_panel.offer_picture(self.picturing)
         self.aligning = AligningState(self.session, self.worker.post, numbers)
         self.window.explore.head_panel.offer_alignment(self.aligning)
         self.across = AcrossState(self.session, self.worker.post, numbers)
@@ -115,6 +125,8 @@ class Program(QObject):
         self.curves.subscribe(self._on_curves)
         self.alike = AlikeState(self.session, self.worker.post, numbers)
         self.window.heads_tabs.offer_alike(self.alike, lambda: self.heads.path)
+        self.weights = WeightsState(self.session, self.worker.post, numbers)
+        self.window.heads_tabs.offer_weights(self.weights)
         self.experiments = ExperimentsState(self.session, self.worker.post, numbers)
         self.window.labs_page.offer(self.experiments)
         self.tints = TintState(self.session, self.heads)
@@ -135,9 +147,11 @@ class Program(QObject):
         work = self.window.status_bar.work.state
         watch_session(work, self.session, self.worker.cancel)
         watch_training(work, self.training)
+        watch_sweep(work, self.sweep)
         watch_heads(work, self.heads, self.curves, self.alike)
+        watch_weights(work, self.weights)
         watch_writing(work, self.generation)
-        watch_pages(work, self.compare, self.pruning, self.experiments)
+        watch_pages(work, self.compare, self.pruning, self.experiments, self.worker.cancel)
         watch_patching(work, self.patching)
 
     def show(self) -> None:
@@ -161,7 +175,11 @@ class Program(QObject):
         self.window.removeEventFilter(self)
         snapshot = self._snapshot()
         self.window.hide()
+        popup = QApplication.activePopupWidget()
+        if popup is not None:
+            popup.close()  # an open list or menu is a window of its own
         self.tiles.stop()
+        self.sweep.stop()
         self.worker.stop()
         if self._is_remembering and snapshot is not None:
             try:
@@ -197,11 +215,13 @@ class Program(QObject):
         self.attributing.handle(reply)
         self.patching.handle(reply)
         self.inside.handle(reply)
+        self.picturing.handle(reply)
         self.pruning.handle(reply)
         self.heads.handle(reply)
         self.compare.handle(reply)
         self.curves.handle(reply)
         self.alike.handle(reply)
+        self.weights.handle(reply)
         self.token_labs.handle(reply)
         self.experiments.handle(reply)
         match reply:
@@ -289,7 +309,14 @@ class Program(QObject):
         except Exception as error:  # noqa: BLE001  an edge: a fault here must not keep a run from being saved
             self._crash_log.write(error, "reading the layout while closing")
             return None
-        return dataclasses.replace(shown, recent=self._settings.recent)
+        listed, removed, unticked = self.training.runs.remembered
+        return dataclasses.replace(
+            shown,
+            recent=self._settings.recent,
+            listed_runs=listed,
+            removed_runs=removed,
+            unticked_runs=unticked,
+        )
 
     def _reach(self, milestone: str) -> None:
         self.milestones.setdefault(milestone, time.time())

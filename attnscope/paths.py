@@ -3,6 +3,7 @@
 The only place that knows whether the program runs from a checkout or from an installed package.
 """
 
+import sys
 from pathlib import Path
 
 import platformdirs
@@ -39,3 +40,8 @@ def logs_folder() -> Path:
 def runs_folder() -> Path:
     """Where training runs go when the person names no place."""
     return Path(platformdirs.user_documents_dir()) / "AttnScope runs"
+
+
+def own_command() -> list[str]:
+    """The first words of a command that starts this program again, as a process of its own."""
+    return [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "attnscope"]

@@ -27,7 +27,8 @@ class Settings:
 
     `splitters` holds the sizes in px of each named splitter; `recent` the models last opened, newest
     first; `export_folder` where the last figure went; `panels` the name, x, y, width and height of each
-    panel that has a window of its own; `tours` how many steps of each guided tour were seen.
+    panel that has a window of its own; `tours` how many steps of each guided tour were seen; `listed_runs`
+    the folders whose runs are laid side by side, without the `removed_runs`, the `unticked_runs` not drawn.
     """
 
     theme: Literal["system", "light", "dark", "projector"] = "system"
@@ -41,6 +42,9 @@ class Settings:
     recent: tuple[str, ...] = ()
     recent_sessions: tuple[str, ...] = ()
     recent_runs: tuple[str, ...] = ()
+    listed_runs: tuple[str, ...] = ()
+    removed_runs: tuple[str, ...] = ()
+    unticked_runs: tuple[str, ...] = ()
     tours: tuple[tuple[str, int], ...] = ()
     size_percent: int = 100
     panels: tuple[tuple[str, int, int, int, int], ...] = ()

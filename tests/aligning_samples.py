@@ -15,5 +15,6 @@ def table(*rates: float) -> AlignmentTable:
     numbers = np.array(rates, np.float32)
     return AlignmentTable(
         model="m", corpus="c", heads=HEADS, layers=(0, 1), error_rate=numbers, low=numbers, high=numbers,
-        precision=1 - numbers, recall=1 - numbers, n_texts=1,
+        precision=1 - numbers, recall=1 - numbers, precision_low=numbers, precision_high=numbers,
+        recall_low=numbers, recall_high=numbers, n_texts=1,
     )  # fmt: skip

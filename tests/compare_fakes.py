@@ -10,8 +10,8 @@ from attnscope.records.messages import HeadsShown, Request, ShowHeads, Traced, T
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Tokens
-from attnscope.viewmodels.compare import CompareState
-from attnscope.viewmodels.long_maps import tokens_of
+from attnscope.viewmodels.compare.state import CompareState
+from attnscope.viewmodels.maps.long_maps import tokens_of
 from attnscope.viewmodels.numbers import Numbers
 
 

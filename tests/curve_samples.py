@@ -6,9 +6,9 @@ from attnscope.records.importance import CurvePoint, HeadScore, Importance, Prun
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.pruning_runs import CurveMeasured, CurvesMeasured, HeadsRanked, MeasureCurves
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.heads import HeadsState
+from attnscope.viewmodels.heads.pruning_curves import CurvesState
+from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.pruning_curves import CurvesState
 
 HEADS: tuple[HeadRef, ...] = tuple(head for site in info().sites for head in site.heads)
 

@@ -4,13 +4,14 @@ import numpy as np
 from inside_samples import inside
 
 from attnscope.figures.cell_map import CellMap
-from attnscope.figures.spec import Caption, Chart, FigureSpec, InsidePart, Series
+from attnscope.figures.spec import Caption, Chart, FigureSpec, InsidePart, PicturePart, Series
 from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.pictures import Picture
 from attnscope.records.positions import PositionTable
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.compare_alignment import align_tokens
-from attnscope.viewmodels.difference import ComparedMaps, compare_maps
+from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
+from attnscope.viewmodels.maps.alignment import align_tokens
 
 
 def tokens(*pieces: str) -> tuple[Token, ...]:
@@ -112,12 +113,20 @@ def lab_cells() -> tuple[CellMap, ...]:
     )
 
 
+def picture_part() -> PicturePart:
+    """Four patches and one token before them."""
+    pixels = (np.arange(64 * 3).reshape(8, 8, 3)).astype(np.uint8)
+    picture = Picture(text="ramp.png", pixels=pixels, n_rows=2, n_columns=2, n_first=1)
+    return PicturePart(picture=picture, query=3)
+
+
 def spec(view: str, **changes: object) -> FigureSpec:
     """A figure of this view with something to show."""
     values: dict[str, object] = {
         "view": view,
         "grids": (site_grid(0), site_grid(1)) if view == "grid" else (),
         "maps": (head_map(), head_map(head=1)) if view in ("head", "lines") else (),
+        "picture": picture_part() if view == "picture" else None,
         "positions": (position_table(), position_table("other")) if view == "positions" else (),
         "compared": compared_maps() if view == "difference" else None,
         "charts": (chart(), chart("rate")) if view == "curves" else lab_charts() if view == "lab" else (),
@@ -129,4 +138,6 @@ def spec(view: str, **changes: object) -> FigureSpec:
         "height_mm": 90.0,
         "dpi": 96,
     }
+    if view == "picture":
+        values["maps"] = (head_map(5, 5),)
     return FigureSpec(**{**values, **changes})  # type: ignore[arg-type]

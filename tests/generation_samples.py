@@ -16,8 +16,8 @@ from attnscope.records.generation import (
 from attnscope.records.messages import Request, Traced, TraceText
 from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.generation import GenerationState
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.writing.state import GenerationState
 
 WORDS = ("on", "the", "mat")
 

@@ -7,9 +7,9 @@ from attnscope.records.corpora import HeadsMeasured, MeasureHeads
 from attnscope.records.measures import MEASURE_NAMES, N_TELLING, OFFSET_REACH, Estimate, HeadTable
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.roles import HeadCard, Role
-from attnscope.viewmodels.heads import HeadsState
+from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.session.state import Session
 
 
 def make_table(heads: tuple) -> HeadTable:  # type: ignore[type-arg]

@@ -17,7 +17,7 @@ from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Gates, HeadRef, Site, Stack
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.session.state import Session
 
 SAMPLES = (Sample(text="the cat sleeps", hint="an easy one"), Sample(text="I love <b>you</b> & me"))
 
@@ -76,7 +76,7 @@ def traced(request: TraceText, model: ModelInfo, *, n_unknown: int = 0, is_good:
         maps=tuple(head_map(h, *_texts(h.stack, source, target)) for h in request.heads),
         comparison=Comparison(before=before, after=after, kl_nats=(0.25, 0.0)),
         check=SelfCheck(row_sum_error=1e-7, forbidden_weight=0, output_error=4e-8, is_evaluation_mode=is_good),  # noqa: E501
-        duration_ms=12.0,
+        duration_ms=12.0, interventions=request.interventions,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.spec import FigureSpec, MapPart
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import Gates
-from attnscope.viewmodels.difference import ComparedMaps
+from attnscope.viewmodels.compare.difference import ComparedMaps
 
 _SCALE_WORDS = {"fixed": "0–1", "head": "to each head's maximum", "row": "to each row's maximum"}
 _MAX_TEXT = 400
@@ -67,8 +67,8 @@ def _mask_of(head_map: HeadMap) -> str:
 
 def _shown(spec: FigureSpec) -> str:
     parts = []
-    if spec.view in ("head", "lines"):
-        maps = spec.maps[:1] if spec.view == "head" else spec.maps
+    if spec.view in ("head", "lines", "picture"):
+        maps = spec.maps if spec.view == "lines" else spec.maps[:1]
         names = [f"{m.head.stack} {m.name or m.head.label}" for m in maps[:12]]
         if spec.part is not None:
             parts.append(_part_words(spec.part))
@@ -77,6 +77,9 @@ def _shown(spec: FigureSpec) -> str:
             parts.append(f"{plural} {', '.join(names)}" + (" …" if len(maps) > 12 else ""))
             parts.append(f"mask {mask_words(maps)}")
         parts += [maps[0].note] if maps and maps[0].note else []
+    if spec.picture is not None and spec.maps:
+        token = spec.maps[0].queries[spec.picture.query]
+        parts.append(f"query {spec.picture.query} {_quoted(token.piece)}, colours to its largest patch")
     if spec.inside is not None:
         inside = spec.inside.inside
         query = f"query {inside.query} {_quoted(inside.query_token.piece)}"
@@ -99,7 +102,7 @@ def _shown(spec: FigureSpec) -> str:
         if spec.view == "panels" and spec.style.scale == "head":
             scale = "to the largest weight"
         parts.append(f"scale {scale}, {spec.style.colour_map}")
-    if spec.view in ("grid", "head", "lines", "inside", "panels"):
+    if spec.view in ("grid", "head", "lines", "picture", "inside", "panels"):
         parts.append(f"gates {gate_words(spec.gates)}")
         if spec.interventions:
             words = [change.sentence for change in spec.interventions]

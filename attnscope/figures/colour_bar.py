@@ -5,11 +5,22 @@ from PySide6.QtGui import QColor, QPainter, QPen
 
 from attnscope.figures.colours import Palette, lut_argb
 from attnscope.figures.raster import image_from_words
-from attnscope.figures.style import SMALL_PX, font, type_px
+from attnscope.figures.style import SMALL_PX, Scale, font, type_px
 
 BAR_PX = 10.0
 WIDTH_PX = 74.0
 _SWATCH_PX = 10.0
+Ticks = tuple[tuple[float, str], ...]
+"""Height (0…1) and label of each."""
+
+
+def weight_ticks(scale: Scale, peak: float, full: float = 1.0) -> tuple[Ticks, str]:
+    """Ticks and note of the bar of weights up to each row's largest, the head's `peak`, or `full`."""
+    if scale == "row":
+        return ((0.0, "0"), (1.0, "row max")), "per row"
+    if scale == "head" and peak > 0:
+        return tuple((t, f"{t * peak:.2g}" if t else "0") for t in (0.0, 0.5, 1.0)), "to head max"
+    return tuple((t, f"{t * full:.3g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0)), ""
 
 
 def paint_colour_bar(
@@ -19,7 +30,7 @@ def paint_colour_bar(
     *,
     colour_map: str,
     title: str,
-    ticks: tuple[tuple[float, str], ...],
+    ticks: Ticks,
     note: str = "",
     has_not_allowed: bool = False,
     has_no_data: bool = False,

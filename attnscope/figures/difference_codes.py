@@ -20,7 +20,7 @@ from attnscope.figures.raster import (
 )
 from attnscope.figures.style import MapStyle
 from attnscope.records.compare import NOWHERE, ONLY_A, ONLY_B
-from attnscope.viewmodels.difference import ComparedMaps
+from attnscope.viewmodels.compare.difference import ComparedMaps
 
 GAP = FIRST_COLOUR + 256
 

@@ -11,7 +11,7 @@ from PySide6.QtCore import QPointF, QRectF
 from attnscope.figures import colour_bar
 from attnscope.figures.map_layout import MapLayout, map_layout
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.difference import ComparedMaps
+from attnscope.viewmodels.compare.difference import ComparedMaps
 
 _BAR_GAP_PX = 14.0
 _PANEL_GAP_PX = 14.0

@@ -24,6 +24,7 @@ from attnscope.figures.paint_figure import paint_figure
 from attnscope.figures.panels import shown_maps
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, check_dots, check_spec
+from attnscope.figures.svg_text import mended_texts
 from attnscope.files import replace_file
 
 Format = Literal["svg", "pdf", "png", "csv", "npz", "html", "figure"]
@@ -92,7 +93,7 @@ def target_of(path: Path | str) -> tuple[Path, Format]:
 def suggested_name(spec: FigureSpec, format: Format = "svg") -> str:
     """A safe file name for the figure: short, in plain letters, the same for the same figure."""
     parts = [spec.caption.model if spec.caption else "", spec.view]
-    if spec.view in ("head", "lines", "panels"):
+    if spec.view in ("head", "lines", "panels", "picture"):
         maps = shown_maps(spec)
         stacks = dict.fromkeys(m.head.stack for m in maps)
         parts += [*stacks, *(m.head.label for m in maps[: 4 if spec.view == "panels" else 3])]
@@ -163,6 +164,7 @@ def _svg(spec: FigureSpec) -> bytes:
         paint_figure(painter, spec)
     content = bytes(buffer.data().data())
     content = content.replace(b"<image ", b'<image style="image-rendering:pixelated" ')
+    content = mended_texts(content.decode()).encode()
     try:
         ElementTree.fromstring(content)
     except ElementTree.ParseError as error:

@@ -1,7 +1,7 @@
 """`attnscope.figure(trace, …)`: any picture the window can make, without a window."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -12,17 +12,18 @@ from attnscope.figures import export
 from attnscope.figures.colours import ColourMap
 from attnscope.figures.figure_file import ALSO
 from attnscope.figures.panels import panels_figure
-from attnscope.figures.spec import BASE_PT, Caption, FigureOrigin, FigureSpec, MapPart, View
+from attnscope.figures.spec import BASE_PT, Caption, FigureOrigin, FigureSpec, MapPart, PicturePart, View
 from attnscope.figures.style import MapStyle, Scale, Turn
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.pictures import Picture
 from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
 from attnscope.records.tiles import MapTile, is_long
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.aggregation import grid_through, map_through
-from attnscope.viewmodels.aspect import Aspect, Blend, Block, Hidden, Over, blended_heads
-from attnscope.viewmodels.compare_alignment import WAYS, Way, align_tokens
-from attnscope.viewmodels.difference import ComparedMaps, compare_maps
+from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
+from attnscope.viewmodels.maps.aggregation import grid_through, map_through
+from attnscope.viewmodels.maps.alignment import WAYS, Way, align_tokens
+from attnscope.viewmodels.maps.aspect import Aspect, Blend, Block, Hidden, Over, blended_heads
 
 _application: list[QGuiApplication] = []
 HeadName = HeadRef | tuple[Stack, int, int]
@@ -71,6 +72,23 @@ class Figure:
         """The bytes of a file in this format."""
         ensure_gui()
         return export.render(self.spec, format)
+
+    def on_picture(self, picture: Picture, query: int = 0) -> "Figure":
+        """The same head laid over what `attnscope.picture` gave: where one token of it looks.
+
+        Raises UserError for another view than `head`, a map of other tokens, or a query that is not there.
+        """
+        maps, n_tokens = self.spec.maps, picture.n_tokens
+        if self.spec.view != "head" or not maps or maps[0].weights.shape != (n_tokens, n_tokens):
+            raise UserError(
+                "This map is not between single patches of one picture.",
+                expected="one head of the encoder, patch by patch",
+                action="Use the view head, without words or blocks.",
+            )
+        if not 0 <= query < n_tokens:
+            raise UserError(f"The picture has no token {query}.", expected=f"0 to {n_tokens - 1}")
+        part = PicturePart(picture=picture, query=query)
+        return Figure(replace(self.spec, view="picture", picture=part, origin=None))
 
     def _repr_svg_(self) -> str:
         return self.render("svg").decode()

@@ -17,10 +17,11 @@ from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.panels import shown_maps
 from attnscope.figures.spec import BASE_PT, FigureOrigin, FigureSpec, View
 from attnscope.figures.style import SCALES, TURNS, MapStyle
+from attnscope.records.alignment import GoldCell
 from attnscope.records.interventions import Interventions, interventions_as_json, interventions_from_json
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, Stack
 from attnscope.strict_json import as_object, json_text, parse_object, read_json
-from attnscope.viewmodels.aspect import Aspect
+from attnscope.viewmodels.maps.aspect import Aspect
 
 ENDING = ".figure.json"
 FORMAT = 1
@@ -42,6 +43,7 @@ class SavedFigure:
     also: tuple[str, ...] = ()
     gates: Gates = NO_GATES
     interventions: Interventions = ()
+    gold: tuple[GoldCell, ...] = ()
     style: MapStyle = dataclasses.field(default_factory=MapStyle)
     title: str = ""
     has_caption: bool = False
@@ -73,6 +75,7 @@ def saved_from_spec(spec: FigureSpec) -> SavedFigure:
         also=tuple(name for name in ALSO if any(panel.view == name for panel in spec.panels)),
         gates=spec.gates,
         interventions=spec.interventions,
+        gold=spec.gold,
         style=spec.style,
         title=spec.title,
         has_caption=spec.caption is not None,
@@ -102,6 +105,7 @@ def figure_file_bytes(saved: SavedFigure, *, folder: Path | None = None) -> byte
         "also": list(saved.also),
         "gates": [[*_head_entry(head), value] for head, value in saved.gates.values],
         "interventions": interventions_as_json(saved.interventions),
+        "gold": [[*cell.rows, *cell.cols, cell.is_sure, *cell.words] for cell in saved.gold],
         "aspect": dataclasses.asdict(origin.aspect),
         "style": dataclasses.asdict(saved.style),
         "title": saved.title,
@@ -194,6 +198,7 @@ def _figure(fields: _Fields, folder: Path | None) -> SavedFigure:
         also=tuple(name for name in ALSO if name in fields.get("also", list, [])),
         gates=gates,
         interventions=changes,
+        gold=tuple(_gold(fields, entry) for entry in fields.get("gold", list, [])),
         style=_style(fields.part("style")),
         title=fields.get("title", str, ""),
         has_caption=caption.get("is_shown", bool, False),
@@ -257,6 +262,17 @@ def _gate(fields: _Fields, entry: object) -> tuple[HeadRef, float]:
             return _head(fields, entry), float(value)
         case _:
             raise fields.refuse(f"{str(entry)[:60]} is not a gate: [stack, layer, head, value]")
+
+
+def _gold(fields: _Fields, entry: object) -> GoldCell:
+    match entry:
+        case [int(top), int(end), int(left), int(right), bool(is_sure), str(target), str(source)] if (
+            0 <= top < end and 0 <= left < right
+        ):
+            words = (target, source)
+            return GoldCell(rows=(top, end), cols=(left, right), is_sure=is_sure, words=words)
+        case _:
+            raise fields.refuse(f"{str(entry)[:60]} is not a gold link: [rows, columns, sure, words]")
 
 
 def _relative(source: str, folder: Path | None) -> str:

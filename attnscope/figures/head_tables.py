@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.measures import Estimate, HeadTable
 from attnscope.records.roles import HeadCard
-from attnscope.records.word_tables import AlignmentTable, SyntaxTable
+from attnscope.records.word_tables import ALIGNMENT_NUMBERS, AlignmentTable, SyntaxTable
 
 COLUMNS = ("entropy", "distance", "confidence", "previous", "first", "diagonal")
 """The measures of one text."""
@@ -92,11 +92,7 @@ def json_of_alignment(table: AlignmentTable) -> dict[str, object]:
         "heads": [
             {
                 "name": table.label(index),
-                "error_rate": float(table.error_rate[index]),
-                "low": float(table.low[index]),
-                "high": float(table.high[index]),
-                "precision": float(table.precision[index]),
-                "recall": float(table.recall[index]),
+                **{name: float(getattr(table, name)[index]) for name in ALIGNMENT_NUMBERS},
             }
             for index in range(len(table.error_rate))
         ],
@@ -104,12 +100,12 @@ def json_of_alignment(table: AlignmentTable) -> dict[str, object]:
 
 
 def csv_of_alignment(table: AlignmentTable) -> str:
-    """Error rate with its interval, precision and recall of every head and layer mean, one to a line."""
+    """Error rate, precision and recall of every head and layer mean, with intervals, one to a line."""
     lines = []
     for index in range(len(table.error_rate)):
         is_head = index < len(table.heads)
         layer = table.heads[index].layer if is_head else table.layers[index - len(table.heads)]
-        numbers = (table.error_rate, table.low, table.high, table.precision, table.recall)
+        numbers = (getattr(table, name) for name in ALIGNMENT_NUMBERS)
         lines.append(
             [
                 layer,
@@ -118,8 +114,7 @@ def csv_of_alignment(table: AlignmentTable) -> str:
                 table.n_texts,
             ]
         )
-    header = ["layer", "head", "error_rate", "low", "high", "precision", "recall", "pairs"]
-    return _csv(header, lines)
+    return _csv(["layer", "head", *ALIGNMENT_NUMBERS, "pairs"], lines)
 
 
 def _json_head(table: HeadTable, row: int, card: HeadCard) -> dict[str, object]:

@@ -92,7 +92,6 @@ def _json(spec: FigureSpec, maps: tuple[HeadMap, ...]) -> str:
         {
             "maps": [_map(spec, m, peak, "" if alone else _letter(i)) for i, m in enumerate(maps)],
             "colours": colours,
-            "notAllowed": LIGHT.not_allowed,
             "noData": LIGHT.no_data,
             "missing": "left out" if any(m.note for m in maps) else "no data",
             "hint": _HINT,

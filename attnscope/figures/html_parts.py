@@ -6,9 +6,9 @@ text node, and never sets HTML.
 
 STYLE = """
 :root{color-scheme:light dark;--page:#fff;--text:#1b1f24;--muted:#59616b;--line:#cfd4da;--accent:#1a5fd0;
---on-accent:#fff;--raised:#f5f6f8}
+--on-accent:#fff;--raised:#f5f6f8;--not-allowed:#f3f4f6}
 @media (prefers-color-scheme:dark){:root{--page:#16181c;--text:#e6e8eb;--muted:#9ba3ae;--line:#3a4049;
---accent:#6ea8ff;--on-accent:#0d1420;--raised:#262a31}}
+--accent:#6ea8ff;--on-accent:#0d1420;--raised:#262a31;--not-allowed:#1f2227}}
 *{box-sizing:border-box}
 body{margin:0;padding:24px;background:var(--page);color:var(--text);
 font:14px/1.45 system-ui,-apple-system,"Segoe UI","Noto Sans",sans-serif}
@@ -16,7 +16,7 @@ h1{font-size:20px;margin:0 0 12px}
 #readout{position:sticky;top:0;z-index:2;min-height:40px;padding:9px 14px;margin:0 0 18px;border-radius:6px;
 background:var(--raised);border:1px solid var(--line);unicode-bidi:plaintext}
 #page{display:flex;gap:28px;align-items:flex-start}
-#maps{display:flex;flex-wrap:wrap;gap:28px;flex:1}
+#maps{display:flex;flex-wrap:wrap;gap:28px;flex:0 1 auto}
 figure{margin:0}
 figcaption{margin:0 0 8px;color:var(--muted)}
 figcaption b{color:var(--text);margin-right:8px}
@@ -25,13 +25,14 @@ figcaption output{margin-left:10px;color:var(--text);font-variant-numeric:tabula
 .corner{color:var(--muted);font-size:12px;align-self:end;text-align:right}
 .keys{display:flex;align-items:flex-end}
 .key,.query{font-size:12px;white-space:nowrap;border-radius:2px;unicode-bidi:plaintext}
-.key{writing-mode:vertical-rl;transform:rotate(180deg);display:flex;align-items:center}
+.key{writing-mode:vertical-rl;text-orientation:sideways;transform:rotate(180deg);display:flex;align-items:center}
 .query{display:flex;align-items:center;justify-content:flex-end;padding:0 4px}
 .is-on{background:var(--accent);color:var(--on-accent)}
 .is-thin{visibility:hidden}
 .is-on.is-thin{visibility:visible}
 .cells{position:relative;line-height:0;outline-offset:2px}
-.cells canvas{image-rendering:pixelated;border:1px solid var(--line);cursor:crosshair}
+.cells canvas{image-rendering:pixelated;background:var(--not-allowed);border:1px solid var(--line);
+cursor:crosshair}
 .cells:focus-visible{outline:2px solid var(--accent)}
 .band{position:absolute;pointer-events:none;border:1.5px solid var(--accent);display:none}
 #bar{flex:none;font-size:12px;color:var(--muted)}
@@ -55,7 +56,7 @@ SCRIPT = """
   }
   function colour(map, i, j) {
     const w = map.weights[i][j];
-    if (w === null) return data.notAllowed;
+    if (w === null) return "transparent";
     if (w < 0) return data.noData;
     return data.colours[Math.round(Math.min(1, Math.max(0, w / map.tops[i])) * 255)];
   }

@@ -12,7 +12,7 @@ from PySide6.QtCore import QPointF, QRectF
 from attnscope.figures.style import SMALL_PX, text_width, type_px
 from attnscope.figures.token_axis import Span, widest
 from attnscope.records.inside import HeadInside
-from attnscope.viewmodels.inside_words import Step, column_words, rest_words
+from attnscope.viewmodels.causes.inside_words import Step, column_words, rest_words
 
 MAX_PLAIN = 64
 """Dimensions that always have a column of pixels each."""

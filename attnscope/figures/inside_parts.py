@@ -15,7 +15,7 @@ from attnscope.figures.raster import cells_image, image_size, words_of
 from attnscope.figures.style import SMALL_PX, font, text_width
 from attnscope.figures.token_axis import stride_for
 from attnscope.records.inside import HeadInside
-from attnscope.viewmodels.inside_words import short_words, weight_words
+from attnscope.viewmodels.causes.inside_words import short_words, weight_words
 
 _BAR_ALPHA, _VEIL_ALPHA = 0.35, 0.7
 _LINED_ROW_PX = 8.0

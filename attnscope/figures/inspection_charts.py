@@ -4,7 +4,7 @@ import numpy as np
 
 from attnscope.figures.spec import Chart, ChartField, Series
 from attnscope.records.inspections import UPDATE_BINS, InspectionHistory
-from attnscope.viewmodels.run_inspections import typical_updates
+from attnscope.viewmodels.training.run_inspections import typical_updates
 
 _MOST_NAMED = 8
 _MEDIAN, _RATE = 1, 6

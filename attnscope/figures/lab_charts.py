@@ -154,6 +154,12 @@ def cost_charts(shown: Cost) -> tuple[Chart, ...]:
     def clock(name: str, values: list[float], colour: int) -> Series:
         return Series(name=name, xs=measured, ys=np.array(values), colour=colour, has_points=True)
 
+    def held(name: str, values: list[float], colour: int) -> Series:
+        ys = np.array(values, np.float64)
+        is_known = np.isfinite(ys)  # points that are all unknown would end the drawing library
+        xs, ys = measured[is_known], ys[is_known]
+        return Series(name=name, xs=xs, ys=ys, colour=colour, style="points", has_label=False)
+
     return (
         chart(
             "Time",
@@ -172,9 +178,11 @@ def cost_charts(shown: Cost) -> tuple[Chart, ...]:
         ),
         chart(
             "Memory",
-            "bytes, on paper",
+            "bytes; lines on paper, points measured",
             line("attention", shown.attention_bytes, ORANGE),
             line("recurrent", shown.recurrent_bytes, BLUE),
+            held("attention, measured", [p.attention_bytes for p in points], ORANGE),
+            held("recurrent, measured", [p.recurrent_bytes for p in points], BLUE),
             line("fused", shown.fused_bytes, GREEN, is_quiet=True),
             marks=at,
         ),

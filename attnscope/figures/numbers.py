@@ -19,7 +19,7 @@ from attnscope.figures.spec import Chart, FigureSpec, MapPart
 from attnscope.records.compare import BOTH, NEITHER, NOWHERE, ONLY_A, ONLY_B
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.tiles import MapTile
-from attnscope.viewmodels.difference import ComparedMaps
+from attnscope.viewmodels.compare.difference import ComparedMaps
 
 _ALLOWED_BY = {BOTH: "both", NEITHER: "neither", ONLY_A: "A", ONLY_B: "B", NOWHERE: "no such cell"}
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -70,6 +70,9 @@ def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
             yield ("stack", "layer", "head", "query", "query token", "key", "key token", "weight")
             for head_map in shown_maps(spec):
                 yield from _map_rows(head_map)
+        case "picture" if spec.picture is not None:
+            yield ("stack", "layer", "head", "query", "query token", "key", "key token", "weight")
+            yield from _map_rows(spec.maps[0], only=spec.picture.query)
         case "inside" if spec.inside is not None:
             yield HEADER
             inside = spec.inside.inside
@@ -91,18 +94,23 @@ def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
                 for i, (cosine, dot) in enumerate(zip(table.by_offset, table.dot_by_offset, strict=True)):
                     yield (safe_cell(table.name), str(i), _number(cosine), _number(dot))
         case "curves" | "lab":
-            yield ("chart", "series", "x", "y")
+            yield ("chart", "series", "x", "y", "x is", "y is")
             for chart in spec.charts:
                 for series in chart.series:
                     names = series.labels or itertools.repeat(series.name, len(series.xs))
                     for name, x, y in zip(names, series.xs, series.ys, strict=True):
-                        yield (safe_cell(chart.title), safe_cell(name), _number(x), _number(y))
+                        yield (safe_cell(chart.title), safe_cell(name), _number(x), _number(y), *_axes(chart))
                 yield from _field_rows(chart)
             for cells in spec.cells:
                 for i, row in enumerate(cells.values):
                     for j, value in enumerate(row):
                         names = (cells.title, cells.row_name(i), cells.column_name(j))
-                        yield (*map(safe_cell, names), _number(value))
+                        yield (*map(safe_cell, names), _number(value), "", "")
+
+
+def _axes(chart: Chart) -> tuple[str, str]:
+    """What stands along both axes, units among it."""
+    return safe_cell(chart.x_label), safe_cell(chart.y_label)
 
 
 def _field_rows(chart: Chart) -> Iterator[Iterable[str]]:
@@ -112,14 +120,15 @@ def _field_rows(chart: Chart) -> Iterator[Iterable[str]]:
         return
     for i, j in np.argwhere(field.values).tolist():
         name = f"{field.unit}, {field.edges[i]:.3g} to {field.edges[i + 1]:.3g}"
-        yield (safe_cell(chart.title), name, _number(field.xs[j]), _number(field.values[i, j]))
+        numbers = (_number(field.xs[j]), _number(field.values[i, j]))
+        yield (safe_cell(chart.title), name, *numbers, *_axes(chart))
 
 
-def _map_rows(head_map: HeadMap) -> Iterator[Iterable[str]]:
+def _map_rows(head_map: HeadMap, only: int | None = None) -> Iterator[Iterable[str]]:
     head = head_map.head
     number = head_map.name or str(head.head)
     for i, query in enumerate(head_map.queries):
-        for j, key in enumerate(head_map.keys):
+        for j, key in enumerate(head_map.keys if only in (None, i) else ()):
             names = (str(i), safe_cell(query.piece), str(j), safe_cell(key.piece))
             yield (head.stack, str(head.layer), number, *names, _number(head_map.weights[i, j]))
 
@@ -187,6 +196,15 @@ def _arrays(spec: FigureSpec) -> dict[str, NDArray[np.generic]]:
             arrays[name] = head_map.weights
             arrays[f"{name}_queries"] = np.array([t.piece for t in head_map.queries], dtype=np.str_)
             arrays[f"{name}_keys"] = np.array([t.piece for t in head_map.keys], dtype=np.str_)
+    elif spec.picture is not None:
+        head_map, part = spec.maps[0], spec.picture
+        arrays[f"{head_map.head.stack}_{head_map.head.label}_query_{part.query}"] = head_map.weights[
+            part.query
+        ]
+        arrays["pixels"] = part.picture.pixels
+        arrays["rows_columns_first"] = np.array(
+            [part.picture.n_rows, part.picture.n_columns, part.picture.n_first]
+        )
     elif spec.inside is not None:
         arrays |= inside_arrays(spec.inside.inside)
     elif spec.compared is not None:

@@ -189,7 +189,9 @@ def _paint_legend(painter: QPainter, rect: QRectF, shown: CellMap, palette: Pale
             entries.append((f"#{red:02x}{green:02x}{blue:02x}", f"{value:.3g}".replace("-", "−")))
     if has_hatch:
         entries.append((palette.not_allowed, shown.legend[-1] if shown.kind != "weights" else "not allowed"))
-    x = rect.left() + type_px(14)
+    width = sum(type_px(10) + 5 + text_width(word) for _colour, word in entries)
+    gap = min(12.0, max((rect.width() - width) / max(len(entries), 1), 3.0))
+    x = min(rect.left() + type_px(14), max(rect.right() - width - gap * (len(entries) - 1), rect.left()))
     for colour, word in entries:
         box = QRectF(x, rect.top() + 2, type_px(10), type_px(10))
         painter.setPen(QPen(QColor(palette.line), 1.0))
@@ -200,5 +202,5 @@ def _paint_legend(painter: QPainter, rect: QRectF, shown: CellMap, palette: Pale
             painter.drawLine(box.bottomLeft(), box.topRight())
         painter.setPen(QColor(palette.muted))
         painter.drawText(QPointF(box.right() + 5, box.bottom()), word)
-        x = box.right() + 17 + text_width(word)
+        x = box.right() + 5 + gap + text_width(word)
     painter.setBrush(Qt.BrushStyle.NoBrush)

@@ -28,7 +28,7 @@ from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, fon
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, paint_columns, paint_rows
 from attnscope.records.compare import ONLY_A, ONLY_B, Which, pooled_difference
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.difference import ComparedMaps
+from attnscope.viewmodels.compare.difference import ComparedMaps
 
 _LEAST_LETTERED_PX, _LEAST_VALUED_PX = 16.0, 32.0
 _N_LETTERED = 4000

@@ -8,14 +8,15 @@ from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
 from attnscope.figures.colours import LIGHT, Palette
 from attnscope.figures.paint_curves import paint_curves
 from attnscope.figures.paint_difference import paint_difference
-from attnscope.figures.paint_gold import paint_gold
+from attnscope.figures.paint_gold import paint_gold, paint_gold_on_tiles
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.paint_inside import paint_inside
 from attnscope.figures.paint_lab import paint_lab
 from attnscope.figures.paint_lines import paint_lines
 from attnscope.figures.paint_map import paint_head_map
 from attnscope.figures.paint_panels import paint_panels
-from attnscope.figures.paint_part import paint_map_part
+from attnscope.figures.paint_part import paint_map_part, part_layout
+from attnscope.figures.paint_picture import paint_picture
 from attnscope.figures.paint_positions import paint_positions
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import FigureSpec
@@ -60,17 +61,29 @@ def _paint_view(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Pale
         case "head":
             if spec.part is not None:
                 paint_map_part(painter, rect, spec.part, style=spec.style, palette=palette, gates=spec.gates)
+                paint_gold_on_tiles(painter, *part_layout(rect, spec.part), spec.gold)
                 return
             head_map = spec.maps[0]
             gate = spec.gates.value(head_map.head)
             placed = paint_head_map(painter, rect, head_map, style=spec.style, palette=palette, gate=gate)
             paint_gold(painter, placed, spec.gold)
+        case "picture" if spec.picture is not None:
+            part = spec.picture
+            paint_picture(
+                painter,
+                rect,
+                part.picture,
+                spec.maps[0],
+                part.query,
+                style=spec.style,
+                palette=palette,
+            )
         case "lines":
             paint_lines(painter, rect, spec.maps, palette=palette, style=spec.style)
         case "inside" if spec.inside is not None:
-            part = spec.inside
+            inside = spec.inside
             paint_inside(
-                painter, rect, part.inside, palette=palette, step=part.step, row=part.row, is_paper=True
+                painter, rect, inside.inside, palette=palette, step=inside.step, row=inside.row, is_paper=True
             )
         case "panels":
             paint_panels(painter, rect, spec, palette=palette)

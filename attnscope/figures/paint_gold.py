@@ -3,31 +3,67 @@
 Each mark is a bright line on a dark one, so that it can be seen on every colour of every colour map.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
 from attnscope.figures.map_layout import MapLayout
+from attnscope.figures.paint_tiles import part_rect
+from attnscope.figures.tile_layout import TileLayout
 from attnscope.records.alignment import GoldCell
+from attnscope.viewmodels.maps.map_window import MapWindow
 
 _DARK, _BRIGHT = QColor("#10131a"), QColor("#ffffff")
 _DARK_PX, _BRIGHT_PX = 3.6, 1.6
 _INSET_PX = 2.5
 _LEAST_PX = 5.0
 """Smaller cells get a mark of this size around their middle."""
+_POINT_PX = 3.0
+"""Cells that are smaller still get a point, sure or possible: marks would cover each other."""
 
 
 def paint_gold(painter: QPainter, layout: MapLayout, cells: Sequence[GoldCell]) -> None:
     """Mark the links on the part of the map that is seen."""
+
+    def place(cell: GoldCell) -> QRectF:
+        first = layout.cell_rect(cell.rows[0], cell.cols[0])
+        return first.united(layout.cell_rect(cell.rows[1] - 1, cell.cols[1] - 1))
+
+    _paint_marks(painter, layout.cells, cells, place)
+
+
+def paint_gold_on_tiles(
+    painter: QPainter, layout: TileLayout, window: MapWindow, cells: Sequence[GoldCell]
+) -> None:
+    """Mark the links on the part of a long map that is seen."""
+
+    def place(cell: GoldCell) -> QRectF:
+        return part_rect(layout, window, cell.rows, cell.cols)
+
+    _paint_marks(painter, layout.cells, cells, place)
+
+
+def _paint_marks(
+    painter: QPainter, seen: QRectF, cells: Sequence[GoldCell], place: Callable[[GoldCell], QRectF]
+) -> None:
     painter.save()
-    painter.setClipRect(layout.cells.adjusted(-2, -2, 2, 2))
+    painter.setClipRect(seen.adjusted(-2, -2, 2, 2))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setBrush(Qt.BrushStyle.NoBrush)
+    points = QPolygonF()
     for cell in cells:
-        place = mark_rect(layout, cell)
-        if place.intersects(layout.cells):
-            paint_gold_mark(painter, place, is_sure=cell.is_sure)
+        whole = place(cell)
+        mark = mark_in(whole)
+        if not mark.intersects(seen):
+            continue
+        if max(whole.width(), whole.height()) < _POINT_PX:
+            points.append(whole.center())
+        else:
+            paint_gold_mark(painter, mark, is_sure=cell.is_sure)
+    for colour, width in ((_DARK, _DARK_PX), (_BRIGHT, _BRIGHT_PX)):
+        painter.setPen(QPen(colour, width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+        painter.drawPoints(points)
     painter.restore()
 
 
@@ -43,11 +79,8 @@ def paint_gold_mark(painter: QPainter, place: QRectF, *, is_sure: bool) -> None:
             painter.drawEllipse(place)
 
 
-def mark_rect(layout: MapLayout, cell: GoldCell) -> QRectF:
+def mark_in(whole: QRectF) -> QRectF:
     """Where the mark of a link lies: just inside its cells."""
-    first = layout.cell_rect(cell.rows[0], cell.cols[0])
-    last = layout.cell_rect(cell.rows[1] - 1, cell.cols[1] - 1)
-    whole = first.united(last)
     if min(whole.width(), whole.height()) - 2 * _INSET_PX < _LEAST_PX:
         middle, half = whole.center(), _LEAST_PX / 2
         width, height = max(whole.width() / 2, half), max(whole.height() / 2, half)

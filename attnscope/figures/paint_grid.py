@@ -13,6 +13,7 @@ from attnscope.figures.raster import (
     Codes,
     ImageCache,
     codes_from_grid,
+    image_from_codes,
     image_from_words,
     is_vector,
     resample,
@@ -115,10 +116,10 @@ def _site_images(
     if (codes.shape[2], codes.shape[1]) != size_px:
         codes = resample(codes, (0, codes.shape[1]), max(1, size_px[1]), axis=1)
         codes = resample(codes, (0, codes.shape[2]), max(1, size_px[0]), axis=2)
-    words = words_of(style.colour_map, palette)[codes]
+    words = words_of(style.colour_map, palette)
     if is_for_file:
-        words = words.repeat(_VECTOR_CELL_PX, axis=1).repeat(_VECTOR_CELL_PX, axis=2)
-    return [image_from_words(head) for head in words]
+        return [image_from_codes(head, words, _VECTOR_CELL_PX) for head in codes]
+    return [image_from_words(head) for head in words[codes]]
 
 
 def _paint_frames(

@@ -19,11 +19,12 @@ from attnscope.figures.inside_parts import (
     short_limit,
     values_of,
 )
+from attnscope.figures.paint_formula import set_formula
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.token_axis import paint_rows
 from attnscope.records.inside import HeadInside
-from attnscope.viewmodels.inside_words import Step, check_words, rest_words, step_words, title_words
+from attnscope.viewmodels.causes.inside_words import Step, check_words, rest_words, step_words, title_words
 
 _BAND_ALPHA = 0.08
 
@@ -92,8 +93,17 @@ def _paint_words(
     beside = f"{title_words(inside)} {isolated(plain_piece(inside.query_token.piece))}"
     _write(painter, beside, left, baseline, right - left - 8, palette.muted, NORMAL_PX)
     top, width = layout.formula.top(), layout.formula.width()
-    _write(painter, words[0], layout.formula.left(), top + type_px(14), width, palette.text, NORMAL_PX)
+    _paint_formula(painter, words[0], QPointF(layout.formula.left(), top + type_px(14)), width, palette)
     _write(painter, words[1], layout.formula.left(), top + type_px(30), width, palette.muted, SMALL_PX)
+
+
+def _paint_formula(painter: QPainter, text: str, at: QPointF, room: float, palette: Palette) -> None:
+    """The formula with its numbers, as in a textbook; plain, and cut, where there is no room."""
+    shown = set_formula((text,), NORMAL_PX)
+    if shown.width <= room and shown.height <= type_px(24):
+        shown.paint(painter, at.x(), at.y() - shown.baseline, palette.text)
+    else:
+        _write(painter, text, at.x(), at.y(), room, palette.text, NORMAL_PX)
 
 
 def _write(
@@ -153,10 +163,6 @@ def _paint_query(painter: QPainter, layout: InsideLayout, inside: HeadInside, pa
             palette.muted,
             SMALL_PX,
         )
-
-
-def _query_scale(inside: HeadInside) -> str:
-    return f"±{short_limit(limit_of(inside.q))}"
 
 
 def _paint_output(

@@ -8,50 +8,24 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
-from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.colours import Palette
 from attnscope.figures.head_names import NamePlace, name_rows, paint_names
+from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, paint_field
 from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.paint_map import Highlight
-from attnscope.figures.raster import is_vector
 from attnscope.figures.style import SMALL_PX, MapStyle, font, text_width, type_px
 from attnscope.figures.token_axis import LINE_PX, Span, paint_keys, paint_rows, widest
 from attnscope.records.maps import HeadMap
 
 MAX_LINES = 5_000
-_N_BUCKETS = 12
 _FAINTEST = 0.01
-_MAX_SMOOTH = 2_500
 _HEADER_PX = 26.0
 _FOOTER_PX = 22.0
 _MAX_ROW_PX = 52.0
 MAX_ZOOM = 40.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrongLines:
-    """The strongest weights of several heads, weakest first: head index, query, key, weight [n].
-
-    `n_all` counts all weights over 0; `hidden` is the share of the whole weight that is left out.
-    """
-
-    heads: NDArray[np.intp]
-    queries: NDArray[np.intp]
-    keys: NDArray[np.intp]
-    weights: NDArray[np.float32]
-    n_all: int
-    hidden: float
-
-    @property
-    def sentence(self) -> str:
-        """What is shown and what is not, in words."""
-        n_shown = len(self.weights)
-        if n_shown == self.n_all:
-            return f"all {n_shown:,} lines"
-        share = f"{self.hidden * 100:.1f} %" if self.hidden >= 0.001 else "under 0.1 %"
-        return f"{n_shown:,} of {self.n_all:,} lines · {share} of the weight hidden"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,12 +171,13 @@ def paint_lines(
     offset_px: float = 0.0,
     lines: StrongLines | None = None,
     has_names: bool = True,
+    cache: FieldCache | None = None,
 ) -> LinesLayout | None:
     """Draw the strongest lines of all maps that share the first one's tokens.
 
     `highlight` shows only the lines of one query or one key (of a token on both sides when they are the
-    same), `only` those of one head. `lines` saves
-    choosing them again; without `has_names` the heads are named elsewhere.
+    same), `only` those of one head. `lines` saves choosing them again, and with `cache` what has not changed
+    since the last painting is not drawn again; without `has_names` the heads are named elsewhere.
     """
     if not maps:
         return None
@@ -213,13 +188,20 @@ def paint_lines(
     layout = lines_layout(rect, shown[0], names=names, zoom=zoom, offset_px=offset_px)
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-    field = QRectF(layout.left, layout.room.top(), layout.right - layout.left, layout.room.height())
-    painter.save()
-    painter.setClipRect(field)  # without it translucent lines take a path ten times slower
-    is_smooth = len(lines.weights) <= _MAX_SMOOTH or painter.deviceTransform().m11() != 1.0
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing, is_smooth)
-    _paint_all(painter, layout, lines, palette, highlight, n_heads=len(shown), only=only)
-    painter.restore()
+    field = LinesField(
+        rect=QRectF(layout.left, layout.room.top(), layout.right - layout.left, layout.room.height()),
+        queries=layout.queries,
+        keys=layout.keys,
+        lines=lines,
+        palette=palette,
+        n_heads=len(shown),
+        highlight=highlight,
+        only=only,
+    )
+    if cache is not None and highlight == (None, None) and only is None:
+        cache.paint(painter, field)
+    else:
+        paint_field(painter, field)
     width, every = layout.label_width, style.label_every
     place = (layout.queries, layout.left - 8, width)
     paint_rows(painter, shown[0].queries, *place, palette, highlight[0], every=every)
@@ -229,71 +211,6 @@ def paint_lines(
     paint_names(painter, layout.names, palette, only=only)
     painter.restore()
     return layout
-
-
-def head_shifts(n_heads: int, thickness: float, row: float) -> NDArray[np.float64]:
-    """How far down each head's lines are moved, so that heads that agree lie side by side.
-
-    All of a token's lines stay in the middle four fifths of its row, however many heads there are.
-    """
-    apart = min(thickness + 1.0, 0.8 * row / max(1, n_heads))
-    return (np.arange(n_heads, dtype=np.float64) - (n_heads - 1) / 2) * np.float64(apart)
-
-
-def _paint_all(
-    painter: QPainter,
-    layout: LinesLayout,
-    lines: StrongLines,
-    palette: Palette,
-    highlight: Highlight,
-    *,
-    n_heads: int,
-    only: int | None = None,
-) -> None:
-    query, key = highlight
-    is_shown = np.ones(len(lines.weights), dtype=bool) if only is None else lines.heads == only
-    if query is not None and query == key:
-        is_shown &= (lines.queries == query) | (lines.keys == key)  # a token, on both sides
-    else:
-        is_shown &= lines.queries == query if query is not None else True
-        is_shown &= lines.keys == key if key is not None else True
-    buckets = np.minimum((np.sqrt(lines.weights) * _N_BUCKETS).astype(int), _N_BUCKETS - 1)
-    y_queries = layout.queries.origin + (lines.queries + 0.5) * layout.queries.step
-    y_keys = layout.keys.origin + (lines.keys + 0.5) * layout.keys.step
-    row = min(layout.queries.step, layout.keys.step)
-    thickest = max(0.6, min(2.6, 0.16 * row))
-    shifts = head_shifts(n_heads, thickest, row)
-    for bucket in range(_N_BUCKETS):
-        strength = ((bucket + 0.6) / _N_BUCKETS) ** 1.3
-        for head in range(n_heads):
-            chosen = np.flatnonzero(is_shown & (buckets == bucket) & (lines.heads == head))
-            if not len(chosen):
-                continue
-            colour = QColor(series_colour(palette, head))
-            colour.setAlphaF(float(0.08 + 0.87 * strength))
-            ends = np.stack([y_queries[chosen], y_keys[chosen]], axis=1) + shifts[head]
-            _draw_lines(painter, layout, ends, colour, 0.5 + thickest * strength)
-
-
-def _draw_lines(
-    painter: QPainter, layout: LinesLayout, ends: NDArray[np.float64], colour: QColor, width: float
-) -> None:
-    """Draw lines across the field from y to y, `ends` [n, 2].
-
-    On pixels a wide smooth line costs Qt's raster engine twenty times a hairline, so it is drawn as
-    hairlines side by side, one device pixel apart.
-    """
-    scale = painter.deviceTransform().m11()
-    n_hairlines = 1 if is_vector(painter) else max(1, round(width * scale))
-    pen = QPen(colour, width if is_vector(painter) else 1.0)
-    pen.setCosmetic(not is_vector(painter))
-    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
-    painter.setPen(pen)
-    across = layout.right - layout.left
-    apart = np.hypot(1.0, (ends[:, 1] - ends[:, 0]) / across) / scale
-    for i in range(n_hairlines):
-        moved = ends + ((i - (n_hairlines - 1) / 2) * apart)[:, None]
-        painter.drawLines([QLineF(layout.left, a, layout.right, b) for a, b in moved.tolist()])
 
 
 def _paint_words(

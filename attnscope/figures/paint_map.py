@@ -4,7 +4,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colour_bar import paint_colour_bar, weight_ticks
 from attnscope.figures.colours import Palette, lut
 from attnscope.figures.map_layout import MapLayout, map_layout
 from attnscope.figures.plain import isolated, plain_piece
@@ -274,15 +274,7 @@ def _paint_bar(
     head_map: HeadMap,
     not_allowed_words: str,
 ) -> None:
-    note = ""
-    if style.scale == "row":
-        ticks: tuple[tuple[float, str], ...] = ((0.0, "0"), (1.0, "row max"))
-        note = "per row"
-    elif style.scale == "head" and coded.peak > 0:
-        ticks = tuple((t, f"{t * coded.peak:.2g}" if t else "0") for t in (0.0, 0.5, 1.0))
-        note = "to head max"
-    else:
-        ticks = tuple((t, f"{t * head_map.full:.3g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
+    ticks, note = weight_ticks(style.scale, coded.peak, head_map.full)
     paint_colour_bar(
         painter,
         layout.bar,

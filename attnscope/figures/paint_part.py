@@ -18,7 +18,7 @@ from attnscope.figures.spec import MapPart
 from attnscope.figures.style import MapStyle
 from attnscope.figures.tile_layout import PIECE_STEP_PX, TileLayout, tile_layout
 from attnscope.records.sites import Gates
-from attnscope.viewmodels.map_window import MapWindow, window_on
+from attnscope.viewmodels.maps.map_window import MapWindow, window_on
 
 
 def paint_map_part(

@@ -104,7 +104,7 @@ def paint_matrix(
     peak = _peak(table.matrix)
     title = shorten(plain_piece(table.name), 24)
     note = plain_text(table.note) or f"−{peak:.2g} … {peak:.2g}".replace("−0 … 0", "all 0")
-    axes = ("position ↓", "dimension →")
+    axes = (f"{table.axes[1]} ↓", f"{table.axes[0]} →")
     return _paint_cells(
         painter,
         rect,
@@ -134,7 +134,7 @@ def paint_cosine(
         table.cosine,
         1.0,
         ("", "cosine similarity"),
-        ("position ↓ →", ""),
+        (f"{table.axes[1]} ↓ →", ""),
         palette,
         cache or ImageCache(),
         ("cosine", slot),

@@ -11,8 +11,8 @@ from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.tile_layout import PIECE_STEP_PX, TICK_PX, TileLayout
 from attnscope.figures.token_axis import Span, column_turn, paint_columns, paint_rows
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.axis_ruler import Mark, ruler_marks, widest_text
-from attnscope.viewmodels.map_window import MapWindow
+from attnscope.viewmodels.maps.axis_ruler import Mark, ruler_marks, widest_text
+from attnscope.viewmodels.maps.map_window import MapWindow
 
 Lit = tuple[int | None, int | None]
 

@@ -10,14 +10,14 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QImage, QPainter, QPen, QPixmap
 
-from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colour_bar import paint_colour_bar, weight_ticks
 from attnscope.figures.colours import Palette, lut
 from attnscope.figures.paint_map import weight_text
 from attnscope.figures.raster import FIRST_COLOUR, words_of
 from attnscope.figures.style import LARGE_PX, SMALL_PX, MapStyle, font, text_width, type_px
 from attnscope.figures.tile_layout import TileLayout
 from attnscope.records.tiles import MapTile
-from attnscope.viewmodels.map_window import MapWindow
+from attnscope.viewmodels.maps.map_window import MapWindow
 
 _HATCH_PX = 7
 _VALUE_STEP_PX = 58.0
@@ -225,13 +225,7 @@ def paint_tile_bar(
     masked: bool,
 ) -> None:
     """Draw the colour bar of a long map."""
-    note = ""
-    ticks: tuple[tuple[float, str], ...] = tuple((t, f"{t:g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
-    if style.scale == "row":
-        ticks, note = ((0.0, "0"), (1.0, "row max")), "per row"
-    elif style.scale == "head" and head_peak > 0:
-        ticks = tuple((t, f"{t * head_peak:.2g}" if t else "0") for t in (0.0, 0.5, 1.0))
-        note = "to head max"
+    ticks, note = weight_ticks(style.scale, head_peak)
     paint_colour_bar(
         painter,
         layout.bar,

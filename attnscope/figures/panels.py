@@ -16,7 +16,6 @@ from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import HeadRef
 
 MAX_HEAD_PANELS = 4
-MAX_PANELS = MAX_HEAD_PANELS + 2
 
 
 def panels_figure(

@@ -1,13 +1,13 @@
 """How much heads matter, as charts: scores from the most to the least important, and pruning curves."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from attnscope.figures.spec import Chart, Series
 from attnscope.records.importance import Importance, PruningCurve, Ranking
-from attnscope.records.redundancy import CollapseCurve, SiteSpectrum
-from attnscope.viewmodels.curve_groups import RANKING_NAMES, CurveGroup, grouped
+from attnscope.records.redundancy import CollapseCurve
+from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, grouped
 
 SCORE_UNITS: dict[Ranking, str] = {
     "gradient": "mean |∂ loss / ∂ gate|, nats",
@@ -60,25 +60,6 @@ def _group_series(group: CurveGroup, colour: int) -> list[Series]:
     series = [Series(name="", xs=xs, ys=np.array(ys), colour=colour, is_quiet=True) for ys in quiet]
     line = Series(name=group.name, xs=xs, ys=np.array(group.means), colour=colour, has_points=True)
     return [*series, line]
-
-
-def spectrum_chart(spectrum: SiteSpectrum) -> Chart:
-    """How much of the energy the largest singular values hold: each head alone, and all together."""
-
-    def curve(name: str, shares: Iterable[float], *, colour: int, is_quiet: bool = False) -> Series:
-        ys = np.fromiter(shares, np.float64)
-        return Series(name=name, xs=np.arange(1.0, len(ys) + 1), ys=ys, colour=colour, is_quiet=is_quiet)
-
-    singles = [curve("", row, colour=0, is_quiet=True) for row in spectrum.single_energy()]
-    mean = curve("heads alone", spectrum.single_energy().mean(axis=0), colour=0)
-    stacked = curve("all together", spectrum.stacked_energy(), colour=1)
-    return Chart(
-        title=f"Query-key products, {spectrum.site.stack} layer {spectrum.site.layer}",
-        x_label="dimensions kept",
-        y_label="share of energy",
-        series=(*singles, mean, stacked),
-        y_range=(0.0, 1.02),
-    )
 
 
 def collapse_chart(curves: Sequence[CollapseCurve]) -> Chart:

@@ -165,6 +165,22 @@ def image_from_words(words: NDArray[np.uint32]) -> QImage:
     return QImage(words.data, width, height, width * 4, QImage.Format.Format_RGB32).copy()
 
 
+def image_from_codes(codes: Codes, words: NDArray[np.uint32], cell_px: int) -> QImage:
+    """An image of [n_rows, n_cols] codes in colour `words`, each cell `cell_px` wide and high.
+
+    One byte a pixel with a table of its colours: a file of it is a third as large, and made in a fraction
+    of the time; a map that has more than 256 colours takes four bytes.
+    """
+    used, places = np.unique(codes, return_inverse=True)
+    if len(used) > 256:
+        return image_from_words(words[codes].repeat(cell_px, axis=0).repeat(cell_px, axis=1))
+    pixels = places.reshape(codes.shape).astype(np.uint8).repeat(cell_px, axis=0).repeat(cell_px, axis=1)
+    height, width = pixels.shape
+    image = QImage(pixels.data, width, height, width, QImage.Format.Format_Indexed8)
+    image.setColorTable(words[used].tolist())
+    return image.copy()
+
+
 def cells_image(
     codes: Codes,
     window: QRectF,

@@ -1,27 +1,27 @@
 """The curves of training runs as charts, the same for the window's export and the command line."""
 
 from attnscope.figures.spec import Chart, Series
-from attnscope.viewmodels.overlaid_curves import CurveLine, Drawing, Quantity, ShownRun, lines_of
-from attnscope.viewmodels.run_axes import AXES, RunAxis
-from attnscope.viewmodels.run_curves import RunCurves
+from attnscope.viewmodels.training.overlaid_curves import (
+    CurveLine,
+    Drawing,
+    Quantity,
+    ShownRun,
+    lines_of,
+    unit_of_losses,
+)
+from attnscope.viewmodels.training.run_axes import AXES
 
 PARTS: tuple[tuple[str, str, Quantity], ...] = (
-    ("Loss", "nats per token", "loss"),
+    ("Loss", "nats", "loss"),
     ("Learning rate", "", "rate"),
     ("Gradient norm", "before clipping", "norm"),
     ("Speed", "tokens/s", "speed"),
     ("Open heads", "expected, gates are learned", "heads"),
     ("Next sentence", "share of pairs told right", "pairs"),
 )
-"""Title, unit and quantity of each chart, in order."""
+"""Title, unit and quantity of each chart, in order; what a loss is the mean over, only the runs tell."""
 LINEAR: tuple[Quantity, ...] = ("speed", "heads", "pairs")
 """What is never drawn by its logarithm."""
-
-
-def run_charts(curves: RunCurves, *, smoothing: float, is_log: bool) -> tuple[Chart, ...]:
-    """A chart of each part that has data; `smoothing` is the factor of the running mean, 0…1."""
-    run = ShownRun(folder="", name="", colour=0, curves=curves, axis=RunAxis(curves))
-    return shown_charts((run,), Drawing(smoothing=smoothing), is_log=is_log)
 
 
 def shown_charts(shown: tuple[ShownRun, ...], drawing: Drawing, *, is_log: bool) -> tuple[Chart, ...]:
@@ -35,7 +35,7 @@ def shown_charts(shown: tuple[ShownRun, ...], drawing: Drawing, *, is_log: bool)
             Chart(
                 title=title,
                 x_label=AXES[drawing.axis],
-                y_label=unit,
+                y_label=unit_of_losses(shown) if quantity == "loss" else unit,
                 series=tuple(_series(line, shown) for line in lines),
                 is_log_y=is_log and quantity not in LINEAR,
             )

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnscope.figures.spec import Chart, Series
+from attnscope.records.loss_units import loss_unit
 from attnscope.records.runs import RunSummary
-from attnscope.viewmodels.recipe_differences import told_apart
-from attnscope.viewmodels.scaling import SCALES, UNITS, Scale, ScalingPoints, scaling_points
+from attnscope.viewmodels.training.recipe_differences import told_apart
+from attnscope.viewmodels.training.scaling import SCALES, UNITS, Scale, ScalingPoints, scaling_points
 
 TITLES: dict[Scale, str] = {"parameters": "Size", "data": "Data", "compute": "Compute"}
 _MUST_REACH = 1.6
@@ -37,7 +38,7 @@ def _chart(points: ScalingPoints, finished: Sequence[RunSummary]) -> Chart:
     return Chart(
         title=TITLES[points.scale],
         x_label=UNITS[points.scale],
-        y_label=f"nats per token; {stated}",
+        y_label=f"{loss_unit(run.objective for run in finished)}; {stated}",
         series=tuple(series),
         is_log_x=True,
         is_log_y=True,

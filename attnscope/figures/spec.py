@@ -14,19 +14,23 @@ from attnscope.records.arrays import frozen_array
 from attnscope.records.inside import HeadInside
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.pictures import Picture
 from attnscope.records.positions import PositionTable
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.records.tiles import MapTile
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.aspect import PLAIN, Aspect
-from attnscope.viewmodels.difference import ComparedMaps
-from attnscope.viewmodels.inside_words import Step
+from attnscope.viewmodels.causes.inside_words import Step
+from attnscope.viewmodels.compare.difference import ComparedMaps
+from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 
-View = Literal["grid", "head", "lines", "inside", "panels", "difference", "positions", "curves", "lab"]
+View = Literal[
+    "grid", "head", "lines", "picture", "inside", "panels", "difference", "positions", "curves", "lab"
+]
 VIEWS: tuple[View, ...] = (
     "grid",
     "head",
     "lines",
+    "picture",
     "inside",
     "panels",
     "difference",
@@ -162,6 +166,14 @@ class InsidePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PicturePart:
+    """A picture that a vision model reads, and the token whose weights are laid over it."""
+
+    picture: Picture
+    query: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FigureOrigin:
     """What a figure of a text was made from, enough to make it again: see `figure_file`.
 
@@ -184,14 +196,16 @@ class FigureSpec:
 
     `grid` needs `grids`; `head` and `lines` need `maps` (`head` of a long map: `part`); `positions`
     needs `positions`; `curves` needs `charts`; `difference` needs `compared`; `lab` needs `charts` or
-    `cells`; `inside` needs `inside`; `panels` needs `panels`: charts that share one page, one scale and one
-    colour bar. `dpi` matters for PNG and the clipboard only. `font_pt` is the size of token labels and the
+    `cells`; `inside` needs `inside`; `picture` needs `picture` and one of `maps`; `panels` needs `panels`:
+    charts that share one page, one scale and one colour bar. `dpi` matters for PNG and the clipboard only.
+    `font_pt` is the size of token labels and the
     caption; titles, margins and lines grow with it. `caption` None leaves it out; `origin` is for a figure
     file. `gold` are word links marked on the map of `head`.
     """
 
     view: View
     inside: InsidePart | None = None
+    picture: PicturePart | None = None
     grids: tuple[SiteGrid, ...] = ()
     maps: tuple[HeadMap, ...] = ()
     part: MapPart | None = None
@@ -241,6 +255,7 @@ def check_spec(spec: FigureSpec) -> None:
         "grid": spec.grids,
         "head": spec.maps or spec.part,
         "lines": spec.maps,
+        "picture": spec.maps and spec.picture,
         "inside": spec.inside,
         "panels": spec.panels,
         "difference": spec.compared,

@@ -10,7 +10,7 @@ from PySide6.QtCore import QPointF, QRectF
 from attnscope.figures import colour_bar
 from attnscope.figures.map_layout import MARGIN_PX, TITLE_PX
 from attnscope.figures.style import text_width, type_px
-from attnscope.viewmodels.axis_ruler import widest_text
+from attnscope.viewmodels.maps.axis_ruler import widest_text
 
 TICK_PX = 5.0
 PIECE_STEP_PX = 10.6

@@ -58,12 +58,28 @@ def label_width(token: Token) -> float:
 
 def widest(tokens: tuple[Token, ...]) -> float:
     """The width of the widest label; texts of over 400 tokens are judged by their longest pieces."""
-    return _widest(tokens, type_px(1.0))
+    return _widest(_Same(tokens), type_px(1.0))
+
+
+class _Same:
+    """Tokens as a key that costs nothing: known by what they are, not by each piece; kept while it lives."""
+
+    __slots__ = ("tokens",)
+
+    def __init__(self, tokens: tuple[Token, ...]) -> None:
+        self.tokens = tokens
+
+    def __hash__(self) -> int:
+        return id(self.tokens)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.tokens is self.tokens
 
 
 @lru_cache(maxsize=32)
-def _widest(tokens: tuple[Token, ...], _type_size: float) -> float:
+def _widest(same: _Same, _type_size: float) -> float:
     """`widest`, worked out once for each text and size of type: every repaint asks for it."""
+    tokens = same.tokens
     shown = tokens if len(tokens) <= 400 else sorted(tokens, key=lambda t: -len(t.piece))[:60]
     return max((label_width(token) for token in shown), default=0.0)
 
@@ -181,31 +197,30 @@ def _paint_label(
     palette: Palette,
     is_highlighted: bool,
 ) -> None:
-    label_face = label_font(token)
-    metrics = QFontMetricsF(label_face)
-    text = metrics.elidedText(plain_piece(token.piece), Qt.TextElideMode.ElideMiddle, box.width() + 1)
+    text, width, rise = _fitted(token.piece, token.is_special, box.width(), type_px(1.0))
     is_quiet = token.is_special or token.joins_previous
     colour = palette.muted if is_quiet else palette.text
-    if is_highlighted:
-        chip = _text_box(metrics, text, box, align).adjusted(-3, 0, 3, 0)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(palette.accent))
-        painter.drawRoundedRect(chip, 2, 2)
-        colour = palette.accent_text
-    painter.setFont(label_face)
-    painter.setPen(QColor(colour))
-    start = _text_box(metrics, text, box, align)
-    baseline = box.center().y() + (metrics.ascent() - metrics.descent()) / 2
-    painter.drawText(QPointF(start.left(), baseline), text)
-
-
-def _text_box(metrics: QFontMetricsF, text: str, box: QRectF, align: Qt.AlignmentFlag) -> QRectF:
-    width = min(metrics.horizontalAdvance(text), box.width())
     left = {
         Qt.AlignmentFlag.AlignLeft: box.left(),
         Qt.AlignmentFlag.AlignRight: box.right() - width,
     }.get(align, box.center().x() - width / 2)
-    return QRectF(left, box.top(), width, box.height())
+    if is_highlighted:
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(palette.accent))
+        painter.drawRoundedRect(QRectF(left - 3, box.top(), width + 6, box.height()), 2, 2)
+        colour = palette.accent_text
+    painter.setFont(label_font(token))
+    painter.setPen(QColor(colour))
+    painter.drawText(QPointF(left, box.center().y() + rise), text)
+
+
+@lru_cache(maxsize=4096)
+def _fitted(piece: str, is_special: bool, room: float, _type_size: float) -> tuple[str, float, float]:
+    """A label cut to its room, its width, and how far its baseline is under its middle."""
+    metrics = QFontMetricsF(font(SMALL_PX, is_italic=is_special))
+    text = metrics.elidedText(plain_piece(piece), Qt.TextElideMode.ElideMiddle, room + 1)
+    width = min(float(metrics.horizontalAdvance(text)), room)
+    return text, width, (metrics.ascent() - metrics.descent()) / 2
 
 
 def _paint_word_links(

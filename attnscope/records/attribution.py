@@ -38,6 +38,7 @@ class Attribution:
     """Every contribution to logit(answer) − logit(other) at one position, in the order of the model.
 
     `difference` is what the model itself says; the contributions add up to it (`total`), but for rounding.
+    `note` says what else than norms was taken as it was in this run.
     """
 
     contributions: tuple[Contribution, ...]
@@ -46,6 +47,7 @@ class Attribution:
     answer: Token
     other: Token
     difference: float
+    note: str = ""
 
     @property
     def total(self) -> float:

@@ -36,7 +36,6 @@ _COLUMNS: dict[Stack, Axis] = {
     "second-pool": "target",
     "sentence": "source",
 }
-_TEXTS: tuple[Axis, ...] = ("source", "target")
 
 
 def axes_of(stack: Stack, sites: Iterable[Site] = (), *, has_target: bool = True) -> tuple[Axis, Axis]:

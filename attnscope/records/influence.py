@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
+from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.records.tokens import Token
 
@@ -64,8 +65,8 @@ class InfluenceRow:
 class ShowInfluence:
     """What the output token at `position` owes to the inputs, by every method. Newest wins.
 
-    `trace` is the number of the trace that is shown; text, target and gates are those it was made with,
-    and `position` counts the tokens of the stack that predicts.
+    `trace` is the number of the trace that is shown; text, target, gates and changes are those it was made
+    with, and `position` counts the tokens of the stack that predicts.
     """
 
     number: int
@@ -74,6 +75,7 @@ class ShowInfluence:
     text: str
     target: str | None = None
     gates: Gates = NO_GATES
+    interventions: Interventions = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

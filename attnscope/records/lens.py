@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
+from attnscope.records.interventions import Interventions
 from attnscope.records.outputs import Candidate
 from attnscope.records.sites import NO_GATES, Gates, Stack
 from attnscope.records.tokens import Token
@@ -62,6 +63,7 @@ class ShowLens:
     text: str
     target: str | None = None
     gates: Gates = NO_GATES
+    interventions: Interventions = ()
     n_candidates: int = 5
     max_positions: int = 256
 

@@ -23,7 +23,8 @@ class SelfCheck:
 
     `row_sum_error` is max |Σ_j a_ij − 1|; `forbidden_weight` the largest weight where the mask
     forbids; `output_error` max |weights·v − the model's own head output| over the checked sites. Of long
-    maps `n_rows` of `n_all_rows` rows were checked, spread evenly.
+    maps `n_rows` of `n_all_rows` rows were checked, spread evenly. `is_empty`: the model has no attention,
+    and so nothing was checked.
     """
 
     row_sum_error: float
@@ -33,6 +34,7 @@ class SelfCheck:
     n_rows: int = 0
     n_all_rows: int = 0
     tolerance: float = 1e-4
+    is_empty: bool = False
 
     @property
     def is_good(self) -> bool:
@@ -43,6 +45,8 @@ class SelfCheck:
     @property
     def badge(self) -> str:
         """The verdict in as few words as a picture has room for."""
+        if self.is_empty:
+            return "no attention"
         if self.is_good:
             return f"✓ exact to {self.output_error:.0e}"
         if not self.is_evaluation_mode:
@@ -52,6 +56,8 @@ class SelfCheck:
     @property
     def sentence(self) -> str:
         """The badge in words."""
+        if self.is_empty:
+            return "the model has no attention: there is nothing to check"
         if self.is_good:
             return f"rows sum to 1 · exact to {self.output_error:.0e}"
         if not self.is_evaluation_mode:

@@ -184,11 +184,6 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
 MEASURE_NAMES: tuple[str, ...] = tuple(measure.name for measure in CORPUS_MEASURES)
 
 
-def find_measure(name: str) -> CorpusMeasure:
-    """The measure of that name; raises KeyError."""
-    return {measure.name: measure for measure in CORPUS_MEASURES}[name]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A mean over `n` texts with its bootstrap interval; NaN where it does not apply."""
@@ -287,12 +282,6 @@ class HeadTable:
         """The numbers of the texts in which the measure of the head was largest, the largest first."""
         numbers = self.telling[self._row(head), self._column(name)]
         return tuple(int(number) for number in numbers if number >= 0)
-
-    def offset_share(self, head: HeadRef, offset: int) -> float:
-        """The share of rows whose largest weight lies at key = query + offset; NaN without rows."""
-        counts = self.offsets[self._row(head)]
-        total = int(counts.sum())
-        return float(counts[offset + OFFSET_REACH + 1]) / total if total else float("nan")
 
     @property
     def statement(self) -> str:

@@ -26,6 +26,7 @@ from attnscope.records.corpora import (
 )
 from attnscope.records.experiments import ExperimentNews, RunExperiment, StopExperiment
 from attnscope.records.generation import TextWritten, WriteText, WritingNews
+from attnscope.records.head_weights import ShowWeights, StopWeights, WeightsNews, WeightsShown
 from attnscope.records.influence import InfluenceShown, ShowInfluence
 from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.inspections import InspectionsShown, ShowInspections
@@ -34,6 +35,7 @@ from attnscope.records.lens import LensShown, ShowLens
 from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison
+from attnscope.records.pictures import PictureShown, ShowPicture
 from attnscope.records.plans import PlanRecipe, PresetsShown, RecipePlanned, ShowPresets
 from attnscope.records.positions import PositionTable
 from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
@@ -110,12 +112,16 @@ class TraceText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowHeads:
-    """Show heads of the newest trace of `view` or `model` in full. Newest wins, for each of them."""
+    """Show heads of the newest trace of `view` or `model` in full. Newest wins, for each of them.
+
+    Of the trace of the request `trace` alone, unless that is 0: nothing comes once another took its place.
+    """
 
     number: int
     heads: tuple[HeadRef, ...]
     model: str = OPEN_MODEL
     view: str = ""
+    trace: int = 0
 
     @property
     def place(self) -> str:
@@ -198,10 +204,13 @@ Request = (
     | PatchTexts
     | StopPatching
     | ShowInside
+    | ShowPicture
     | MeasureCurves
     | StopCurves
     | CompareHeads
     | StopComparing
+    | ShowWeights
+    | StopWeights
     | CompareTraces
     | ReplaySplits
     | CompareTokenizers
@@ -362,12 +371,15 @@ Reply = (
     | PatchingNews
     | TextsPatched
     | InsideShown
+    | PictureShown
     | CurvesNews
     | HeadsRanked
     | CurveMeasured
     | CurvesMeasured
     | ComparingNews
     | HeadsCompared
+    | WeightsNews
+    | WeightsShown
     | TracesCompared
     | SplitsReplayed
     | TokenizersNews

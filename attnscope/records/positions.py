@@ -14,7 +14,8 @@ class PositionTable:
 
     `matrix` [n_positions, d_model]; `cosine` [n_positions, n_positions] in −1…1; `by_offset` and
     `dot_by_offset` [n_positions]: mean cosine and mean dot product of all pairs at offset 0, 1, ….
-    For rotary encodings the matrix holds the rotation of a fixed unit vector; `note` says so.
+    For rotary encodings the matrix holds the rotation of a fixed unit vector; `note` says so. `axes` are what
+    its columns and rows are: of biases by distance (T5, ALiBi) heads and tokens back.
     """
 
     name: str
@@ -23,6 +24,7 @@ class PositionTable:
     by_offset: NDArray[np.float32]
     dot_by_offset: NDArray[np.float32]
     note: str = ""
+    axes: tuple[str, str] = ("dimension", "position")
 
     def __post_init__(self) -> None:
         for name, rank in (("matrix", 2), ("cosine", 2), ("by_offset", 1), ("dot_by_offset", 1)):

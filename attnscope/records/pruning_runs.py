@@ -1,13 +1,12 @@
 """Measuring pruning curves in the background: what the window asks for, and what comes back."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from attnscope.records.importance import Importance, MetricName, PruningCurve, Ranking
 
 TextSource = Literal["own", "samples", "file"]
 """Texts that the program has for the model (of its task, or else its samples), its samples, or a file."""
-TEXT_SOURCES: tuple[TextSource, ...] = get_args(TextSource)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@
 |-------------|--------------------------------------------------------------|-------------------|
 | divergences | Jensen–Shannon divergence, mean over queries, nats           | [n_heads, n_heads]|
 | places      | the heads on a plane; distances follow √divergence           | [n_heads, 2]      |
-| single      | singular values of each head's W_Q W_Kᵀ, falling             | [n_heads, d_head] |
+| single      | singular values of each head's W_Q W_Kᵀ (W_V W_O), falling   | [n_heads, d_head] |
 | stacked     | singular values of all heads' together, falling              | [n_values]        |
 """
 
@@ -92,11 +92,12 @@ class HeadsCompared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteSpectrum:
-    """Singular values of the query-key products of one site."""
+    """Singular values of the query-key (or output-value) products of one site."""
 
     site: Site
     single: NDArray[np.float64]
     stacked: NDArray[np.float64]
+    kind: CircuitKind = "qk"
 
     def __post_init__(self) -> None:
         for name, rank in (("single", 2), ("stacked", 1)):
@@ -110,14 +111,6 @@ class SiteSpectrum:
     def single_energy(self) -> NDArray[np.float64]:
         """The same for each head alone, [n_heads, d_head]."""
         return _energy(self.single)
-
-    def stacked_rank(self, share: float = 0.9) -> int:
-        """How many dimensions hold `share` of the energy of all heads together."""
-        return int(np.searchsorted(self.stacked_energy(), share - 1e-12) + 1)
-
-    def single_ranks(self, share: float = 0.9) -> tuple[int, ...]:
-        """How many dimensions each head needs by itself."""
-        return tuple(int(np.searchsorted(row, share - 1e-12) + 1) for row in self.single_energy())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

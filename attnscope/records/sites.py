@@ -166,6 +166,16 @@ def check_heads(heads: Iterable[HeadRef], sites: Iterable[Site]) -> None:
             )
 
 
+def require_heads(sites: Iterable[Site]) -> None:
+    """Raise UserError for a model without a single head, of which nothing can be drawn or measured."""
+    if not any(site.n_heads for site in sites):
+        raise UserError(
+            "The model has no attention: it has no head that could be looked at.",
+            expected="a model with attention",
+            action="Open another model; this one can still be trained, and asked to write.",
+        )
+
+
 def find_site(sites: Iterable[Site], key: SiteKey) -> Site:
     """The site named by `key`; raises UserError when there is none."""
     for site in sites:

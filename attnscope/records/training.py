@@ -8,7 +8,11 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The run is about to make its first step (`step` > 0 after a resume); `folder` is its run folder."""
+    """The run is about to make its first step (`step` > 0 after a resume); `folder` is its run folder.
+
+    `objective` is that of its recipe, empty in what older versions wrote: it says what losses are the mean
+    over (`records/loss_units.py`).
+    """
 
     folder: str
     step: int
@@ -16,11 +20,12 @@ class Started:
     n_parameters: int
     device: str
     note: str = ""
+    objective: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One optimiser step: training loss in nats per token, rate, gradient norm before clipping, speed.
+    """One optimiser step: mean training loss in nats, rate, gradient norm before clipping, speed.
 
     `n_tokens` were read in it, padding included; 0 in what older versions wrote. `open_heads` is the expected
     number of open heads while gates are learned.
@@ -37,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """A look at held-out data: loss in nats per token, and accuracy over the scored tokens (0…1).
+    """A look at held-out data: mean loss in nats, and accuracy over what is scored (0…1): tokens, or labels.
 
     The last two are of next-sentence prediction, in nats and 0…1 over pairs; None where it is not learned.
     """

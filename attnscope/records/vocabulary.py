@@ -22,7 +22,6 @@ PieceKind = Literal["special", "word start", "continuation", "byte", "unused"]
 PIECE_KINDS: tuple[PieceKind, ...] = ("special", "word start", "continuation", "byte", "unused")
 SearchMode = Literal["contains", "regex", "id"]
 SortKey = Literal["id", "piece", "kind", "length", "score"]
-SORT_KEYS: tuple[SortKey, ...] = ("id", "piece", "kind", "length", "score")
 MAX_QUERY = 200
 
 

@@ -11,6 +11,12 @@ from attnscope.records.sites import HeadRef
 
 Direction = Literal["to head", "to dependent"]
 """Whether the dependent looks at its head, or the head at its dependent."""
+Manner = Literal["voita", "clark"]
+"""How an arc is found, after Voita et al. 2019 or Clark et al. 2019: see `analysis/syntax.py`."""
+MANNERS_SAID: dict[Manner, str] = {
+    "voita": "arcs whose other end the head may see",
+    "clark": "own weight left out; from head to dependent, the word that looks most at the dependent",
+}
 SYNTACTIC_MARGIN = 0.10
 """So far above the best fixed offset makes a head syntactic (Voita et al. 2019, section 5.2)."""
 
@@ -37,6 +43,7 @@ class SyntaxTable:
     n_texts: int
     n_skipped: int = 0
     level: float = 0.95
+    manner: Manner = "voita"
 
     def __post_init__(self) -> None:
         shape = (len(self.heads), len(self.relations))
@@ -68,7 +75,7 @@ class SyntaxTable:
             f"{self.n_texts:,} sentences",
             "weights between words: summed over key pieces, averaged over query pieces",
             "special tokens left out",
-            "arcs whose other end the head may see",
+            MANNERS_SAID[self.manner],
             f"{self.level:.0%} bootstrap intervals",
         ]
         if self.n_skipped:
@@ -76,12 +83,21 @@ class SyntaxTable:
         return "; ".join(parts)
 
 
+ALIGNMENT_NUMBERS = (
+    "error_rate", "low", "high",
+    "precision", "precision_low", "precision_high",
+    "recall", "recall_low", "recall_high",
+)  # fmt: skip
+"""The arrays of an AlignmentTable, each number before its interval."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentTable:
     """Cross-attention as word alignment: every head, and the mean of each layer's heads.
 
-    The arrays are [n_heads + n_layers]: `heads` first, then the mean of each of `layers`. `rows` says whether
-    the row that predicts a word stands for it, or the one that reads it.
+    The arrays are [n_heads + n_layers]: `heads` first, then the mean of each of `layers`. `low` and `high`
+    are of the error rate; every interval covers `level`. `rows` says whether the row that predicts a word
+    stands for it, or the one that reads it.
     """
 
     model: str
@@ -93,13 +109,17 @@ class AlignmentTable:
     high: NDArray[np.float32]
     precision: NDArray[np.float32]
     recall: NDArray[np.float32]
+    precision_low: NDArray[np.float32]
+    precision_high: NDArray[np.float32]
+    recall_low: NDArray[np.float32]
+    recall_high: NDArray[np.float32]
     n_texts: int
     rows: str = "predicting"
     n_skipped: int = 0
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        for field in ("error_rate", "low", "high", "precision", "recall"):
+        for field in ALIGNMENT_NUMBERS:
             array = frozen_array(getattr(self, field), dtype=np.float32, rank=1, name=field)
             if len(array) != len(self.heads) + len(self.layers):
                 raise ValueError(f"{field} has {len(array)} numbers")

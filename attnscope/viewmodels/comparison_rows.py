@@ -4,8 +4,17 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from attnscope.records.outputs import Comparison, Prediction
+from attnscope.records.outputs import Comparison, OutputKind, Prediction
 from attnscope.records.tokens import Token
+
+KIND_WORDS: dict[OutputKind, str] = {
+    "next-token": "next token",
+    "masked-token": "masked token",
+    "translation": "translation",
+    "class": "label",
+    "nothing": "none: the model has no output head",
+}
+"""What each kind of output tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

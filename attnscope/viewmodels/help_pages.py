@@ -15,7 +15,7 @@ from attnscope.errors import LoadError
 
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^(#{1,3}) +(.+?)\s*$", re.MULTILINE)
-_MARKS = re.compile(r"[*`#|]|\[([^\]]*)\]\([^)]*\)|^- ", re.MULTILINE)
+_MARKS = re.compile(r"[*`#|$]|\[([^\]]*)\]\([^)]*\)|^- ", re.MULTILINE)
 _EXCERPT = 90
 MAX_BYTES = 100_000
 
@@ -26,6 +26,7 @@ HELP_OF_VIEWS: Mapping[str, str] = {
     "heads": "heads",
     "heads/Pruning": "pruning",
     "heads/Alike": "alike",
+    "heads/Weights": "weights",
     "positions": "positions",
     "train": "train",
     "labs": "labs",
@@ -38,6 +39,7 @@ HELP_OF_DIALOGS: Mapping[str, str] = {
     "MaskDialog": "masks",
     "PruneDialog": "remove-heads",
     "ShortcutsSheet": "keys",
+    "SweepDialog": "train",
 }
 """The help of each dialog, by its class."""
 

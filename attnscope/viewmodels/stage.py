@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.session.state import Session
 
 StageKind = Literal["starting", "loading", "failed", "no-model", "empty", "waiting", "shown"]
 
@@ -17,6 +17,14 @@ class Stage:
     hint: str = ""
     is_working: bool = False
     fraction: float | None = None
+
+
+NO_ATTENTION = Stage(
+    kind="empty",
+    title="This model has no attention",
+    hint="There are no weights to draw. What it says stands at the right; it can be trained, compared by its "
+    "output, and asked to write like any other.",
+)
 
 
 def stage_of(session: Session) -> Stage:
@@ -33,7 +41,7 @@ def stage_of(session: Session) -> Stage:
         if session.notice and session.notice.request == "TraceText":
             return Stage(kind="failed", title="Nothing to show", hint=session.notice.message)
         return Stage(kind="waiting", title="Tracing…", is_working=True)
-    return Stage(kind="shown")
+    return Stage(kind="shown") if session.model.sites else NO_ATTENTION
 
 
 def wanted_input(reads: Literal["text", "picture", "recording"]) -> str:

@@ -11,12 +11,12 @@ from typing import Literal, get_args
 from attnscope.records.axes import Axis, axes_of
 from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.viewmodels.listeners import Listener, Listeners
-from attnscope.viewmodels.session_file import LookSaved
+from attnscope.viewmodels.session.file import LookSaved
 
 Page = Literal["explore", "compare", "heads", "positions", "train", "labs", "learn"]
 _FORMER_PAGES = {"kernels": "labs"}
 """What pages were called when a session or the settings were written."""
-HeadViewKind = Literal["heatmap", "lines", "inside"]
+HeadViewKind = Literal["heatmap", "lines", "picture", "inside"]
 Scale = Literal["fixed", "head", "row"]
 Theme = Literal["system", "light", "dark", "projector"]
 Side = Literal["source", "target"]
@@ -91,6 +91,8 @@ class ViewState:
     position: int = 0
     is_enlarged: bool = False
     hovered_head: HeadRef | None = None
+    picture_query: int = 0
+    """The token whose weights are laid over a picture; told by the view of it, for scripts."""
 
     def __init__(self) -> None:
         self._listeners = Listeners()
@@ -108,7 +110,7 @@ class ViewState:
         self._set("page", page, "page")
 
     def show_view(self, view: HeadViewKind) -> None:
-        """Show the selected heads as a heatmap or as lines, or the inside of one."""
+        """Show the selected heads as a heatmap or as lines, one over a picture, or the inside of one."""
         self._set("view", view, "view")
 
     def set_colour_map(self, name: str) -> None:

@@ -15,13 +15,15 @@ from attnscope.viewmodels.listeners import Listener, Listeners
 class Job:
     """One job. `name` says what it is for, `what` what is being done now; `fraction` 0…1, None: not known.
 
-    `stop` ends it; None for what cannot be ended, or ends by itself in a moment.
+    `stop` ends it; None for what cannot be ended, or ends by itself in a moment. `is_waited_for`: the person
+    waits for it, and Esc ends it; other jobs run beside what the person does.
     """
 
     name: str
     what: str = ""
     fraction: float | None = None
     stop: Callable[[], None] | None = field(default=None, compare=False)
+    is_waited_for: bool = False
 
     @property
     def percent(self) -> str:
@@ -72,6 +74,11 @@ class WorkState:
             if job.name == name and job.stop is not None:
                 job.stop()
                 return
+
+    @property
+    def waited_for(self) -> Job | None:
+        """The job that Esc ends."""
+        return next((job for job in self.jobs if job.is_waited_for and job.stop is not None), None)
 
     def _on_changed(self, _name: str) -> None:
         found = {job.name: job for find in self._finders for job in find()}

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Iterator
 
-from attnscope.viewmodels.alike import AlikeState
-from attnscope.viewmodels.compare import CompareState
-from attnscope.viewmodels.generation import GenerationState
-from attnscope.viewmodels.heads import HeadsState
+from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.viewmodels.compare.state import CompareState
+from attnscope.viewmodels.heads.alike import AlikeState
+from attnscope.viewmodels.heads.head_weights import WeightsState
+from attnscope.viewmodels.heads.pruning import PruningState
+from attnscope.viewmodels.heads.pruning_curves import CurvesState
+from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.patching import PatchingState
-from attnscope.viewmodels.pruning import PruningState
-from attnscope.viewmodels.pruning_curves import CurvesState
-from attnscope.viewmodels.session import Session
-from attnscope.viewmodels.training import TrainingState
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.viewmodels.work import FindJobs, Job, WorkState
+from attnscope.viewmodels.writing.state import GenerationState
 
 _WAITING = "waiting for its turn"
 
@@ -20,15 +22,24 @@ _WAITING = "waiting for its turn"
 def watch_session(work: WorkState, session: Session, cancel: Callable[[int], None]) -> None:
     """Opening a model and tracing; `cancel` gives up a request of the worker."""
 
-    def stop() -> None:
+    def stop_loading() -> None:
         cancel(session.give_up_loading())
+
+    def stop_tracing() -> None:
+        cancel(session.tracing.give_up())
 
     def find() -> Iterator[Job]:
         busy = session.busy
         if busy is not None:
-            yield Job(name="Opening a model", what=busy.what, fraction=busy.fraction, stop=stop)
-        elif session.is_stale:
-            yield Job(name="Tracing the text")
+            yield Job(
+                name="Opening a model",
+                what=busy.what,
+                fraction=busy.fraction,
+                stop=stop_loading,
+                is_waited_for=True,
+            )
+        elif session.tracing.is_waiting:
+            yield Job(name="Tracing the text", stop=stop_tracing, is_waited_for=True)
 
     work.watch(session, find)
 
@@ -46,6 +57,17 @@ def watch_training(work: WorkState, training: TrainingState) -> None:
             )
 
     work.watch(training, find)
+
+
+def watch_sweep(work: WorkState, sweep: SweepState) -> None:
+    """Several runs, one after another."""
+
+    def find() -> Iterator[Job]:
+        if sweep.is_active:
+            stop = None if sweep.phase == "stopping" else sweep.stop
+            yield Job(name="Several runs", what=sweep.what, fraction=sweep.fraction, stop=stop)
+
+    work.watch(sweep, find)
 
 
 def watch_heads(work: WorkState, heads: HeadsState, curves: CurvesState, alike: AlikeState) -> None:
@@ -73,6 +95,17 @@ def watch_heads(work: WorkState, heads: HeadsState, curves: CurvesState, alike: 
         work.watch(state, find)
 
 
+def watch_weights(work: WorkState, weights: WeightsState) -> None:
+    """What a head's weights say being worked out."""
+
+    def find() -> Iterator[Job]:
+        if weights.phase == "running":
+            what = weights.progress if weights.news else _WAITING
+            yield Job(name="A head's weights", what=what, fraction=weights.fraction, stop=weights.stop)
+
+    work.watch(weights, find)
+
+
 def watch_writing(work: WorkState, generation: GenerationState) -> None:
     """Text that is being written."""
 
@@ -86,17 +119,34 @@ def watch_writing(work: WorkState, generation: GenerationState) -> None:
 
 
 def watch_pages(
-    work: WorkState, compare: CompareState, pruning: PruningState, experiments: ExperimentsState
+    work: WorkState,
+    compare: CompareState,
+    pruning: PruningState,
+    experiments: ExperimentsState,
+    cancel: Callable[[int], None],
 ) -> None:
     """Comparing two sides, removing heads, and the experiments of the labs."""
 
+    def stop_comparing() -> None:
+        for number in compare.give_up():
+            cancel(number)
+
     def comparing() -> Iterator[Job]:
         if compare.is_waiting:
-            yield Job(name="Comparing A and B", what=compare.progress)
+            yield Job(
+                name="Comparing A and B", what=compare.progress, stop=stop_comparing, is_waited_for=True
+            )
 
     def removing() -> Iterator[Job]:
         if pruning.is_working:
-            yield Job(name="Removing heads", what=pruning.what, fraction=pruning.fraction)
+            stop = pruning.give_up if pruning.step == "trying" else None
+            yield Job(
+                name="Removing heads",
+                what=pruning.what,
+                fraction=pruning.fraction,
+                stop=stop,
+                is_waited_for=True,
+            )
 
     work.watch(compare, comparing)
     work.watch(pruning, removing)

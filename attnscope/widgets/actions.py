@@ -26,6 +26,13 @@ class ActionSpec:
 ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec(name="open-model", text="Open model folder…", menu="Model", shortcuts=("Ctrl+O",)),
     ActionSpec(name="open-run", text="Open training run…", menu="Model", shortcuts=("Ctrl+Shift+O",)),
+    ActionSpec(
+        name="several-runs",
+        text="Train several runs…",
+        menu="Model",
+        shortcuts=("Ctrl+Alt+Return",),
+        tip="The recipe with several seeds and values, one run after another; the best is told",
+    ),
     ActionSpec(name="save-model", text="Save model as…", menu="Model", shortcuts=("Ctrl+S",)),
     ActionSpec(
         name="remove-heads",
@@ -87,6 +94,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         menu="Model",
         shortcuts=("F5",),
         tip="Open the model's files anew, with the same text",
+    ),
+    ActionSpec(
+        name="trace-again",
+        text="Trace again",
+        menu="Model",
+        shortcuts=("Shift+F5",),
+        tip="Read the text once more where that was stopped or failed",
     ),
     ActionSpec(name="export", text="Export figure…", menu="File", shortcuts=("Ctrl+E",)),
     ActionSpec(name="copy-figure", text="Copy figure", menu="File", shortcuts=("Ctrl+Shift+C",)),
@@ -169,6 +183,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec(name="stack-3", text="Third stack", menu="View", shortcuts=("3",)),
     ActionSpec(name="heatmap", text="Head as heatmap", menu="View", shortcuts=("H",), is_after_rule=True),
     ActionSpec(name="lines", text="Heads as lines", menu="View", shortcuts=("L",)),
+    ActionSpec(
+        name="picture",
+        text="Head on the picture",
+        menu="View",
+        shortcuts=("P",),
+        tip="Vision models: where one patch looks, laid over the picture",
+    ),
     ActionSpec(
         name="inside",
         text="Inside the head",
@@ -284,6 +305,7 @@ HANDS: tuple[tuple[str, str], ...] = (
     ("Fit", "0"),
     ("Walk the tokens", "← → in the token strip"),
     ("Labs: another lab", "↑ ↓ in the list"),
+    ("On a picture: choose a patch, the first token", "click, ← → ↑ ↓, Home"),
     ("Inside a head: walk steps, queries, keys", "← →, ↑ ↓, Shift+↑ ↓"),
 )
 """What the mouse and keys do inside the views."""

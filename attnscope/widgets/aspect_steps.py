@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from attnscope.viewmodels.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, PLAIN
-from attnscope.viewmodels.segments import segments_of
-from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, PLAIN
+from attnscope.viewmodels.maps.segments import segments_of
+from attnscope.viewmodels.session.state import Session
 
 T = TypeVar("T")
 

@@ -1,8 +1,16 @@
-"""Small pieces that the training and positions pages are put together from."""
+"""Small pieces that pages and panels are put together from."""
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPainter, QPixmap, QPolygonF
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QComboBox,
+    QHBoxLayout,
+    QScrollArea,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
 
 
 def row(*widgets: QWidget | None, spacing: int = 8) -> QHBoxLayout:
@@ -24,6 +32,42 @@ def column(parent: QWidget, *, margin: int = 0, spacing: int = 8) -> QVBoxLayout
     layout.setContentsMargins(margin, margin, margin, margin)
     layout.setSpacing(spacing)
     return layout
+
+
+def scrolled_column(parent: QWidget, *, spacing: int = 8) -> QVBoxLayout:
+    """A vertical layout in a panel that fills `parent` and scrolls downwards when it is too long."""
+    inner = QWidget()
+    inner.setProperty("role", "panel")
+    layout = column(inner, spacing=spacing)
+    layout.setContentsMargins(16, 8, 16, 8)
+    scroll = QScrollArea(parent)
+    scroll.setWidget(inner)
+    scroll.setWidgetResizable(True)
+    scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    column(parent).addWidget(scroll)
+    return layout
+
+
+def narrow_combo(name: str, n_characters: int = 12) -> QComboBox:
+    """A box of choices that is no wider than so many characters, however long they are."""
+    combo = QComboBox()
+    combo.setAccessibleName(name)
+    combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    combo.setMinimumContentsLength(n_characters)
+    return combo
+
+
+def dress_table(table: QTableView, name: str) -> None:
+    """Make a table one of rows that are read and chosen one at a time."""
+    table.setAccessibleName(name)
+    table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+    table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+    table.setShowGrid(False)
+    table.setWordWrap(False)
+    table.verticalHeader().hide()
+    table.horizontalHeader().setHighlightSections(False)
 
 
 def play_icon(colour: str, *, is_playing: bool) -> QIcon:

@@ -4,7 +4,7 @@ import html
 from collections.abc import Callable
 from typing import Protocol
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, QSize, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QToolButton, QWidget
 
 from attnscope.viewmodels.listeners import Listener
@@ -55,6 +55,14 @@ class ElidedLabel(PlainLabel):
         self._full = text
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
+    def minimumSizeHint(self) -> QSize:
+        """One line high, even without a text, so that nothing moves when one comes."""
+        return QSize(0, self.fontMetrics().height())
+
+    def sizeHint(self) -> QSize:
+        """As wide as what is shown, one line high."""
+        return QSize(super().sizeHint().width(), self.fontMetrics().height())
+
     def set_full_text(self, text: str) -> None:
         """Show `text`, cut to the width there is."""
         if text != self._full:
@@ -71,9 +79,15 @@ class ElidedLabel(PlainLabel):
         self._elide()
 
     def _elide(self) -> None:
-        shown = self.fontMetrics().elidedText(self._full, Qt.TextElideMode.ElideRight, max(self.width(), 8))
+        metrics, room = self.fontMetrics(), max(self.width(), 8)
+        shown = metrics.elidedText(self._full, Qt.TextElideMode.ElideRight, room)
+        if shown != self._full and room < _LEAST_LETTERS * metrics.averageCharWidth():
+            shown = ""  # a letter and three dots tell nothing
         self.setText(shown)
         self.setToolTip(plain_tooltip(self._full) if shown != self._full else "")
+
+
+_LEAST_LETTERS = 5
 
 
 def rule(*, is_vertical: bool = False) -> QFrame:

@@ -135,10 +135,12 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     def set_log(self, is_log: bool) -> None:
         """Draw the logarithm of the values; what is not above 0 breaks its line."""
         if is_log != self._is_log:
-            self._is_log = is_log
-            self._held = None
-            self.getPlotItem().getAxis("left").setLogMode(y=is_log)
-            self.set_lines(self._lines)
+            self.set_lines(self._lines, is_log=is_log)
+
+    def _take_log(self, is_log: bool) -> None:
+        self._is_log = is_log
+        self._held = None
+        self.getPlotItem().getAxis("left").setLogMode(y=is_log)
 
     def set_label_px(self, label_px: int) -> None:
         """Keep another width free for the labels at the right."""
@@ -161,8 +163,10 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         if not self.is_fitted and other is not self:
             self.getPlotItem().getViewBox().setXRange(*other.visible_x(), padding=0)
 
-    def set_lines(self, lines: tuple[Line, ...]) -> None:
-        """Draw these lines instead of those before."""
+    def set_lines(self, lines: tuple[Line, ...], *, is_log: bool | None = None) -> None:
+        """Draw these lines instead of those before, by their logarithms or not; None leaves that."""
+        if is_log is not None and is_log != self._is_log:
+            self._take_log(is_log)
         self._lines = lines
         while len(self._items) < len(lines):
             self._items.append(pg.PlotCurveItem(connect="finite"))

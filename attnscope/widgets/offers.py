@@ -7,11 +7,11 @@ from PySide6.QtGui import QAction, QKeySequence
 
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.aspect import BLENDS, BLOCKS, HIDDEN, OVERS
-from attnscope.viewmodels.gating import every_head
-from attnscope.viewmodels.head_measures import describe
+from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS
 from attnscope.viewmodels.palette import Item
-from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.session.gating import every_head
+from attnscope.viewmodels.session.head_measures import describe
+from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, SCALES, THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS
 from attnscope.widgets.aspect_steps import has_two_texts

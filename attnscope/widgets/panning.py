@@ -1,7 +1,18 @@
-"""Telling a click from a drag: both begin with a press."""
+"""What mouse and keys mean in every view that can be walked, panned and zoomed."""
 
-from PySide6.QtCore import QPointF
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication
+
+ARROWS = {
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+}
+"""How many rows and columns further an arrow key goes."""
+ZOOM_KEYS = {Qt.Key.Key_Plus: 1.25, Qt.Key.Key_Equal: 1.25, Qt.Key.Key_Minus: 0.8}
+"""How much a key zooms."""
 
 
 class Drag:
@@ -11,6 +22,12 @@ class Drag:
         self.start = position
         self.last = position
         self.is_moving = False
+
+    @classmethod
+    def begun(cls, event: QMouseEvent) -> "Drag | None":
+        """The drag that a press may become: with the left or the middle button."""
+        is_ours = event.button() in (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
+        return cls(event.position()) if is_ours else None
 
     def move(self, position: QPointF) -> QPointF:
         """How far to pan since the last call; zero while it may still become a click."""

@@ -1,7 +1,7 @@
-"""The designed states of a view without fresh data: empty, and waiting for newer data."""
+"""The designed states that any view may be in: empty, waiting for newer data, and with the focus."""
 
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtCore import QRect, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, font, type_px
@@ -25,3 +25,11 @@ def paint_veil(painter: QPainter, rect: QRectF, palette: Palette) -> None:
     veil = QColor(palette.background)
     veil.setAlphaF(0.5)
     painter.fillRect(rect, veil)
+
+
+def paint_focus(painter: QPainter, rect: QRect, palette: Palette) -> None:
+    """Frame the view that hears the keyboard."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(palette.accent), 1.0))
+    painter.drawRect(rect.adjusted(0, 0, -1, -1))

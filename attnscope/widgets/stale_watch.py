@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Slot
 
-from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.session.state import Session
 
 _PATIENCE_MS = 160
 

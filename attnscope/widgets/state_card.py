@@ -1,10 +1,12 @@
 """What stands where pictures will be: a title, a hint, and progress where something is happening."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.labels import PlainLabel
+
+_WIDTH_PX = 480
 
 
 class StateCard(QWidget):
@@ -15,7 +17,7 @@ class StateCard(QWidget):
         self._title = PlainLabel(role="large")
         self._hint = PlainLabel(role="hint")
         self._hint.setWordWrap(True)
-        self._hint.setFixedWidth(480)
+        self._hint.setMaximumWidth(_WIDTH_PX)
         self._hint.setMinimumHeight(72)
         self._progress = QProgressBar()
         self._progress.setTextVisible(False)
@@ -24,8 +26,14 @@ class StateCard(QWidget):
         layout = QVBoxLayout(self)
         layout.setSpacing(16)
         layout.addStretch(3)
-        for widget in (self._title, self._progress, self._hint):
+        for widget in (self._title, self._progress):
             layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
+        # Between stretches and not aligned: only so is the hint given the height its width asks for.
+        middle = QHBoxLayout()
+        middle.addStretch(1)
+        middle.addWidget(self._hint, _WIDTH_PX)
+        middle.addStretch(1)
+        layout.addLayout(middle)
         layout.addStretch(4)
         self._title.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._hint.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)

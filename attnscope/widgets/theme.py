@@ -107,7 +107,6 @@ QLabel:disabled { color: @no_data@; }
 QLabel[role="hint"] { color: @muted@; }
 QLabel[role="section"] { font-size: 11px; font-weight: 600; color: @muted@; }
 QLabel[role="name"] { font-weight: 600; }
-QLabel[role="formula"] { font-size: 15px; }
 QTextBrowser[role="reading"] { background: transparent; border: none; selection-background-color: @accent@;
     selection-color: @accent_text@; }
 QAbstractButton[role="card"] { background: @raised@; border: 1px solid @line@; border-radius: 4px; }

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -102,9 +102,12 @@ class TokenStrip(QWidget):
     def set_lit(self, lit: Highlight) -> None:
         """Light one token as the query and one as the key."""
         if lit != self._lit:
-            self._lit = lit
+            before, self._lit = self._lit, lit
             self._follow(lit)
-            self.update()
+            for index in {before.query, before.key, lit.query, lit.key}:
+                chip = self.chip_of(index) if index is not None else None
+                if chip is not None:
+                    self.update(_painted(chip))
 
     def set_stale(self, is_stale: bool) -> None:
         """Dim the tokens while they are not those of the text."""
@@ -137,15 +140,18 @@ class TokenStrip(QWidget):
         super().resizeEvent(event)
         self._place()
 
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint every chip."""
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the chips that are in sight and not as they were."""
+        wanted = event.region()
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setClipRect(self.rect())
             if self._is_stale:
                 painter.setOpacity(0.45)
             for k, chip in enumerate(self._chips):
-                self._paint_chip(painter, k + self._first_index if self._is_token(k) else -1, chip)
+                if wanted.intersects(_painted(chip)):
+                    index = k + self._first_index if self._is_token(k) else -1
+                    self._paint_chip(painter, index, chip)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Light the token under the cursor."""
@@ -283,6 +289,11 @@ _UNKNOWN = ("<unk>", "[UNK]", "<UNK>", "<|unk|>")
 
 def _more(n: int) -> Token:
     return Token(id=-1, piece=f"… {n:,} more", is_special=True)
+
+
+def _painted(chip: Chip) -> QRect:
+    """The pixels that a chip may cover, its frame counted in."""
+    return chip.rect.toAlignedRect().adjusted(-2, -2, 2, 2)
 
 
 def chip_outline(chip: Chip) -> QPainterPath:

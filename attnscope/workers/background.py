@@ -1,9 +1,10 @@
 """Long passes that run between views, one of each kind; they take turns. No Qt."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Protocol
 
 from attnscope.records.messages import Reply
+from attnscope.workers.mailbox import MAX_PER_S, RateLimit
 
 MakeFailed = Callable[[int, str, BaseException], Reply]
 """Makes the reply for a pass that ended with an error: its number, its kind, the error."""
@@ -22,6 +23,44 @@ class BackgroundJob(Protocol):
     def stop(self) -> None:
         """Give the pass up."""
         ...
+
+
+class StepsJob:
+    """A pass whose pieces of work are the steps of a generator.
+
+    What `is_passing` is true of only tells how far the pass is: that is given at most `max_per_s` times a
+    second, everything else always.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        steps: Generator[Reply, None, None],
+        is_passing: Callable[[Reply], bool],
+        *,
+        max_per_s: float = MAX_PER_S,
+    ) -> None:
+        self.number = number
+        self.is_active = True
+        self._steps, self._is_passing = steps, is_passing
+        self._limit = RateLimit(max_per_s)
+
+    def advance(self) -> Reply | None:
+        """Do one piece of work; gives what is to be told now. What it raises ends the job."""
+        try:
+            news = next(self._steps)
+        except StopIteration:
+            self.is_active = False
+            return None
+        except BaseException:
+            self.is_active = False
+            raise
+        return news if not self._is_passing(news) or self._limit.take() else None
+
+    def stop(self) -> None:
+        """Give the pass up."""
+        self._steps.close()
+        self.is_active = False
 
 
 class BackgroundJobs:

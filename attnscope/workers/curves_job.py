@@ -1,7 +1,7 @@
 """Measuring pruning curves in the background: a generator that is advanced between views. No Qt."""
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 from attnscope.analysis.batches import Sample
@@ -18,7 +18,7 @@ from attnscope.records.pruning_runs import (
     MeasureCurves,
     TextSource,
 )
-from attnscope.workers.mailbox import MAX_PER_S, RateLimit
+from attnscope.workers.background import StepsJob
 
 News = CurvesNews | HeadsRanked | CurveMeasured | CurvesMeasured
 _BACKWARD = 3.0
@@ -28,88 +28,64 @@ _MAX_BATCH = 16
 _TOKENS_PER_WORD = 1.5
 
 
-class CurvesJob:
+def curves_job(request: MeasureCurves, model: Model) -> StepsJob:
     """One pass over all rankings that were asked for."""
+    return StepsJob(request.number, _measure(request, model), lambda news: isinstance(news, CurvesNews))
 
-    def __init__(
-        self, request: MeasureCurves, model: Model, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.number = request.number
-        self.is_active = True
-        self._request, self._model, self._clock = request, model, clock
-        self._limit = RateLimit(MAX_PER_S, clock)
-        self._steps = self._run()
 
-    def advance(self) -> News | None:
-        """Do one piece of work; returns what is to be told now. What the pass raises ends the job."""
-        try:
-            news = next(self._steps, None)
-        except BaseException:
-            self.is_active = False
-            raise
-        if news is None or isinstance(news, CurvesMeasured):
-            self.is_active = False
-            return news
-        return news if not isinstance(news, CurvesNews) or self._limit.take() else None
+def _measure(request: MeasureCurves, model: Model) -> Generator[News, None, None]:
+    yield CurvesNews(number=request.number, what="Reading texts")
+    samples, name = read_samples(model, request.source, request.path, request.max_texts)
+    size = batch_size(model, samples)
+    n_heads = sum(site.n_heads for site in model.sites)
+    plan = ranking_runs(request)
+    n_batches = -(-len(samples) // size)
+    costs = [run_cost(ranking, n_heads, n_batches, request) for ranking, _ in plan]
+    begin_s, done = time.monotonic(), 0.0
+    for (ranking, seed), cost in zip(plan, costs, strict=True):
+        events = pruning_curves(
+            model,
+            samples,
+            (ranking,),
+            metric=request.metric,
+            step_share=request.step_share,
+            is_rescored=request.is_rescored,
+            batch_size=size,
+            seed=seed,
+        )
+        yield from _follow(request.number, events, ranking, begin_s, done=done, cost=cost, total=sum(costs))
+        done += cost
+    yield CurvesMeasured(number=request.number, texts=name, duration_s=time.monotonic() - begin_s)
 
-    def stop(self) -> None:
-        """Give the pass up."""
-        self._steps.close()
-        self.is_active = False
 
-    def _run(self) -> Generator[News, None, None]:
-        request, model = self._request, self._model
-        yield CurvesNews(number=self.number, what="Reading texts")
-        samples, name = read_samples(model, request.source, request.path, request.max_texts)
-        size = batch_size(model, samples)
-        n_heads = sum(site.n_heads for site in model.sites)
-        plan = ranking_runs(request)
-        n_batches = -(-len(samples) // size)
-        costs = [run_cost(ranking, n_heads, n_batches, request) for ranking, _ in plan]
-        begin_s, done = self._clock(), 0.0
-        for (ranking, seed), cost in zip(plan, costs, strict=True):
-            events = pruning_curves(
-                model,
-                samples,
-                (ranking,),
-                metric=request.metric,
-                step_share=request.step_share,
-                is_rescored=request.is_rescored,
-                batch_size=size,
-                seed=seed,
+def _follow(
+    number: int,
+    events: Iterator[Progress | Importance | PruningCurve],
+    ranking: Ranking,
+    begin_s: float,
+    *,
+    done: float,
+    cost: float,
+    total: float,
+) -> Iterator[News]:
+    """The news of one ranking; `done`, `cost` and `total` count passes over a batch."""
+    own = 0.0
+    for event in events:
+        if isinstance(event, PruningCurve):
+            yield CurveMeasured(number=number, curve=event)
+        elif isinstance(event, Importance):
+            yield HeadsRanked(number=number, importance=event)
+        else:
+            is_backward = event.about.endswith("scoring heads") and ranking in ("gradient", "learned")
+            own = min(cost, own + (_BACKWARD if is_backward else 1.0))
+            fraction = (done + own) / total
+            spent_s = time.monotonic() - begin_s
+            yield CurvesNews(
+                number=number,
+                what=event.about,
+                fraction=fraction,
+                left_s=spent_s / fraction - spent_s if fraction else None,
             )
-            yield from self._follow(events, ranking, begin_s, done=done, cost=cost, total=sum(costs))
-            done += cost
-        yield CurvesMeasured(number=self.number, texts=name, duration_s=self._clock() - begin_s)
-
-    def _follow(
-        self,
-        events: Iterator[Progress | Importance | PruningCurve],
-        ranking: Ranking,
-        begin_s: float,
-        *,
-        done: float,
-        cost: float,
-        total: float,
-    ) -> Iterator[News]:
-        """The news of one ranking; `done`, `cost` and `total` count passes over a batch."""
-        own = 0.0
-        for event in events:
-            if isinstance(event, PruningCurve):
-                yield CurveMeasured(number=self.number, curve=event)
-            elif isinstance(event, Importance):
-                yield HeadsRanked(number=self.number, importance=event)
-            else:
-                is_backward = event.about.endswith("scoring heads") and ranking in ("gradient", "learned")
-                own = min(cost, own + (_BACKWARD if is_backward else 1.0))
-                fraction = (done + own) / total
-                spent_s = self._clock() - begin_s
-                yield CurvesNews(
-                    number=self.number,
-                    what=event.about,
-                    fraction=fraction,
-                    left_s=spent_s / fraction - spent_s if fraction else None,
-                )
 
 
 def read_samples(model: Model, source: TextSource, path: str, max_texts: int) -> tuple[list[Sample], str]:

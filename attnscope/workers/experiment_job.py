@@ -1,7 +1,6 @@
 """A lab's experiment, done piece by piece between views. No Qt."""
 
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 
 from attnscope.analysis.rank import rank_collapse
 from attnscope.models import Model
@@ -15,44 +14,20 @@ from attnscope.records.experiments import (
     RunExperiment,
     WarmupQuestion,
 )
+from attnscope.records.messages import Reply
 from attnscope.training.first_gradients import first_gradients
 from attnscope.training.reaching import read_past
 from attnscope.training.warming import warm_up
-from attnscope.workers.mailbox import MAX_PER_S, RateLimit
+from attnscope.workers.background import StepsJob
+from attnscope.workers.mailbox import MAX_PER_S
 
 GetModel = Callable[[], Model]
 
 
-class ExperimentJob:
+def experiment_job(request: RunExperiment, get_model: GetModel) -> StepsJob:
     """One experiment; `get_model` gives the open model, and raises UserError where there is none."""
-
-    def __init__(
-        self, request: RunExperiment, get_model: GetModel, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.number = request.number
-        self.is_active = True
-        self._limit = RateLimit(MAX_PER_S / 4, clock)
-        self._steps = self._run(request.question, get_model)
-
-    def advance(self) -> ExperimentNews | None:
-        """Do one piece of work; returns what is to be told now. What it raises ends the job."""
-        try:
-            news = next(self._steps, None)
-        except BaseException:
-            self.is_active = False
-            raise
-        if news is None or news.is_done:
-            self.is_active = False
-            return news
-        return news if self._limit.take() else None
-
-    def stop(self) -> None:
-        """Give the experiment up."""
-        self._steps.close()
-        self.is_active = False
-
-    def _run(self, question: Question, get_model: GetModel) -> Generator[ExperimentNews, None, None]:
-        yield from _work(question, self.number, get_model)
+    steps = _work(request.question, request.number, get_model)
+    return StepsJob(request.number, steps, _is_passing, max_per_s=MAX_PER_S / 4)
 
 
 def kind_of(question: Question) -> str:
@@ -60,7 +35,11 @@ def kind_of(question: Question) -> str:
     return type(question).__name__
 
 
-def _work(question: Question, number: int, get_model: GetModel) -> Iterator[ExperimentNews]:
+def _is_passing(news: Reply) -> bool:
+    return isinstance(news, ExperimentNews) and not news.is_done
+
+
+def _work(question: Question, number: int, get_model: GetModel) -> Generator[ExperimentNews, None, None]:
     match question:
         case CollapseQuestion():
             yield _collapse(question, number, get_model())

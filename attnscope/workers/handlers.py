@@ -11,12 +11,15 @@ import torch
 
 from attnscope.errors import UserError
 from attnscope.models import demo_models
+from attnscope.models.device import lost_device
+from attnscope.nn.stopping import Stopped
 from attnscope.records.alignment import ShowAlignment
 from attnscope.records.causes import AttributeOutput, PatchTexts, StopPatching
 from attnscope.records.compare import CompareTraces
 from attnscope.records.corpora import MeasureHeads, ShowCard, StopMeasuring
 from attnscope.records.experiments import RunExperiment, StopExperiment
 from attnscope.records.generation import WriteText
+from attnscope.records.head_weights import ShowWeights, StopWeights
 from attnscope.records.influence import ShowInfluence
 from attnscope.records.inside import ShowInside
 from attnscope.records.inspections import ShowInspections
@@ -36,6 +39,7 @@ from attnscope.records.messages import (
     StartTraining,
     TraceText,
 )
+from attnscope.records.pictures import ShowPicture
 from attnscope.records.plans import PlanRecipe, ShowPresets
 from attnscope.records.pruning import ForgetPruned, SavePruned, TryPruning
 from attnscope.records.pruning_runs import MeasureCurves, StopCurves
@@ -46,18 +50,19 @@ from attnscope.records.texts import OpenText
 from attnscope.records.tokenizers import CompareTokenizers, StopTokenizers
 from attnscope.records.vocabulary import FindPieces, ShowPiece, ShowVocabulary, SpellText
 from attnscope.workers.background import BackgroundJobs
-from attnscope.workers.curves_job import CurvesJob
-from attnscope.workers.experiment_job import ExperimentJob, kind_of
-from attnscope.workers.measuring_job import MeasuringJob
-from attnscope.workers.plane_job import PlaneJob
+from attnscope.workers.curves_job import curves_job
+from attnscope.workers.experiment_job import experiment_job, kind_of
+from attnscope.workers.measuring_job import Measuring
+from attnscope.workers.plane_job import plane_job
 from attnscope.workers.serve_alignment import GoldDesk
-from attnscope.workers.serve_causes import PatchingJob, attribute_output
+from attnscope.workers.serve_causes import attribute_output, patching_job
 from attnscope.workers.serve_compare import Answers, compare_traces
 from attnscope.workers.serve_generation import write_text
 from attnscope.workers.serve_influence import show_influence
 from attnscope.workers.serve_inside import LastInside, show_inside
 from attnscope.workers.serve_lens import show_lens
 from attnscope.workers.serve_models import OpenModels, load_model, save_model
+from attnscope.workers.serve_pictures import show_picture
 from attnscope.workers.serve_plans import plan_text, show_presets
 from attnscope.workers.serve_pruning import LastPruned, save_pruned, try_pruning
 from attnscope.workers.serve_runs import KnownRuns, follow_run, open_runs, show_inspections
@@ -72,9 +77,10 @@ from attnscope.workers.serve_tokens import (
 )
 from attnscope.workers.serve_training import control_training, open_run, start_training
 from attnscope.workers.serve_views import show_heads, show_positions, trace_text
-from attnscope.workers.tokenizers_job import TokenizersJob
+from attnscope.workers.tokenizers_job import tokenizers_job
 from attnscope.workers.training_job import TrainingJob
 from attnscope.workers.views import Views
+from attnscope.workers.weights_job import weights_job
 
 CrashWriter = Callable[[BaseException, str], Path | None]
 
@@ -91,7 +97,7 @@ class Engine:
         self._pruned = LastPruned()
         self._inside = LastInside()
         self._gold = GoldDesk()
-        self._measuring: MeasuringJob | None = None
+        self._measuring: Measuring | None = None
         self._background = BackgroundJobs()
         self._tokens = TokenDesk()
         self._runs = KnownRuns()
@@ -109,24 +115,26 @@ class Engine:
             return Ready(devices=tuple(devices), demo_models=(), note=str(error))
 
     def handle(self, request: Request) -> Iterator[Reply]:
-        """Serve one request; never raises. Closing the iterator gives the request up."""
+        """Serve one request; never raises. Closing the iterator gives the request up.
+
+        A pass that is stopped in its middle ends the iterator; nothing comes of it.
+        """
         try:
             yield from self._serve(request)
         except GeneratorExit:
             raise
+        except Stopped:
+            return
         except BaseException as error:  # noqa: BLE001  an edge: panics of native libraries end here
             yield self._failed(request.number, request, error)
 
     @property
     def is_training(self) -> bool:
         """Whether `advance_training` would make progress: in a run, or in a measuring pass."""
-        is_measuring = self._measuring is not None and self._measuring.is_active
-        is_measuring = is_measuring or self._background.is_active
-        return is_measuring or (self._job is not None and self._job.is_active)
+        return self._background.is_active or (self._job is not None and self._job.is_active)
 
     def advance_training(self) -> Iterator[Reply]:
         """Do one piece of background work and give the news when they are due; never raises."""
-        yield from self._advance_measuring()
         yield from self._background.advance(self._failed)
         job = self._job
         if job is None or not job.is_active:
@@ -143,29 +151,10 @@ class Engine:
             yield news
 
     def stop_training(self) -> None:
-        """Ask the run in progress to save and finish; a measuring pass is given up."""
-        self._stop_measuring()
+        """Ask the run in progress to save and finish; passes in the background are given up."""
         self._background.stop_all()
         if self._job is not None and not self._job.is_finished:
             self._job.stop()
-
-    def _advance_measuring(self) -> Iterator[Reply]:
-        job = self._measuring
-        if job is None or not job.is_active:
-            return
-        try:
-            news = job.advance()
-        except GeneratorExit:
-            raise
-        except BaseException as error:  # noqa: BLE001  an edge, as above
-            yield self._failed(job.number, "MeasureHeads", error)
-            return
-        if news is not None:
-            yield news
-
-    def _stop_measuring(self) -> None:
-        if self._measuring is not None:
-            self._measuring.stop()
 
     def _card(self, request: ShowCard) -> Reply:
         if self._measuring is None:
@@ -176,7 +165,6 @@ class Engine:
         match request:
             case LoadModel():
                 yield from load_model(request, self._models, self._views)
-                self._stop_measuring()
                 self._measuring = None  # it holds the model before
                 self._background.stop_all()
                 self._tokens.forget()
@@ -204,32 +192,38 @@ class Engine:
                 yield from self._gold.show(request, self._models, self._views)
             case ShowInside():
                 yield from show_inside(request, self._models, self._inside)
+            case ShowPicture():
+                yield from show_picture(request, self._models)
             case ShowInfluence():
                 yield from show_influence(request, self._models, self._views)
             case AttributeOutput():
                 yield from attribute_output(request, self._models)
             case PatchTexts():
-                self._background.start("PatchTexts", PatchingJob(request, self._models.get(OPEN_MODEL)))
+                self._background.start("PatchTexts", patching_job(request, self._models.get(OPEN_MODEL)))
             case StopPatching():
                 self._background.stop("PatchTexts")
             case MeasureCurves():
-                self._background.start("MeasureCurves", CurvesJob(request, self._models.get(OPEN_MODEL)))
+                self._background.start("MeasureCurves", curves_job(request, self._models.get(OPEN_MODEL)))
             case StopCurves():
                 self._background.stop("MeasureCurves")
             case CompareHeads():
-                job = PlaneJob(request, self._models.get(OPEN_MODEL), self._views)
+                job = plane_job(request, self._models.get(OPEN_MODEL), self._views)
                 self._background.start("CompareHeads", job)
             case RunExperiment():
-                job_of = ExperimentJob(request, lambda: self._models.get(OPEN_MODEL))
+                job_of = experiment_job(request, lambda: self._models.get(OPEN_MODEL))
                 self._background.start(kind_of(request.question), job_of)
             case StopExperiment():
                 self._background.stop(request.kind)
             case StopComparing():
                 self._background.stop("CompareHeads")
+            case ShowWeights():
+                self._background.start("ShowWeights", weights_job(request, self._models.get(OPEN_MODEL)))
+            case StopWeights():
+                self._background.stop("ShowWeights")
             case ReplaySplits():
                 yield from replay_splits(request, self._models, self._tokens)
             case CompareTokenizers():
-                self._background.start("CompareTokenizers", TokenizersJob(request))
+                self._background.start("CompareTokenizers", tokenizers_job(request))
             case StopTokenizers():
                 self._background.stop("CompareTokenizers")
             case ShowVocabulary():
@@ -249,10 +243,10 @@ class Engine:
             case ShowInspections():
                 yield from show_inspections(request, self._runs)
             case MeasureHeads():
-                self._stop_measuring()
-                self._measuring = MeasuringJob(request, self._models.get(OPEN_MODEL))
+                self._measuring = Measuring(request, self._models.get(OPEN_MODEL))
+                self._background.start("MeasureHeads", self._measuring.job)
             case StopMeasuring():
-                self._stop_measuring()
+                self._background.stop("MeasureHeads")
             case ShowCard():
                 yield self._card(request)
             case PlanRecipe():
@@ -276,6 +270,9 @@ class Engine:
             return Failed(number=number, request=name, message=str(error))
         if isinstance(error, MemoryError | torch.OutOfMemoryError):
             return Failed(number=number, request=name, message=_MEMORY)
+        lost = lost_device(error)
+        if lost is not None:
+            return Failed(number=number, request=name, message=str(lost))
         log = self._write_crash(error, f"serving {request!r}"[:2000])
         return Failed(
             number=number,

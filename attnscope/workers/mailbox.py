@@ -18,6 +18,7 @@ from attnscope.records.inside import ShowInside
 from attnscope.records.inspections import ShowInspections
 from attnscope.records.lens import ShowLens
 from attnscope.records.messages import Request, ShowHeads, ShowPositions, TraceText
+from attnscope.records.pictures import ShowPicture
 from attnscope.records.plans import PlanRecipe
 from attnscope.records.runs import FollowRun, OpenRuns
 from attnscope.records.splits import ReplaySplits
@@ -26,7 +27,7 @@ from attnscope.records.vocabulary import FindPieces, ShowPiece, ShowVocabulary, 
 MAX_PER_S = 20.0
 ViewKey = tuple[str, str]
 _VIEWS = ShowPositions | ShowLens | ShowAlignment | ShowInfluence | ShowInside | WriteText | CompareTraces
-_MORE_VIEWS = AttributeOutput | OpenRuns | PlanRecipe | ShowInspections
+_MORE_VIEWS = AttributeOutput | OpenRuns | PlanRecipe | ShowInspections | ShowPicture
 _TOKEN_VIEWS = ReplaySplits | ShowVocabulary | FindPieces | ShowPiece | SpellText
 
 

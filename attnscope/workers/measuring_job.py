@@ -1,7 +1,6 @@
 """A measuring pass over texts, advanced one batch at a time between other work. No Qt."""
 
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from attnscope.analysis.conllu import Tree, read_conllu
@@ -25,42 +24,21 @@ from attnscope.records.corpora import (
 )
 from attnscope.records.measures import CorpusProgress, HeadTable
 from attnscope.records.word_tables import AlignmentTable, SyntaxTable
-from attnscope.workers.mailbox import MAX_PER_S, RateLimit
+from attnscope.workers.background import StepsJob
 
 
-class MeasuringJob:
-    """One pass, and afterwards what it found, for the cards of heads."""
+class Measuring:
+    """One pass as a job, and afterwards what it found, for the cards of heads."""
 
-    def __init__(
-        self, request: MeasureHeads, model: Model, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.number = request.number
-        self.is_active = True
+    def __init__(self, request: MeasureHeads, model: Model) -> None:
         self._model = model
         self._texts: Sequence[Text] = ()
         self._trees: Sequence[Tree] = ()
         self._table: HeadTable | None = None
         self._syntax: SyntaxTable | None = None
         self._alignment: AlignmentTable | None = None
-        self._steps = self._run(request)
-        self._limit = RateLimit(MAX_PER_S, clock)
-
-    def advance(self) -> MeasuringNews | HeadsMeasured | None:
-        """Do one piece of work; returns what is to be told now. What the pass raises ends the job."""
-        try:
-            step = next(self._steps, None)
-        except BaseException:
-            self.is_active = False
-            raise
-        if step is None or isinstance(step, HeadsMeasured):
-            self.is_active = False
-            return step
-        return step if self._limit.take() else None
-
-    def stop(self) -> None:
-        """Give the pass up."""
-        self._steps.close()
-        self.is_active = False
+        steps = self._measure(request)
+        self.job = StepsJob(request.number, steps, lambda news: isinstance(news, MeasuringNews))
 
     def card(self, request: ShowCard) -> CardShown:
         """What one head does, with its telling texts; raises UserError before the pass is complete."""
@@ -78,31 +56,35 @@ class MeasuringJob:
         )
         return CardShown(number=request.number, card=card)
 
-    def _run(self, request: MeasureHeads) -> Generator[MeasuringNews | HeadsMeasured, None, None]:
-        yield MeasuringNews(number=self.number, what="Reading texts", n_done=0, n_total=0)
+    def _measure(self, request: MeasureHeads) -> Generator[MeasuringNews | HeadsMeasured, None, None]:
+        def told(what: str, progress: CorpusProgress) -> MeasuringNews:
+            number = request.number
+            return MeasuringNews(number=number, what=what, n_done=progress.n_done, n_total=progress.n_total)
+
+        yield MeasuringNews(number=request.number, what="Reading texts", n_done=0, n_total=0)
         name = self._read(request)
         for found in measure_corpus(
             self._model, self._texts, name=name, specials=request.specials, seed=request.seed
         ):
             if isinstance(found, CorpusProgress):
-                yield self._news("Measuring heads", found)
+                yield told("Measuring heads", found)
             else:
                 self._table = found
         for step in measure_syntax(self._model, self._trees, name=name) if self._trees else ():
             if isinstance(step, CorpusProgress):
-                yield self._news("Reading trees", step)
+                yield told("Reading trees", step)
             else:
                 self._syntax = step
         pairs = self._linked(request)
         for one in measure_alignment(self._model, pairs, name=name, seed=request.seed) if pairs else ():
             if isinstance(one, CorpusProgress):
-                yield self._news("Aligning words", one)
+                yield told("Aligning words", one)
             else:
                 self._alignment = one
         if self._table is None:
             raise AssertionError("unreachable: a pass ends with its table")
         yield HeadsMeasured(
-            number=self.number,
+            number=request.number,
             table=self._table,
             cards=tuple(
                 head_card(head, self._table, self._syntax, self._alignment, sites=self._model.sites)
@@ -134,6 +116,3 @@ class MeasuringJob:
             files = GoldFiles(pairs=request.path, links=request.links, counts_from=request.links_from)
             return read_gold_files(files, request.max_texts)
         return own_pairs(self._model, request.max_texts) if request.path == OWN_TEXTS else []
-
-    def _news(self, what: str, progress: CorpusProgress) -> MeasuringNews:
-        return MeasuringNews(number=self.number, what=what, n_done=progress.n_done, n_total=progress.n_total)

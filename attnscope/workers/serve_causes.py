@@ -1,7 +1,6 @@
 """Answering which part of the model made an output: parts that add up, and patching. No Qt."""
 
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 
 from attnscope.analysis.answers import (
     candidates_of,
@@ -23,7 +22,7 @@ from attnscope.records.causes import (
 )
 from attnscope.records.importance import Progress
 from attnscope.records.messages import OPEN_MODEL, Reply
-from attnscope.workers.mailbox import MAX_PER_S, RateLimit
+from attnscope.workers.background import StepsJob
 from attnscope.workers.serve_models import OpenModels
 
 MAX_PATCHED = 512
@@ -47,65 +46,40 @@ def attribute_output(request: AttributeOutput, models: OpenModels) -> Iterator[R
     yield OutputAttributed(number=request.number, attribution=found, candidates=candidates_of(model, row))
 
 
-class PatchingJob:
+def patching_job(request: PatchTexts, model: Model) -> StepsJob:
     """One map of patches, made row by row."""
+    return StepsJob(request.number, _patch(request, model), lambda news: isinstance(news, PatchingNews))
 
-    def __init__(
-        self, request: PatchTexts, model: Model, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.number = request.number
-        self.is_active = True
-        self._model = model
-        self._limit = RateLimit(MAX_PER_S, clock)
-        self._steps = self._run(request)
 
-    def advance(self) -> PatchingNews | TextsPatched | None:
-        """Do one piece of work; returns what is to be told now. What the pass raises ends the job."""
-        try:
-            news = next(self._steps, None)
-        except BaseException:
-            self.is_active = False
-            raise
-        if not isinstance(news, PatchingNews):
-            self.is_active = False
-            return news
-        return news if self._limit.take() else None
-
-    def stop(self) -> None:
-        """Give the map up."""
-        self._steps.close()
-        self.is_active = False
-
-    def _run(self, request: PatchTexts) -> Generator[PatchingNews | TextsPatched, None, None]:
-        yield PatchingNews(number=self.number, n_done=0, n_total=0)
-        model = self._model
-        clean = read_logits(model, request.clean, request.target, request.gates)
-        if len(clean) > MAX_PATCHED:
-            raise UserError(
-                f"These are {len(clean):,} tokens.",
-                expected=f"at most {MAX_PATCHED} tokens to patch",
-                action="Choose a shorter text.",
-            )
-        corrupt = read_logits(model, request.corrupt, request.target, request.gates)
-        position = request.position
-        if position is None:
-            position = comparing_position(model, request.clean, request.target, clean, corrupt)
-        row = clean[check_position(position, len(clean))]
-        found = patch_map(
-            model,
-            (request.clean, request.target),
-            (request.corrupt, request.target),
-            request.kind,
-            stack=request.stack,
-            position=position,
-            answer=resolve_token(model, request.answer, row),
-            other=resolve_token(model, request.other, row),
-            gates=request.gates,
+def _patch(request: PatchTexts, model: Model) -> Generator[PatchingNews | TextsPatched, None, None]:
+    yield PatchingNews(number=request.number, n_done=0, n_total=0)
+    clean = read_logits(model, request.clean, request.target, request.gates)
+    if len(clean) > MAX_PATCHED:
+        raise UserError(
+            f"These are {len(clean):,} tokens.",
+            expected=f"at most {MAX_PATCHED} tokens to patch",
+            action="Choose a shorter text.",
         )
-        for one in found:
-            if isinstance(one, Progress):
-                yield PatchingNews(number=self.number, n_done=one.n_done, n_total=one.n_total)
-            else:
-                yield TextsPatched(
-                    number=self.number, patched=one, position=position, candidates=candidates_of(model, row)
-                )
+    corrupt = read_logits(model, request.corrupt, request.target, request.gates)
+    position = request.position
+    if position is None:
+        position = comparing_position(model, request.clean, request.target, clean, corrupt)
+    row = clean[check_position(position, len(clean))]
+    found = patch_map(
+        model,
+        (request.clean, request.target),
+        (request.corrupt, request.target),
+        request.kind,
+        stack=request.stack,
+        position=position,
+        answer=resolve_token(model, request.answer, row),
+        other=resolve_token(model, request.other, row),
+        gates=request.gates,
+    )
+    for one in found:
+        if isinstance(one, Progress):
+            yield PatchingNews(number=request.number, n_done=one.n_done, n_total=one.n_total)
+        else:
+            yield TextsPatched(
+                number=request.number, patched=one, position=position, candidates=candidates_of(model, row)
+            )

@@ -38,7 +38,7 @@ def write_text(
                 number=request.number, tokens=so_far.tokens, whole=so_far.whole(), n_most=n_most
             )
     traced = _traced(request, model, written)
-    views.keep(WRITTEN_TRACE, written.trace)
+    views.keep(WRITTEN_TRACE, written.trace, request.number)
     yield traced
     yield TextWritten(number=request.number, written=written.text, gates=request.gates)
 

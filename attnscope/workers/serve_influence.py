@@ -116,7 +116,12 @@ class _About:
         if predicting_tokens(inputs) != self.keys[len(self._source) :]:
             raise UserError("this text is read in other tokens when it is read again")
         found = relevance(
-            self._model, request.text, request.target, position=self.position, gates=request.gates
+            self._model,
+            request.text,
+            request.target,
+            position=self.position,
+            gates=request.gates,
+            interventions=request.interventions,
         )
         row: Weights = found.weights[0].copy()
         row[len(self._source) + self.position] -= 1.0

@@ -16,6 +16,7 @@ def show_lens(request: ShowLens, models: OpenModels) -> Iterator[Reply]:
         request.text,
         request.target,
         gates=request.gates,
+        interventions=request.interventions,
         positions=slice(-request.max_positions, None),
         top=request.n_candidates,
     )

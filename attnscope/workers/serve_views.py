@@ -6,7 +6,10 @@ from pathlib import Path
 
 from attnscope.analysis.measures import measure
 from attnscope.analysis.positions import position_tables
-from attnscope.models.model import N_CONTINUE
+from attnscope.models.model import N_CONTINUE, Model
+from attnscope.nn.stopping import stop_if_unwanted
+from attnscope.records.interventions import Interventions
+from attnscope.records.masks import UseMask
 from attnscope.records.messages import (
     OPEN_MODEL,
     HeadsShown,
@@ -43,11 +46,12 @@ def trace_text(
     if is_long:  # a place to give up before the long pass, and another one after it
         yield Progress(number=request.number, what=f"Reading {len(request.text):,} characters")
     is_target_read = not request.view or model.info.takes_target
+    interventions = request.interventions if request.view else _fitting(request, model)
     look = model.look(
         request.text,
         request.target if is_target_read else None,
         request.gates,
-        interventions=request.interventions,
+        interventions=interventions,
         top=request.n_candidates,
         past_trained=request.past_trained and model.info.can_read_past,
         n_continue=0 if is_long else N_CONTINUE,
@@ -71,18 +75,31 @@ def trace_text(
         check=trace.check(),
         duration_ms=(time.perf_counter() - begin_s) * 1e3,
         step=step,
-        interventions=request.interventions,
+        interventions=interventions,
         view=request.view,
         info=model.info if request.view else None,
     )
+    stop_if_unwanted()  # a trace that was given up is not to take the place of the one that is shown
     views.keep(request.place, trace, request.number)
     if request.view and answers is not None:
         answers.keep(request.view, Answer(number=request.number, model=model, log_p=look.log_p))
     yield traced
 
 
+def _fitting(request: TraceText, model: Model) -> Interventions:
+    """What is asked for without a mask drawn for another number of tokens; its text has changed since."""
+    masks = [change for change in request.interventions if isinstance(change, UseMask)]
+    if not masks:
+        return request.interventions
+    past_trained = request.past_trained and model.info.can_read_past
+    n_tokens = len(model.encode(request.text, request.target, past_trained=past_trained).source)
+    return tuple(c for c in request.interventions if c not in masks or c.n_tokens == n_tokens)
+
+
 def show_heads(request: ShowHeads, views: Views) -> Iterator[Reply]:
-    """Show heads of the newest trace in full."""
+    """Show heads of the newest trace in full; nothing when it is not the one that is asked for."""
+    if request.trace and views.find(request.place, request.trace) is None:
+        return
     maps = views.head_maps(request.place, request.heads)
     yield HeadsShown(number=request.number, model=request.model, maps=maps)
 

@@ -13,7 +13,9 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from attnscope.records.messages import Failed, Ready, Reply, Request
+from attnscope.nn.stopping import stoppable
+from attnscope.nn.telling import telling
+from attnscope.records.messages import Failed, Progress, Ready, Reply, Request
 from attnscope.workers.mailbox import Mailbox
 
 STOP_WITHIN_S = 3.0
@@ -96,7 +98,7 @@ class WorkerThread(QThread):
                 self._changed.notify()
 
     def cancel(self, number: int) -> None:
-        """Forget a request, or give it up at its next yield."""
+        """Forget a request, or give it up: at its next yield, or between two layers of a pass."""
         with self._changed:
             self._mailbox.cancel(number)
 
@@ -140,16 +142,22 @@ class WorkerThread(QThread):
         return engine
 
     def _serve(self, engine: Engine, request: Request) -> None:
+        def hear(what: str) -> None:
+            self.replied.emit(Progress(number=request.number, what=what))
+
         replies = engine.handle(request)
-        for reply in replies:
-            with self._changed:
-                is_wanted = not (self._is_stopping or self._mailbox.is_abandoned(request))
-            if not is_wanted:
-                break
-            self.replied.emit(reply)
+        with stoppable(lambda: self._is_unwanted(request)), telling(hear):
+            for reply in replies:
+                if self._is_unwanted(request):
+                    break
+                self.replied.emit(reply)
         del replies  # closes the generator here, on this thread
         with self._changed:
             self._mailbox.finish(request)
+
+    def _is_unwanted(self, request: Request) -> bool:
+        with self._changed:
+            return self._is_stopping or self._mailbox.is_abandoned(request)
 
     def _pass_on(self, replies: Iterator[Reply]) -> None:
         for reply in replies:

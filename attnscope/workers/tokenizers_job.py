@@ -6,10 +6,11 @@ pieces. No Qt.
 
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from attnscope.paths import resources_folder
+from attnscope.records.messages import Reply
 from attnscope.records.tokenizers import (
     KINDS,
     MAX_COMPARED_CHARACTERS,
@@ -26,93 +27,79 @@ from attnscope.text.tokenizer_comparison import (
     parts_of,
     train_or_refuse,
 )
-from attnscope.workers.mailbox import MAX_PER_S, RateLimit
+from attnscope.workers.background import StepsJob
 
 SAMPLE = "tokenizing.txt"
 _WAIT_S = 0.03
 
 
-class TokenizersJob:
-    """One comparison; rows are told as they come."""
+def tokenizers_job(request: CompareTokenizers) -> StepsJob:
+    """One comparison; a training that is on its way when it is given up ends by itself and is forgotten."""
+    n_told = 0
 
-    def __init__(self, request: CompareTokenizers, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.number = request.number
-        self.is_active = True
-        self._limit = RateLimit(MAX_PER_S, clock)
-        self._n_told = -1
-        self._steps = self._run(request)
+    def is_passing(news: Reply) -> bool:
+        """Without a new row, and not the last."""
+        nonlocal n_told
+        if not isinstance(news, TokenizersNews):
+            return False
+        n_before, n_told = n_told, len(news.rows)
+        return n_told == n_before and not news.is_done
 
-    def advance(self) -> TokenizersNews | None:
-        """Do one piece of work; gives what is to be told now. What it raises ends the job."""
-        try:
-            news = next(self._steps, None)
-        except BaseException:
-            self.is_active = False
-            raise
-        if news is None or news.is_done:
-            self.is_active = False
-            return news
-        if len(news.rows) != self._n_told or self._limit.take():
-            self._n_told = len(news.rows)
-            return news
-        return None
+    return StepsJob(request.number, _compare(request), is_passing)
 
-    def stop(self) -> None:
-        """Give the comparison up; a training on its way ends by itself and is forgotten."""
-        self._steps.close()
-        self.is_active = False
 
-    def _run(self, request: CompareTokenizers) -> Generator[TokenizersNews, None, None]:
-        yield TokenizersNews(number=self.number, what="Reading the text")
-        text, name, n_cut = yield from self._read(request)
-        training, measured = parts_of(lines_of(text), is_held_out=request.is_held_out)
-        facts = described(name, training, measured, n_cut)
-        wanted = [(kind, size) for kind in request.kinds for size in request.sizes]
-        rows: list[TokenizerRow] = []
+def _compare(request: CompareTokenizers) -> Generator[TokenizersNews, None, None]:
+    yield TokenizersNews(number=request.number, what="Reading the text")
+    text, name, n_cut = yield from _read(request)
+    training, measured = parts_of(lines_of(text), is_held_out=request.is_held_out)
+    facts = described(name, training, measured, n_cut)
+    wanted = [(kind, size) for kind in request.kinds for size in request.sizes]
+    rows: list[TokenizerRow] = []
 
-        def news(part: float, what: str) -> TokenizersNews:
-            fraction = (len(rows) + part) / max(1, len(wanted))
-            return TokenizersNews(
-                number=self.number, rows=tuple(rows), fraction=fraction, what=what, text=facts
-            )
+    def news(part: float, what: str) -> TokenizersNews:
+        fraction = (len(rows) + part) / max(1, len(wanted))
+        return TokenizersNews(
+            number=request.number, rows=tuple(rows), fraction=fraction, what=what, text=facts
+        )
 
-        for kind, size in wanted:
-            what = f"{KINDS.get(kind, kind)}, {size:,} pieces"
-            training_run = _Training(kind, size, training)
-            while training_run.is_running(_WAIT_S):
-                yield news(0.0, f"Training {what}")
-            made = training_run.result()
-            if isinstance(made, str):
-                rows.append(TokenizerRow(kind=kind, asked=size, refusal=made))
-                continue
-            for found in measure_tokenizer(
-                made,
-                kind=kind,
-                asked=size,
-                lines=measured,
-                facts=facts,
-                sentence=request.sentence,
-                train_ms=training_run.train_ms,
-            ):
-                if isinstance(found, TokenizerRow):
-                    rows.append(found)
-                else:
-                    yield news(0.5 + 0.5 * found, f"Measuring {what}")
-            yield news(0.0, what)
-        yield TokenizersNews(number=self.number, rows=tuple(rows), fraction=1.0, is_done=True, text=facts)
+    for kind, size in wanted:
+        what = f"{KINDS.get(kind, kind)}, {size:,} pieces"
+        training_run = _Training(kind, size, training)
+        while training_run.is_running(_WAIT_S):
+            yield news(0.0, f"Training {what}")
+        made = training_run.result()
+        if isinstance(made, str):
+            rows.append(TokenizerRow(kind=kind, asked=size, refusal=made))
+            continue
+        for found in measure_tokenizer(
+            made,
+            kind=kind,
+            asked=size,
+            lines=measured,
+            facts=facts,
+            sentence=request.sentence,
+            train_ms=training_run.train_ms,
+        ):
+            if isinstance(found, TokenizerRow):
+                rows.append(found)
+            else:
+                yield news(0.5 + 0.5 * found, f"Measuring {what}")
+        yield news(0.0, what)
+    yield TokenizersNews(number=request.number, rows=tuple(rows), fraction=1.0, is_done=True, text=facts)
 
-    def _read(self, request: CompareTokenizers) -> Generator[TokenizersNews, None, tuple[str, str, int]]:
-        """The text, its name, and how much of it was left out."""
-        if request.text.strip() and not request.path:
-            text = request.text[:MAX_COMPARED_CHARACTERS]
-            return text, "the pasted text", len(request.text) - len(text)
-        path = Path(request.path) if request.path else sample_path()
-        for found in read_text_file(path, max_characters=MAX_COMPARED_CHARACTERS):
-            if isinstance(found, TextOfFile):
-                name = path.name if request.path else "the sample text"
-                return found.text, name, found.n_cut_bytes
-            yield TokenizersNews(number=self.number, what=f"Reading {path.name}")
-        raise RuntimeError("a text file ended without its text")
+
+def _read(request: CompareTokenizers) -> Generator[TokenizersNews, None, tuple[str, str, int]]:
+    """The text, its name, and how much of it was left out."""
+    if request.text.strip() and not request.path:
+        text = request.text[:MAX_COMPARED_CHARACTERS]
+        return text, "the pasted text", len(request.text) - len(text)
+    path = Path(request.path) if request.path else sample_path()
+    for found in read_text_file(path, max_characters=MAX_COMPARED_CHARACTERS):
+        if isinstance(found, TextOfFile):
+            name = path.name if request.path else "the sample text"
+            return found.text, name, found.n_cut_bytes
+        yield TokenizersNews(number=request.number, what=f"Reading {path.name}")
+    raise RuntimeError("a text file ended without its text")
 
 
 def sample_path() -> Path:

@@ -23,8 +23,8 @@ from attnscope.figures.style import MapStyle
 from attnscope.records.compare import DifferenceGrid
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import HeadRef, Site
-from attnscope.viewmodels.compare_alignment import align_tokens
-from attnscope.viewmodels.difference import compare_maps
+from attnscope.viewmodels.compare.difference import compare_maps
+from attnscope.viewmodels.maps.alignment import align_tokens
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 

@@ -18,9 +18,10 @@ from attnscope.figures.figure_file import (
 from attnscope.figures.panels import panels_figure
 from attnscope.figures.spec import FigureOrigin, FigureSpec
 from attnscope.figures.style import MapStyle
+from attnscope.records.alignment import GoldCell
 from attnscope.records.interventions import RemoveEdge
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.viewmodels.aspect import Aspect
+from attnscope.viewmodels.maps.aspect import Aspect
 
 HEAD = HeadRef(stack="decoder", layer=1, head=0)
 
@@ -50,6 +51,16 @@ def test_that_everything_comes_back():
     found = figure_from_bytes(figure_file_bytes(saved))
     assert dataclasses.replace(found, origin=saved.origin) == saved
     assert dataclasses.replace(found.origin, heads=()) == dataclasses.replace(saved.origin, heads=())
+
+
+def test_that_gold_links_come_back_and_what_is_none_is_refused():
+    link = GoldCell(rows=(0, 2), cols=(1, 2), is_sure=False, words=("être", "be"))
+    saved = dataclasses.replace(saved_from_spec(shown()), view="head", gold=(link,))
+    assert figure_from_bytes(figure_file_bytes(saved)).gold == (link,)
+    content = json.loads(figure_file_bytes(saved))
+    for wrong in ([0, 0, 1, 2, True, "a", "b"], [0, 1, 1, 2, 1, "a", "b"], [0, 1], "x"):
+        with pytest.raises(LoadError, match="gold link"):
+            figure_from_bytes(json.dumps({**content, "gold": [wrong]}).encode())
 
 
 def test_that_a_model_beside_the_file_is_named_by_its_path_from_there(tmp_path: Path):

@@ -50,9 +50,9 @@ def test_that_powers_of_ten_are_equally_far_apart_on_a_logarithmic_axis() -> Non
 
 def test_that_every_value_of_a_map_is_in_the_table_and_the_forbidden_are_empty() -> None:
     lines = render(spec("lab"), "csv").decode().splitlines()
-    assert '"weights","a","d","1"' in lines
-    assert '"weights","b","d",""' in lines
-    assert '"Lab","points","10","10"' in lines
+    assert '"weights","a","d","1","",""' in lines
+    assert '"weights","b","d","","",""' in lines
+    assert '"Lab","points","10","10","d",""' in lines
 
 
 def test_that_panels_fill_rows_without_overlap_and_names_must_fit() -> None:

@@ -84,3 +84,12 @@ def test_that_pages_without_maps_or_with_too_many_weights_are_refused(monkeypatc
     monkeypatch.setattr(html_page, "MAX_CELLS", 10)
     with pytest.raises(UserError, match="20 weights"):
         render(spec("head"), "html")
+
+
+def test_that_labels_of_keys_turn_as_one_whatever_their_script_and_the_mask_takes_the_themes_colour():
+    text, data = page(spec("head", maps=(evil_map(),)))
+    rules = dict(re.findall(r"^([^{}\n]+)\{([^}]*)\}", text, re.M))
+    assert "text-orientation:sideways" in rules[".key"]  # else CJK stands on its head
+    assert "background:var(--not-allowed)" in rules[".cells canvas"]
+    assert text.count("--not-allowed:") == 2  # light and dark
+    assert None in data["maps"][0]["weights"][0]

@@ -112,6 +112,7 @@ def test_that_too_few_runs_are_told_in_one_line(
     _write_runs(tmp_path / "sweep", (8, 32))
     assert main(["figure", str(tmp_path / "sweep"), "--view", "scaling", "-o", str(tmp_path / "s.svg")]) == 2
     message = capsys.readouterr().err
-    assert "2 runs" in message
+    assert "2 runs, of which 2 have made every step" in message
+    assert "3 different sizes" in message
     assert "--sweep model.d_model=32,64,128" in message
     assert message.count("\n") == 1

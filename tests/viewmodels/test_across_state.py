@@ -5,9 +5,10 @@ import pytest
 from session_samples import Desk, info, ref
 
 from attnscope.records.influence import InfluenceRow, InfluenceShown, ShowInfluence
+from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import Failed
-from attnscope.viewmodels import across_layers
-from attnscope.viewmodels.across_layers import AcrossState, number_words, tip_words
+from attnscope.viewmodels.causes import across_layers
+from attnscope.viewmodels.causes.across_layers import AcrossState, number_words, tip_words
 from attnscope.viewmodels.numbers import Numbers
 
 
@@ -32,6 +33,16 @@ def answer(desk: Desk, asked: ShowInfluence) -> InfluenceShown:
     return InfluenceShown(
         number=asked.number, position=asked.position, keys=keys, rows=rows, n_source=len(traced.source)
     )
+
+
+def test_that_changes_inside_heads_count_in_every_method() -> None:
+    desk, state, asked = watched()
+    uniform = MakeUniform(head=ref(0, 1))
+    desk.session.head_changes.intervene((uniform,))
+    desk.answer()
+    assert asked[-1].interventions == (uniform,)
+    state.handle(answer(desk, asked[-1]))
+    assert "without" not in state.note
 
 
 def test_that_it_asks_once_for_each_token_of_each_trace() -> None:

@@ -1,13 +1,19 @@
 """Gold links in the window: when they are asked for, what is drawn, which head is best."""
 
+from dataclasses import replace
+
 import numpy as np
 from aligning_samples import CELLS, HEADS, table
 from session_samples import Desk, info, ref
 
-from attnscope.records.alignment import AlignmentShown, GoldFiles, GoldPair, ShowAlignment
+from attnscope.records.alignment import AlignmentShown, GoldCell, GoldFiles, GoldPair, ShowAlignment
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.aligning import AligningState
-from attnscope.viewmodels.alignment_column import with_alignment
+from attnscope.records.tiles import LongMap
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.heads.aligning import AligningState
+from attnscope.viewmodels.heads.alignment_column import with_alignment
+from attnscope.viewmodels.maps.aspect import Aspect
+from attnscope.viewmodels.maps.word_map import cell_of_words
 from attnscope.viewmodels.numbers import Numbers
 
 
@@ -52,6 +58,42 @@ def test_that_only_the_newest_answer_is_taken_and_not_shown_on_another_text() ->
     desk.answer()
     assert state.table is None
     assert state.cells_on(desk.session.map_of(HEADS[0])) == ()
+
+
+def test_that_links_lie_on_blends_on_words_and_on_long_maps_too() -> None:
+    desk, state = answered(0.5, 0.25, 0.75, 0.5, 0.4, 0.6)
+    session, traced = desk.session, desk.session.traced
+    assert traced is not None
+    assert traced.target is not None
+    session.set_aspect(Aspect(blend="mean", over="selection"))
+    session.select_heads((HEADS[0], HEADS[1]))
+    desk.answer()
+    blend = session.map_of(HEADS[1])
+    assert blend is not None
+    assert blend.name
+    assert state.cells_on(blend) == CELLS
+    queries, keys = traced.target.tokens, traced.source.tokens
+    long_map = LongMap(model="", trace=traced.number, head=HEADS[0], queries=queries, keys=keys)
+    assert state.cells_on_long(long_map) == CELLS
+    assert state.cells_on_long(replace(long_map, trace=traced.number + 1)) == ()
+    assert state.cells_on_long(replace(long_map, head=ref(0, 0))) == ()
+    assert state.cells_on_long(None) == ()
+    state.show(False)
+    assert state.cells_on_long(long_map) == ()
+
+
+def test_that_a_link_between_pieces_lies_on_the_words_they_are_of() -> None:
+    pieces = [("<s>", False), ("un", False), ("bel", False), ("lev", True), ("able", True), ("go", False)]
+    tokens = tuple(
+        Token(id=k, piece=piece, joins_previous=joins, is_special=piece == "<s>")
+        for k, (piece, joins) in enumerate(pieces)
+    )
+    # Words: 0 <s>, 1 un, 2 bel-lev-able, 3 go.
+    link = GoldCell(rows=(1, 4), cols=(3, 5), is_sure=True, words=("a", "b"))
+    found = cell_of_words(link, tokens, tokens)
+    assert (found.rows, found.cols) == ((1, 3), (2, 3))
+    last = cell_of_words(replace(link, rows=(5, 6), cols=(0, 1)), tokens, tokens)
+    assert (last.rows, last.cols) == ((3, 4), (0, 1))
 
 
 def test_that_of_equal_heads_the_shown_one_is_best_and_one_click_selects_the_best() -> None:

@@ -9,10 +9,10 @@ from session_samples import Desk, ref
 
 from attnscope.errors import UserError
 from attnscope.records.maps import HeadMap
-from attnscope.viewmodels.aggregation import grid_through, map_through
-from attnscope.viewmodels.aspect import PLAIN, Aspect, blend_name, blended_heads
-from attnscope.viewmodels.renormalising import hidden_keys, without_keys
-from attnscope.viewmodels.word_map import word_weights, words_of_tokens
+from attnscope.viewmodels.maps.aggregation import grid_through, map_through
+from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, blend_name, blended_heads
+from attnscope.viewmodels.maps.renormalising import hidden_keys, without_keys
+from attnscope.viewmodels.maps.word_map import word_weights, words_of_tokens
 
 PIECES = tokens("<s>", "un", "~believ", "~able", "cat", "</s>")
 

@@ -18,11 +18,11 @@ from attnscope.records.causes import (
 from attnscope.records.messages import Failed, Request
 from attnscope.records.models import Sample
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.across_layers import AcrossState
-from attnscope.viewmodels.attributing import AttributingState, part_words, refusal_of
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.attributing import AttributingState, part_words, refusal_of
+from attnscope.viewmodels.causes.patch_words import counterpart, end_of_change
+from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.patch_words import counterpart, end_of_change
-from attnscope.viewmodels.patching import PatchingState
 
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")
 PARTS = (
@@ -126,7 +126,8 @@ def test_that_models_without_such_parts_are_refused_without_being_asked() -> Non
     desk, state, patching, asked = states()
     for model, word in (
         (replace(info(), body="GRU"), "recurrent (GRU)"),
-        (replace(info(), architecture="GPT2LMHeadModel"), "another library"),
+        (replace(info(), architecture="BertForTokenClassification", objective="classification"), "no tokens"),
+        (replace(info(), architecture="ViT", reads="picture"), "it reads pictures"),
         (replace(info(), labels=("good", "bad")), "labels"),
     ):
         desk.open(model)

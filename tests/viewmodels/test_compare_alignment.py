@@ -23,8 +23,8 @@ from attnscope.records.compare import (
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.compare_alignment import WAYS, Way, align_tokens, alignment_words
-from attnscope.viewmodels.difference import cell_words, compare_maps
+from attnscope.viewmodels.compare.difference import cell_words, compare_maps
+from attnscope.viewmodels.maps.alignment import WAYS, Way, align_tokens, alignment_words
 
 HEAD = HeadRef(stack="encoder", layer=0, head=1)
 texts = st.lists(st.sampled_from(["the", "cat", "dog", "sat", ",", ""]), max_size=14)

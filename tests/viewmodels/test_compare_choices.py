@@ -8,8 +8,8 @@ from session_samples import gates_off, ref
 
 from attnscope.errors import LoadError
 from attnscope.records.compare import CompareTraces
-from attnscope.viewmodels.compare_choices import Comparing
-from attnscope.viewmodels.session_file import SavedSession, session_bytes, session_from_bytes
+from attnscope.viewmodels.session.comparing import Comparing
+from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes
 
 
 def chosen() -> CompareDesk:

@@ -6,8 +6,8 @@ from session_samples import gates_off, info, ref
 from attnscope.records.compare import CompareTraces
 from attnscope.records.messages import OPEN_MODEL, Failed, ModelLoaded, Progress, ShowHeads
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.compare_rows import kl_words, most_apart, rows_of_both
-from attnscope.viewmodels.compare_sides import changes_words, short_source
+from attnscope.viewmodels.compare.rows import kl_words, most_apart, rows_of_both
+from attnscope.viewmodels.compare.sides import changes_words, short_source
 
 
 def test_that_nothing_is_asked_for_before_the_page_is_looked_at() -> None:

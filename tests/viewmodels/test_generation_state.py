@@ -4,8 +4,8 @@ from generation_samples import HEAD, WORDS, WritingDesk, tree, written_tokens
 
 from attnscope.records.generation import WRITTEN_TRACE, WriteSettings
 from attnscope.records.messages import Failed, HeadsShown, ShowHeads
-from attnscope.viewmodels.beam_layout import place_nodes
-from attnscope.viewmodels.generation_words import place_of_chosen, summary, tree_sentence
+from attnscope.viewmodels.writing.beam_layout import place_nodes
+from attnscope.viewmodels.writing.words import place_of_chosen, summary, tree_sentence
 
 
 def test_that_a_wish_to_write_captures_text_gates_and_heads():
@@ -42,14 +42,14 @@ def test_that_news_show_the_tokens_so_far_and_stop_keeps_them():
 def test_that_a_chosen_step_shows_the_written_trace_and_its_row():
     desk = WritingDesk().write()
     own = desk.session.traced
-    desk.state.step_by(1)
+    desk.state.choose_step(0)
     assert desk.session.traced.model == WRITTEN_TRACE
     assert desk.state.row("decoder") == 3
     assert desk.state.row("encoder") is None
     assert place_of_chosen(desk.state) == "token 1 of 3, written from the row of “on”"
-    desk.state.step_by(1)
+    desk.state.choose_step(1)
     assert desk.state.row("decoder") == 4
-    desk.state.step_by(99)
+    desk.state.choose_step(99)
     assert desk.state.step == 2
     desk.state.choose_step(None)
     assert desk.session.traced is own

@@ -8,8 +8,8 @@ from session_samples import Desk, info, ref
 
 from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.inside import InsideState
-from attnscope.viewmodels.inside_words import STEPS, rest_words, short_words, step_words
+from attnscope.viewmodels.causes.inside import InsideState
+from attnscope.viewmodels.causes.inside_words import STEPS, rest_words, short_words, step_words
 from attnscope.viewmodels.numbers import Numbers
 
 

@@ -3,7 +3,7 @@
 from session_samples import Desk, ref
 
 from attnscope.records.interventions import MakeMean, MakeUniform, RemoveEdge
-from attnscope.viewmodels.intervening import counted, in_words, of_head, toggled, without
+from attnscope.viewmodels.session.intervening import counted, in_words, of_head, toggled, without
 
 EDGE = RemoveEdge(head=ref(0, 1), query=1, key=2)
 UNIFORM = MakeUniform(head=ref(0, 1))

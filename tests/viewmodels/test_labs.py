@@ -186,6 +186,13 @@ def test_that_what_is_measured_is_attention_and_a_recurrence() -> None:
     assert point.recurrent_ms > 0
 
 
+def test_that_measured_memory_is_what_the_paper_counts() -> None:
+    n, d = 512, 32
+    (point,) = cost.measure_costs(d, (n,))
+    assert point.attention_bytes == pytest.approx(4 * (n * n + n * d), rel=0.05)
+    assert point.recurrent_bytes == pytest.approx(4 * n * d, rel=0.25)
+
+
 # Order
 
 

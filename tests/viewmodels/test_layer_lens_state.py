@@ -6,9 +6,10 @@ import math
 from lens_samples import table
 from session_samples import Desk, gates_off, ref
 
+from attnscope.records.interventions import MakeUniform
 from attnscope.records.lens import LensShown, ShowLens
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.layer_lens import (
+from attnscope.viewmodels.causes.layer_lens import (
     LensState,
     cell_sentences,
     cell_share,
@@ -51,6 +52,16 @@ def test_that_it_asks_again_for_another_trace_and_drops_late_answers() -> None:
     state.handle(LensShown(number=asked[-1].number, table=newest))
     assert state.table is newest
     assert not state.is_busy
+
+
+def test_that_changes_inside_heads_are_asked_for_too() -> None:
+    desk, state, asked = watched()
+    uniform = MakeUniform(head=ref(0, 1))
+    desk.session.head_changes.intervene((uniform,))
+    desk.answer()
+    assert asked[-1].interventions == (uniform,)
+    state.handle(LensShown(number=asked[-1].number, table=table()))
+    assert state.note == ""
 
 
 def test_that_a_failure_is_said_in_the_panel() -> None:

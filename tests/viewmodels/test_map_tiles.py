@@ -18,8 +18,8 @@ from attnscope.records.tiles import (
     StrongEdges,
     TileRequest,
 )
-from attnscope.viewmodels.long_lines import N_EDGES
-from attnscope.viewmodels.map_tiles import MapTiles
+from attnscope.viewmodels.maps.long_lines import N_EDGES
+from attnscope.viewmodels.maps.map_tiles import MapTiles
 
 
 class Desk:

@@ -7,10 +7,10 @@ from session_samples import Desk, info
 from attnscope.records.masks import UseMask, mask_of
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.mask_presets import PRESETS, graph_text, preset_cells, sentences_of
-from attnscope.viewmodels.masking import MaskState
-from attnscope.viewmodels.scripts import Shown, command_line, python_script
-from attnscope.viewmodels.session_file import SavedSession, session_bytes, session_from_bytes
+from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes
+from attnscope.viewmodels.session.mask_presets import PRESETS, graph_text, preset_cells, sentences_of
+from attnscope.viewmodels.session.masking import MaskState
+from attnscope.viewmodels.session.scripts import Shown, command_line, python_script
 
 
 def words(text):
@@ -134,10 +134,45 @@ def test_that_a_mask_goes_with_its_text_and_into_sessions_scripts_and_commands()
     )
     assert "'rows': ['0-1', '1', '2', '3']" in python_script(shown)
     assert "'--mask-rows=0-1;1;2;3'" in command_line(shown)
+    drawn = mask_of(setting.interventions[0].cells, "encoder", "of an edge list")
     desk.session.set_text("another text")
+    assert state.mask == drawn  # until the number of its tokens is known
+    desk.answer()
     assert state.mask is None
     desk.session.undo()
-    assert state.mask == mask_of(setting.interventions[0].cells, "encoder", "of an edge list")
+    assert state.mask == drawn
+
+
+def test_that_a_mask_stays_where_lengths_agree_and_comes_back_when_they_agree_again():
+    desk = Desk().open()
+    session, state = desk.session, MaskState(desk.session)
+    state.use_edges("0 1")
+    mask = state.mask
+    first, n_steps = session.setting, session.history.n_done
+    desk.answer()
+    session.set_text("a dog barks")
+    desk.answer()
+    assert state.mask == mask
+    assert session.notice is None
+    for text in ("a dog barks l", "a dog barks lou", "a dog"):
+        session.set_text(text)
+        desk.answer()
+        assert state.mask is None
+    assert "4 tokens, this text has 5" in session.notice.message
+    assert session.notice.action == "undo"
+    session.set_text("a dog yelps")
+    desk.answer()
+    assert state.mask == mask
+    assert session.history.n_done == n_steps + 1  # typing is one step, whatever becomes of the mask
+    session.dismiss_notice()
+    session.set_text("two words")
+    desk.answer()
+    assert session.notice is not None  # told once more: it was in use again
+    session.undo()
+    assert session.setting == first
+    state.drop()
+    session.set_text("the hen runs")
+    assert state.mask is None  # what was taken off does not come back
 
 
 def test_that_a_new_model_drops_the_mask():

@@ -28,8 +28,8 @@ from attnscope.records.runs import (
 )
 from attnscope.records.sites import HeadRef, Site
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.training import TrainingState
-from attnscope.viewmodels.watch import LIVE_INTERVAL_S
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S
 
 sys.path.append(str(Path(__file__).parent))
 from training_fakes import Clock, started, steps, traced

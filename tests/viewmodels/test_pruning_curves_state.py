@@ -9,9 +9,9 @@ from attnscope.figures.pruning_charts import pruning_chart
 from attnscope.records.importance import HeadScore, Importance
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.pruning_runs import CurveMeasured, CurvesNews, MeasureCurves, StopCurves
-from attnscope.viewmodels.curve_groups import PointRef, grouped
-from attnscope.viewmodels.pruning_curves import pruning_label, time_left
-from attnscope.viewmodels.pruning_words import short_number, taken_words, value_words
+from attnscope.viewmodels.heads.curve_groups import PointRef, grouped
+from attnscope.viewmodels.heads.pruning_curves import pruning_label, time_left
+from attnscope.viewmodels.heads.pruning_words import short_number, taken_words, value_words
 
 
 @pytest.fixture

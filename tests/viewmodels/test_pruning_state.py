@@ -15,8 +15,7 @@ from attnscope.records.pruning import (
     TryPruning,
 )
 from attnscope.records.sites import Gates
-from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.pruning import (
+from attnscope.viewmodels.heads.pruning import (
     PruningState,
     folded_sentence,
     outcome_words,
@@ -26,6 +25,7 @@ from attnscope.viewmodels.pruning import (
     size_text,
     speed_words,
 )
+from attnscope.viewmodels.numbers import Numbers
 
 
 def begun() -> tuple[PruningState, list]:

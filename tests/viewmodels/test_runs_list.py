@@ -22,11 +22,16 @@ from attnscope.records.runs import (
 )
 from attnscope.records.training import Evaluated, Step
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.overlaid_curves import Drawing, lines_of, value_at
-from attnscope.viewmodels.preset_recipe import take_preset
-from attnscope.viewmodels.recipe_differences import csv_of_table, differing_keys, is_match, settings_of
-from attnscope.viewmodels.recipe_text import with_model
-from attnscope.viewmodels.training import TrainingState
+from attnscope.viewmodels.training.overlaid_curves import Drawing, lines_of, value_at
+from attnscope.viewmodels.training.preset_recipe import take_preset
+from attnscope.viewmodels.training.recipe_differences import (
+    csv_of_table,
+    differing_keys,
+    is_match,
+    settings_of,
+)
+from attnscope.viewmodels.training.recipe_text import with_model
+from attnscope.viewmodels.training.state import TrainingState
 
 sys.path.append(str(Path(__file__).parent))
 from training_fakes import Clock, started, steps
@@ -211,6 +216,11 @@ def test_that_tokens_time_and_operations_are_sums_over_steps(room: Room) -> None
         at = run.axis.places(run.curves.validation_loss, axis, run.scale)
         np.testing.assert_allclose(at, places[3:4])
     assert value_at(run, run.curves.train_loss, "tokens", 55.0) == pytest.approx(1 / 3)
+    again = run.axis.places(run.curves.validation_loss, "tokens", run.scale)
+    assert again is run.axis.places(run.curves.validation_loss, "tokens", run.scale)  # not worked out twice
+    run.curves.add((Evaluated(step=5, loss=0.4, accuracy=0.5),))
+    found = run.axis.places(run.curves.validation_loss, "tokens", run.scale)
+    np.testing.assert_allclose(found, [100, 150])
 
 
 def test_that_the_chosen_run_is_drawn_last_and_strongest(room: Room) -> None:
@@ -298,3 +308,23 @@ def test_that_a_plan_that_lacks_memory_does_not_fit() -> None:
     assert plan().fits
     assert not dataclasses.replace(plan(), available_bytes=39).fits
     assert not dataclasses.replace(plan(), free_disk_bytes=39).fits_disk
+
+
+def test_that_the_list_comes_back_at_the_next_start_without_what_is_gone() -> None:
+    room = Room()
+    room.runs.add("/gone")
+    room.list(summary("a"), summary("b"), summary("c"))
+    room.runs.show("/runs/b", False)
+    room.runs.remove("/runs/c")
+    assert room.runs.remembered == (("/runs",), ("/runs/c",), ("/runs/b",))
+    later = Room()
+    later.runs.restore(*room.runs.remembered)
+    assert later.runs.remembered == room.runs.remembered  # the page was never looked at
+    assert not later.posted
+    later.state.tick()
+    request = later.newest(OpenRuns)
+    assert request.folders == ("/runs",)
+    runs = (summary("a"), summary("b"), summary("c"))
+    later.state.handle(RunsOpened(number=request.number, folders=request.folders, runs=runs))
+    assert [(row.summary.name, row.is_shown) for row in later.runs.rows] == [("a", True), ("b", False)]
+    assert later.runs.remembered == room.runs.remembered

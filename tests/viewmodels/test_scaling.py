@@ -7,8 +7,8 @@ import pytest
 
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.records.runs import RunLines, RunSummary
-from attnscope.viewmodels.recipe_differences import told_apart
-from attnscope.viewmodels.scaling import fit_power_law, scaling_points
+from attnscope.viewmodels.training.recipe_differences import told_apart
+from attnscope.viewmodels.training.scaling import fit_power_law, scaling_points
 
 
 def _run(name: str, n_body: int, loss: float, **values: object) -> RunSummary:

@@ -8,9 +8,9 @@ from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_grid
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.aggregation import grid_through, map_through
-from attnscope.viewmodels.aspect import PLAIN, Aspect, Block
-from attnscope.viewmodels.segments import segments_of
+from attnscope.viewmodels.maps.aggregation import grid_through, map_through
+from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, Block
+from attnscope.viewmodels.maps.segments import segments_of
 from attnscope.widgets.aspect_steps import aspect_handlers, has_two_texts
 
 SEP = Token(id=3, piece="[SEP]", is_special=True)

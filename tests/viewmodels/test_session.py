@@ -1,5 +1,7 @@
 """The session with plain calls: what it posts, what it takes, what it drops."""
 
+from dataclasses import replace
+
 import pytest
 from session_samples import SAMPLES, Desk, gates_off, head_map, info, ref, tokens, traced
 
@@ -239,6 +241,24 @@ def test_that_a_model_that_cannot_be_opened_leaves_everything_as_it_was():
     assert desk.session.busy is None
     assert desk.session.notice is not None
     assert desk.session.notice.message == "No model there."
+
+
+def test_that_a_model_of_another_kind_of_input_begins_with_its_own_sample():
+    desk = Desk().open(replace(info(), reads="picture", samples=()))
+    desk.session.set_text("/home/me/cat.png")
+    desk.answer()
+    desk.open(info())
+    assert desk.session.text == SAMPLES[0].text
+    desk.open(replace(info(), reads="recording", samples=()))
+    assert desk.session.text == ""
+
+
+@pytest.mark.parametrize(("about", "is_gone"), [("Open", True), ("OpenText", True), ("", False)])
+def test_that_the_message_of_a_failed_open_goes_with_the_next_one(about, is_gone):
+    desk = Desk().open()
+    desk.session.tell_person("cli.py cannot be opened", is_error=True, about=about)
+    desk.open()
+    assert (desk.session.notice is None) == is_gone
 
 
 def test_that_a_model_that_cannot_be_opened_leaves_a_dimmed_picture_dimmed():

@@ -9,10 +9,8 @@ from session_samples import Desk, gates_off, ref
 
 from attnscope.errors import LoadError
 from attnscope.records.interventions import CopyPattern, RemoveEdge
-from attnscope.viewmodels.aspect import Aspect
-from attnscope.viewmodels.gating import every_head
-from attnscope.viewmodels.history import Setting
-from attnscope.viewmodels.session_file import (
+from attnscope.viewmodels.maps.aspect import Aspect
+from attnscope.viewmodels.session.file import (
     MAX_BYTES,
     LookSaved,
     SavedSession,
@@ -21,6 +19,8 @@ from attnscope.viewmodels.session_file import (
     session_from_bytes,
     setting_for,
 )
+from attnscope.viewmodels.session.gating import every_head
+from attnscope.viewmodels.session.history import Setting
 
 SAVED = SavedSession(
     source="english-french",

@@ -7,7 +7,7 @@ from session_samples import SAMPLES, Desk, info
 
 from attnscope.records.messages import LoadModel, ModelLoaded
 from attnscope.records.models import Sample
-from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.stage import stage_of
 
 

@@ -1,5 +1,6 @@
 """What the view models say in words: stages, notes, measures, comparisons, the cell under the cursor."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -12,10 +13,9 @@ from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.comparison_rows import candidate_rows, kl_text, probability_text, text_difference
-from attnscope.viewmodels.head_measures import describe, measures_shown, striking_head
+from attnscope.viewmodels.session.head_measures import describe, measures_shown, striking_head
+from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_text, text_notes
 from attnscope.viewmodels.stage import stage_of
-from attnscope.viewmodels.text_notes import text_notes
-from attnscope.viewmodels.typed_text import MAX_CHARACTERS, clean_text
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState, sides_of
 
 
@@ -58,6 +58,16 @@ def test_that_the_page_goes_from_starting_over_loading_to_shown():
     assert stage_of(desk.session).kind == "shown"
     desk.session.set_text(" ")
     assert stage_of(desk.session).title == "Type a sentence…"
+
+
+def test_that_a_model_without_attention_is_said_to_have_none():
+    desk = Desk()
+    desk.session.handle(Ready(devices=("cpu",), demo_models=()))
+    desk.session.load_model("english-french")
+    desk.answer()
+    assert stage_of(desk.session).kind == "shown"
+    desk.session.model = dataclasses.replace(desk.session.model, sites=())
+    assert stage_of(desk.session).title == "This model has no attention"
 
 
 def test_that_a_first_model_that_fails_is_said_in_place():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attnscope.records.training import Evaluated, Finished, Saved, Started, Step
-from attnscope.viewmodels.curve_data import CurveData, decimated, extreme_indices, running_mean, sampled
-from attnscope.viewmodels.run_curves import RunCurves
+from attnscope.viewmodels.heads.curve_data import CurveData, decimated, extreme_indices, running_mean, sampled
+from attnscope.viewmodels.training.run_curves import RunCurves
 
 
 def ramp(n: int) -> np.ndarray:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.viewmodels.recipe_draft import RecipeDraft
-from attnscope.viewmodels.recipe_text import (
+from attnscope.viewmodels.training.recipe_draft import RecipeDraft
+from attnscope.viewmodels.training.recipe_text import (
     check_recipe_text,
     line_of_value,
     list_recipes,

@@ -18,8 +18,8 @@ from attnscope.records.messages import (
 )
 from attnscope.records.training import Finished, Saved, SaveFailed, TrainingEvent
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.pace import Pace, duration_text
-from attnscope.viewmodels.training import TrainingState
+from attnscope.viewmodels.training.pace import Pace, duration_text
+from attnscope.viewmodels.training.state import TrainingState
 
 
 class Desk:
@@ -101,7 +101,7 @@ def test_that_news_of_an_older_run_is_dropped(desk: Desk) -> None:
     assert len(desk.state.curves.train_loss) == 0
 
 
-def test_the_whole_life_of_a_run(desk: Desk) -> None:
+def test_that_a_run_goes_from_start_to_finish_through_every_phase(desk: Desk) -> None:
     state = desk.state
     state.start()
     state.handle(Progress(number=desk.posted[-1].number, what="Reading the data"))

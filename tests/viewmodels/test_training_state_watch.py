@@ -7,8 +7,8 @@ from attnscope.records.messages import TRAINING_MODEL, Failed, Request, StartTra
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Finished, Saved
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.training import TrainingState
-from attnscope.viewmodels.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S
 
 RECIPE = '[[watch]]\ntext = "the cat sat"\n'
 

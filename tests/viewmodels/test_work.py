@@ -9,13 +9,13 @@ from session_samples import Desk
 
 from attnscope.records.corpora import MeasureHeads, MeasuringNews, StopMeasuring
 from attnscope.records.messages import LoadModel, ModelLoaded, Progress, Request
-from attnscope.viewmodels.alike import AlikeState
-from attnscope.viewmodels.heads import HeadsState
+from attnscope.viewmodels.heads.alike import AlikeState
+from attnscope.viewmodels.heads.pruning_curves import CurvesState
+from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.pruning_curves import CurvesState
 from attnscope.viewmodels.work import WorkState
 from attnscope.viewmodels.work_found import watch_heads, watch_session
-from attnscope.widgets.work_list import WorkLine
+from attnscope.widgets.window.work_list import WorkLine
 
 
 class Bench:

@@ -8,9 +8,9 @@ from session_samples import Desk
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence
-from attnscope.viewmodels.across_layers import AcrossState
+from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.widgets.across_view import AcrossPanel
+from attnscope.widgets.causes.across_view import AcrossPanel
 
 pytestmark = pytest.mark.qt
 

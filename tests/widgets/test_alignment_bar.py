@@ -1,16 +1,25 @@
 """The bar of gold links below the map, and the marks on the map."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from aligning_samples import CELLS, HEADS, table
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, head_map, info, ref, tokens
 
+from attnscope.figures.export import render
+from attnscope.figures.paint_part import part_layout
+from attnscope.figures.paint_tiles import part_rect
+from attnscope.figures.spec import FigureSpec, MapPart
 from attnscope.records.alignment import AlignmentShown, GoldCell, ShowAlignment
-from attnscope.viewmodels.aligning import AligningState
+from attnscope.records.tiles import MapTile
+from attnscope.viewmodels.heads.aligning import AligningState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.widgets.alignment_bar import AlignmentBar
-from attnscope.widgets.head_view import HeadView
+from attnscope.widgets.explore.alignment_bar import AlignmentBar
+from attnscope.widgets.explore.head_view import HeadView
 
 pytestmark = pytest.mark.qt
 
@@ -73,6 +82,32 @@ def test_that_sure_and_possible_links_are_marked_on_their_cells_only(qtbot: QtBo
     assert (seen[0] != seen[1]).any()
     view.set_gold(())
     assert (_pixels(view) == before).all()
+
+
+def test_that_links_are_marked_on_a_figure_of_a_part_of_a_long_map() -> None:
+    words = tokens(" ".join("abcdefgh")).tokens
+    weights = np.full((4, 4), 0.25, np.float32)
+    tile = MapTile(
+        head=ref(0, 0, "cross"), trace=1, rows=(2, 6), cols=(4, 8), b=1, reduce="max",
+        levels=np.full((4, 4), 60, np.uint8), peak=0.25, head_peak=0.25, weights=weights,
+    )  # fmt: skip
+    part = MapPart(tile=tile, queries=words, keys=words)
+    spec = FigureSpec(view="head", part=part, dpi=96)
+    seen = GoldCell(rows=(3, 4), cols=(5, 6), is_sure=True, words=("d", "f"))
+    away = GoldCell(rows=(7, 8), cols=(0, 1), is_sure=True, words=("h", "a"))
+    plain, marked, outside = (_dots(replace(spec, gold=gold)) for gold in ((), (seen,), (away,)))
+    assert (plain == outside).all()
+    layout, window = part_layout(QRectF(0, 0, spec.width_px, spec.height_px), part)
+    cell = part_rect(layout, window, seen.rows, seen.cols).toRect()
+    changed = (plain != marked).any(axis=2)
+    assert changed.sum() > 50
+    changed[cell.top() - 1 : cell.bottom() + 2, cell.left() - 1 : cell.right() + 2] = False
+    assert not changed.any()
+
+
+def _dots(spec: FigureSpec) -> np.ndarray:
+    image = QImage.fromData(render(spec, "png")).convertToFormat(QImage.Format.Format_RGB32)
+    return np.array(image.constBits()).reshape(image.height(), image.width(), 4)[..., :3].copy()
 
 
 def _pixels(view: HeadView) -> np.ndarray:

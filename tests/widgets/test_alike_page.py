@@ -15,9 +15,9 @@ from attnscope.records.redundancy import (
     HeadsCompared,
     StopComparing,
 )
-from attnscope.viewmodels.alike import AlikeState
+from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.widgets.alike_page import AlikePage
+from attnscope.widgets.heads.alike_page import AlikePage
 from attnscope.widgets.labels import PlainLabel
 
 pytestmark = pytest.mark.qt

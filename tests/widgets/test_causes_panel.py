@@ -13,11 +13,11 @@ from attnscope.records.causes import AttributeOutput, OutputAttributed, PatchTex
 from attnscope.records.messages import Request
 from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.across_layers import AcrossState
-from attnscope.viewmodels.attributing import AttributingState
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.attributing import AttributingState
+from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.patching import PatchingState
-from attnscope.widgets.causes_view import CausesPanel
+from attnscope.widgets.causes.causes_view import CausesPanel
 
 pytestmark = pytest.mark.qt
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")

@@ -9,7 +9,7 @@ from session_samples import ref
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.compare_page import ComparePage, compare_handlers
+from attnscope.widgets.compare.page import ComparePage, compare_handlers
 
 pytestmark = pytest.mark.qt
 

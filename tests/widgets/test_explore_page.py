@@ -12,13 +12,13 @@ from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.comparison_rows import Segment
-from attnscope.viewmodels.session import Session
-from attnscope.viewmodels.typed_text import TypedText
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.session.typed_text import TypedText
 from attnscope.viewmodels.view_state import Highlight, ViewState
 from attnscope.widgets.difference_label import DifferenceLabel
-from attnscope.widgets.explore_page import ExplorePage
-from attnscope.widgets.gate_control import GateControl
-from attnscope.widgets.text_bar import TextBar
+from attnscope.widgets.explore.page import ExplorePage
+from attnscope.widgets.explore.text_bar import TextBar
+from attnscope.widgets.heads.gate_control import GateControl
 
 pytestmark = pytest.mark.qt
 

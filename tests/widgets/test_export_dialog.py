@@ -8,9 +8,9 @@ from attnscope.figures.export import ENDINGS
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.records.messages import LoadModel, SaveModel
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.commands import Commands
-from attnscope.widgets.export_dialog import ExportDialog
-from attnscope.widgets.figures_offered import current_figure, offered_figures
+from attnscope.widgets.export.dialog import ExportDialog
+from attnscope.widgets.export.figures_offered import current_figure, offered_figures
+from attnscope.widgets.window.commands import Commands
 
 pytestmark = pytest.mark.qt
 

@@ -8,9 +8,9 @@ from attnscope.figures.colours import COLOUR_MAPS, DARK, LIGHT, contrast
 from attnscope.records.generation import WriteSettings
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
-from attnscope.widgets.explore_page import ExplorePage
-from attnscope.widgets.generation_panel import GenerationPanel
-from attnscope.widgets.written_strip import _INKS, probability_colour
+from attnscope.widgets.explore.page import ExplorePage
+from attnscope.widgets.writing.generation_panel import GenerationPanel
+from attnscope.widgets.writing.written_strip import _INKS, probability_colour
 
 pytestmark = pytest.mark.qt
 

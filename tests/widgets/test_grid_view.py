@@ -8,9 +8,8 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.widgets.gate_switch import switch_rect
-from attnscope.widgets.grid_timing import measure_grid
-from attnscope.widgets.grid_view import GridView
+from attnscope.widgets.explore.gate_switch import switch_rect
+from attnscope.widgets.explore.grid_view import GridView
 
 pytestmark = pytest.mark.qt
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -187,12 +186,6 @@ def test_that_an_empty_grid_says_what_belongs_there(qtbot: QtBot) -> None:
     wheel(made, QPointF(50, 50), 120)
 
 
-def test_that_the_timings_of_the_grid_are_told(qapp: object) -> None:
-    timings = measure_grid(n_layers=2, n_heads=2, n_tokens=8, size_px=(200, 200))
-    assert set(timings) == {"new_data", "repaint", "pan", "zoom"}
-    assert all(0 < timing.wall_ms < 1000 for timing in timings.values())
-
-
 @pytest.fixture
 def switched(qtbot: QtBot) -> Iterator[GridView]:
     made = GridView(has_switches=True)
@@ -254,3 +247,12 @@ def test_that_the_switch_leaves_the_middle_of_a_thumbnail_to_the_head(width: int
         assert box.contains(rect)
         assert not rect.contains(box.center())
         assert rect.width() * rect.height() <= 0.15 * width * height
+
+
+def test_that_thumbnails_can_be_kept_smaller_than_a_large_map(view: GridView) -> None:
+    width = view.layout_now().box_width
+    view.set_most(width / 2)
+    assert 0.8 * width / 2 <= view.layout_now().box_width <= width / 2 + 1
+    assert view.layout_now().hit(view.layout_now().box(2, 3).center()) == ref(2, 3)
+    view.set_most(2 * width)
+    assert view.layout_now().box_width == width

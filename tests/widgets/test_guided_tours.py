@@ -11,8 +11,8 @@ from attnscope.app import Program
 from attnscope.crash import CrashLog
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings, StartOptions
-from attnscope.viewmodels.tour_numbers import NUMBERS
-from attnscope.viewmodels.tours import read_tours
+from attnscope.viewmodels.tours.numbers import NUMBERS
+from attnscope.viewmodels.tours.tours import read_tours
 
 pytestmark = pytest.mark.qt
 TOURS = read_tours(resources_folder() / "tours")

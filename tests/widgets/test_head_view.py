@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK
 from attnscope.figures.style import MapStyle
-from attnscope.widgets.head_view import HeadView
+from attnscope.widgets.explore.head_view import HeadView
 
 pytestmark = pytest.mark.qt
 LEFT = Qt.MouseButton.LeftButton

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.corpora import CardShown, MeasureHeads, MeasuringNews, ShowCard
 from attnscope.records.roles import HeadCard, TellingText
-from attnscope.widgets.heads_page import HeadsPage
+from attnscope.widgets.heads.page import HeadsPage
 from attnscope.widgets.labels import PlainLabel
 
 pytestmark = pytest.mark.qt

@@ -18,7 +18,7 @@ from attnscope.viewmodels.help_pages import (
     read_help,
     slug_of,
 )
-from attnscope.viewmodels.tours import read_tours
+from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.labs.catalogue import LABS
 

@@ -16,11 +16,11 @@ from attnscope.figures.inside_layout import MAX_PLAIN, inside_layout
 from attnscope.figures.inside_parts import pooled
 from attnscope.figures.spec import Caption, FigureSpec, InsidePart
 from attnscope.records.inside import InsideShown, ShowInside
-from attnscope.viewmodels.inside import InsideState
-from attnscope.viewmodels.inside_words import STEPS
+from attnscope.viewmodels.causes.inside import InsideState
+from attnscope.viewmodels.causes.inside_words import STEPS
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.head_panel import HeadPanel
+from attnscope.widgets.explore.head_panel import HeadPanel
 
 pytestmark = pytest.mark.qt
 

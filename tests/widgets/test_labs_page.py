@@ -27,15 +27,15 @@ from attnscope.viewmodels.labs.cost import MEASURED, CostPoint
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.session_file import LookSaved
-from attnscope.viewmodels.training import TrainingState
+from attnscope.viewmodels.session.file import LookSaved
+from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.labs.catalogue import LABS, LabEntry
 from attnscope.widgets.labs.cost_view import CostMeter, make_cost_view
 from attnscope.widgets.labs.lab_view import LabView
-from attnscope.widgets.labs_page import LabsPage, lab_offers
-from attnscope.widgets.main_window import MainWindow
+from attnscope.widgets.labs.page import LabsPage, lab_offers
+from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt
 

@@ -9,7 +9,7 @@ from attnscope.app import Program
 from attnscope.crash import CrashLog
 from attnscope.records.messages import LoadModel, StartTraining
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, settings_from_json, settings_to_json
-from attnscope.widgets.rich_text import filled, html_of
+from attnscope.widgets.tours.rich_text import filled, html_of
 
 pytestmark = pytest.mark.qt
 

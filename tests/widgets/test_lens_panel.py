@@ -8,9 +8,9 @@ from session_samples import Desk
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.lens import LensShown, ShowLens
-from attnscope.viewmodels.layer_lens import LensState
+from attnscope.viewmodels.causes.layer_lens import LensState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.widgets.lens_view import LensPanel
+from attnscope.widgets.causes.lens_view import LensPanel
 
 pytestmark = pytest.mark.qt
 

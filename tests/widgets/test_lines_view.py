@@ -11,7 +11,7 @@ from attnscope.figures.colours import DARK, LIGHT, PROJECTOR, series_colour
 from attnscope.figures.head_names import name_rows
 from attnscope.figures.paint_lines import strong_lines
 from attnscope.figures.style import MapStyle
-from attnscope.widgets.lines_view import LinesView
+from attnscope.widgets.explore.lines_view import LinesView
 
 pytestmark = pytest.mark.qt
 

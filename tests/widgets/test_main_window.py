@@ -14,12 +14,12 @@ from attnscope.records.messages import Failed, LoadModel, Ready
 from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.training import TrainingState
+from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.actions import ACTIONS
-from attnscope.widgets.layout_memory import usable_geometry
-from attnscope.widgets.main_window import MainWindow
-from attnscope.widgets.shortcuts_sheet import ShortcutsSheet
 from attnscope.widgets.theme import stylesheet
+from attnscope.widgets.tours.shortcuts_sheet import ShortcutsSheet
+from attnscope.widgets.window.layout_memory import usable_geometry
+from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt
 _CONTROL_SHIFT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier

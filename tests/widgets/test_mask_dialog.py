@@ -9,9 +9,9 @@ from attnscope.records.masks import UseMask
 from attnscope.settings import Settings
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.training import TrainingState
-from attnscope.widgets.main_window import MainWindow
-from attnscope.widgets.mask_dialog import MaskDialog
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.explore.mask_dialog import MaskDialog
+from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt
 

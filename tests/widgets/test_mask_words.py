@@ -10,11 +10,11 @@ from session_samples import Desk, info
 from attnscope.figures.colours import LIGHT
 from attnscope.paths import resources_folder
 from attnscope.records.masks import UseMask, mask_of
-from attnscope.viewmodels.intervening import in_words
-from attnscope.viewmodels.masking import MaskState
+from attnscope.viewmodels.session.intervening import in_words
+from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.change_list import ChangeList
-from attnscope.widgets.output_panel import OutputPanel
+from attnscope.widgets.explore.change_list import ChangeList
+from attnscope.widgets.explore.output_panel import OutputPanel
 
 pytestmark = pytest.mark.qt
 
@@ -88,7 +88,7 @@ def test_that_text_the_mask_keeps_from_being_written_is_explained(qtbot):
 
 def test_that_nothing_on_screen_calls_a_cell_masked_forbidden_or_hidden():
     package = resources_folder().parent / "attnscope"
-    pictures = [*package.glob("figures/*.py"), package / "widgets/head_view.py"]
+    pictures = [*package.glob("figures/*.py"), package / "widgets/explore/head_view.py"]
     others = [*package.glob("widgets/**/*.py"), *package.glob("viewmodels/**/*.py")]
     others += [*resources_folder().glob("help/*.md"), *resources_folder().glob("tours/*.toml")]
     assert len(pictures) > 20

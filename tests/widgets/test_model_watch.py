@@ -7,8 +7,8 @@ import pytest
 from session_samples import Desk, info
 
 from attnscope.records.messages import ModelLoaded
-from attnscope.widgets import model_watch
-from attnscope.widgets.model_watch import ModelWatch, stamp_of
+from attnscope.widgets.window import model_watch
+from attnscope.widgets.window.model_watch import ModelWatch, stamp_of
 
 pytestmark = pytest.mark.qt
 

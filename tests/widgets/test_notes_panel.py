@@ -8,13 +8,13 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref
 
 from attnscope.settings import Settings
-from attnscope.viewmodels.notes import NotesState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.session_file import read_session
-from attnscope.viewmodels.session_reader import MAX_NOTES
-from attnscope.viewmodels.training import TrainingState
-from attnscope.widgets.main_window import MainWindow
+from attnscope.viewmodels.session.file import read_session
+from attnscope.viewmodels.session.notes import NotesState
+from attnscope.viewmodels.session.reader import MAX_NOTES
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt
 

@@ -9,12 +9,12 @@ from session_samples import Desk, ref
 
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
+from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.pruning import PruningState
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.commands import Commands
+from attnscope.widgets.heads.prune_dialog import PruneDialog
 from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.prune_dialog import PruneDialog
+from attnscope.widgets.window.commands import Commands
 
 pytestmark = pytest.mark.qt
 
@@ -41,7 +41,7 @@ class Shown:
         return [label.text() for label in labels if label.isVisibleTo(self.dialog)]
 
 
-def test_that_the_dialog_says_what_goes_and_that_it_works(qtbot):
+def test_that_the_dialog_says_what_goes_while_the_proof_runs(qtbot):
     shown = Shown(qtbot)
     assert "Remove 4 heads from tiny <b>" in shown.texts()
     assert {"encoder L0", "H0, H1", "decoder L1", "H3"} <= set(shown.texts())

@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.pruning_runs import CurvesNews, MeasureCurves
-from attnscope.viewmodels.curve_groups import PointRef
-from attnscope.widgets.pruning_page import PruningPage
+from attnscope.viewmodels.heads.curve_groups import PointRef
+from attnscope.widgets.heads.pruning_page import PruningPage
 
 pytestmark = pytest.mark.qt
 

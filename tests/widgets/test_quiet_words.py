@@ -21,7 +21,7 @@ from attnscope.widgets.labs.catalogue import LABS
 from attnscope.widgets.labs.lab_plot import LabPlot
 from attnscope.widgets.labs.lab_view import LabView
 from attnscope.widgets.labs.tokenizers_view import TokenizersView
-from attnscope.widgets.status_bar import StatusBar
+from attnscope.widgets.window.status_bar import StatusBar
 
 pytestmark = pytest.mark.qt
 

@@ -19,15 +19,15 @@ from attnscope.records.plans import Advice, Plan, PlanRecipe, RecipePlanned
 from attnscope.records.runs import OpenRuns, RunLines, RunsOpened, RunSummary
 from attnscope.records.sites import Site
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.training import TrainingState
-from attnscope.widgets.cost_bar import CostBar
-from attnscope.widgets.run_panel import RunPanel
-from attnscope.widgets.runs_panel import RunsPanel
-from attnscope.widgets.runs_table import RunsTable
-from attnscope.widgets.scaling_view import ScalingView
+from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.theme import apply_theme, palette_for
-from attnscope.widgets.training_page import SCALING, TrainingPage
-from attnscope.widgets.watch_panel import WatchPanel
+from attnscope.widgets.training.cost_bar import CostBar
+from attnscope.widgets.training.page import SCALING, TrainingPage
+from attnscope.widgets.training.run_panel import RunPanel
+from attnscope.widgets.training.runs_panel import RunsPanel
+from attnscope.widgets.training.runs_table import RunsTable
+from attnscope.widgets.training.scaling_view import ScalingView
+from attnscope.widgets.training.watch_panel import WatchPanel
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from training_fakes import Clock, traced

@@ -16,10 +16,10 @@ from attnscope.figures.spec import Caption, MapPart
 from attnscope.figures.style import MapStyle
 from attnscope.records.tiles import CellReading, ShowTile, TileRequest
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.map_tiles import MapTiles
-from attnscope.viewmodels.map_window import MapWindow
+from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.viewmodels.maps.map_window import MapWindow
 from attnscope.viewmodels.view_state import Highlight
-from attnscope.widgets.street_map import StreetMap, reading_words
+from attnscope.widgets.explore.street_map import StreetMap, reading_words
 from attnscope.widgets.token_strip import MAX_CHIPS, TokenStrip
 
 pytestmark = pytest.mark.qt

@@ -2,12 +2,13 @@
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication
 from session_samples import tokens
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.view_state import Highlight
-from attnscope.widgets.token_scroll import MAX_ROWS, TokenScroll
+from attnscope.widgets.explore.token_scroll import MAX_ROWS, TokenScroll
 from attnscope.widgets.token_strip import ROW_PX, TokenStrip, place_chips
 
 pytestmark = pytest.mark.qt
@@ -114,3 +115,24 @@ def test_that_lit_and_stale_tokens_look_different(qtbot):
     assert strip.grab().toImage() != plain
     strip.set_theme(DARK)
     assert not strip.grab().isNull()
+
+
+def test_that_lighting_a_token_paints_it_and_what_was_lit_before_and_no_others(qtbot, monkeypatch):
+    strip = make(qtbot, ("one", "two", "three", "four", "five", "six"))
+    qtbot.waitUntil(strip.windowHandle().isExposed)
+    strip.set_lit(Highlight(query=0, key=None))
+    QApplication.processEvents()
+    painted = []
+    paint_chip = TokenStrip._paint_chip
+    monkeypatch.setattr(
+        TokenStrip,
+        "_paint_chip",
+        lambda self, painter, index, chip: (painted.append(index), paint_chip(self, painter, index, chip)),
+    )
+    strip.set_lit(Highlight(query=5, key=None))
+    QApplication.processEvents()
+    assert {0, 5} <= set(painted) <= {0, 1, 4, 5}  # with neighbours that frames reach
+    parts = strip.grab().toImage()
+    strip.update()
+    QApplication.processEvents()
+    assert strip.grab().toImage() == parts

@@ -35,15 +35,15 @@ from attnscope.records.messages import (
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Evaluated, Finished, Saved, Step, TrainingEvent
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.training import TrainingState
-from attnscope.widgets.curves_view import CurvesView
+from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.line_plot import Line, LinePlot, spread
 from attnscope.widgets.number_text import number_text
-from attnscope.widgets.recipe_editor import RecipeEditor
-from attnscope.widgets.replay_bar import ReplayBar
 from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.training_page import TrainingPage
-from attnscope.widgets.watch_panel import WatchPanel
+from attnscope.widgets.training.curves_view import CurvesView
+from attnscope.widgets.training.page import TrainingPage
+from attnscope.widgets.training.recipe_editor import RecipeEditor
+from attnscope.widgets.training.replay_bar import ReplayBar
+from attnscope.widgets.training.watch_panel import WatchPanel
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from training_fakes import Clock, started, steps, traced
@@ -177,7 +177,7 @@ def test_that_devices_are_offered(desk: Desk) -> None:
 def test_that_files_are_chosen_into_the_recipe_and_the_run(
     desk: Desk, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    dialogs = "attnscope.widgets.run_panel.QFileDialog"
+    dialogs = "attnscope.widgets.training.run_panel.QFileDialog"
     monkeypatch.setattr(f"{dialogs}.getOpenFileName", lambda *_: (str(tmp_path / "words.txt"), ""))
     monkeypatch.setattr(f"{dialogs}.getExistingDirectory", lambda *_: str(tmp_path / "elsewhere"))
     for button in desk.page.findChildren(QToolButton):
@@ -300,7 +300,7 @@ def test_that_new_steps_redraw_one_curve_at_a_time_and_nothing_twice(
     for _ in range(5):
         desk.page._on_tick()
     drawn: list[object] = []
-    monkeypatch.setattr(LinePlot, "set_lines", lambda self, _lines: drawn.append(self))
+    monkeypatch.setattr(LinePlot, "set_lines", lambda self, _lines, **_: drawn.append(self))
     desk.page._on_tick()
     assert not drawn
     desk.news(*steps(51, 51))

@@ -15,15 +15,15 @@ from attnscope.figures.style import type_px
 from attnscope.records.messages import Failed, LoadModel, Ready
 from attnscope.records.texts import OpenText
 from attnscope.settings import Settings, settings_from_json, settings_to_json
-from attnscope.viewmodels.aspect import PLAIN, Aspect
+from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.session_file import read_session
-from attnscope.viewmodels.training import TrainingState
-from attnscope.widgets.autosave import Autosave
+from attnscope.viewmodels.session.file import read_session
+from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.jump_slider import JumpSlider
-from attnscope.widgets.main_window import MainWindow
-from attnscope.widgets.opening import find_moved_model, kind_of
+from attnscope.widgets.window.autosave import Autosave
+from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window.opening import find_moved_model, kind_of
 
 pytestmark = pytest.mark.qt
 
@@ -102,6 +102,15 @@ def test_that_what_cannot_be_done_is_greyed_and_does_nothing(qtbot):
 
 
 # The history
+
+
+@pytest.mark.parametrize(("width", "is_closed"), [(1280, True), (1800, False)])
+def test_that_the_history_closes_with_the_page_where_there_is_little_room(qtbot, width, is_closed):
+    window = make(qtbot, Desk().open())
+    window.resize(width, 800)
+    press(window, "history")
+    press(window, "page-heads")
+    assert window.workspace.history.isHidden() == is_closed
 
 
 def test_that_the_history_goes_back_to_a_step_and_forward_again(qtbot):
@@ -251,6 +260,10 @@ def test_that_dropped_files_folders_and_texts_are_opened(qtbot, tmp_path: Path):
     data.setUrls([QUrl.fromLocalFile(str(tmp_path / "x.exe"))])
     drop(window, data)
     assert "cannot be opened" in window.banner.message
+    assert "a picture" in window.banner.message
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path / "a.txt"))])
+    drop(window, data)
+    assert desk.session.notice is None
 
 
 def drop(window: MainWindow, data: QMimeData) -> None:

@@ -9,6 +9,7 @@ recurrent layer multiplies a vector by two [d, d] matrices for each token: 4·T�
 """
 
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -30,12 +31,14 @@ _MAX_REPEAT_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPoint:
-    """Milliseconds that one length took, the best of a few."""
+    """Milliseconds that one length took, the best of a few, and the most bytes it held at a time."""
 
     n_tokens: int
     d_model: int
     attention_ms: float
     recurrent_ms: float
+    attention_bytes: float = float("nan")
+    recurrent_bytes: float = float("nan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +100,7 @@ def recurrent_flops(lengths: Numbers, d_model: int) -> Numbers:
 
 
 def measure_costs(d_model: int, lengths: tuple[int, ...] = MEASURED) -> Iterator[CostPoint]:
-    """Time both in numpy, one length after the other; a thread may stop between two."""
+    """Time both in numpy and note their memory, one length after the other; a thread may stop between two."""
     random = np.random.default_rng(0)
     weights = random.standard_normal((2, d_model, d_model), dtype=np.float32) / np.float32(np.sqrt(d_model))
     for n_tokens in lengths:
@@ -107,7 +110,24 @@ def measure_costs(d_model: int, lengths: tuple[int, ...] = MEASURED) -> Iterator
             d_model=d_model,
             attention_ms=_best_ms(partial(attend, rows)),
             recurrent_ms=_best_ms(partial(recur, rows, weights)),
+            attention_bytes=most_bytes(partial(attend, rows)),
+            recurrent_bytes=most_bytes(partial(recur, rows, weights)),
         )
+
+
+def most_bytes(run: Callable[[], object]) -> float:
+    """The most bytes that `run` holds at a time beyond what was there, as Python's own book-keeping has it.
+
+    NaN while somebody else keeps such books.
+    """
+    if tracemalloc.is_tracing():
+        return float("nan")
+    tracemalloc.start()
+    try:
+        run()
+        return float(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
 
 
 def attend(rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -163,6 +183,8 @@ def _words(choice: CostChoice, crossing: float | None) -> LabWords:
         ("recurrent, operations", f"{second / 1e6:,.1f} M"),
         ("T / d", said(choice.n_tokens / d)),
         ("weights T²", _size(_BYTES * choice.n_tokens**2)),
+        ("attention held, measured", _size(at.attention_bytes) if at else "–"),
+        ("recurrent held, measured", _size(at.recurrent_bytes) if at else "–"),
         ("attention, measured", f"{said(at.attention_ms)} ms" if at else "–"),
         ("recurrent, measured", f"{said(at.recurrent_ms)} ms" if at else "–"),
         ("crossing on paper, T = d", str(d)),
@@ -193,6 +215,8 @@ def _sentence(choice: CostChoice, crossing: float | None) -> str:
 
 
 def _size(n_bytes: float) -> str:
+    if n_bytes != n_bytes:
+        return "–"
     for unit in ("B", "kB", "MB"):
         if n_bytes < 1000:
             return f"{n_bytes:.3g} {unit}"

@@ -20,7 +20,7 @@ from attnscope.records.experiments import (
 from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.session.state import Session
 
 MAX_KEPT = 32
 

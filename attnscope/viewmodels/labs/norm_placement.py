@@ -111,7 +111,7 @@ def _words(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dict[P
             "after: x ← LN(x + f(x))",
             "before: x ← x + f(LN(x))",
             "g = ‖∂loss/∂W₂‖",
-            "last layer: after ∼ d√ln d,",
+            "last layer: after ∼ d√(ln d),",
             "before ∼ d√(ln d / L)",
         ),
         numbers=numbers,

@@ -17,7 +17,6 @@ from attnscope.viewmodels.numbers import Numbers
 
 SENTENCE = "The smarter rabbit shall not perish: naïve, unbelievably fortunate."
 MAX_SIZES = 12
-_MANY_UNKNOWN = 0.05
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("tokenizer", "Kind, and the pieces asked for"),
     ("pieces", "Pieces it has: a small text may not fill the vocabulary"),

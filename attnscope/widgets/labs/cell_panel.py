@@ -8,13 +8,7 @@ from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_cells import layout_cells, paint_cells
 from attnscope.widgets.number_text import number_text
-
-_STEPS = {
-    Qt.Key.Key_Left: (0, -1),
-    Qt.Key.Key_Right: (0, 1),
-    Qt.Key.Key_Up: (-1, 0),
-    Qt.Key.Key_Down: (1, 0),
-}
+from attnscope.widgets.panning import ARROWS
 
 
 class CellPanel(QWidget):
@@ -86,7 +80,7 @@ class CellPanel(QWidget):
             self.clicked.emit(*found)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        step, (i, j) = _STEPS.get(Qt.Key(event.key())), self._cursor
+        step, (i, j) = ARROWS.get(Qt.Key(event.key())), self._cursor
         if self._shown is None:
             super().keyPressEvent(event)
         elif step is not None:

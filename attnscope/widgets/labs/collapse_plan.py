@@ -12,7 +12,7 @@ from attnscope.viewmodels.labs.rank_collapse import (
     CollapseChoice,
     collapse,
 )
-from attnscope.widgets.labs.controls import Push, Slide, Switch
+from attnscope.widgets.labs.field_controls import redraw, slide, switch
 from attnscope.widgets.labs.lab_view import LabPlan
 
 
@@ -23,47 +23,34 @@ def collapse_plan() -> LabPlan[CollapseChoice, Collapse]:
         example=CollapseChoice(),
         resolve=collapse,
         controls=(
-            Switch(
-                name="skips",
-                tip="Add each branch to the stream, in the Transformer that the maps show",
-                get=lambda c: c.has_skips,
-                change=lambda c, on: replace(c, has_skips=on),
+            switch(
+                "skips", "Add each branch to the stream, in the Transformer that the maps show", "has_skips"
             ),
-            Switch(
-                name="feed-forward",
-                tip="A ReLU layer four times as wide after each attention",
-                get=lambda c: c.has_feed_forward,
-                change=lambda c, on: replace(c, has_feed_forward=on),
+            switch(
+                "feed-forward", "A ReLU layer four times as wide after each attention", "has_feed_forward"
             ),
-            Switch(
-                name="layer norm",
-                tip="Each token to mean 0 and variance 1 before each branch: it does not stop the collapse",
-                get=lambda c: c.has_norm,
-                change=lambda c, on: replace(c, has_norm=on),
+            switch(
+                "layer norm",
+                "Each token to mean 0 and variance 1 before each branch: it does not stop the collapse",
+                "has_norm",
             ),
-            _slide(
+            slide(
                 "layer",
                 "The layer after which the maps show the stream; drag in the pictures",
                 "layer",
-                tuple(range(LAYERS[-1] + 1)),
+                range(LAYERS[-1] + 1),
             ),
-            _slide("layers", "Depth of the Transformer", "n_layers", LAYERS),
-            _slide("width", "d_model", "d_model", WIDTHS),
-            _slide("heads", "Heads of each layer", "n_heads", HEADS),
-            _slide("tokens", "Length of the random text", "n_tokens", TOKENS),
-            Slide(
-                name="sharpness",
-                tip="Factor on queries and keys: the sharper attention is, the less it mixes",
-                values=(0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0),
-                get=lambda c: c.sharpness,
-                change=lambda c, v: replace(c, sharpness=v),
-                text=lambda v: f"{v:g}",
+            slide("layers", "Depth of the Transformer", "n_layers", LAYERS),
+            slide("width", "d_model", "d_model", WIDTHS),
+            slide("heads", "Heads of each layer", "n_heads", HEADS),
+            slide("tokens", "Length of the random text", "n_tokens", TOKENS),
+            slide(
+                "sharpness",
+                "Factor on queries and keys: the sharper attention is, the less it mixes",
+                "sharpness",
+                (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0),
             ),
-            Push(
-                name="Other weights",
-                tip="Draw other random weights and tokens",
-                change=lambda c: replace(c, seed=c.seed + 1),
-            ),
+            redraw("Other weights", "Draw other random weights and tokens"),
         ),
         charts=collapse_charts,
         cells=collapse_cells,
@@ -78,15 +65,3 @@ def collapse_plan() -> LabPlan[CollapseChoice, Collapse]:
 def drag_layer(choice: CollapseChoice, x: float) -> CollapseChoice:
     """The layer nearest to the place dragged to."""
     return replace(choice, layer=min(max(round(x), 0), choice.n_layers))
-
-
-def _slide(name: str, tip: str, field: str, values: tuple[int, ...]) -> Slide[CollapseChoice]:
-    """A slider over whole numbers of one field."""
-    return Slide(
-        name=name,
-        tip=tip,
-        values=tuple(float(v) for v in values),
-        get=lambda c: float(getattr(c, field)),
-        change=lambda c, v: replace(c, **{field: int(v)}),
-        text=lambda v: f"{v:.0f}",
-    )

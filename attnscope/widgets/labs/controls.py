@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QPushButton, QWid
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.labels import PlainLabel, plain_tooltip
 
@@ -194,8 +195,7 @@ class WordsPanel(QWidget):
     def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._palette = palette
-        self._formula = PlainLabel()
-        self._formula.setWordWrap(True)
+        self._formula = FormulaLabel()
         self._rows: list[tuple[PlainLabel, PlainLabel]] = []
         self._layout = column(self, spacing=2)
         self._layout.addWidget(PlainLabel("Formula", "section"))
@@ -205,7 +205,7 @@ class WordsPanel(QWidget):
 
     def show_words(self, formula: tuple[str, ...], numbers: tuple[tuple[str, str], ...]) -> None:
         """Show other words; rows are kept so that nothing jumps."""
-        self._formula.setText("\n".join(formula))
+        self._formula.set_formulas(*formula)
         while len(self._rows) < len(numbers):
             pair = (PlainLabel("", "muted"), PlainLabel("", "small"))
             pair[1].setAlignment(Qt.AlignmentFlag.AlignRight)

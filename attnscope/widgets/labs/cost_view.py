@@ -19,6 +19,7 @@ from attnscope.viewmodels.labs.cost import (
     measure_costs,
 )
 from attnscope.widgets.labs.controls import Push, Slide
+from attnscope.widgets.labs.field_controls import slide
 from attnscope.widgets.labs.lab_view import LabPlan, LabView
 
 Measure = Callable[[int], Iterator[CostPoint]]
@@ -150,12 +151,11 @@ def cost_plan() -> LabPlan[CostChoice, Cost]:
                 change=lambda c, v: replace(c, d_model=int(v), points=()),
                 text=lambda v: f"{v:.0f}",
             ),
-            Slide(
-                name="tokens T",
-                tip="Length looked at; click or drag in the pictures",
-                values=tuple(float(n) for n in LENGTHS),
-                get=lambda c: c.n_tokens,
-                change=lambda c, v: replace(c, n_tokens=int(v)),
+            slide(
+                "tokens T",
+                "Length looked at; click or drag in the pictures",
+                "n_tokens",
+                LENGTHS,
                 text=lambda v: f"{v:,.0f}",
             ),
             Push(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Slot
 
@@ -14,19 +14,6 @@ from attnscope.widgets.labs.lab_view import LabPlan, LabView
 
 WAIT_MS = 250
 """A slider that moves asks for nothing until it has stood this long."""
-
-
-class HasAnswer(Protocol):
-    """A lab's choice with the room for an answer: a frozen record with the field `answer`."""
-
-    @property
-    def answer(self) -> Answer:
-        """What the worker said."""
-        ...
-
-    def __replace__(self, **changes: Any) -> Self:
-        """As dataclasses.replace."""
-        ...
 
 
 C = TypeVar("C")

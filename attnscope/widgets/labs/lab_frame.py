@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.controls import WordsPanel
+from attnscope.widgets.labs.lab_side import lab_export_button, lab_side
 
 _SIDE_PX = 248
 
@@ -41,7 +42,9 @@ class LabFrame(QWidget):
             whole.addSpacing(8)
             whole.addWidget(self.words)
         whole.addStretch(1)
-        self._side = self._wrap_side(inside)
+        self.export_button = lab_export_button()
+        self.export_button.clicked.connect(self.export_wanted)
+        self._side = lab_side(inside, None, self.export_button)
         self.picture = QVBoxLayout()
         self.picture.setContentsMargins(16, 12, 12, 8)
         self.picture.setSpacing(8)
@@ -73,25 +76,3 @@ class LabFrame(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.looked_at.emit()
-
-    def _wrap_side(self, inside: QWidget) -> QWidget:
-        area = QScrollArea()
-        area.setWidget(inside)
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.export_button = QPushButton("Export…")
-        self.export_button.setToolTip("The picture as SVG, PDF or PNG, its numbers as CSV or NPZ (Ctrl+E)")
-        self.export_button.clicked.connect(self.export_wanted)
-        side = QWidget()
-        side.setProperty("role", "panel")
-        side.setProperty("edge", "right")
-        side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        whole = column(side, spacing=0)
-        whole.setContentsMargins(0, 0, 1, 0)
-        whole.addWidget(area, 1)
-        buttons = row(None, self.export_button)
-        buttons.setContentsMargins(12, 6, 12, 8)
-        whole.addLayout(buttons)
-        return side

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.paint_chart import equal_ranges
 from attnscope.figures.spec import Chart, Series
-from attnscope.figures.style import SMALL_PX, font, type_px
+from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
@@ -74,8 +74,9 @@ class LabPlot(LinePlot):
             upright: list[tuple[float, str]] = []
             along: list[tuple[float, str]] = []
         else:
-            upright = _ticks(bottom, top, view.height() / 36, self._chart.is_log_y)
-            along = _ticks(left, right, view.width() / 64, self._chart.is_log_x)
+            upright = _ticks(bottom, top, view.height() / type_px(36), self._chart.is_log_y)
+            along = _ticks(left, right, view.width() / type_px(64), self._chart.is_log_x)
+            along = _apart(along, view.width() / (right - left) if right > left else 0.0)
         plot.getAxis("left").setTicks([upright])
         plot.getAxis("bottom").setTicks([along])
         self._place_words()
@@ -202,6 +203,16 @@ class LabPlot(LinePlot):
                 item.setBrush(QColor(self._palette.muted))
                 middle = self.getPlotItem().mapFromScene(view.mapViewToScene(QPointF(self._x(x), y)))
                 item.setPos(middle - item.boundingRect().center())
+        self._part_notes(n_notes=len(notes))
+
+    def _part_notes(self, *, n_notes: int) -> None:
+        """Hide every note that would lie over one before it: what is hidden is told by the cursor."""
+        shown: list[QRectF] = []
+        for item in self._notes[:n_notes]:
+            place = item.mapRectToParent(item.boundingRect())
+            item.setVisible(not any(place.intersects(other) for other in shown))
+            if item.isVisible():
+                shown.append(place)
 
 
 class ChartPanel(QWidget):
@@ -246,6 +257,16 @@ class ChartPanel(QWidget):
 
     def _on_left(self) -> None:
         self.hover_text.emit("")
+
+
+def _apart(ticks: list[tuple[float, str]], px_each: float) -> list[tuple[float, str]]:
+    """The ticks whose words do not touch the one before, at `px_each` pixels for a step of 1."""
+    kept: list[tuple[float, str]] = []
+    for at, word in ticks:
+        half = (text_width(word) + (text_width(kept[-1][1]) if kept else 0.0)) / 2 + type_px(6)
+        if not kept or (at - kept[-1][0]) * px_each >= half:
+            kept.append((at, word))
+    return kept
 
 
 def _ticks(low: float, high: float, n_wanted: float, is_log: bool) -> list[tuple[float, str]]:

@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
@@ -21,6 +21,7 @@ from attnscope.widgets.labels import PlainLabel, listen, tool_button
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.controls import Control, ControlRow, WordsPanel
 from attnscope.widgets.labs.lab_plot import ChartPanel
+from attnscope.widgets.labs.lab_side import lab_export_button, lab_side
 
 _SIDE_PX = 248
 
@@ -171,28 +172,11 @@ class LabView(QWidget, Generic[C, S]):
             layout.addSpacing(8)
             layout.addLayout(row(self.page_button, None))
         layout.addStretch(1)
-        area = QScrollArea()
-        area.setWidget(inside)
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.reset_button = QPushButton("Back to the example")
         self.reset_button.clicked.connect(self._on_reset)
-        self.export_button = QPushButton("Export…")
-        self.export_button.setToolTip("The picture as SVG, PDF or PNG, its numbers as CSV or NPZ (Ctrl+E)")
+        self.export_button = lab_export_button()
         self.export_button.clicked.connect(self.export_wanted)
-        side = QWidget()
-        side.setProperty("role", "panel")
-        side.setProperty("edge", "right")
-        side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        whole = column(side, spacing=0)
-        whole.setContentsMargins(0, 0, 1, 0)
-        whole.addWidget(area, 1)
-        buttons = row(self.reset_button, None, self.export_button)
-        buttons.setContentsMargins(12, 6, 12, 8)
-        whole.addLayout(buttons)
-        return side
+        return lab_side(inside, self.reset_button, None, self.export_button)
 
     def _build_picture(self) -> QWidget:
         shown = self.lab.shown

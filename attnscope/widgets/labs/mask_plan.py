@@ -1,5 +1,6 @@
 """The lab of masks: which controls it has."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from attnscope.figures.lab_charts import mask_cells
@@ -12,23 +13,14 @@ from attnscope.viewmodels.labs.mask_structure import (
     MaskShown,
     show_mask,
 )
-from attnscope.widgets.labs.controls import Pick, Push, Slide, Switch
+from attnscope.widgets.labs.controls import Switch
+from attnscope.widgets.labs.field_controls import pick, redraw, slide
 from attnscope.widgets.labs.lab_view import LabPlan
 
 
-def _count(
-    name: str, tip: str, field: str, last: int, masks: tuple[str, ...] = (), first: int = 0
-) -> Slide[MaskChoice]:
-    """A slider of whole numbers for one field, used by some masks; none named: by all."""
-    return Slide(
-        name=name,
-        tip=tip,
-        values=tuple(float(n) for n in range(first, last + 1)),
-        get=lambda c: float(getattr(c, field)),
-        change=lambda c, v: replace(c, **{field: int(v)}),
-        text=lambda v: f"{v:.0f}",
-        is_used=lambda c: not masks or c.mask in masks,
-    )
+def _with(*masks: str) -> Callable[[MaskChoice], bool]:
+    """Whether one of these masks is chosen."""
+    return lambda choice: choice.mask in masks
 
 
 def mask_plan() -> LabPlan[MaskChoice, MaskShown]:
@@ -38,13 +30,7 @@ def mask_plan() -> LabPlan[MaskChoice, MaskShown]:
         example=MaskChoice(),
         resolve=show_mask,
         controls=(
-            Pick(
-                name="mask",
-                tip="Which keys a query may see",
-                options={str(key): name for key, name in MASKS.items()},
-                get=lambda c: c.mask,
-                change=lambda c, v: replace(c, mask=v),  # type: ignore[arg-type]
-            ),
+            pick("mask", "Which keys a query may see", "mask", MASKS),
             Switch(
                 name="causal besides",
                 tip="No key after the query, as in a decoder",
@@ -52,20 +38,45 @@ def mask_plan() -> LabPlan[MaskChoice, MaskShown]:
                 change=lambda c, v: replace(c, is_causal=v),
                 is_used=lambda c: c.mask not in ("causal", "prefix"),
             ),
-            _count("tokens", "Length of the text, T", "n_tokens", MAX_TOKENS, first=8),
-            _count("window", "Places a query sees to each side", "window", 16, BANDED),
-            _count("dilation", "Only every n-th place is seen", "dilation", 8, ("dilated",), first=1),
-            _count("global", "Tokens that see and are seen by all", "n_global", 8, WITH_GLOBAL),
-            _count("random", "Random earlier blocks for each block", "n_random", 4, ("bigbird",)),
-            _count("block", "Tokens in a block", "block", 8, ("bigbird",), first=1),
-            _count("prefix", "Tokens that everything sees", "n_prefix", 32, ("prefix",)),
-            _count("padding", "Tokens at the end that are no text", "n_padding", 7),
-            Push(
-                name="Other random blocks",
-                tip="Draw the random blocks anew",
-                change=lambda c: replace(c, seed=c.seed + 1),
-                is_used=lambda c: c.mask == "bigbird",
+            slide("tokens", "Length of the text, T", "n_tokens", range(8, MAX_TOKENS + 1)),
+            slide(
+                "window",
+                "Places a query sees to each side",
+                "window",
+                range(17),
+                is_used=_with(*BANDED),
             ),
+            slide(
+                "dilation",
+                "Only every n-th place is seen",
+                "dilation",
+                range(1, 9),
+                is_used=_with("dilated"),
+            ),
+            slide(
+                "global",
+                "Tokens that see and are seen by all",
+                "n_global",
+                range(9),
+                is_used=_with(*WITH_GLOBAL),
+            ),
+            slide(
+                "random",
+                "Random earlier blocks for each block",
+                "n_random",
+                range(5),
+                is_used=_with("bigbird"),
+            ),
+            slide("block", "Tokens in a block", "block", range(1, 9), is_used=_with("bigbird")),
+            slide(
+                "prefix",
+                "Tokens that everything sees",
+                "n_prefix",
+                range(33),
+                is_used=_with("prefix"),
+            ),
+            slide("padding", "Tokens at the end that are no text", "n_padding", range(8)),
+            redraw("Other random blocks", "Draw the random blocks anew", is_used=_with("bigbird")),
         ),
         cells=mask_cells,
         figure_mm=(220.0, 130.0),

@@ -24,7 +24,7 @@ _STEP_COLUMNS = (
     ("what happens", "The pair that becomes one piece, or the piece that is found"),
     ("rank", "When the rule was learnt: lower ranks are applied first"),
     ("here", "In how many places of this text"),
-    ("the words it touches", "As they are split after the step"),
+    ("words it touches", "As they are split after the step"),
 )
 _RULE_COLUMNS = (
     ("rank", "When the rule was learnt"),

@@ -14,6 +14,7 @@ from attnscope.viewmodels.labs.position_offsets import (
     look_past,
 )
 from attnscope.widgets.labs.controls import Slide
+from attnscope.widgets.labs.field_controls import slide
 from attnscope.widgets.labs.lab_view import LabPlan
 
 
@@ -32,45 +33,26 @@ def offset_plan() -> LabPlan[OffsetChoice, Offsets]:
                 change=lambda c, v: replace(c, offset=min(int(v), FURTHER * c.n_trained)),
                 text=lambda v: f"{v:.0f}",
             ),
-            Slide(
-                name="place t",
-                tip="Where the first of the two tokens stands: the turn from it does not depend on it",
-                values=tuple(float(n) for n in range(65)),
-                get=lambda c: float(c.place),
-                change=lambda c, v: replace(c, place=int(v)),
-                text=lambda v: f"{v:.0f}",
+            slide(
+                "place t",
+                "Where the first of the two tokens stands: the turn from it does not depend on it",
+                "place",
+                range(65),
             ),
-            Slide(
-                name="trained L",
-                tip="Tokens of the longest trained text",
-                values=tuple(float(n) for n in TRAINED),
-                get=lambda c: float(c.n_trained),
-                change=lambda c, v: replace(c, n_trained=int(v)),
-                text=lambda v: f"{v:.0f}",
-            ),
-            Slide(
-                name="width d",
-                tip="d_model; a rotary head is a quarter of it",
-                values=tuple(float(d) for d in WIDTHS),
-                get=lambda c: float(c.d_model),
-                change=lambda c, v: replace(c, d_model=int(v)),
-                text=lambda v: f"{v:.0f}",
-            ),
-            Slide(
-                name="base",
-                tip="Base of the rotary angles: a larger one turns the slow pairs still more slowly",
-                values=BASES,
-                get=lambda c: c.base,
-                change=lambda c, v: replace(c, base=v),
+            slide("trained L", "Tokens of the longest trained text", "n_trained", TRAINED),
+            slide("width d", "d_model; a rotary head is a quarter of it", "d_model", WIDTHS),
+            slide(
+                "base",
+                "Base of the rotary angles: a larger one turns the slow pairs still more slowly",
+                "base",
+                BASES,
                 text=lambda v: f"{v:,.0f}" if v < 1e5 else f"{v / 1000:,.0f} k",
             ),
-            Slide(
-                name="head",
-                tip="Which of eight ALiBi heads: the first looks near, the last far",
-                values=tuple(float(h) for h in range(1, N_HEADS + 1)),
-                get=lambda c: float(c.head),
-                change=lambda c, v: replace(c, head=int(v)),
-                text=lambda v: f"{v:.0f}",
+            slide(
+                "head",
+                "Which of eight ALiBi heads: the first looks near, the last far",
+                "head",
+                range(1, N_HEADS + 1),
             ),
         ),
         charts=offset_charts,

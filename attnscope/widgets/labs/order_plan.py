@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from attnscope.figures.lab_charts import order_cells
 from attnscope.viewmodels.labs.order import Order, OrderChoice, compare_orders
-from attnscope.widgets.labs.controls import Push, Slide, Switch, Write
+from attnscope.widgets.labs.controls import Write
+from attnscope.widgets.labs.field_controls import redraw, slide, switch
 from attnscope.widgets.labs.lab_view import LabPlan
 
 
@@ -27,25 +28,15 @@ def order_plan() -> LabPlan[OrderChoice, Order]:
                 get=lambda c: c.second,
                 change=lambda c, v: replace(c, second=v),
             ),
-            Slide(
-                name="positions",
-                tip="How strongly sinusoidal positions are added to the words; 0 leaves them out",
-                values=tuple(k / 10 for k in range(21)),
-                get=lambda c: c.position_scale,
-                change=lambda c, v: replace(c, position_scale=v),
+            slide(
+                "positions",
+                "How strongly sinusoidal positions are added to the words; 0 leaves them out",
+                "position_scale",
+                tuple(k / 10 for k in range(21)),
                 text=lambda v: f"× {v:.1f}" if v else "none",
             ),
-            Switch(
-                name="causal mask",
-                tip="Each word sees only itself and what came before",
-                get=lambda c: c.is_causal,
-                change=lambda c, v: replace(c, is_causal=v),
-            ),
-            Push(
-                name="Other weights",
-                tip="Draw other random words and projections",
-                change=lambda c: replace(c, seed=c.seed + 1),
-            ),
+            switch("causal mask", "Each word sees only itself and what came before", "is_causal"),
+            redraw("Other weights", "Draw other random words and projections"),
         ),
         cells=order_cells,
         stretches=(4, 3),

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from attnscope.figures.depth_charts import reach_charts
 from attnscope.viewmodels.labs.gradient_reach import BIASES, LENGTHS, RADII, GradientReach, ReachChoice, reach
-from attnscope.widgets.labs.controls import Push, Slide
+from attnscope.widgets.labs.controls import Slide
+from attnscope.widgets.labs.field_controls import redraw, slide
 from attnscope.widgets.labs.lab_view import LabPlan
 
 
@@ -15,30 +16,20 @@ def reach_plan() -> LabPlan[ReachChoice, GradientReach]:
         example=ReachChoice(),
         resolve=reach,
         controls=(
-            Slide(
-                name="radius ρ",
-                tip="Spectral radius of the tanh network's matrix: its largest eigenvalue by size",
-                values=RADII,
-                get=lambda c: c.radius,
-                change=lambda c, v: replace(c, radius=v),
-                text=lambda v: f"{v:g}",
+            slide(
+                "radius ρ",
+                "Spectral radius of the tanh network's matrix: its largest eigenvalue by size",
+                "radius",
+                RADII,
             ),
-            Slide(
-                name="forget",
-                tip="Bias of the LSTM's forget gate: at 0 it keeps half of its cell, at 5 all but 0.7 %",
-                values=BIASES,
-                get=lambda c: c.forget_bias,
-                change=lambda c, v: replace(c, forget_bias=v),
+            slide(
+                "forget",
+                "Bias of the LSTM's forget gate: at 0 it keeps half of its cell, at 5 all but 0.7 %",
+                "forget_bias",
+                BIASES,
                 text=lambda v: f"{v:+g}".replace("-", "−"),
             ),
-            Slide(
-                name="tokens T",
-                tip="Length of the text",
-                values=tuple(float(n) for n in LENGTHS),
-                get=lambda c: c.n_tokens,
-                change=lambda c, v: replace(c, n_tokens=int(v)),
-                text=lambda v: f"{v:.0f}",
-            ),
+            slide("tokens T", "Length of the text", "n_tokens", LENGTHS),
             Slide(
                 name="distance",
                 tip="How far back is looked at; click or drag in the pictures",
@@ -47,11 +38,7 @@ def reach_plan() -> LabPlan[ReachChoice, GradientReach]:
                 change=lambda c, v: replace(c, distance=int(v)),
                 text=lambda v: f"{v:.0f}",
             ),
-            Push(
-                name="Other networks",
-                tip="Draw other random networks and texts; the curves are means over eight",
-                change=lambda c: replace(c, seed=c.seed + 1),
-            ),
+            redraw("Other networks", "Draw other random networks and texts; the curves are means over eight"),
         ),
         charts=reach_charts,
         drag=drag_distance,

@@ -1,0 +1,299 @@
+"""Formulas set as in a textbook: a serif, variables in italics, scripts, fractions with a line, roots.
+
+Sizes follow The TeXbook, appendix G, roughly: scripts at 0.72, the line of a fraction at the height of the
+minus sign, brackets as high as what they hold.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen, QPolygonF
+
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.formula_text import (
+    Fence,
+    Fraction,
+    Node,
+    Root,
+    Row,
+    Scripts,
+    Space,
+    Symbol,
+    parse_formula,
+)
+
+FACES = (
+    "STIX Two Text",
+    "Latin Modern Roman",
+    "Libertinus Serif",
+    "TeX Gyre Termes",
+    "Cambria",
+    "Times New Roman",
+    "Liberation Serif",
+    "Nimbus Roman",
+    "DejaVu Serif",
+)
+"""The serif of formulas, the first that there is; letters it lacks come from others."""
+LARGER = 1.24
+"""A serif looks smaller than the letters around it: by so much its size in pixels is more than theirs."""
+_SCRIPT, _LARGE, _FRACTION = 0.72, 1.4, 0.94
+_LINE_GAP = 0.3
+Paint = Callable[[QPainter, float, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Something set: its size around its baseline, and how it is painted from its left end there."""
+
+    width: float
+    ascent: float
+    descent: float
+    paint: Paint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFormula:
+    """A formula in lines. `baseline` is that of the first line, from the top; sizes in px."""
+
+    lines: tuple[tuple[float, float, Box], ...]
+    width: float
+    height: float
+    baseline: float
+
+    def paint(self, painter: QPainter, left: float, top: float, colour: str) -> None:
+        """Draw it with its upper left corner there."""
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        painter.setPen(QColor(colour))
+        for x, baseline, box in self.lines:
+            box.paint(painter, left + x, top + baseline)
+        painter.restore()
+
+
+def set_formula(texts: Sequence[str], size_px: int, room: float = 0.0) -> SetFormula:
+    """Formulas below each other, each broken at spaces where it is wider than `room` (0: never).
+
+    `size_px` is that of the letters around it, as in `style.font`.
+    """
+    em = type_px(size_px) * LARGER
+    metrics = QFontMetricsF(_face(em))
+    top, lines, width = 0.0, [], 0.0
+    least_up, least_down = 0.78 * metrics.ascent(), 0.7 * metrics.descent()
+    for text in texts:
+        for k, box in enumerate(_broken(parse_formula(text).parts, em, room)):
+            left = 1.2 * em if k else 0.0
+            top += max(box.ascent, least_up)
+            lines.append((left, top, box))
+            width = max(width, left + box.width)
+            top += max(box.descent, least_down) + _LINE_GAP * em
+    height = max(top - _LINE_GAP * em, 0.0)
+    return SetFormula(lines=tuple(lines), width=width, height=height, baseline=lines[0][1] if lines else 0.0)
+
+
+def _broken(parts: tuple[Node, ...], em: float, room: float) -> list[Box]:
+    """The lines of one formula: greedily filled, never inside brackets or fractions."""
+    whole = _row(parts, em)
+    if room <= 0.0 or whole.width <= room:
+        return [whole]
+    lines: list[Box] = []
+    begin = last = 0
+    for k, part in enumerate((*parts, Space())):
+        if not isinstance(part, Space):
+            continue
+        left = 1.2 * em if lines else 0.0
+        if last > begin and _row(parts[begin:k], em).width + left > room:
+            lines.append(_row(parts[begin:last], em))
+            begin = last + 1
+        last = k
+    lines.append(_row(parts[begin:], em))
+    return lines
+
+
+def _face(em: float, *, is_italic: bool = False) -> QFont:
+    face = QFont()
+    face.setFamilies([*FACES, *QFont().families()])
+    face.setStyleHint(QFont.StyleHint.Serif)
+    face.setPixelSize(max(round(em), 1))
+    face.setItalic(is_italic)
+    face.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
+    return face
+
+
+def _axis(em: float) -> float:
+    """How high the middle of a minus sign is: where lines of fractions lie."""
+    return -float(QFontMetricsF(_face(em)).tightBoundingRect("−").center().y())
+
+
+def _set(node: Node, em: float) -> Box:
+    match node:
+        case Symbol():
+            return _symbol(node, em)
+        case Space():
+            return Box(0.24 * em, 0.0, 0.0, _nothing)
+        case Scripts():
+            return _scripts(node, em)
+        case Fraction():
+            return _fraction(node, em)
+        case Root():
+            return _root(node, em)
+        case Fence():
+            return _fence(node, em)
+        case Row():
+            return _row(node.parts, em)
+
+
+def _nothing(_painter: QPainter, _x: float, _y: float) -> None:
+    """A space shows nothing."""
+
+
+def _row(parts: tuple[Node, ...], em: float) -> Box:
+    boxes = [_set(part, em) for part in parts]
+
+    def paint(painter: QPainter, x: float, y: float) -> None:
+        for box in boxes:
+            box.paint(painter, x, y)
+            x += box.width
+
+    ascent = max((box.ascent for box in boxes), default=0.0)
+    descent = max((box.descent for box in boxes), default=0.0)
+    return Box(sum(box.width for box in boxes), ascent, descent, paint)
+
+
+def _symbol(symbol: Symbol, em: float) -> Box:
+    is_large = symbol.kind == "large"
+    face = _face(em * _LARGE if is_large else em, is_italic=symbol.kind == "variable")
+    metrics = QFontMetricsF(face)
+    tight = metrics.tightBoundingRect(symbol.text)
+    ascent, descent = -float(tight.top()), float(tight.bottom())
+    lower = (ascent - descent) / 2 - _axis(em) if is_large else 0.0
+    overhang = max(float(tight.right()) - metrics.horizontalAdvance(symbol.text), 0.0)
+    width = metrics.horizontalAdvance(symbol.text) + overhang
+
+    def paint(painter: QPainter, x: float, y: float) -> None:
+        painter.setFont(face)
+        painter.drawText(QPointF(x, y + lower), symbol.text)
+
+    return Box(width, ascent - lower, descent + lower, paint)
+
+
+def _scripts(node: Scripts, em: float) -> Box:
+    base = _set(node.base, em)
+    small = em * _SCRIPT
+    above = _row(node.sup.parts, small) if node.sup is not None else None
+    below = _row(node.sub.parts, small) if node.sub is not None else None
+    raised = max(0.4 * em, base.ascent - 0.32 * em)
+    lowered = max(0.17 * em, base.descent + 0.02 * em)
+    if below is not None and above is not None:
+        lowered += max(above.descent - raised + below.ascent - lowered + 0.06 * em, 0.0)
+    width = base.width + 0.04 * em + max(box.width for box in (above, below) if box is not None)
+
+    def paint(painter: QPainter, x: float, y: float) -> None:
+        base.paint(painter, x, y)
+        if above is not None:
+            above.paint(painter, x + base.width + 0.05 * em, y - raised)
+        if below is not None:
+            below.paint(painter, x + base.width + 0.01 * em, y + lowered)
+
+    ascent = max(base.ascent, raised + above.ascent if above is not None else 0.0)
+    descent = max(base.descent, lowered + below.descent if below is not None else 0.0)
+    return Box(width, ascent, descent, paint)
+
+
+def _fraction(node: Fraction, em: float) -> Box:
+    top, bottom = _row(node.top.parts, em * _FRACTION), _row(node.bottom.parts, em * _FRACTION)
+    axis, gap, side, thin = _axis(em), 0.16 * em, 0.1 * em, _thin(em)
+    width = max(top.width, bottom.width) + 4 * side
+
+    def paint(painter: QPainter, x: float, y: float) -> None:
+        top.paint(painter, x + (width - top.width) / 2, y - axis - gap - top.descent)
+        bottom.paint(painter, x + (width - bottom.width) / 2, y - axis + gap + bottom.ascent)
+        _line(painter, QLineF(x + side, y - axis, x + width - side, y - axis), thin)
+
+    ascent = axis + gap + top.descent + top.ascent
+    return Box(width, ascent, bottom.ascent + bottom.descent + gap - axis, paint)
+
+
+def _root(node: Root, em: float) -> Box:
+    inside = _row(node.inside.parts, em)
+    ascent = max(inside.ascent, 0.45 * em) + 0.16 * em
+    descent, sign, thin = max(inside.descent, 0.02 * em), 0.58 * em, _thin(em)
+
+    def paint(painter: QPainter, x: float, y: float) -> None:
+        foot, top = y + descent, y - ascent
+        height = ascent + descent
+        points = [
+            QPointF(x + 0.06 * em, foot - 0.42 * height),
+            QPointF(x + 0.18 * em, foot - 0.48 * height),
+            QPointF(x + 0.34 * em, foot),
+            QPointF(x + sign - 0.03 * em, top),
+            QPointF(x + sign + inside.width + 0.08 * em, top),
+        ]
+        painter.save()
+        painter.setPen(QPen(painter.pen().color(), thin))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawPolyline(QPolygonF(points))
+        painter.setPen(QPen(painter.pen().color(), 1.9 * thin))
+        painter.drawLine(QLineF(points[1], points[2]))
+        painter.restore()
+        inside.paint(painter, x + sign, y)
+
+    return Box(sign + inside.width + 0.12 * em, ascent + thin, descent, paint)
+
+
+def _fence(node: Fence, em: float) -> Box:
+    inside = _row(node.inside.parts, em)
+    axis = _axis(em)
+    half = max(inside.ascent - axis, inside.descent + axis)
+    half = half + 0.04 * em if half > 0.66 * em else 0.56 * em  # letters are no reason to grow
+    left, right = _bracket(node.left, half, em), _bracket(node.right, half, em)
+
+    def paint(painter: QPainter, x: float, y: float) -> None:
+        left.paint(painter, x, y - axis)
+        inside.paint(painter, x + left.width, y)
+        right.paint(painter, x + left.width + inside.width, y - axis)
+
+    width = left.width + inside.width + right.width
+    return Box(width, max(inside.ascent, axis + half), max(inside.descent, half - axis), paint)
+
+
+def _bracket(sign: str, half: float, em: float) -> Box:
+    """A bracket or bar around the axis, `half` to each side; painted with the axis as its baseline."""
+    thin = _thin(em)
+    if sign in "|‖":
+        places = (0.14,) if sign == "|" else (0.1, 0.26)
+
+        def paint_bars(painter: QPainter, x: float, y: float) -> None:
+            for place in places:
+                at = x + place * em
+                _line(painter, QLineF(at, y - half, at, y + half), thin)
+
+        return Box((0.28 if sign == "|" else 0.38) * em, half, half, paint_bars)
+    path = QPainterPath()
+    path.addText(QPointF(0.0, 0.0), _face(em), sign)
+    bounds = path.boundingRect()
+    stretch = 2 * half / max(bounds.height(), 1e-6)
+
+    def paint(painter: QPainter, x: float, y: float) -> None:
+        painter.save()
+        painter.translate(x + 0.05 * em - bounds.left(), y - half - bounds.top() * stretch)
+        painter.scale(1.0, stretch)
+        painter.fillPath(path, painter.pen().color())
+        painter.restore()
+
+    return Box(bounds.width() + 0.1 * em, half, half, paint)
+
+
+def _line(painter: QPainter, line: QLineF, width: float) -> None:
+    """A line of one width, lying on whole pixels where it is level."""
+    at = round(line.y1() - width / 2) if line.y1() == line.y2() else line.y1()
+    if line.y1() == line.y2():
+        painter.fillRect(QRectF(line.x1(), at, line.length(), width), painter.pen().color())
+    else:
+        painter.fillRect(
+            QRectF(line.x1() - width / 2, line.y1(), width, line.length()), painter.pen().color()
+        )
+
+
+def _thin(em: float) -> float:
+    return max(1.0, 0.055 * em)

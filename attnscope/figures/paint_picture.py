@@ -1,0 +1,213 @@
+"""A picture with the attention of one of its patches laid over it: the query at one side, keys at the other.
+
+| symbol | meaning                                              | shape               |
+|--------|------------------------------------------------------|---------------------|
+| pixels | the picture as the model sees it                      | [height, width, 3]  |
+| share  | weight of each patch over the largest one's           | [n_rows, n_columns] |
+
+Nothing is smoothed. Special tokens stand below as chips, and do not count for the largest weight.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+
+from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colours import Palette, lut
+from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
+from attnscope.figures.plain import plain_piece
+from attnscope.figures.raster import image_from_words, image_size
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px
+from attnscope.records.maps import HeadMap
+from attnscope.records.pictures import Picture
+
+_COLOUR_SHARE = 0.62
+"""How much of a pixel is the weight's colour; the rest is the picture in grey."""
+_DARKEST, _BRIGHTEST = 64.0, 192.0
+_MIN_GRID_PX = 6.0
+
+
+def paint_picture(
+    painter: QPainter,
+    rect: QRectF,
+    picture: Picture,
+    head_map: HeadMap,
+    query: int,
+    *,
+    style: MapStyle,
+    palette: Palette,
+    pointed: tuple[Side, int] | None = None,
+) -> PictureLayout:
+    """Draw both sides into `rect` and return where everything lies; `pointed` is the token under the cursor.
+
+    Raises ValueError when the map is not one of the picture's tokens.
+    """
+    if head_map.weights.shape != (picture.n_tokens, picture.n_tokens) or not 0 <= query < picture.n_tokens:
+        raise ValueError(f"a map {head_map.weights.shape} and query {query} for {picture.n_tokens} tokens")
+    names = tuple(plain_piece(token.piece) for token in head_map.queries[: picture.n_first])
+    weights = head_map.weights[query]
+    layout = picture_layout(rect, picture, names, has_bar=style.has_bar)
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
+    _paint_title(painter, layout, head_map, palette)
+    _paint_heading(painter, layout.query, "Query", _query_words(picture, head_map, query), palette)
+    _paint_heading(painter, layout.keys, "Its weights", patch_words(picture, weights), palette)
+    for place, made in ((layout.query, picture.pixels), (layout.keys, None)):
+        size, _scale = image_size(painter, place, QRectF(0, 0, *picture.pixels.shape[1::-1]))
+        pixels = (
+            _sized(made, size) if made is not None else overlaid(picture, weights, size, style.colour_map)
+        )
+        painter.drawImage(place, image_from_words(_words(pixels)))
+    _paint_patch_lines(painter, layout.query, picture)
+    if picture.place(query) is not None:
+        _paint_frame(painter, layout.patch("query", query), palette.accent, 2.0)
+        _paint_frame(painter, layout.patch("key", query), palette.accent, 1.0)
+    _paint_chips(painter, layout, names, weights, query, palette)
+    if pointed is not None and picture.place(pointed[1]) is not None:
+        _paint_frame(painter, layout.patch(*pointed), palette.text, 1.0)
+    if style.has_bar:
+        top = f"{peak_of(picture, weights):.3g}"
+        paint_colour_bar(
+            painter,
+            layout.bar,
+            palette,
+            colour_map=style.colour_map,
+            title="weight",
+            ticks=((0.0, "0"), (1.0, top)),
+        )
+    painter.restore()
+    return layout
+
+
+def peak_of(picture: Picture, weights: NDArray[np.float32]) -> float:
+    """The largest weight of a patch, which the end of the colours stands for; 0 without any."""
+    patches = weights[picture.n_first :]
+    return float(np.where(np.isfinite(patches), patches, 0.0).max())
+
+
+def overlaid(
+    picture: Picture, weights: NDArray[np.float32], size: tuple[int, int], colour_map: str
+) -> NDArray[np.uint8]:
+    """The picture in grey under the colours of one query's weights [n_tokens]; uint8 [height, width, 3].
+
+    A patch without a weight (not allowed, left out) keeps its grey.
+    """
+    width, height = size
+    patches = weights[picture.n_first :].reshape(picture.n_rows, picture.n_columns)
+    share = np.nan_to_num(patches / (peak_of(picture, weights) or 1.0), nan=0.0, posinf=0.0, neginf=0.0)
+    codes = np.rint(np.clip(share, 0.0, 1.0) * 255).astype(np.intp)
+    rows = np.arange(height) * picture.n_rows // height
+    columns = np.arange(width) * picture.n_columns // width
+    colours = lut(colour_map)[codes[rows[:, None], columns[None, :]]].astype(np.float32)  # [height, width, 3]
+    light = _sized(picture.pixels, size) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    grey = (_DARKEST + light / 255 * (_BRIGHTEST - _DARKEST))[:, :, None]
+    has_weight = np.isfinite(patches)[rows[:, None], columns[None, :]][:, :, None]
+    mixed = np.where(has_weight, _COLOUR_SHARE * colours + (1 - _COLOUR_SHARE) * grey, grey)
+    shown: NDArray[np.uint8] = np.rint(mixed).astype(np.uint8)
+    return shown
+
+
+def patch_words(picture: Picture, weights: NDArray[np.float32]) -> str:
+    """How much of the row lies on patches, in words."""
+    if not picture.n_first:
+        return "of 1 over all patches"
+    on_patches = float(np.where(np.isfinite(weights), weights, 0.0)[picture.n_first :].sum())
+    return f"{on_patches:.2f} of 1 on patches"
+
+
+def _query_words(picture: Picture, head_map: HeadMap, query: int) -> str:
+    place = picture.place(query)
+    return plain_piece(head_map.queries[query].piece) if place is None else f"patch {place[0]},{place[1]}"
+
+
+def _sized(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """The picture at another size, each pixel that of the nearest one."""
+    width, height = size
+    rows = np.arange(height) * pixels.shape[0] // height
+    columns = np.arange(width) * pixels.shape[1] // width
+    sized: NDArray[np.uint8] = pixels[rows[:, None], columns[None, :]]
+    return sized
+
+
+def _words(pixels: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """0xFFRRGGBB of each pixel."""
+    weights = np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
+    words: NDArray[np.uint32] = pixels.astype(np.uint32) @ weights + np.uint32(0xFF000000)
+    return words
+
+
+def _paint_title(painter: QPainter, layout: PictureLayout, head_map: HeadMap, palette: Palette) -> None:
+    label = head_map.name or head_map.head.label
+    left, baseline = layout.title.left(), layout.title.top() + type_px(17)
+    painter.setFont(font(LARGE_PX, is_bold=True))
+    painter.setPen(QColor(palette.text))
+    painter.drawText(QPointF(left, baseline), label)
+    left += text_width(label, LARGE_PX, is_bold=True) + 10
+    painter.setFont(font(NORMAL_PX))
+    painter.setPen(QColor(palette.muted))
+    painter.drawText(QPointF(left, baseline), head_map.head.stack)
+    if head_map.check is not None:
+        badge = head_map.check.badge
+        painter.setFont(font(SMALL_PX))
+        painter.setPen(QColor(palette.muted if head_map.check.is_good else palette.warning))
+        painter.drawText(QPointF(layout.title.right() - text_width(badge), baseline), badge)
+
+
+def _paint_heading(painter: QPainter, place: QRectF, title: str, words: str, palette: Palette) -> None:
+    baseline = place.top() - type_px(7)
+    painter.setFont(font(SMALL_PX, is_bold=True))
+    painter.setPen(QColor(palette.text))
+    painter.drawText(QPointF(place.left(), baseline), title)
+    left = place.left() + text_width(title, is_bold=True) + 8
+    shown = QFontMetricsF(font(SMALL_PX)).elidedText(words, Qt.TextElideMode.ElideRight, place.right() - left)
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    painter.drawText(QPointF(left, baseline), shown)
+
+
+def _paint_patch_lines(painter: QPainter, place: QRectF, picture: Picture) -> None:
+    """Where one patch ends and the next begins, faintly, where there is room for it."""
+    step_x, step_y = place.width() / picture.n_columns, place.height() / picture.n_rows
+    if min(step_x, step_y) < _MIN_GRID_PX:
+        return
+    painter.setPen(QPen(QColor(255, 255, 255, 70), 1.0))
+    for column in range(1, picture.n_columns):
+        x = place.left() + column * step_x
+        painter.drawLine(QPointF(x, place.top()), QPointF(x, place.bottom()))
+    for row in range(1, picture.n_rows):
+        y = place.top() + row * step_y
+        painter.drawLine(QPointF(place.left(), y), QPointF(place.right(), y))
+
+
+def _paint_frame(painter: QPainter, place: QRectF, colour: str, width: float) -> None:
+    """A frame around a patch, with a white one outside that keeps it visible on any picture."""
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor("#ffffff"), width + 2.0))
+    painter.drawRect(place)
+    painter.setPen(QPen(QColor(colour), width))
+    painter.drawRect(place)
+
+
+def _paint_chips(
+    painter: QPainter,
+    layout: PictureLayout,
+    names: tuple[str, ...],
+    weights: NDArray[np.float32],
+    query: int,
+    palette: Palette,
+) -> None:
+    """Special tokens: at the left as queries, at the right with their weight."""
+    painter.setFont(font(SMALL_PX))
+    for token, (chip, label) in enumerate(zip(layout.chips, layout.key_chips, strict=True)):
+        is_query = token == query
+        painter.setPen(QPen(QColor(palette.accent if is_query else palette.line), 1.0))
+        painter.setBrush(QColor(palette.accent if is_query else palette.raised))
+        painter.drawRoundedRect(chip, 4, 4)
+        painter.setPen(QColor(palette.accent_text if is_query else palette.muted))
+        painter.drawText(chip, Qt.AlignmentFlag.AlignCenter, names[token])
+        weight = f"{weights[token]:.3g}" if np.isfinite(weights[token]) else "–"
+        painter.setPen(QColor(palette.muted))
+        align = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(label, align, f"{names[token]} {weight}")

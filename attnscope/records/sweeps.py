@@ -1,0 +1,120 @@
+"""A sweep: one recipe with every combination of some values, each a run in a folder of its own.
+
+Start many, stop early, continue some (Dodge et al. 2020, section 5): all runs make their first steps, then
+only the best by held-out loss go on. Nothing is lost, for a stopped run can be continued later.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnscope.errors import RecipeError
+from attnscope.records.runs import RunSummary
+
+SEED = "training.seed"
+MAX_RUNS = 200
+"""Of one sweep."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRun:
+    """One run of a sweep: its folder's name, and the values that make it different, as overrides."""
+
+    name: str
+    overrides: tuple[tuple[str, str], ...]
+
+
+def parse_axes(texts: Iterable[str], seeds: str = "") -> dict[str, tuple[str, ...]]:
+    """`key=v1,v2` texts as the values of each key; raises RecipeError for what is no list of values."""
+    axes: dict[str, tuple[str, ...]] = {}
+    for text in [*texts, *([f"{SEED}={seeds}"] if seeds else [])]:
+        key, equals, values = text.partition("=")
+        key = key.strip()
+        found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
+        if not equals or "." not in key or not found:
+            raise RecipeError(
+                f"{text!r} names no values to sweep over.",
+                expected="section.key=value,value, for instance model.d_model=64,128",
+                action="Correct it: one key with its values, several keys one by one.",
+            )
+        if key in axes:
+            raise RecipeError(
+                f"{key} is swept twice.", expected="each key once", action="Put all of its values together."
+            )
+        axes[key] = found
+    return axes
+
+
+def sweep_runs(axes: Mapping[str, Sequence[str]]) -> tuple[SweepRun, ...]:
+    """Every combination, the last key changing fastest; raises RecipeError when there are too many."""
+    n_runs = math.prod(len(values) for values in axes.values())
+    if n_runs > MAX_RUNS:
+        raise RecipeError(
+            f"The sweep would make {n_runs:,} runs.",
+            expected=f"at most {MAX_RUNS}",
+            action="Sweep over fewer values, or split it up.",
+        )
+    short = _short_keys(tuple(axes))
+    runs = []
+    for values in itertools.product(*axes.values()):
+        overrides = tuple(zip(axes, values, strict=True))
+        name = ",".join(f"{short[key]}={_as_file_name(value)}" for key, value in overrides)
+        runs.append(SweepRun(name=name, overrides=overrides))
+    return tuple(runs)
+
+
+def best_at(runs: Sequence[RunSummary], step: int, n_kept: int) -> tuple[RunSummary, ...]:
+    """The `n_kept` runs with the lowest held-out loss at `step`, best first; a run that has none is worst."""
+    return tuple(sorted(runs, key=lambda run: (loss_at(run, step), run.name))[:n_kept])
+
+
+def loss_at(run: RunSummary, step: int) -> float:
+    """The last held-out loss up to `step`; infinite when there is none, or the run diverged by then."""
+    if run.end == "diverged" and run.step < step:
+        return math.inf
+    losses = run.validation.values[run.validation.steps <= step]
+    return float(losses[-1]) if len(losses) and math.isfinite(losses[-1]) else math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedSpread:
+    """Runs that differ in nothing but the seed: mean and sample standard deviation of their best losses."""
+
+    settings: tuple[tuple[str, str], ...]
+    n: int
+    mean: float
+    deviation: float
+
+
+def seed_spreads(runs: Sequence[RunSummary]) -> tuple[SeedSpread, ...]:
+    """The spread over seeds of each setting that has several converged runs, best mean first."""
+    groups: dict[tuple[tuple[str, str], ...], list[float]] = {}
+    for run in runs:
+        settings = tuple((key, value) for key, value in run.settings if key != SEED)
+        if run.is_converged and len(settings) < len(run.settings):
+            groups.setdefault(settings, []).append(run.best_loss)
+    spreads = []
+    for settings, losses in groups.items():
+        if len(losses) > 1:
+            mean = sum(losses) / len(losses)
+            deviation = math.sqrt(sum((loss - mean) ** 2 for loss in losses) / (len(losses) - 1))
+            spreads.append(SeedSpread(settings=settings, n=len(losses), mean=mean, deviation=deviation))
+    return tuple(sorted(spreads, key=lambda spread: spread.mean))
+
+
+def folder_of(out: Path, run: SweepRun) -> Path:
+    """Where a run of a sweep is kept."""
+    return out / run.name
+
+
+def _short_keys(keys: Sequence[str]) -> dict[str, str]:
+    """`d_model` for `model.d_model`, unless two keys end alike."""
+    lasts = [key.rpartition(".")[2] for key in keys]
+    return {key: last if lasts.count(last) == 1 else key for key, last in zip(keys, lasts, strict=True)}
+
+
+def _as_file_name(value: str) -> str:
+    return re.sub(r"[^\w.+-]", "_", value)[:60]

@@ -1,0 +1,1 @@
+"""States of what lies behind an output and inside a head."""

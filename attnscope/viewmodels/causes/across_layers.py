@@ -1,0 +1,254 @@
+"""The state of the panel across layers: what one output token owes to the inputs, by four methods.
+
+Asks only while somebody looks, once for each trace and token. Must not import Qt. Tells its listeners
+`rows`, `choice` or `busy`.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.influence import (
+    METHODS,
+    InfluenceRow,
+    InfluenceShown,
+    Method,
+    ShowInfluence,
+)
+from attnscope.records.messages import Failed, Reply, Request, Traced
+from attnscope.records.tokens import Token, Tokens
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+
+MAX_TOKENS = 1024
+METHOD_TIPS: dict[Method, str] = {
+    "raw": "The last attention module's weights, mean over heads, as if it read the inputs themselves."
+    " They leave out everything that the layers before have mixed.",
+    "rollout": "Attention through all layers: the product of ½ mean attention + ½ identity, layer upon layer."
+    " (Abnar & Zuidema 2020)",
+    "flow": "Attention through all layers as pipes: the maximum flow from the input to the output token, each"
+    " layer a capacity of ½ mean attention + ½ identity. (Abnar & Zuidema 2020)\nFor texts of up to 40"
+    " tokens: the time grows with their fourth power.",
+    "relevance": "Attention weighted by its gradient, (∇a ∘ a)⁺, mean over heads, through all layers: what"
+    " the logit of the token told here owes to the input; without the 1 that each token starts with."
+    " (Chefer, Gur & Wolf 2021)",
+}
+"""What each method is and where it comes from."""
+
+
+class AcrossState:
+    """At most one request is under way; the chosen token stays while the text does."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self.shown: InfluenceShown | None = None
+        self.error = ""
+        self.has_shares = True
+        self._chosen: int | None = None
+        self._of_tokens: tuple[Token, ...] = ()
+        self._number = 0
+        self._asked: object = None
+        self._is_watched = False
+        session.subscribe(self._on_session)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What can be read
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The output tokens that can be chosen: those of the stack that predicts."""
+        traced = self._traced()
+        return _predicting(traced).tokens if traced is not None else ()
+
+    @property
+    def position(self) -> int:
+        """The output token chosen; at first one that the model tells something at."""
+        tokens, traced = self.tokens, self._traced()
+        if self._chosen is not None and tokens == self._of_tokens:
+            return self._chosen
+        if traced is None or not tokens:
+            return 0
+        told = [prediction.position for prediction in traced.comparison.after.predictions]
+        is_written = traced.comparison.after.kind == "translation"
+        first = told[min(1, len(told) - 1)] if told and is_written else told[0] if told else len(tokens) - 1
+        return min(max(first, 0), len(tokens) - 1)
+
+    @property
+    def heading(self) -> str:
+        """Which output is explained: after a token, or at its place."""
+        tokens, traced = self.tokens, self._traced()
+        if traced is None or not tokens:
+            return ""
+        word = "at" if _is_encoder(traced) else "after"
+        return f"output {word} “{tokens[self.position].piece}”"
+
+    @property
+    def note(self) -> str:
+        """What belongs in the panel when there are no rows, and why methods are missing."""
+        session = self._session
+        if self.error:
+            return self.error
+        if not session.text.strip():
+            return "Enter a text to see what an output token owes to the inputs."
+        traced = self._traced()
+        if traced is not None and _n_keys(traced) > MAX_TOKENS:
+            return (
+                f"These are {_n_keys(traced):,} tokens; up to {MAX_TOKENS:,} can be followed across layers."
+            )
+        if self.shown is None:
+            return "Following the attention…"
+        reasons: dict[str, list[str]] = {}
+        for row in self.shown.rows:
+            if row.refusal:
+                reasons.setdefault(row.refusal, []).append(row.method)
+        refused = [f"{', '.join(methods)}: {reason}" for reason, methods in reasons.items()]
+        return "\n".join(refused)
+
+    def row(self, method: Method) -> InfluenceRow | None:
+        """What a method says; None while it is on its way."""
+        rows = self.shown.rows if self.shown is not None else ()
+        return next((row for row in rows if row.method == method), None)
+
+    def numbers(self, method: Method) -> NDArray[np.float64] | None:
+        """A method's numbers as they are shown: shares of their sum, or as they were computed."""
+        row = self.row(method)
+        if row is None or row.weights is None:
+            return None
+        weights = row.weights.astype(np.float64)
+        total = float(np.nansum(np.abs(weights)))
+        return weights / total if self.has_shares and total > 0 else weights
+
+    # Intents
+
+    def watch(self, is_watched: bool) -> None:
+        """Somebody looks at the panel, or nobody does."""
+        self._is_watched = is_watched
+        self._ask()
+
+    def choose(self, position: int) -> None:
+        """Explain another output token."""
+        tokens = self.tokens
+        if 0 <= position < len(tokens) and position != self.position:
+            self._chosen, self._of_tokens = position, tokens
+            self._listeners.tell("choice")
+            self._ask()
+
+    def show_shares(self, has_shares: bool) -> None:
+        """Show each method's numbers as shares of their sum, or as they were computed."""
+        if has_shares != self.has_shares:
+            self.has_shares = has_shares
+            self._listeners.tell("rows")
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        match reply:
+            case InfluenceShown() if reply.number == self._number:
+                self.shown, self.error = reply, ""
+                self._listeners.tell("rows")
+            case Failed() if reply.number == self._number and reply.number:
+                self._number, self.shown, self.error = 0, None, reply.message
+                self._listeners.tell("rows")
+            case _:
+                pass  # too late, or for another view
+
+    # Inside
+
+    def _traced(self) -> Traced | None:
+        session = self._session
+        return session.traced if session.text.strip() else None
+
+    def _on_session(self, name: str) -> None:
+        if name == "model":
+            self._number, self._asked, self._chosen = 0, None, None
+            self.shown, self.error = None, ""
+            self._listeners.tell("rows")
+        if name in ("model", "traced"):
+            self._listeners.tell("choice")
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask for the trace that is shown, unless that was done already."""
+        session, traced = self._session, self._traced()
+        if not self._is_watched or traced is None or session.is_stale:
+            return
+        if _n_keys(traced) > MAX_TOKENS or not self.tokens:
+            self.shown, self._asked = None, None
+            self._listeners.tell("rows")
+            return
+        wish = (traced.number, self.position)
+        if wish == self._asked:
+            return
+        if self.shown is not None and self.shown.keys != _keys(traced):
+            self.shown = None
+        self._asked, self._number = wish, self._numbers.next()
+        target = session.target or (traced.target.text if traced.target is not None else None)
+        self._post(
+            ShowInfluence(
+                number=self._number,
+                trace=traced.number,
+                position=self.position,
+                text=session.text,
+                target=target,
+                gates=traced.gates,
+                interventions=traced.interventions,
+            )
+        )
+        self._listeners.tell("busy")
+
+
+def number_words(value: float) -> str:
+    """A number of the table: two digits after the point, a dot for nothing at all."""
+    if not math.isfinite(value):
+        return ""
+    if value == 0:
+        return "·"
+    return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.0f}"
+
+
+def tip_words(state: AcrossState, key: int) -> str:
+    """What every method says of one input, with four digits."""
+    shown = state.shown
+    if shown is None:
+        return ""
+    lines = [f"{shown.keys[key].piece}  ({_place_words(shown, key)})"]
+    for method in METHODS:
+        row = state.row(method)
+        if row is None or row.weights is None:
+            continue
+        value, total = float(row.weights[key]), float(np.nansum(np.abs(row.weights)))
+        if math.isfinite(value):
+            share = f", {value / total:.1%} of the sum" if total > 0 else ""
+            lines.append(f"{method}  {value:.4g}{share}")
+    return "\n".join(lines)
+
+
+def _place_words(shown: InfluenceShown, key: int) -> str:
+    if not shown.n_source:
+        return f"token {key}"
+    return f"source {key}" if key < shown.n_source else f"target {key - shown.n_source}"
+
+
+def _is_encoder(traced: Traced) -> bool:
+    return all(grid.site.stack not in ("decoder", "cross") for grid in traced.grids)
+
+
+def _predicting(traced: Traced) -> Tokens:
+    has_cross = any(grid.site.stack == "cross" for grid in traced.grids)
+    return traced.target if has_cross and traced.target is not None else traced.source
+
+
+def _keys(traced: Traced) -> tuple[Token, ...]:
+    own = _predicting(traced)
+    return own.tokens if own is traced.source else (*traced.source.tokens, *own.tokens)
+
+
+def _n_keys(traced: Traced) -> int:
+    own = _predicting(traced)
+    return len(own) if own is traced.source else len(traced.source) + len(own)

@@ -1,0 +1,253 @@
+"""The state of the parts behind one output: what each of them adds to the difference of two logits.
+
+Asks only while somebody looks, once for each trace, token and pair of answers. Must not import Qt. Tells its
+listeners `choice`, `order`, `parts` or `selection`.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from attnscope.records.attribution import Attribution, Contribution
+from attnscope.records.causes import AttributeOutput, OutputAttributed, WishedToken
+from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.models import ModelInfo
+from attnscope.records.outputs import Candidate
+from attnscope.records.sites import HeadRef
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+
+PartOrder = Literal["size", "model"]
+TELLING = ("causal", "masked", "translation")
+"""What models of another library are for that tell tokens."""
+PART_ORDERS: dict[str, str] = {"size": "by size", "model": "by layer"}
+
+
+class AttributingState:
+    """The output token is that of `across`; the answers hold for it alone."""
+
+    def __init__(
+        self,
+        session: Session,
+        across: AcrossState,
+        post: Callable[[Request], None],
+        numbers: Numbers,
+    ) -> None:
+        self._session, self._across, self._post, self._numbers = session, across, post, numbers
+        self._listeners = Listeners()
+        self.answer: WishedToken = None
+        self.other: WishedToken = None
+        self.order: PartOrder = "size"
+        self.found: Attribution | None = None
+        self.candidates: tuple[Candidate, ...] = ()
+        self.error = ""
+        self._number = 0
+        self._asked: object = None
+        self._is_watched = False
+        session.subscribe(self._on_session)
+        across.subscribe(self._on_across)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What can be read
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The output tokens that can be chosen."""
+        return self._across.tokens
+
+    @property
+    def position(self) -> int:
+        """The output token whose parts are shown."""
+        return self._across.position
+
+    @property
+    def heading(self) -> str:
+        """Which output is explained."""
+        return self._across.heading
+
+    @property
+    def compared(self) -> tuple[Token | None, Token | None]:
+        """The two tokens whose logits are shown, None while that is unknown."""
+        return (self.found.answer, self.found.other) if self.found is not None else (None, None)
+
+    @property
+    def automatic(self) -> tuple[str, str]:
+        """What an answer stands for that nobody has chosen."""
+        return "what it says", "its runner-up"
+
+    @property
+    def refusal_title(self) -> str:
+        """What the reason is a reason against."""
+        return "The parts cannot be added up"
+
+    @property
+    def selected(self) -> tuple[HeadRef, ...]:
+        """The heads that the session has selected."""
+        return self._session.selection
+
+    @property
+    def parts(self) -> tuple[Contribution, ...]:
+        """The parts in the chosen order."""
+        if self.found is None:
+            return ()
+        parts = self.found.contributions
+        return parts if self.order == "model" else tuple(sorted(parts, key=lambda one: -abs(one.value)))
+
+    @property
+    def reason(self) -> str:
+        """Why there can be no parts; empty while there are some, or some to come."""
+        return refusal_of(self._session.model) or self.error
+
+    @property
+    def note(self) -> str:
+        """What is under way or to be done while there are no parts, or what they leave out."""
+        session = self._session
+        if self.reason:
+            return ""
+        if not session.text.strip():
+            return "Enter a text to see which parts of the model made an output."
+        if self.found is None:
+            return "Adding up the parts…"
+        changes = "Without the changes inside heads; gates count." if session.interventions else ""
+        return " ".join(part for part in (changes, self.found.note) if part)
+
+    @property
+    def statement(self) -> str:
+        """The difference that is taken apart."""
+        found = self.found
+        if found is None:
+            return ""
+        return f"logit({found.answer.piece}) − logit({found.other.piece}) = {signed(found.difference)}"
+
+    @property
+    def sum_words(self) -> str:
+        """What all parts add up to."""
+        found = self.found
+        return f"{len(found.contributions)} parts: {signed(found.total)}" if found is not None else ""
+
+    def gate(self, head: HeadRef) -> float:
+        """The gate of a head."""
+        return self._session.gates.value(head)
+
+    # Intents
+
+    def watch(self, is_watched: bool) -> None:
+        """Somebody looks at the parts, or nobody does."""
+        self._is_watched = is_watched
+        self._ask()
+
+    def choose_position(self, position: int) -> None:
+        """Explain another output token, here and in the panel across layers."""
+        self._across.choose(position)
+
+    def choose_answers(self, answer: WishedToken, other: WishedToken) -> None:
+        """Compare other tokens; None is what the model says."""
+        wished = (clean_wish(answer), clean_wish(other))
+        if wished != (self.answer, self.other):
+            self.answer, self.other = wished
+            self._listeners.tell("choice")
+            self._ask()
+
+    def choose_order(self, order: str) -> None:
+        """Sort the parts."""
+        if order in PART_ORDERS and order != self.order:
+            self.order = "model" if order == "model" else "size"
+            self._listeners.tell("order")
+
+    def select(self, head: HeadRef, *, is_added: bool = False) -> None:
+        """Select a head for the whole window."""
+        self._session.select_heads((head,), is_added)
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        match reply:
+            case OutputAttributed() if reply.number == self._number:
+                self._number, self.error = 0, ""
+                self.found, self.candidates = reply.attribution, reply.candidates
+                self._listeners.tell("parts")
+            case Failed() if reply.number == self._number and reply.number:
+                self._number, self.found, self.error = 0, None, reply.message
+                self._listeners.tell("parts")
+            case _:
+                pass  # too late, or for another view
+
+    # Inside
+
+    def _on_session(self, name: str) -> None:
+        if name in ("model", "text"):
+            self.answer = self.other = None
+        if name == "model":
+            self._number, self._asked = 0, None
+            self.found, self.candidates, self.error = None, (), ""
+            self._listeners.tell("parts")
+        if name in ("model", "traced"):
+            self._ask()
+        if name == "selection":
+            self._listeners.tell("selection")
+
+    def _on_across(self, name: str) -> None:
+        if name == "choice":
+            if self.found is not None and self.found.position != self.position:
+                self.answer = self.other = None
+            self._listeners.tell("choice")
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask for the text that is shown, unless that was done already."""
+        session, traced = self._session, self._session.traced
+        if not self._is_watched or session.model is None or refusal_of(session.model):
+            return
+        if traced is None or session.is_stale or not self.tokens:
+            return
+        wish = (traced.number, self.position, self.answer, self.other)
+        if wish == self._asked:
+            return
+        self._asked, self._number = wish, self._numbers.next()
+        self._post(
+            AttributeOutput(
+                number=self._number,
+                position=self.position,
+                text=session.text,
+                target=session.target or (traced.target.text if traced.target is not None else None),
+                answer=self.answer,
+                other=self.other,
+                gates=traced.gates,
+            )
+        )
+
+
+def refusal_of(model: ModelInfo | None) -> str:
+    """Why nothing can be taken apart in a model; empty where it can be tried, and without a model."""
+    if model is None:
+        return ""
+    if model.body:
+        return f"The model is recurrent ({model.body}): it has no stream that layers add to."
+    if model.labels:
+        return f"{model.name} tells labels of whole texts, and no tokens that could be compared."
+    if model.architecture and (model.objective not in TELLING or model.reads != "text"):
+        if model.reads != "text":
+            return f"{model.name} has no vocabulary of text tokens to compare (it reads {model.reads}s)."
+        return f"{model.name} tells no tokens of a text that could be compared."
+    return ""
+
+
+def signed(value: float) -> str:
+    """A number with four digits and a true minus."""
+    return f"{value:.4g}".replace("-", "−")
+
+
+def part_words(part: Contribution, total: float) -> str:
+    """One part in words: what it adds, and its share of the whole difference."""
+    share = f", {part.value / total:.1%} of the difference".replace("-", "−") if total else ""
+    kind = f"{part.stack} {part.label}" if part.kind == "head" and part.stack != "cross" else part.label
+    return f"{kind}: {signed(part.value)} logits{share}"
+
+
+def clean_wish(wish: WishedToken) -> WishedToken:
+    """A wished token, None where nothing was typed."""
+    return (wish or None) if isinstance(wish, str) else wish

@@ -1,0 +1,201 @@
+"""The state of the view into one head: which query, which step, which key, and the numbers.
+
+Asks only while somebody looks, once for each trace, head and query. Must not import Qt. Tells its
+listeners `inside`, `query`, `step`, `key` or `busy`.
+"""
+
+from collections.abc import Callable
+
+from attnscope.records.inside import HeadInside, InsideShown, ShowInside
+from attnscope.records.interventions import MakeMean
+from attnscope.records.messages import Failed, Reply, Request, Traced
+from attnscope.records.sites import HeadRef
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.causes.inside_words import STEPS, Step
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.maps.long_maps import tokens_of
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import sides_of
+
+
+class InsideState:
+    """The head is the session's; the chosen query stays while the text does."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self.inside: HeadInside | None = None
+        self.error = ""
+        self.step: Step = "product"
+        self.dimension: int | None = None
+        self._key: int | None = None
+        self._chosen: int | None = None
+        self._of_tokens: tuple[Token, ...] = ()
+        self._number = 0
+        self._asked: object = None
+        self._is_watched = False
+        session.subscribe(self._on_session)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What can be read
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether numbers are on their way."""
+        return self._number != 0
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The queries that can be chosen."""
+        traced, head = self._traced(), self._session.primary
+        if traced is None or head is None:
+            return ()
+        return tokens_of(traced, head.stack)[0]
+
+    @property
+    def query(self) -> int:
+        """The chosen query; at first the last one that is a token of the text."""
+        tokens = self.tokens
+        if self._chosen is not None and tokens == self._of_tokens:
+            return self._chosen
+        plain = [place for place, token in enumerate(tokens) if not token.is_special]
+        return plain[-1] if plain else max(len(tokens) - 1, 0)
+
+    @property
+    def row(self) -> int | None:
+        """The row of the key whose numbers are written out: the one pointed at, or the strongest."""
+        inside = self.inside
+        if inside is None:
+            return None
+        is_shown = self._key is not None and self._key in inside.keys
+        return inside.keys.index(self._key) if is_shown and self._key is not None else inside.strongest()
+
+    @property
+    def note(self) -> str:
+        """What belongs in the view when there are no numbers, or what they leave out."""
+        session = self._session
+        if self.error:
+            return self.error
+        if not session.text.strip():
+            return "Enter a text to look inside a head."
+        if self.inside is None:
+            return "Looking inside…"
+        head = self.inside.head
+        if any(isinstance(change, MakeMean) and change.head == head for change in session.interventions):
+            return "The head gives its mean over all queries instead of this output."
+        return ""
+
+    # Intents
+
+    def watch(self, is_watched: bool) -> None:
+        """Somebody looks at the view, or nobody does."""
+        self._is_watched = is_watched
+        self._ask()
+
+    def choose_query(self, query: int) -> None:
+        """Look at another query."""
+        tokens = self.tokens
+        if 0 <= query < len(tokens) and query != self.query:
+            self._chosen, self._of_tokens = query, tokens
+            self._listeners.tell("query")
+            self._ask()
+
+    def choose_token(self, side: str, place: int) -> None:
+        """Look at a token of one text as the query, if queries are of that text."""
+        head, session = self._session.primary, self._session
+        has_target = session.traced is not None and session.traced.target is not None
+        sites = session.model.sites if session.model else ()
+        sides = sides_of(head.stack if head else None, sites, has_target=has_target)
+        if side == sides[0] and not session.aspect.is_by_word:
+            self.choose_query(place)
+
+    def walk_queries(self, n: int) -> None:
+        """Go `n` queries on or back, as far as there are any."""
+        self.choose_query(min(max(self.query + n, 0), max(len(self.tokens) - 1, 0)))
+
+    def choose_step(self, step: str) -> None:
+        """Look at another step."""
+        found = next((known for known in STEPS if known == step), None)
+        if found is not None and found != self.step:
+            self.step = found
+            self._listeners.tell("step")
+
+    def walk_steps(self, n: int) -> None:
+        """Go `n` steps on or back."""
+        self.choose_step(STEPS[min(max(STEPS.index(self.step) + n, 0), len(STEPS) - 1)])
+
+    def point_at(self, row: int | None, dimension: int | None = None) -> None:
+        """Write out the numbers of the key in a row (None: of the strongest), and of one dimension."""
+        inside = self.inside
+        key = inside.keys[row] if inside is not None and row is not None else None
+        if (key, dimension) != (self._key, self.dimension):
+            self._key, self.dimension = key, dimension
+            self._listeners.tell("key")
+
+    def point_at_key(self, key: int | None) -> None:
+        """The same for a key by its place in the text, where it is shown."""
+        inside = self.inside
+        if inside is not None and key != self._key and (key is None or key in inside.keys):
+            self.point_at(None if key is None else inside.keys.index(key))
+
+    def walk_keys(self, n: int) -> None:
+        """Go `n` rows down or up."""
+        if self.inside is not None and self.inside.keys:
+            row = self.row
+            last = len(self.inside.keys) - 1
+            self.point_at(0 if row is None else min(max(row + n, 0), last))
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        match reply:
+            case InsideShown() if reply.number == self._number:
+                self._number, self.inside, self.error = 0, reply.inside, ""
+                self._listeners.tell("inside")
+            case Failed() if reply.number == self._number and reply.number:
+                self._number, self.inside, self.error = 0, None, reply.message
+                self._listeners.tell("inside")
+            case _:
+                pass  # too late, or for another view
+
+    # Inside
+
+    def _traced(self) -> Traced | None:
+        return self._session.traced if self._session.text.strip() else None
+
+    def _on_session(self, name: str) -> None:
+        if name == "model" or (name == "text" and not self._session.text.strip()):
+            self._number, self._asked, self._chosen, self._key = 0, None, None, None
+            self.inside, self.error, self.dimension = None, "", None
+            self._listeners.tell("inside")
+        if name in ("model", "traced", "selection"):
+            self._listeners.tell("query")
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask for what is looked at, unless that was done already."""
+        session, traced, head = self._session, self._traced(), self._session.primary
+        if not self._is_watched or traced is None or head is None or session.is_stale or not self.tokens:
+            return
+        wish = (traced.number, head, self.query)
+        if wish == self._asked:
+            return
+        self._asked, self._number = wish, self._numbers.next()
+        self._post(self._request(traced, head))
+        self._listeners.tell("busy")
+
+    def _request(self, traced: Traced, head: HeadRef) -> ShowInside:
+        session = self._session
+        return ShowInside(
+            number=self._number,
+            head=head,
+            query=self.query,
+            text=session.text,
+            target=session.target,
+            gates=traced.gates,
+            interventions=traced.interventions,
+            past_trained=session.is_past_trained,
+        )

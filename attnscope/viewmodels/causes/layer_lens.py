@@ -1,0 +1,151 @@
+"""The state of the layers panel: what each layer would say of the session's text.
+
+Asks only while somebody looks, once for each trace. Must not import Qt.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal, get_args
+
+from attnscope.records.lens import LensShown, LensTable, ShowLens
+from attnscope.records.messages import Failed, Reply, Request
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+
+LensColour = Literal["probability", "kl"]
+LENS_COLOURS: dict[str, str] = {
+    "probability": "first tokens, coloured by probability",
+    "kl": "KL to the output in nats, coloured by nearness",
+}
+LENS_SHORT: dict[LensColour, str] = {"probability": "tokens", "kl": "KL, nats"}
+
+
+class LensState:
+    """Tells its listeners `table`, `busy` or `colour`; at most one request is under way."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self.table: LensTable | None = None
+        self.error = ""
+        self.colour: LensColour = "probability"
+        self._number = 0
+        self._asked: object = None
+        self._is_watched = False
+        session.subscribe(self._on_session)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a table is on its way."""
+        return self._number != 0
+
+    @property
+    def note(self) -> str:
+        """What belongs in the panel when there is no table."""
+        session = self._session
+        if self.error:
+            return self.error
+        if session.model is not None and session.model.body:
+            return (
+                f"A recurrent model ({session.model.body}) has no stream that layers add to: nothing to read."
+            )
+        if not session.text.strip():
+            return "Enter a text to see what each layer would say."
+        return "" if self.table is not None else "Reading the layers…"
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    def watch(self, is_watched: bool) -> None:
+        """Somebody looks at the panel, or nobody does."""
+        self._is_watched = is_watched
+        self._ask()
+
+    def choose_colour(self, colour: str) -> None:
+        """Colour the cells by another number."""
+        if colour in get_args(LensColour) and colour != self.colour:
+            self.colour = colour  # type: ignore[assignment]  # checked in the line above
+            self._listeners.tell("colour")
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        match reply:
+            case LensShown() if reply.number == self._number:
+                self._number, self.table, self.error = 0, reply.table, ""
+                self._listeners.tell("table")
+            case Failed() if reply.number == self._number and reply.number:
+                self._number, self.table, self.error = 0, None, reply.message
+                self._listeners.tell("table")
+            case _:
+                pass  # too late, or for another view
+
+    def _on_session(self, name: str) -> None:
+        if name == "model":
+            self._number, self._asked, self.table, self.error = 0, None, None, ""
+            self._listeners.tell("table")
+        if name in ("model", "traced"):
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask for the text that was traced last, unless that was done already."""
+        session = self._session
+        if not self._is_watched or session.model is None:
+            return
+        if session.model.body:
+            self._listeners.tell("busy")
+            return
+        if session.traced is None or session.is_stale or not session.text.strip():
+            self._listeners.tell("busy")
+            return
+        changes = session.interventions
+        wish = (session.model.sha256, session.text, session.target, session.gates, changes)
+        if wish == self._asked:
+            self._listeners.tell("busy")
+            return
+        self._asked, self._number = wish, self._numbers.next()
+        number, text, target, gates = self._number, session.text, session.target, session.gates
+        self._post(ShowLens(number=number, text=text, target=target, gates=gates, interventions=changes))
+        self._listeners.tell("busy")
+
+
+def cell_text(table: LensTable, level: int, column: int, colour: LensColour) -> str:
+    """What stands in a cell: the layer's first token, or how far it is from the output."""
+    if colour == "kl":
+        return f"{table.kl_nats[level, column]:.2f}"
+    candidates = table.candidates[level][column]
+    return candidates[0].token.piece if candidates else ""
+
+
+def cell_share(table: LensTable, level: int, column: int, colour: LensColour) -> float:
+    """How strongly a cell is coloured, 0…1: a probability, or nearness to the output, exp(−KL)."""
+    if colour == "kl":
+        return math.exp(-float(table.kl_nats[level, column]))
+    candidates = table.candidates[level][column]
+    return candidates[0].probability if candidates else 0.0
+
+
+def cell_sentences(table: LensTable, level: int, column: int) -> str:
+    """Everything about a cell, for a tooltip."""
+    where = f'{table.levels[level]}, at "{table.tokens[column].piece}" ({table.positions[column]})'
+    lines = [f"{one.token.piece}  {one.probability:.4f}" for one in table.candidates[level][column]]
+    final = table.candidates[-1][column]
+    said = final[0].token.piece if final else ""
+    facts = (
+        f'the model\'s own "{said}": {table.probability[level, column]:.4f}, '
+        f"number {int(table.rank[level, column]) + 1} here",
+        f"KL(output ‖ layer) {table.kl_nats[level, column]:.4g} nats, "
+        f"entropy {table.entropy[level, column]:.4g} nats",
+    )
+    return "\n".join((where, *lines, *facts))
+
+
+def rows_name(table: LensTable) -> str:
+    """What the rows are: the token that stands before what is told, or at its place."""
+    return "at" if table.stack == "encoder" else "after"
+
+
+def level_name(level: int) -> str:
+    """The head of a column: `in` for what enters the first layer, then the layers' numbers."""
+    return "in" if level == 0 else str(level - 1)

@@ -1,0 +1,345 @@
+"""The state of patching: two texts, what is exchanged between their runs, and how far that brings the output.
+
+Must not import Qt. Tells its listeners `choice`, `progress`, `map` or `selection`.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+from attnscope.records.attribution import PatchMap
+from attnscope.records.causes import PatchingNews, PatchTexts, StopPatching, TextsPatched, WishedToken
+from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.outputs import Candidate
+from attnscope.records.sites import STACKS, HeadRef
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.attributing import clean_wish, refusal_of, signed
+from attnscope.viewmodels.causes.patch_words import What, counterpart, end_of_change, patch_sentence
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+
+Phase = Literal["empty", "running", "done", "stopped", "failed"]
+_SAME = "Exchange a word of the second text for another of as many tokens."
+_NEW = "The text, its gates or the choices have changed. Press Patch again."
+
+
+class PatchingState:
+    """One map at most is under way; it is for the text, answers and gates it was asked with."""
+
+    def __init__(
+        self,
+        session: Session,
+        across: AcrossState,
+        post: Callable[[Request], None],
+        numbers: Numbers,
+    ) -> None:
+        self._session, self._across = session, across
+        self._post, self._numbers = post, numbers
+        self._listeners = Listeners()
+        self.corrupt = ""
+        self._what: What | None = None
+        self._position: int | None = None
+        self.answer: WishedToken = None
+        self.other: WishedToken = None
+        self.phase: Phase = "empty"
+        self.news: PatchingNews | None = None
+        self.patched: PatchMap | None = None
+        self.candidates: tuple[Candidate, ...] = ()
+        self.error = ""
+        self._is_outdated = False
+        self._shown_position = 0
+        self._number = 0
+        self._for_text = ""
+        session.subscribe(self._on_session)
+        self._propose()
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What can be read
+
+    @property
+    def whats(self) -> tuple[What, ...]:
+        """What can be exchanged between two runs of the open model."""
+        stacks = self._session.stacks
+        streams: tuple[What, ...] = tuple(what for what in ("encoder", "decoder") if what in stacks)
+        return (*streams, "head")
+
+    @property
+    def what(self) -> What:
+        """What is exchanged: as chosen, or the first that there is."""
+        return self._what if self._what in self.whats and self._what is not None else self.whats[0]
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The output tokens that can be read."""
+        return self._across.tokens
+
+    @property
+    def position(self) -> int:
+        """The output token that is read: as chosen, or where the runs were found to differ; −1: not yet."""
+        if self._position is not None:
+            return self._position
+        if self.patched is not None:
+            return self._shown_position
+        return -1 if self._is_searching else self._across.position
+
+    @property
+    def change_end(self) -> int:
+        """Where the first exchanged word of the second text ends, in characters; 0 when none is."""
+        return end_of_change(self._session.text.strip(), self.corrupt)
+
+    @property
+    def heading(self) -> str:
+        """Which output is read."""
+        if self.position < 0:
+            return "output where the two texts differ most"
+        return f"output {self._word} “{self._token(self.position)}”" if self.tokens else ""
+
+    @property
+    def compared(self) -> tuple[Token | None, Token | None]:
+        """The two tokens whose logits are compared, None while that is unknown."""
+        return (self.patched.answer, self.patched.other) if self.patched is not None else (None, None)
+
+    @property
+    def automatic(self) -> tuple[str, str]:
+        """What an answer stands for that nobody has chosen."""
+        return "what the first text says", "what the second says"
+
+    @property
+    def refusal_title(self) -> str:
+        """What the reason is a reason against."""
+        return "This model cannot be patched"
+
+    @property
+    def about(self) -> str:
+        """The map in words, for a caption."""
+        return f"Patched into “{self.corrupt.strip()}”; {self.statement}"
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether there are two texts, and no map under way."""
+        is_open = self._session.traced is not None and not self.reason
+        corrupt = self.corrupt.strip()
+        return is_open and bool(corrupt) and corrupt != self._session.text.strip() and self.phase != "running"
+
+    @property
+    def fraction(self) -> float | None:
+        """How much is done, None while that is unknown."""
+        news = self.news
+        return news.n_done / news.n_total if news is not None and news.n_total else None
+
+    @property
+    def reason(self) -> str:
+        """Why the open model cannot be patched, whatever the texts are."""
+        return refusal_of(self._session.model)
+
+    @property
+    def note(self) -> str:
+        """What to do, what is happening or what went wrong, while there is no map."""
+        if self.error:
+            return self.error
+        if self._session.traced is None or not self._session.text.strip():
+            return "Enter a text first."
+        if self.phase == "running":
+            news = self.news
+            return f"{news.n_done:,} of {news.n_total:,} patches" if news and news.n_total else "Waiting…"
+        if self.phase == "stopped":
+            return "Cancelled. Press Patch to begin again."
+        if self._is_outdated and self.is_runnable:
+            return _NEW
+        if self.corrupt.strip() == self._session.text.strip():
+            return _SAME
+        where = " and the output is read where the two differ most" if self._is_searching else ""
+        return (
+            f"Pieces of the first text's run are put into that of this second text, one at a time{where}."
+            " Press Patch."
+        )
+
+    @property
+    def statement(self) -> str:
+        """What the runs say, and which token is looked at."""
+        found = self.patched
+        if found is None:
+            return ""
+        token = self._token(self._shown_position)
+        return (
+            f"{found.answer.piece} − {found.other.piece} {self._word} “{token}”:"
+            f" {signed(found.clean_difference)} → {signed(found.corrupt_difference)} logits"
+        )
+
+    def head_at(self, row: int, column: int) -> HeadRef | None:
+        """The head of a cell; None in a map of positions, or where a site has no such head."""
+        found = self.patched
+        if found is None or found.kind != "head" or np.isnan(found.patched[row, column]):
+            return None
+        name, layer = found.rows[row].split()
+        stack = next(stack for stack in STACKS if stack == name)
+        return HeadRef(stack=stack, layer=int(layer), head=column)
+
+    def side_of(self, row: int) -> str:
+        """Whose positions the columns are: `source` or `target`; empty in a map of heads."""
+        found = self.patched
+        if found is None or found.kind == "head":
+            return ""
+        is_target = found.rows[row].startswith("decoder") and "encoder" in self.whats
+        return "target" if is_target else "source"
+
+    def cell_of(self, head: HeadRef | None) -> tuple[int, int]:
+        """The cell of a head, (−1, −1) when the map has none."""
+        found = self.patched
+        if found is None or found.kind != "head" or head is None:
+            return -1, -1
+        row = f"{head.stack} {head.layer}"
+        return (found.rows.index(row), head.head) if row in found.rows else (-1, -1)
+
+    @property
+    def selected_cell(self) -> tuple[int, int]:
+        """The cell of the head that the session has selected last."""
+        return self.cell_of(self._session.primary)
+
+    def sentence(self, row: int, column: int) -> str:
+        """One cell in words; without a cell (−1) the largest one."""
+        return patch_sentence(self.patched, row, column) if self.patched is not None else ""
+
+    # Intents
+
+    def set_corrupt(self, text: str) -> None:
+        """Compare with another second text."""
+        if text != self.corrupt:
+            self.corrupt = text
+            self._outdate()
+
+    def choose_what(self, what: str) -> None:
+        """Exchange something else; a map that is shown is made anew."""
+        chosen = next((known for known in self.whats if known == what), None)
+        if chosen is not None and chosen != self.what:
+            self._what = chosen
+            self._again()
+
+    def choose_position(self, position: int) -> None:
+        """Read another output token; a map that is shown is made anew."""
+        if 0 <= position < len(self.tokens) and position != self._position:
+            self._position, self.answer, self.other = position, None, None
+            self._again()
+
+    def choose_answers(self, answer: WishedToken, other: WishedToken) -> None:
+        """Compare other tokens; None is what the first run says, and the second. A map is made anew."""
+        wished = (clean_wish(answer), clean_wish(other))
+        if wished != (self.answer, self.other):
+            self.answer, self.other = wished
+            self._again()
+
+    def run(self) -> None:
+        """Begin a map."""
+        session, traced = self._session, self._session.traced
+        if traced is None or not self.is_runnable:
+            return
+        what = self.what
+        self._number = self._numbers.next()
+        self.phase, self.news, self.error = "running", None, ""
+        self._post(
+            PatchTexts(
+                number=self._number,
+                clean=session.text,
+                corrupt=self.corrupt.strip(),
+                target=session.target or (traced.target.text if traced.target is not None else None),
+                kind="head" if what == "head" else "stream",
+                stack=None if what == "head" else what,
+                position=self._position,
+                answer=self.answer,
+                other=self.other,
+                gates=traced.gates,
+            )
+        )
+        self._listeners.tell("progress")
+
+    def stop(self) -> None:
+        """Give the map up."""
+        if self.phase == "running":
+            self._post(StopPatching(number=self._numbers.next()))
+            self._number, self.phase, self.news = 0, "stopped", None
+            self._listeners.tell("progress")
+
+    def select(self, row: int, column: int) -> HeadRef | None:
+        """Select the head of a cell, if it is one of a head."""
+        head = self.head_at(row, column)
+        if head is not None:
+            self._session.select_heads((head,))
+        return head
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        match reply:
+            case PatchingNews() if reply.number == self._number:
+                self.news = reply
+                self._listeners.tell("progress")
+            case TextsPatched() if reply.number == self._number:
+                self.phase, self.news, self._is_outdated = "done", None, False
+                self.patched, self.candidates = reply.patched, reply.candidates
+                self._shown_position = reply.position
+                self._listeners.tell("map", "progress")
+            case Failed() if reply.number == self._number and self.phase == "running":
+                self.phase, self.news, self.patched, self.error = "failed", None, None, reply.message
+                self._listeners.tell("map", "progress")
+            case ModelLoaded():
+                self.stop()
+                self._what = None
+            case _:
+                pass
+
+    # Inside
+
+    @property
+    def _has_asked(self) -> bool:
+        return self.patched is not None or bool(self.error) or self.phase == "running"
+
+    @property
+    def _is_searching(self) -> bool:
+        """Whether the worker chooses the output token: texts with a target differ at a place unknown here."""
+        return self._position is None and {"encoder", "decoder"} <= {*self.whats}
+
+    @property
+    def _word(self) -> str:
+        return "at" if self._across.heading.startswith("output at") else "after"
+
+    def _token(self, position: int) -> str:
+        tokens = self.tokens
+        return tokens[position].piece if position < len(tokens) else str(position)
+
+    def _on_session(self, name: str) -> None:
+        if name in ("model", "text", "traced"):
+            self._propose()
+        if name in ("model", "gates", "traced") and self._has_asked:
+            self._outdate()
+        elif name in ("model", "traced"):
+            self._listeners.tell("choice")
+        if name == "selection":
+            self._listeners.tell("selection")
+
+    def _propose(self) -> None:
+        """For a new text: its counterpart among the samples, or the text itself to be changed."""
+        session = self._session
+        if session.text != self._for_text:
+            self._for_text, self._position = session.text, None
+            self.answer = self.other = None
+            samples = session.model.samples if session.model is not None else ()
+            self.corrupt = counterpart(session.text, samples) or session.text.strip()
+            self._outdate()
+
+    def _outdate(self) -> None:
+        """What was asked holds no more."""
+        self.stop()
+        self._is_outdated = self._is_outdated or self.patched is not None
+        self.patched, self.error, self.phase = None, "", "empty"
+        self._listeners.tell("map", "progress", "choice")
+
+    def _again(self) -> None:
+        was_shown = self.patched is not None or self.phase == "running"
+        self._outdate()
+        if was_shown:
+            self.run()

@@ -1,0 +1,134 @@
+"""The two sides of a comparison: what each is to be, and what has come of it.
+
+Must not import Qt.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from attnscope.records.compare import Which
+from attnscope.records.interventions import Interventions
+from attnscope.records.maps import HeadMap
+from attnscope.records.messages import OPEN_MODEL, Traced
+from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.viewmodels.session.comparing import Kept, SideChoice, changes_words, short_source
+from attnscope.viewmodels.session.state import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideWish:
+    """Everything a trace of one side depends on; `model` is as requests name it."""
+
+    source: str
+    model: str
+    text: str
+    target: str | None
+    gates: Gates
+    interventions: Interventions
+    is_past_trained: bool = False
+
+
+@dataclass(slots=True)
+class Side:
+    """One side with what the worker has sent of it. `view` names it in requests and never changes."""
+
+    view: str
+    choice: SideChoice
+    wish: SideWish | None = None
+    number: int = 0
+    heads_number: int = 0
+    traced: Traced | None = None
+    shown: SideWish | None = None
+    progress: str = ""
+    error: str = ""
+    maps: dict[HeadRef, HeadMap] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Nothing is there to be shown of this side."""
+        self.traced, self.shown, self.wish, self.number = None, None, None, 0
+        self.heads_number, self.progress, self.error = 0, "", ""
+        self.maps.clear()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a trace is on its way."""
+        return self.number != 0
+
+    @property
+    def takes_target(self) -> bool:
+        """Whether the traced model reads a second text."""
+        info = self.traced.info if self.traced else None
+        return info.takes_target if info else False
+
+    def has(self, head: HeadRef) -> bool:
+        """Whether the traced model has such a head."""
+        traced = self.traced
+        return traced is not None and any(head in grid.site.heads for grid in traced.grids)
+
+
+def wish_of(choice: SideChoice, session: Session) -> SideWish | None:
+    """What to trace for a side; None while there is no model or no text."""
+    is_open = session.model is not None and choice.model in (None, session.model.source)
+    source = session.model.source if is_open and session.model else choice.model
+    text = session.text if choice.text is None else choice.text
+    if source is None or not text.strip():
+        return None
+    target = session.target if choice.text is None else choice.target
+    gates, interventions = changes_of(choice, session)
+    return SideWish(
+        source=source,
+        model=OPEN_MODEL if is_open else source,
+        text=text,
+        target=target,
+        gates=gates,
+        interventions=interventions,
+        is_past_trained=session.is_past_trained,
+    )
+
+
+def changes_of(choice: SideChoice, session: Session) -> tuple[Gates, Interventions]:
+    """The gates and interventions of a side."""
+    if choice.changes == "explore":
+        return session.gates, session.interventions
+    if choice.changes == "kept" and choice.kept is not None:
+        return choice.kept.gates, choice.kept.interventions
+    return NO_GATES, ()
+
+
+def missing_head(head: HeadRef, heads: Mapping[Which, HeadRef], sides: Mapping[Which, Side]) -> str:
+    """Which side lacks the head that is looked at, in words; `heads` is it as each side names it."""
+    lacking = [which for which, named in heads.items() if not sides[which].has(named)]
+    if not lacking:
+        return ""
+    who = "Neither A nor B has a" if len(lacking) == 2 else f"{lacking[0]} has no"
+    return f"{who} head {head.label} in the stack {head.stack}."
+
+
+def side_words(side: Side, other: Side, which: Which) -> str:
+    """What a side is, naming only what tells it from the other one."""
+    wish, against = side.shown, other.shown
+    if wish is None:
+        return which
+    name = side.traced.info.name if side.traced and side.traced.info else short_source(wish.source)
+    parts = []
+    if against is None or wish.source != against.source:
+        parts.append(name)
+    if against is not None and wish.text != against.text:
+        parts.append(f"“{wish.text}”")
+    changes = changes_words(wish.gates, wish.interventions)
+    if against is None or (wish.gates, wish.interventions) != (against.gates, against.interventions):
+        parts.append(changes)
+    return " · ".join(parts)
+
+
+def keep_now(session: Session) -> Kept | None:
+    """What Explore shows now, to be compared later; None without a model or a text."""
+    if session.model is None or not session.text.strip():
+        return None
+    return Kept(
+        source=session.model.source,
+        text=session.text,
+        target=session.target,
+        gates=session.gates,
+        interventions=session.interventions,
+    )

@@ -1,0 +1,398 @@
+"""The state of the Compare page: two sides, their traces, and how far apart they are.
+
+Must not import Qt. Requests go out through `post`; replies come in through `handle`. What can change has a
+name: sides, traced, heads, compared, head, look, kept, busy. Heads are named as A names them.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from attnscope.records.compare import CompareTraces, DifferenceGrid, StackAlignment, TracesCompared, Which
+from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.sites import HeadRef
+from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
+from attnscope.viewmodels.compare.rows import (
+    MeasureDifference,
+    PairedAnswer,
+    measure_differences,
+    pair_answers,
+)
+from attnscope.viewmodels.compare.sides import Side, SideWish, keep_now, missing_head, side_words, wish_of
+from attnscope.viewmodels.compare.traces import WHICH, SideTraces
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
+from attnscope.viewmodels.maps.long_maps import tokens_of
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.comparing import (
+    LIMITS,
+    Changes,
+    Comparing,
+    Kept,
+    Order,
+    SideChoice,
+    choice_of,
+    choice_words,
+    look_words,
+    with_text,
+)
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.session.typed_text import clean_text
+
+_N_KEPT = 8
+_FOLLOWED = ("text", "gates", "interventions", "model", "history")
+
+
+class CompareState:
+    """Two sides of anything; asks for traces only while its page is looked at."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self._traces = SideTraces(session, post, numbers, self.head_of)
+        self.kept: tuple[Kept, ...] = ()
+        self.head: HeadRef | None = session.primary
+        self.compared: TracesCompared | None = None
+        self.error = ""
+        self.stacks: tuple[StackAlignment, ...] = ()
+        self.answers: tuple[PairedAnswer, ...] = ()
+        self._compare_number = 0
+        self._compared_key: object = None
+        self._maps: tuple[object, ComparedMaps] | None = None
+        self._is_watched = False
+        session.subscribe(self._on_session)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    @property
+    def choices(self) -> Comparing:
+        """Everything that is chosen here, as undo brings it back."""
+        return self._session.compared
+
+    @property
+    def sides(self) -> dict[Which, Side]:
+        """A and B."""
+        return self._traces.sides
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a trace or the comparison is on its way."""
+        return self._compare_number != 0 or self._traces.is_waiting
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there are two traces to look at."""
+        return all(side.traced is not None for side in self.sides.values())
+
+    @property
+    def is_same_wish(self) -> bool:
+        """Whether both sides ask for the same thing, so that nothing can differ."""
+        return self.wish("A") is not None and self.wish("A") == self.wish("B")
+
+    @property
+    def progress(self) -> str:
+        """What is being done, in words."""
+        return next((side.progress for side in self.sides.values() if side.progress), "")
+
+    def wish(self, which: Which) -> SideWish | None:
+        """What a side is to be now; None while there is no model or no text."""
+        return wish_of(self.sides[which].choice, self._session)
+
+    def name(self, which: Which) -> str:
+        """What a side is, naming only what tells it from the other one."""
+        other: Which = "B" if which == "A" else "A"
+        words = side_words(self.sides[which], self.sides[other], which)
+        return f"{which} · {words}" if words and words != which else which
+
+    def head_of(self, which: Which) -> HeadRef | None:
+        """The head that is looked at, as one side names it."""
+        aligned = self.aligned
+        if self.head is None or aligned is None or which == "A":
+            return self.head
+        return replace(self.head, stack=aligned.second_stack)
+
+    @property
+    def aligned(self) -> StackAlignment | None:
+        """The shared axes of the head's stack."""
+        stack = self.head.stack if self.head else None
+        return next((aligned for aligned in self.stacks if aligned.stack == stack), None)
+
+    @property
+    def alignment_words(self) -> str:
+        """How the tokens of the head's stack were aligned, in words."""
+        aligned, first, second = self.aligned, self.sides["A"].traced, self.sides["B"].traced
+        if aligned is None or first is None or second is None or not self._is_aligned:
+            return ""
+        own, other = tokens_of(first, aligned.stack), tokens_of(second, aligned.second_stack)
+        keys = alignment_words(aligned.keys, own[1], other[1])
+        queries = alignment_words(aligned.queries, own[0], other[0])
+        return keys if keys == queries else f"queries: {queries}   keys: {keys}"
+
+    @property
+    def grids(self) -> tuple[DifferenceGrid, ...]:
+        """The differences of the heads that are shown small: of one stack, or of all."""
+        grids = self.compared.grids if self.compared else ()
+        stack = self.head.stack if self.head and not self.choices.has_all_stacks else None
+        return tuple(g for g in grids if stack in (None, g.heads[0].stack))
+
+    @property
+    def kl_nats(self) -> tuple[float, ...]:
+        """KL of each pair of `answers`; empty while the comparison there is belongs to other answers."""
+        n_pairs = sum(answer.pair is not None for answer in self.answers)
+        values = self.compared.kl_nats if self.compared and not self._compare_number else ()
+        return values if len(values) == n_pairs else ()
+
+    @property
+    def measures(self) -> tuple[MeasureDifference, ...]:
+        """Every measure of the head on both sides."""
+        first, second = (self.sides[which].traced for which in WHICH)
+        return measure_differences(first, second, self.head_of("A"), self.head_of("B"))
+
+    @property
+    def end(self) -> float:
+        """The |Δ| at the ends of the colours; 0: the largest of each head."""
+        if self.choices.limit != "every":
+            return 1.0 if self.choices.limit == "unit" else 0.0
+        grids = self.compared.grids if self.compared else ()
+        return max((float(grid.peaks.max()) for grid in grids), default=0.0)
+
+    @property
+    def maps(self) -> ComparedMaps | None:
+        """Both maps of the head and their difference; those before while newer ones are on their way."""
+        first, second = (self._traces.map_of(which) for which in WHICH)
+        aligned = self.aligned
+        if first is None or second is None or aligned is None or not self._is_aligned:
+            shown = self._maps[1] if self._maps and self.is_waiting else None
+            return shown if shown is not None and shown.head == self.head else None
+        names = self.name("A"), self.name("B")
+        key = (self._compared_key, self.head, names, self.end)
+        if self._maps is None or self._maps[0] != key:
+            made = compare_maps(first, second, aligned.queries, aligned.keys, names=names, limit=self.end)
+            self._maps = (key, made)
+        return self._maps[1]
+
+    @property
+    def missing(self) -> str:
+        """Why the head cannot be compared, in words; empty when it can."""
+        if self.head is None or not self.is_shown:
+            return ""
+        heads = {which: self.head_of(which) or self.head for which in WHICH}
+        is_too_long = any(self._traces.is_too_long(which, head) for which, head in heads.items())
+        too_long = "This map is too long to be compared cell by cell." if is_too_long else ""
+        return missing_head(self.head, heads, self.sides) or too_long
+
+    # Intents
+
+    def open(self) -> None:
+        """The page is looked at: from now on ask for what is missing."""
+        if not self._is_watched:
+            self._is_watched = True
+            self._pump()
+
+    def close(self) -> None:
+        """The page is not looked at: nothing more is asked for."""
+        self._is_watched = False
+
+    def choose_model(self, which: Which, source: str | None) -> None:
+        """Look at another model on one side; None is the open one."""
+        self._choose(which, replace(self.sides[which].choice, model=source))
+
+    def set_text(self, which: Which, raw: str) -> None:
+        """Another text for one side; empty follows Explore."""
+        text = clean_text(raw).text
+        self._choose(which, with_text(self.sides[which].choice, text), group=f"compare text {which}")
+        if text.endswith(" "):
+            self._session.history.close_group()
+
+    def set_target(self, which: Which, raw: str) -> None:
+        """Another second text for one side; empty lets its model write its own.
+
+        A side that follows Explore keeps its text from then on.
+        """
+        choice = self.sides[which].choice
+        target = clean_text(raw).text if raw.strip() else None
+        if target is None and choice.text is None:
+            return
+        text = self._session.text if choice.text is None else choice.text
+        self._choose(which, replace(choice, text=text, target=target), group=f"compare target {which}")
+
+    def choose_changes(self, which: Which, changes: Changes, kept: Kept | None = None) -> None:
+        """Which gates and interventions a side has."""
+        self._choose(which, replace(self.sides[which].choice, changes=changes, kept=kept))
+
+    def keep(self, which: Which) -> Kept | None:
+        """Remember what Explore shows now and make it one side; None when it shows nothing."""
+        kept = keep_now(self._session)
+        if kept is not None:
+            after = self.choices.with_side(which, choice_of(kept))
+            self._change(f"compare: keep {which}, {kept.label}", after)
+        return kept
+
+    def swap(self) -> None:
+        """A becomes B and B becomes A; nothing is traced again."""
+        self._change("compare: swap A and B", self.choices.swapped)
+
+    def select(self, head: HeadRef) -> None:
+        """Look at another head, in the whole window where the open model has it."""
+        model = self._session.model
+        self._take_head(head)
+        if model is not None and any(head in site.heads for site in model.sites):
+            self._session.select_heads((head,))
+
+    def choose_way(self, name: str) -> None:
+        """Align tokens in another way."""
+        self._look(*(replace(self.choices, way=way) for way in WAYS if way == name))
+
+    def choose_limit(self, name: str) -> None:
+        """Let the ends of the colours stand for another difference."""
+        self._look(*(replace(self.choices, limit=limit) for limit in LIMITS if limit == name))
+
+    def sort_by(self, order: Order) -> None:
+        """Order the heads by layer, or the most changed first."""
+        self._look(replace(self.choices, order=order))
+
+    def show_all_stacks(self, has_all: bool) -> None:
+        """Show the heads of every stack small, or those of the selected head's."""
+        self._look(replace(self.choices, has_all_stacks=has_all))
+
+    def give_up(self) -> tuple[int, ...]:
+        """Wait for nothing any more; the numbers of the requests, which the worker is to give up."""
+        numbers = (*self._traces.give_up(), self._compare_number)
+        self._compare_number, self._compared_key, self.error = 0, None, "Comparing was stopped."
+        self._session.tell_person(self.error, action="trace-again")
+        self._listeners.tell("traced", "compared")
+        return numbers
+
+    def again(self) -> None:
+        """Ask once more for what was stopped, or failed."""
+        self._traces.again()
+        self._pump()
+
+    # Replies
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply; those of other parts of the window are passed over."""
+        match reply:
+            case TracesCompared() | Failed() if reply.number == self._compare_number != 0:
+                self._compare_number, self.error = 0, reply.message if isinstance(reply, Failed) else ""
+                self.compared = self.compared if isinstance(reply, Failed) else reply
+                self._listeners.tell("compared")
+            case _:
+                self._take_side(reply)
+
+    def _take_side(self, reply: Reply) -> None:
+        news = self._traces.handle(reply)
+        if news == "failed":
+            self._forget_comparison()
+        if news in ("traced", "failed"):
+            self._listeners.tell("traced")
+            self._pump()
+        elif news:
+            self._listeners.tell(news)
+
+    @property
+    def _is_aligned(self) -> bool:
+        """Whether the axes are those of the traces that are there."""
+        return self._compared_key == (self._traces.numbers, self.choices.way)
+
+    def _forget_comparison(self) -> None:
+        self.stacks, self.answers, self.compared = (), (), None
+        self._compared_key, self._compare_number, self._maps, self.error = None, 0, None, ""
+
+    def _choose(self, which: Which, choice: SideChoice, group: str = "") -> None:
+        before = self.choices.side(which)
+        self._change(choice_words(before, choice, which), self.choices.with_side(which, choice), group)
+
+    def _look(self, *wanted: Comparing) -> None:
+        for after in wanted:
+            self._change(look_words(self.choices, after), after)
+
+    def _change(self, label: str, after: Comparing, group: str = "") -> None:
+        """One step of the session's history; the session says so, and `_take_choices` follows."""
+        self._session.change(label, replace(self._session.setting, compared=after), group=group)
+
+    def _take_choices(self) -> None:
+        """What is chosen has changed, here or by undo: ask for what is missing."""
+        choices = self.choices
+        self.kept = tuple(dict.fromkeys((*choices.kept, *self.kept)))[:_N_KEPT]
+        second_head = self.head_of("B")
+        if self._traces.take(choices):
+            self.head = second_head
+            self._forget_comparison()
+            self._listeners.tell("sides", "traced", "head")
+        self._listeners.tell("kept", "sides", "look")
+        self._pump()
+
+    def _on_session(self, name: str) -> None:
+        if name == "selection" and self._session.primary not in (None, self.head, self.head_of("B")):
+            self._take_head(self._session.primary)
+        if name == "model":
+            self._traces.forget_open_model()
+            self._forget_comparison()
+            self._listeners.tell("traced")
+        if name == "compared":
+            self._take_choices()
+        if name in _FOLLOWED:
+            self._listeners.tell("sides")
+            self._pump()
+
+    def _take_head(self, head: HeadRef | None) -> None:
+        """Look at a head; one that only B's names fit is named as A does."""
+        if head is not None and not any(aligned.stack == head.stack for aligned in self.stacks):
+            named = (a.stack for a in self.stacks if a.second_stack == head.stack)
+            head = replace(head, stack=next(named, head.stack))
+        if head != self.head:
+            self.head = head
+            self._listeners.tell("head")
+            if self._is_watched:
+                self._traces.fetch_heads()
+
+    def _pump(self) -> None:
+        """Ask for what is missing, and compare when nothing is."""
+        if not self._is_watched:
+            return
+        if self._traces.pump():
+            self._forget_comparison()
+            self._listeners.tell("traced")
+        if self._traces.is_waiting:
+            self._listeners.tell("busy")
+        self._align()
+
+    def _align(self) -> None:
+        """Align the tokens of both traces and ask for the differences of all heads, once."""
+        both, key = self._traces.both, (self._traces.numbers, self.choices.way)
+        if both is None or key == self._compared_key:
+            return
+        self._compared_key = key
+        way = self.choices.way
+        self.stacks, self.answers = align_stacks(*both, way), pair_answers(*both, way)
+        self._find_head()
+        self._compare_number = self._numbers.next()
+        self._post(
+            CompareTraces(
+                number=self._compare_number,
+                first=self.sides["A"].view,
+                second=self.sides["B"].view,
+                first_trace=both[0].number,
+                second_trace=both[1].number,
+                stacks=self.stacks,
+                answers=tuple(found.pair for found in self.answers if found.pair is not None),
+            )
+        )
+        self._traces.fetch_heads()
+        self._listeners.tell("heads", "busy")
+
+    def _find_head(self) -> None:
+        """Look at a head that both sides have, where the one looked at is on neither or on one only."""
+        self._take_head(self.head)
+        if self.head is not None and not self.missing:
+            return
+        first, before = self.sides["A"].traced, self.head
+        for grid in first.grids if first else ():
+            for head in grid.site.heads:
+                self.head = head
+                if not self.missing and self.aligned is not None:
+                    self._listeners.tell("head")
+                    return
+        self.head = before

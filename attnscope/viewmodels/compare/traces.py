@@ -1,0 +1,187 @@
+"""The traces of both sides: asked for one at a time for each side, taken when they come.
+
+Must not import Qt.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from attnscope.records.compare import Which
+from attnscope.records.maps import HeadMap
+from attnscope.records.messages import (
+    OPEN_MODEL,
+    Failed,
+    HeadsShown,
+    Progress,
+    Reply,
+    Request,
+    ShowHeads,
+    Traced,
+    TraceText,
+)
+from attnscope.records.sites import HeadRef
+from attnscope.records.tiles import is_long
+from attnscope.viewmodels.compare.sides import Side, SideWish, wish_of
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.comparing import Comparing
+from attnscope.viewmodels.session.state import Session
+
+WHICH: tuple[Which, Which] = ("A", "B")
+News = Literal["", "traced", "failed", "heads", "busy"]
+HeadOf = Callable[[Which], HeadRef | None]
+
+
+class SideTraces:
+    """Holds both sides; `head_of` says which head of each is looked at."""
+
+    def __init__(
+        self, session: Session, post: Callable[[Request], None], numbers: Numbers, head_of: HeadOf
+    ) -> None:
+        self._session, self._post, self._numbers, self._head_of = session, post, numbers, head_of
+        self.sides: dict[Which, Side] = {
+            "A": Side(view="compare A", choice=session.compared.first),
+            "B": Side(view="compare B", choice=session.compared.second),
+        }
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a trace is on its way."""
+        return any(side.is_waiting for side in self.sides.values())
+
+    @property
+    def both(self) -> tuple[Traced, Traced] | None:
+        """The traces of both sides, when both are there and none newer is on its way."""
+        first, second = self.sides["A"].traced, self.sides["B"].traced
+        return None if first is None or second is None or self.is_waiting else (first, second)
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The numbers of the traces that are there; 0: none."""
+        first, second = (side.traced.number if side.traced else 0 for side in self.sides.values())
+        return first, second
+
+    def map_of(self, which: Which) -> HeadMap | None:
+        """The head that is looked at, in full, when it has come."""
+        head = self._head_of(which)
+        return self.sides[which].maps.get(head) if head is not None else None
+
+    def take(self, compared: Comparing) -> bool:
+        """Take over what both sides are to be; sides that change places keep all that has come of them.
+
+        Whether they have changed places.
+        """
+        present = self.sides["A"].choice, self.sides["B"].choice
+        wanted = compared.first, compared.second
+        is_swapped = present != wanted and present == (compared.second, compared.first)
+        if is_swapped:
+            self.sides = {"A": self.sides["B"], "B": self.sides["A"]}
+        for which, choice in zip(WHICH, wanted, strict=True):
+            self.sides[which].choice = choice
+        return is_swapped
+
+    def forget_open_model(self) -> None:
+        """Another model is open: what is of the one before is not to be shown."""
+        for side in self.sides.values():
+            if side.choice.model is None or (side.wish and side.wish.model == OPEN_MODEL):
+                side.forget()
+
+    def pump(self) -> bool:
+        """Ask for what is missing; whether a side has nothing to be shown any more."""
+        is_lost = False
+        for which, side in self.sides.items():
+            wish = wish_of(side.choice, self._session)
+            if side.is_waiting or wish == side.wish:
+                continue
+            if wish is None:
+                side.forget()
+                is_lost = True
+                continue
+            self._trace(which, side, wish)
+        return is_lost
+
+    def give_up(self) -> tuple[int, ...]:
+        """Wait for no trace any more; the numbers of the requests, which the worker is to give up."""
+        numbers = []
+        for side in self.sides.values():
+            if side.is_waiting:
+                numbers.append(side.number)
+                wish = side.wish
+                side.forget()
+                side.wish, side.error = wish, "Tracing was stopped."
+        return tuple(numbers)
+
+    def again(self) -> None:
+        """Let what was stopped or failed be asked for once more."""
+        for side in self.sides.values():
+            if side.error:
+                side.forget()
+
+    def fetch_heads(self) -> None:
+        """Ask each side for the head that is looked at, unless it is there or cannot be."""
+        for which, side in self.sides.items():
+            head = self._head_of(which)
+            if head is None or side.is_waiting or head in side.maps:
+                continue  # a trace on its way may bring it
+            if side.has(head) and not self.is_too_long(which, head):
+                side.heads_number = self._numbers.next()
+                trace = side.traced.number if side.traced else 0
+                self._post(ShowHeads(number=side.heads_number, heads=(head,), view=side.view, trace=trace))
+
+    def is_too_long(self, which: Which, head: HeadRef) -> bool:
+        """Whether the map of a head is too large to be held whole."""
+        traced = self.sides[which].traced
+        grids = traced.grids if traced else ()
+        return any(is_long(g.n_queries, g.n_keys) for g in grids if head in g.site.heads)
+
+    def handle(self, reply: Reply) -> News:
+        """Take a reply; what has changed, or nothing for replies to other parts of the window."""
+        match reply:
+            case Traced() | Progress() | Failed():
+                side = next((s for s in self.sides.values() if reply.number == s.number != 0), None)
+                return self._take(side, reply) if side is not None else ""
+            case HeadsShown():
+                return self._take_heads(reply)
+            case _:
+                return ""
+
+    def _take(self, side: Side, reply: Traced | Progress | Failed) -> News:
+        """What was asked for one side, or how far it is, or that it failed."""
+        if isinstance(reply, Progress):
+            side.progress = reply.what
+            return "busy"
+        wish = side.wish
+        if isinstance(reply, Failed):
+            side.forget()
+            side.wish, side.error = wish, reply.message
+            return "failed"
+        side.number, side.progress, side.error = 0, "", ""
+        side.traced, side.shown = reply, wish
+        side.maps = {found.head: found for found in reply.maps}
+        return "traced"
+
+    def _take_heads(self, reply: HeadsShown) -> News:
+        for side in self.sides.values():
+            if reply.number == side.heads_number != 0:
+                side.heads_number = 0
+                side.maps.update({found.head: found for found in reply.maps})
+                return "heads"
+        return ""
+
+    def _trace(self, which: Which, side: Side, wish: SideWish) -> None:
+        head = self._head_of(which)
+        is_known = side.shown is not None and side.shown.source == wish.source
+        side.wish, side.error, side.number = wish, "", self._numbers.next()
+        self._post(
+            TraceText(
+                number=side.number,
+                text=wish.text,
+                target=wish.target,
+                gates=wish.gates,
+                interventions=wish.interventions,
+                heads=(head,) if head is not None and is_known and side.has(head) else (),
+                model=wish.model,
+                thumbnail_px=1,
+                past_trained=wish.is_past_trained,
+                view=side.view,
+            )
+        )

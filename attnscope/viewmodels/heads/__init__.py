@@ -1,0 +1,1 @@
+"""The state of the Heads page: measures, likeness, pruning."""

@@ -1,0 +1,234 @@
+"""The state of gold links on the cross-attention that is shown: whether to show them, whose, and how good.
+
+Asks only while it is switched on and a cross head is shown, once for each trace. Must not import Qt.
+"""
+
+import math
+from collections.abc import Callable
+from pathlib import PurePath
+
+from attnscope.records.alignment import (
+    AlignmentRows,
+    AlignmentShown,
+    GoldCell,
+    GoldFiles,
+    GoldPair,
+    ShowAlignment,
+)
+from attnscope.records.maps import HeadMap
+from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.sites import HeadRef
+from attnscope.records.tiles import LongMap
+from attnscope.records.word_tables import AlignmentTable
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.maps.long_maps import tokens_of
+from attnscope.viewmodels.maps.word_map import cell_of_words, words_of_tokens
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+
+ROWS: dict[AlignmentRows, str] = {
+    "predicting": "the row that predicts a word",
+    "reading": "the row that has read a word",
+}
+
+
+class AligningState:
+    """Tells its listeners `alignment`: what is shown changed; at most one request is under way."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self.is_on = False
+        self.rows: AlignmentRows = "predicting"
+        self.files: GoldFiles | None = None
+        self.shown: AlignmentShown | None = None
+        self.error = ""
+        self._number = 0
+        self._asked: object = None
+        self._of = self._asked_of = ("", "")
+        session.subscribe(self._on_session)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What can be read
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether the shown head looks from one text at the other."""
+        model = self._session.model
+        is_double = model is not None and model.form == "encoder-decoder" and model.reads == "text"
+        return is_double and self._session.stack == "cross"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is on its way."""
+        return self._number != 0
+
+    @property
+    def table(self) -> AlignmentTable | None:
+        """The numbers of this text; None while there are none."""
+        is_of_text = self.shown is not None and self._of == self._texts()
+        return self.shown.table if self.shown is not None and self.is_on and is_of_text else None
+
+    @property
+    def origin(self) -> str:
+        """Whose links these are, or why there are none."""
+        if self.error:
+            return self.error
+        if self.shown is None:
+            return "Looking for gold links…" if self.is_busy else ""
+        said = self.shown.origin or self.shown.note
+        return f"{said[:1].upper()}{said[1:]}."
+
+    @property
+    def files_name(self) -> str:
+        """The links file as people call it; empty for the task's own."""
+        return PurePath(self.files.links).name if self.files is not None else ""
+
+    @property
+    def offered(self) -> GoldPair | None:
+        """A pair that could be read: one whose links are known, or the next one of the files."""
+        if self.shown is None or not self.is_on:
+            return None
+        return self.shown.offered or self.shown.following
+
+    @property
+    def best(self) -> HeadRef | None:
+        """The head with the smallest error rate; of equals the shown one, then the first."""
+        table = self.table
+        if table is None:
+            return None
+        rates = [float(rate) for rate in table.error_rate[: len(table.heads)]]
+        places = [place for place, rate in enumerate(rates) if math.isfinite(rate)]
+        least = min((rates[place] for place in places), default=math.nan)
+        equals = [table.heads[place] for place in places if rates[place] == least]
+        shown = self._session.primary
+        return shown if shown in equals else next(iter(equals), None)
+
+    def numbers_of(self, head: HeadRef | None) -> str:
+        """Error rate, precision and recall of a head, in words."""
+        table = self.table
+        if table is None or head not in table.heads:
+            return ""
+        return f"{head.label}  {_numbers(table, table.heads.index(head))}"
+
+    def mean_of(self, head: HeadRef | None) -> str:
+        """The same of the mean of all heads of a head's layer."""
+        table = self.table
+        if table is None or head is None or head.layer not in table.layers:
+            return ""
+        index = len(table.heads) + table.layers.index(head.layer)
+        return f"mean of L{head.layer}  {_numbers(table, index)}"
+
+    def cells_on(self, shown: HeadMap | None) -> tuple[GoldCell, ...]:
+        """The links to draw on a map of one cross head or of several as one, its cells tokens or words."""
+        traced, cells = self._session.traced, self._cells_of_text()
+        if shown is None or traced is None or shown.head.stack != "cross":
+            return ()
+        queries, keys = tokens_of(traced, "cross")
+        if (queries, keys) == (shown.queries, shown.keys):
+            return cells
+        is_by_word = (words_of_tokens(queries), words_of_tokens(keys)) == (shown.queries, shown.keys)
+        return tuple(cell_of_words(cell, queries, keys) for cell in cells) if is_by_word else ()
+
+    def cells_on_long(self, shown: LongMap | None) -> tuple[GoldCell, ...]:
+        """The links to draw on a map that is shown by tiles."""
+        traced = self._session.traced
+        if shown is None or traced is None or shown.head.stack != "cross" or shown.trace != traced.number:
+            return ()
+        return self._cells_of_text()
+
+    # Intents
+
+    def show(self, is_on: bool) -> None:
+        """Show gold links, or take them away."""
+        if is_on != self.is_on:
+            self.is_on = is_on
+            self._ask()
+            self._listeners.tell("alignment")
+
+    def choose_rows(self, rows: str) -> None:
+        """Which row stands for a word."""
+        for known in ROWS:
+            if known == rows and known != self.rows:
+                self.rows = known
+                self._ask()
+                self._listeners.tell("alignment")
+
+    def open_files(self, files: GoldFiles | None) -> None:
+        """Take the links of two files, or with None those of the model's own task."""
+        self.files, self.is_on = files, True
+        self._asked = None
+        self._ask()
+        self._listeners.tell("alignment")
+
+    def read_offered(self) -> None:
+        """Look at the pair that is offered."""
+        pair = self.offered
+        if pair is not None:
+            if pair.source != self._session.text:
+                self._session.set_text(pair.source)
+            self._session.set_target(pair.target)
+
+    def select_best(self) -> None:
+        """Select the head that aligns best."""
+        if self.best is not None:
+            self._session.select_heads((self.best,))
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        match reply:
+            case AlignmentShown() if reply.number == self._number and reply.number:
+                self._number, self.shown, self.error, self._of = 0, reply, "", self._asked_of
+                self._listeners.tell("alignment")
+            case Failed() if reply.number == self._number and reply.number:
+                self._number, self.shown, self.error = 0, None, reply.message
+                self._listeners.tell("alignment")
+            case _:
+                pass  # too late, or for another view
+
+    # Within
+
+    def _cells_of_text(self) -> tuple[GoldCell, ...]:
+        """The links on the tokens of the newest trace; none while they are of another one."""
+        is_of_trace = self.table is not None and not self._session.is_stale
+        return self.shown.cells if self.shown is not None and is_of_trace else ()
+
+    def _on_session(self, name: str) -> None:
+        if name == "model":
+            self._number, self._asked, self.shown, self.error = 0, None, None, ""
+        if name in ("model", "traced", "selection", "heads"):
+            self._ask()
+            self._listeners.tell("alignment")
+
+    def _texts(self) -> tuple[str, str]:
+        """The two texts of the newest trace."""
+        traced = self._session.traced
+        if traced is None:
+            return "", ""
+        return traced.source.text, traced.target.text if traced.target is not None else ""
+
+    def _ask(self) -> None:
+        """Ask about the newest trace, unless that was done already."""
+        traced = self._session.traced
+        if not self.is_on or not self.is_offered or traced is None or self._session.is_stale:
+            return
+        wish = (traced.number, self.rows, self.files)
+        if wish == self._asked:
+            return
+        self._asked, self._number = wish, self._numbers.next()
+        self._asked_of = self._texts()
+        self._post(ShowAlignment(number=self._number, rows=self.rows, files=self.files))
+
+
+def _numbers(table: AlignmentTable, index: int) -> str:
+    rate, precision, recall = (
+        float(numbers[index]) for numbers in (table.error_rate, table.precision, table.recall)
+    )
+    return f"AER {_short(rate)} · P {_short(precision)} · R {_short(recall)}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if math.isfinite(value) else "–"

@@ -1,0 +1,185 @@
+"""The state of the map of heads that attend alike: which texts, the plane, the head under the cursor.
+
+Must not import Qt. What can change has a name: choice, progress, plane, hovered, selection.
+"""
+
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Literal
+
+import numpy as np
+
+from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.redundancy import (
+    CompareHeads,
+    ComparingNews,
+    HeadPlane,
+    HeadsCompared,
+    PlaneSource,
+    StopComparing,
+)
+from attnscope.records.sites import HeadRef, Stack
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+
+Phase = Literal["empty", "running", "done", "stopped", "failed"]
+SOURCE_NAMES: dict[PlaneSource, str] = {
+    "shown": "the text that is shown",
+    "own": "the model's own texts",
+    "samples": "the sample sentences",
+    "file": "a file",
+}
+N_NEAREST = 3
+
+
+class AlikeState:
+    """Heads of one stack on a plane; at most one pass is under way."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self.source: PlaneSource = "shown"
+        self.path = ""
+        self._stack: Stack | None = None
+        self.phase: Phase = "empty"
+        self.news: ComparingNews | None = None
+        self.error = ""
+        self.plane: HeadPlane | None = None
+        self.texts = ""
+        self.hovered: HeadRef | None = None
+        self._number = 0
+        session.subscribe(self._on_session)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What can be read
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The stacks of the open model."""
+        return self._session.stacks
+
+    @property
+    def stack(self) -> Stack | None:
+        """The stack to compare: the one chosen, or the one that is shown."""
+        return self._stack if self._stack in self.stacks else self._session.stack
+
+    @property
+    def can_run(self) -> bool:
+        """Whether there is something to compare, and no pass under way."""
+        has_text = self.source != "shown" or self._session.traced is not None
+        return self.stack is not None and has_text and self.phase != "running"
+
+    @property
+    def texts_name(self) -> str:
+        """The texts as people call them."""
+        return PurePath(self.path).name if self.source == "file" else SOURCE_NAMES[self.source]
+
+    @property
+    def selected(self) -> HeadRef | None:
+        """The head that the session has selected last."""
+        return self._session.primary
+
+    @property
+    def statement(self) -> str:
+        """What the map is of."""
+        plane = self.plane
+        if plane is None:
+            return ""
+        return (
+            f"{plane.stack}, {self.texts}: {plane.n_texts} {'text' if plane.n_texts == 1 else 'texts'},"
+            f" {plane.n_queries:,} queries; distance is √ of the mean Jensen–Shannon divergence, of which the"
+            f" plane shows {plane.shown_share:.0%} (Clark et al. 2019)"
+        )
+
+    def groups(self) -> tuple[tuple[HeadRef, ...], ...]:
+        """The heads of each group."""
+        plane = self.plane
+        if plane is None:
+            return ()
+        numbers = sorted(set(plane.clusters))
+        return tuple(
+            tuple(head for head, own in zip(plane.heads, plane.clusters, strict=True) if own == number)
+            for number in numbers
+        )
+
+    def nearest(self, head: HeadRef) -> tuple[tuple[HeadRef, float], ...]:
+        """The heads that attend most like one, with the divergence in nats."""
+        plane = self.plane
+        if plane is None or head not in plane.heads:
+            return ()
+        row = plane.heads.index(head)
+        order = [int(k) for k in np.argsort(plane.divergences[row], kind="stable") if int(k) != row]
+        return tuple((plane.heads[k], float(plane.divergences[row, k])) for k in order[:N_NEAREST])
+
+    # Intents
+
+    def choose_texts(self, source: PlaneSource, path: str = "") -> None:
+        """Compare over other texts."""
+        self.source, self.path = source, path
+        self._listeners.tell("choice")
+
+    def choose_stack(self, name: str) -> None:
+        """Compare the heads of another stack."""
+        self._stack = next((stack for stack in self.stacks if stack == name), None)
+        self._listeners.tell("choice")
+
+    def run(self) -> None:
+        """Begin a pass; the plane before stays until the new one comes."""
+        stack, traced = self.stack, self._session.traced
+        if not self.can_run or stack is None:
+            return
+        self._number = self._numbers.next()
+        self.phase, self.news, self.error = "running", None, ""
+        trace = traced.number if traced is not None else 0
+        self._post(
+            CompareHeads(number=self._number, stack=stack, source=self.source, path=self.path, trace=trace)
+        )
+        self._listeners.tell("progress")
+
+    def stop(self) -> None:
+        """Give the pass up."""
+        if self.phase == "running":
+            self._post(StopComparing(number=self._numbers.next()))
+            self._number = 0
+            self.phase, self.news = "stopped", None
+            self._listeners.tell("progress")
+
+    def hover(self, head: HeadRef | None) -> None:
+        """The cursor is at a head, or at none."""
+        if head != self.hovered:
+            self.hovered = head
+            self._listeners.tell("hovered")
+
+    def select(self, head: HeadRef, *, is_added: bool = False) -> None:
+        """Select a head for the whole window."""
+        self._session.select_heads((head,), is_added)
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply; those of other parts of the window are passed over."""
+        match reply:
+            case ComparingNews() if reply.number == self._number:
+                self.news = reply
+                self._listeners.tell("progress")
+            case HeadsCompared() if reply.number == self._number:
+                self.phase, self.news, self.hovered = "done", None, None
+                self.plane, self.texts = reply.plane, reply.texts
+                self._listeners.tell("plane", "progress")
+            case Failed() if reply.number == self._number and self.phase == "running":
+                self.phase, self.news, self.error = "failed", None, reply.message
+                self._listeners.tell("progress")
+            case ModelLoaded():
+                self.stop()
+                self.phase, self.error, self.plane, self.hovered = "empty", "", None, None
+                self._listeners.tell("choice", "plane", "progress")
+            case _:
+                pass
+
+    def _on_session(self, name: str) -> None:
+        if name == "selection":
+            self._listeners.tell("selection")
+        if name in ("selection", "model", "traced"):
+            self._listeners.tell("choice")

@@ -1,0 +1,272 @@
+"""The state of the Weights tab: what the weights of the selected head say, without any text.
+
+Asks only while somebody looks, once for each head of a model; what was found is kept. Must not import Qt.
+What can change has a name: head, found, progress, end.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.head_weights import (
+    HeadWeightsFound,
+    ShowWeights,
+    StopWeights,
+    WeightsNews,
+    WeightsShown,
+)
+from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.models import ModelInfo
+from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
+from attnscope.records.sites import HeadRef
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.stage import Stage
+
+Phase = Literal["empty", "running", "done", "stopped", "failed"]
+PairEnd = Literal["strongest", "weakest"]
+END_NAMES: dict[PairEnd, str] = {"strongest": "the largest values", "weakest": "the smallest values"}
+KIND_NAMES: dict[CircuitKind, str] = {"ov": "What it writes (OV)", "qk": "What it looks for (QK)"}
+KIND_COLUMNS: dict[CircuitKind, tuple[str, str]] = {"ov": ("read", "raised"), "qk": ("query", "key")}
+KIND_TIPS: dict[CircuitKind, str] = {
+    "ov": "E W_V W_O Uᵀ: attending to the token on the left raises the logit of the one on the right by so"
+    " much, before the last norm's scale. (Elhage et al. 2021)",
+    "qk": "E W_Q W_Kᵀ Eᵀ · scale: so high does the token on the left, as a query, score the one on the right"
+    " as a key. (Elhage et al. 2021)",
+}
+LEFT_OUT = (
+    "Of the weights alone: positions, biases and what other layers add are left out; gates and changes of"
+    " heads change nothing here."
+)
+ENERGY_SHARE = 0.9
+
+
+class WeightsState:
+    """The selected head's products; at most one pass is under way."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self.phase: Phase = "empty"
+        self.news: WeightsNews | None = None
+        self.error = ""
+        self.end: PairEnd = "strongest"
+        self._known: dict[HeadRef, HeadWeightsFound] = {}
+        self._partly: HeadWeightsFound | None = None
+        self._number = 0
+        self._asked: HeadRef | None = None
+        self._is_watched = False
+        session.subscribe(self._on_session)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What can be read
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """The open model."""
+        return self._session.model
+
+    @property
+    def head(self) -> HeadRef | None:
+        """The head that the session has selected last."""
+        return self._session.primary
+
+    @property
+    def found(self) -> HeadWeightsFound | None:
+        """What is known of the head; None while that is nothing."""
+        head = self.head
+        if head in self._known:
+            return self._known[head]
+        return self._partly if self._partly is not None and self._partly.head == head else None
+
+    @property
+    def can_run(self) -> bool:
+        """Whether there is a head that was not looked at to the end, and no pass of it under way."""
+        return self.head is not None and self.head not in self._known and self.phase != "running"
+
+    @property
+    def fraction(self) -> float | None:
+        """How far the product under way is; None when it cannot be known."""
+        news = self.news
+        return news.n_done / news.n_total if news is not None and news.n_total else None
+
+    @property
+    def progress(self) -> str:
+        """How far the pass is, in words."""
+        news = self.news
+        if self.phase != "running":
+            return ""
+        if news is None or not news.n_total:
+            return "Reading the weights…"
+        return f"{news.about}: {news.n_done:,} of {news.n_total:,} tokens"
+
+    @property
+    def stage(self) -> Stage | None:
+        """What stands in the place of the pictures; None when there are some."""
+        found, head = self.found, self.head
+        if self.model is None or head is None:
+            return Stage(
+                kind="empty",
+                title="What do a head's weights say?",
+                hint="Open a model and select a head: its strongest token pairs and its singular values stand"
+                " here, without any text.",
+            )
+        refusals = {part.refusal or part.no_spectrum for part in found.parts} if found is not None else set()
+        is_refused = found is not None and all(
+            part.circuit is None and part.spectrum is None for part in found.parts
+        )
+        if self.phase == "failed" or (is_refused and head in self._known):
+            hint = self.error or "\n".join(sorted(refusals))
+            return Stage(kind="failed", title="These weights cannot be read", hint=hint)
+        if found is not None and not is_refused:
+            return None
+        if self.phase == "stopped":
+            return Stage(kind="empty", title="Stopped", hint="Press Compute to go on with this head.")
+        return Stage(
+            kind="waiting",
+            title=self.progress or "Reading the weights…",
+            hint="Other pages stay usable.",
+            is_working=True,
+            fraction=self.fraction,
+        )
+
+    def pairs(self, kind: CircuitKind) -> tuple[TokenPair, ...]:
+        """The token pairs of one product, of the chosen end."""
+        circuit = self.found.part(kind).circuit if self.found is not None else None
+        if circuit is None:
+            return ()
+        return circuit.largest if self.end == "strongest" else circuit.smallest
+
+    def note(self, kind: CircuitKind) -> str:
+        """What is said of one product: its sameness, or why there are no pairs."""
+        part = self.found.part(kind) if self.found is not None else None
+        if part is None:
+            return ""
+        if part.circuit is not None:
+            return sameness_words(part.circuit)
+        if part.refusal:
+            return part.refusal
+        return "Not computed." if self.phase == "stopped" else "Multiplying…"
+
+    def statement(self) -> str:
+        """What the singular values say of the layer, in one line."""
+        said = []
+        for kind in ("qk", "ov"):
+            part = self.found.part(kind) if self.found is not None else None
+            if part is None or part.spectrum is None or self.head is None:
+                continue
+            spectrum = part.spectrum
+            alone = [n_dimensions(row) for row in spectrum.single_energy()]
+            said.append(
+                f"{kind.upper()}: {ENERGY_SHARE:.0%} of Σσ² in {alone[self.head.head]} of"
+                f" {spectrum.single.shape[1]} dimensions (the layer's heads one by one {sum(alone)}, together"
+                f" {n_dimensions(spectrum.stacked_energy())})"
+            )
+        return " · ".join(said)
+
+    # Intents
+
+    def watch(self, is_watched: bool) -> None:
+        """Somebody looks at the tab, or nobody does."""
+        self._is_watched = is_watched
+        self._ask()
+
+    def run(self) -> None:
+        """Look at the head again after a stop or a failure."""
+        self._asked = None
+        self._ask()
+
+    def stop(self) -> None:
+        """Give the pass up; what is known stays."""
+        if self.phase == "running":
+            self._post(StopWeights(number=self._numbers.next()))
+            self._number, self.phase, self.news = 0, "stopped", None
+            self._listeners.tell("progress", "found")
+
+    def show_end(self, end: str) -> None:
+        """Show the pairs with the largest values, or those with the smallest."""
+        for known in END_NAMES:
+            if known == end and known != self.end:
+                self.end = known
+                self._listeners.tell("end")
+
+    def step(self, by: int) -> None:
+        """Select the next head of the model, or one further on or back."""
+        heads = [head for site in self.model.sites for head in site.heads] if self.model is not None else []
+        if heads and self.head in heads:
+            place = min(max(heads.index(self.head) + by, 0), len(heads) - 1)
+            self._session.select_heads((heads[place],))
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply; those of other parts of the window are passed over."""
+        match reply:
+            case WeightsNews() if reply.number == self._number:
+                self.news = reply
+                self._listeners.tell("progress")
+            case WeightsShown() if reply.number == self._number:
+                self._take(reply)
+            case Failed() if reply.number == self._number and self.phase == "running":
+                self._number, self.phase, self.news, self.error = 0, "failed", None, reply.message
+                self._listeners.tell("found", "progress")
+            case ModelLoaded():
+                self._forget()
+            case _:
+                pass  # too late, or for another view
+
+    # Inside
+
+    def _take(self, reply: WeightsShown) -> None:
+        self._partly = reply.found
+        if reply.found.is_whole:
+            self._known[reply.found.head] = reply.found
+            self._number, self.phase, self.news = 0, "done", None
+        self._listeners.tell("found", "progress")
+
+    def _forget(self) -> None:
+        """Another model is open."""
+        self._known.clear()
+        self._number, self._asked, self._partly = 0, None, None
+        self.phase, self.news, self.error = "empty", None, ""
+        self._listeners.tell("head", "found", "progress")
+        self._ask()
+
+    def _on_session(self, name: str) -> None:
+        if name in ("selection", "model"):
+            self._listeners.tell("head")
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask for the head that is selected, unless that was done already."""
+        head = self.head
+        if not self._is_watched or self.model is None or head is None or head == self._asked:
+            return
+        self._asked, self.error, self.news = head, "", None
+        if head in self._known:
+            if self.phase == "running":
+                self._post(StopWeights(number=self._numbers.next()))
+            self._number, self.phase = 0, "done"
+        else:
+            self._number, self.phase = self._numbers.next(), "running"
+            self._post(ShowWeights(number=self._number, head=head))
+        self._listeners.tell("found", "progress")
+
+
+def n_dimensions(energy: NDArray[np.float64], share: float = ENERGY_SHARE) -> int:
+    """How many of the largest singular values hold `share` of Σσ²; `energy` are their shares, summed up."""
+    return int(np.searchsorted(energy, share - 1e-12) + 1)
+
+
+def sameness_words(circuit: HeadCircuit) -> str:
+    """Whether a head copies what it reads, or looks for what is like itself, in words."""
+    value = circuit.sameness
+    if circuit.kind == "ov":
+        word = "it copies" if value > 0.5 else "it takes away what it reads" if value < -0.5 else "mixed"
+    else:
+        word = "it looks for its like" if value > 0.5 else "it shuns its like" if value < -0.5 else "mixed"
+    return f"Σ Re λ / Σ |λ| = {value:+.2f}: {word}".replace("-", "−")

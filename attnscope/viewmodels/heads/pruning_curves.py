@@ -1,0 +1,247 @@
+"""The state of the page of pruning curves: what to measure, how far it is, the curves, the point chosen.
+
+Must not import Qt. What can change has a name: choice, progress, curves, importance, point, loaded.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import PurePath
+from typing import Literal
+
+from attnscope.records.importance import METRICS, RANKINGS, Importance, MetricName, PruningCurve, Ranking
+from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.models import ModelInfo
+from attnscope.records.pruning_runs import (
+    CurveMeasured,
+    CurvesMeasured,
+    CurvesNews,
+    HeadsRanked,
+    MeasureCurves,
+    StopCurves,
+    TextSource,
+)
+from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef, grouped
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+
+Phase = Literal["empty", "running", "done", "stopped", "failed"]
+MAX_TEXTS = 1000
+METRIC_NAMES: dict[MetricName, str] = {
+    "loss": "loss",
+    "accuracy": "accuracy",
+    "exact-match": "exact match",
+    "alignment-error": "alignment error",
+    "bleu": "BLEU",
+}
+
+
+class CurvesState:
+    """Pruning curves of the open model; at most one pass is under way."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self.source: TextSource = "own"
+        self.path = ""
+        self.metric: MetricName = "loss"
+        self.rankings: tuple[Ranking, ...] = ("gradient", "random")
+        self.max_texts, self.n_random = 100, 3
+        self.is_rescored = True
+        self.phase: Phase = "empty"
+        self.news: CurvesNews | None = None
+        self.error = ""
+        self.curves: tuple[PruningCurve, ...] = ()
+        self.importances: tuple[Importance, ...] = ()
+        self.texts = ""
+        self.hovered: PointRef | None = None
+        self.chosen: PointRef | None = None
+        self._number = 0
+        session.subscribe(self._on_session)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What can be read
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """The open model."""
+        return self._session.model
+
+    @property
+    def can_run(self) -> bool:
+        """Whether there is a model and a ranking, and no pass under way."""
+        return self._session.model is not None and bool(self.rankings) and self.phase != "running"
+
+    @property
+    def metrics(self) -> tuple[MetricName, ...]:
+        """The metrics that can apply to the open model."""
+        has_cross = "cross" in self._session.stacks
+        return tuple(name for name in METRICS if name not in ("alignment-error", "bleu") or has_cross)
+
+    @property
+    def texts_name(self) -> str:
+        """The texts as people call them."""
+        names: dict[TextSource, str] = {"own": "the model's own texts", "samples": "the sample sentences"}
+        return names.get(self.source) or PurePath(self.path).name
+
+    @property
+    def groups(self) -> tuple[CurveGroup, ...]:
+        """The curves as they are drawn."""
+        return grouped(self.curves)
+
+    @property
+    def point(self) -> PointRef | None:
+        """The point that is told about: the one under the cursor, or the one chosen."""
+        return self.hovered or self.chosen
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the session has the pruning of the chosen point."""
+        return self.chosen is not None and self.chosen.point.gates == self._session.gates
+
+    @property
+    def progress(self) -> str:
+        """What is being done and how long the rest will take."""
+        news = self.news
+        if self.phase != "running":
+            return ""
+        if news is None:
+            return "Waiting for the model…"
+        left = "" if news.left_s is None else f" · {time_left(news.left_s)}"
+        return f"{news.what}{left}"
+
+    # Intents
+
+    def choose_texts(self, source: TextSource, path: str = "") -> None:
+        """Measure over other texts."""
+        if (source, path) != (self.source, self.path):
+            self.source, self.path = source, path
+            self._listeners.tell("choice")
+
+    def choose_metric(self, name: str) -> None:
+        """Measure another metric."""
+        for known in self.metrics:
+            if known == name and known != self.metric:
+                self.metric = known
+                self._listeners.tell("choice")
+
+    def choose_rankings(self, names: Iterable[str]) -> None:
+        """Remove heads in the order of these rankings."""
+        wanted = set(names)
+        self.rankings = tuple(ranking for ranking in RANKINGS if ranking in wanted)
+        self._listeners.tell("choice")
+
+    def choose_amounts(self, max_texts: int, n_random: int) -> None:
+        """Read at most so many texts; draw so many random orders."""
+        self.max_texts = min(max(max_texts, 1), MAX_TEXTS)
+        self.n_random = min(max(n_random, 1), 20)
+        self._listeners.tell("choice")
+
+    def rescore(self, is_rescored: bool) -> None:
+        """Score the heads that are left again after each removal, or score once."""
+        self.is_rescored = is_rescored
+        self._listeners.tell("choice")
+
+    def run(self) -> None:
+        """Begin a pass; the curves before it go."""
+        if not self.can_run:
+            return
+        self._number = self._numbers.next()
+        self.phase, self.news, self.error = "running", None, ""
+        self.curves, self.importances, self.hovered, self.chosen = (), (), None, None
+        self._post(
+            MeasureCurves(
+                number=self._number,
+                rankings=self.rankings,
+                metric=self.metric,
+                source=self.source,
+                path=self.path,
+                max_texts=self.max_texts,
+                n_random=self.n_random,
+                is_rescored=self.is_rescored,
+            )
+        )
+        self._listeners.tell("curves", "importance", "point", "progress")
+
+    def stop(self) -> None:
+        """Give the pass up; the curves that are whole stay."""
+        if self.phase == "running":
+            self._post(StopCurves(number=self._numbers.next()))
+            self._number = 0
+            self.phase, self.news = "stopped", None
+            self._listeners.tell("progress")
+
+    def hover(self, found: PointRef | None) -> None:
+        """The cursor is at a point, or at none."""
+        if found != self.hovered:
+            self.hovered = found
+            self._listeners.tell("point")
+
+    def load(self, found: PointRef) -> None:
+        """Switch off in the session the heads that are off at a point: one step for undo."""
+        self.chosen = found
+        self._session.head_changes.set_gates(pruning_label(found), found.point.gates)
+        self._listeners.tell("point", "loaded")
+
+    def load_again(self) -> None:
+        """The same for the point chosen last."""
+        if self.chosen is not None:
+            self.load(self.chosen)
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply; those of other parts of the window are passed over."""
+        match reply:
+            case CurvesNews() if reply.number == self._number:
+                self.news = reply
+                self._listeners.tell("progress")
+            case HeadsRanked() if reply.number == self._number:
+                others = (one for one in self.importances if one.ranking != reply.importance.ranking)
+                self.importances = (*others, reply.importance)
+                self._listeners.tell("importance")
+            case CurveMeasured() if reply.number == self._number:
+                self.curves = (*self.curves, reply.curve)
+                self._listeners.tell("curves")
+            case CurvesMeasured() if reply.number == self._number:
+                self.phase, self.news, self.texts = "done", None, reply.texts
+                self._listeners.tell("progress")
+            case Failed() if reply.number == self._number and self.phase == "running":
+                self.phase, self.news, self.error = "failed", None, reply.message
+                self._listeners.tell("progress")
+            case ModelLoaded():
+                self._forget()
+            case _:
+                pass
+
+    # Inside
+
+    def _forget(self) -> None:
+        """Another model is open: its heads have not been removed."""
+        self.stop()
+        self.phase, self.news, self.error, self._number = "empty", None, "", 0
+        self.curves, self.importances, self.hovered, self.chosen = (), (), None, None
+        if self.metric not in self.metrics:
+            self.metric = "loss"
+        self._listeners.tell("choice", "curves", "importance", "point", "progress")
+
+    def _on_session(self, name: str) -> None:
+        if name == "gates":
+            self._listeners.tell("loaded")
+
+
+def pruning_label(found: PointRef) -> str:
+    """What loading a point is called in the history."""
+    n = found.point.n_removed
+    if n == 0:
+        return "pruning: every head on"
+    return f"pruning: {n} {'head' if n == 1 else 'heads'} off by {RANKING_NAMES[found.curve.ranking]}"
+
+
+def time_left(left_s: float) -> str:
+    """A rough time in words."""
+    if left_s < 5:
+        return "a few seconds left"
+    if left_s < 90:
+        return f"about {5 * round(left_s / 5)} s left"
+    return f"about {round(left_s / 60)} min left"

@@ -1,0 +1,391 @@
+"""The state of the Heads page: which texts, how far the pass is, the table as it is sorted and filtered.
+
+Must not import Qt. Widgets read the attributes, call the intents and listen to `subscribe`. What can
+change has a name: choice, progress, table, order, selection, card.
+"""
+
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Literal
+
+from attnscope.records.corpora import (
+    OWN_TEXTS,
+    CardShown,
+    HeadsMeasured,
+    MeasureHeads,
+    MeasuringNews,
+    ShowCard,
+    StopMeasuring,
+)
+from attnscope.records.importance import Importance
+from attnscope.records.measures import (
+    SPECIAL_TOKENS,
+    CorpusMeasure,
+    HeadTable,
+    SpecialTokens,
+    order_heads,
+)
+from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.roles import HeadCard, RoleName
+from attnscope.records.sites import HeadRef, Stack
+from attnscope.records.word_tables import AlignmentTable, SyntaxTable
+from attnscope.viewmodels.heads.alignment_column import ALIGNMENT, statement_of, with_alignment
+from attnscope.viewmodels.heads.columns import COLUMNS, bare_cards, bare_table, with_importance
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+
+Phase = Literal["empty", "running", "done", "stopped", "failed"]
+ROLE_NAMES: dict[RoleName, str] = {
+    "positional": "one offset",
+    "identity": "itself",
+    "induction": "induction",
+    "duplicate": "duplicates",
+    "first": "rests on first",
+    "separator": "rests on separators",
+    "syntactic": "syntax",
+    "rare": "rare words",
+    "broad": "broad",
+    "aligns": "aligns words",
+    "none": "–",
+}
+_LEANINGS = {
+    "previous": "previous token",
+    "diagonal": ROLE_NAMES["identity"],
+    "first": "first token",
+    "separator": "separators",
+    "duplicate_mul": ROLE_NAMES["duplicate"],
+    "stripe": ROLE_NAMES["induction"],
+    "entropy": ROLE_NAMES["broad"],
+}
+SPECIAL_NAMES: dict[str, str] = {
+    "kept": "kept",
+    "dropped": "left out",
+    "renormalised": "left out, rows renormalised",
+}
+_FEWER = ("entropy_nats", "previous_mul", "previous_abs", "duplicate_abs", "induction_abs")
+HEAD_COLUMN, ROLE_COLUMN = "head", "role"
+
+
+class HeadsState:
+    """Every head of the open model over texts; at most one pass is under way."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self.path = OWN_TEXTS
+        self.specials: SpecialTokens = "kept"
+        self.phase: Phase = "empty"
+        self.news: MeasuringNews | None = None
+        self.error = ""
+        self.table: HeadTable | None = None
+        self.importances: tuple[Importance, ...] = ()
+        self._measured: HeadTable | None = None
+        self.cards: tuple[HeadCard, ...] = ()
+        self.syntax: SyntaxTable | None = None
+        self.alignment: AlignmentTable | None = None
+        self.links, self.links_from = "", 0
+        self.card: HeadCard | None = None
+        self.sorted_by = HEAD_COLUMN
+        self.is_descending = False
+        self.stack: Stack | None = None
+        self.filter_text = ""
+        self.has_all_measures = False
+        self.has_intervals = False
+        self._number = self._card_number = 0
+        session.subscribe(self._on_session)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What can be read
+
+    @property
+    def can_run(self) -> bool:
+        """Whether there is a model to measure, and no pass under way."""
+        return self._session.model is not None and self.phase != "running"
+
+    @property
+    def corpus_name(self) -> str:
+        """The texts as people call them."""
+        return "the model's own texts" if self.path == OWN_TEXTS else PurePath(self.path).name
+
+    @property
+    def has_cross(self) -> bool:
+        """Whether heads look from one text at another, so that they may align words."""
+        model = self._session.model
+        return model is not None and any(site.stack == "cross" for site in model.sites)
+
+    @property
+    def can_link(self) -> bool:
+        """Whether a file of links can be given: the program's own texts bring theirs."""
+        return self.has_cross and self.path != OWN_TEXTS
+
+    @property
+    def links_name(self) -> str:
+        """Whose links count, as people call them."""
+        if self.can_link:
+            return PurePath(self.links).name if self.links else "none"
+        return "of the task" if self.alignment is not None else "the texts' own"
+
+    @property
+    def fraction(self) -> float | None:
+        """How far the pass is; None when it cannot be known."""
+        news = self.news
+        return news.n_done / news.n_total if news and news.n_total else None
+
+    @property
+    def progress(self) -> str:
+        """How far the pass is, in words."""
+        news = self.news
+        if news is None or self.phase != "running":
+            return ""
+        return f"{news.what}: {news.n_done:,} of {news.n_total:,}" if news.n_total else f"{news.what}…"
+
+    @property
+    def measures(self) -> tuple[CorpusMeasure, ...]:
+        """The columns shown, without those that have no number for any head."""
+        table = self.table
+        if table is None:
+            return ()
+        shown = (m for m in COLUMNS if m.name in table.names)
+        shown = (m for m in shown if self.has_all_measures or m.name not in _FEWER)
+        return tuple(m for m in shown if table.counts[:, table.names.index(m.name)].any())
+
+    @property
+    def statement(self) -> str:
+        """What the numbers of the table are of."""
+        if self.table is None:
+            return ""
+        parts = []
+        if self._measured is not None:
+            parts.append(f"{self._measured.corpus}: {self._measured.statement}")
+        if self.alignment is not None:
+            parts.append(statement_of(self.alignment))
+        if self.importances:
+            parts.append(f"importance over {self.importances[0].n_texts:,} texts")
+        return "; ".join(parts)
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The stacks that were measured."""
+        return tuple(dict.fromkeys(head.stack for head in self.table.heads)) if self.table else ()
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The rows of the table as they are to be shown, by number."""
+        table = self.table
+        if table is None:
+            return ()
+        if self.sorted_by in table.names:
+            order = order_heads(table, self.sorted_by, is_descending=self.is_descending)
+        else:
+            numbers = range(len(table.heads))
+            key = self.role if self.sorted_by == ROLE_COLUMN else None
+            order = tuple(sorted(numbers, key=key, reverse=self.is_descending))
+        return tuple(row for row in order if self._is_shown(row))
+
+    def role(self, row: int) -> str:
+        """What the head of a row does, in a word or two."""
+        roles = self.cards[row].roles
+        if not roles:
+            leaning = self.cards[row].leaning
+            if leaning == "first" and self.cards[row].head.stack not in self._stacks_of_tokens:
+                return "(first column)"
+            return f"({_LEANINGS.get(leaning, leaning)})" if leaning else ROLE_NAMES["none"]
+        if roles[0].name == "positional" and self.table is not None:
+            offset = int(self.table.best_offsets[row])
+            return {-1: "previous token", 1: "next token"}.get(offset, f"offset {offset:+d}")
+        return ROLE_NAMES[roles[0].name]
+
+    @property
+    def _stacks_of_tokens(self) -> frozenset[Stack]:
+        """The stacks whose maps have a column for each token, and not for sentences or slots."""
+        sites = self._session.model.sites if self._session.model is not None else ()
+        return frozenset(site.stack for site in sites if site.keys == "tokens")
+
+    @property
+    def selected_row(self) -> int | None:
+        """The row of the head that the session has selected last."""
+        head = self._session.primary
+        return self.table.heads.index(head) if self.table and head in self.table.heads else None
+
+    # Intents
+
+    def choose_texts(self, path: str) -> None:
+        """Measure over a file, or over OWN_TEXTS."""
+        if path != self.path:
+            self.path, self.links = path, ""
+            self._listeners.tell("choice")
+
+    def choose_links(self, path: str, counts_from: int = 0) -> None:
+        """Compare cross-attention with the gold links of a file, one line for each pair; '' for none."""
+        if (path, counts_from) != (self.links, self.links_from):
+            self.links, self.links_from = path, counts_from
+            self._listeners.tell("choice")
+
+    def choose_specials(self, name: str) -> None:
+        """Keep special tokens, drop them, or drop them and renormalise."""
+        for known in SPECIAL_TOKENS:
+            if known == name and known != self.specials:
+                self.specials = known
+                self._listeners.tell("choice")
+
+    def run(self) -> None:
+        """Begin a pass."""
+        if not self.can_run:
+            return
+        self._number = self._numbers.next()
+        self.phase, self.news, self.error = "running", None, ""
+        self._post(
+            MeasureHeads(
+                number=self._number,
+                path=self.path,
+                specials=self.specials,
+                links=self.links if self.can_link else "",
+                links_from=self.links_from,
+            )
+        )
+        self._listeners.tell("progress")
+
+    def stop(self) -> None:
+        """Give the pass up; the table before it stays."""
+        if self.phase != "running":
+            return
+        self._post(StopMeasuring(number=self._numbers.next()))
+        self._number = 0
+        self.phase, self.news = "stopped", None
+        self._listeners.tell("progress")
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column: numbers largest first, names in order; the same again turns it round."""
+        if column == self.sorted_by:
+            self.is_descending = not self.is_descending
+        else:
+            self.sorted_by = column
+            self.is_descending = column not in (HEAD_COLUMN, ROLE_COLUMN, ALIGNMENT)
+        self._listeners.tell("order")
+
+    def show_stack(self, stack: str) -> None:
+        """Show the heads of one stack; an unknown name shows all."""
+        self.stack = next((known for known in self.stacks if known == stack), None)
+        self._listeners.tell("order")
+
+    def filter(self, text: str) -> None:
+        """Show the heads whose name or role holds a text."""
+        if text.strip().lower() != self.filter_text:
+            self.filter_text = text.strip().lower()
+            self._listeners.tell("order")
+
+    def show_all_measures(self, has_all: bool) -> None:
+        """Show every measure, or the usual ones."""
+        self.has_all_measures = has_all
+        self._listeners.tell("table")
+
+    def show_intervals(self, has_intervals: bool) -> None:
+        """Write the interval behind each number, or the number alone."""
+        self.has_intervals = has_intervals
+        self._listeners.tell("order")
+
+    def rank(self, importances: tuple[Importance, ...]) -> None:
+        """Show how much each head matters; without a measured table, that alone."""
+        self.importances = importances
+        self._join()
+        if self._measured is None:
+            self.card = None
+        self._listeners.tell("table", "progress")
+        self._ask_card()
+
+    def select(self, row: int) -> None:
+        """Select the head of a row for the whole window."""
+        if self.table is not None and self.table.heads[row] != self._session.primary:
+            self._session.select_heads((self.table.heads[row],))
+
+    def look_at(self, index: int) -> None:
+        """Let the Explore page show one of the card's texts."""
+        if self.card is not None and 0 <= index < len(self.card.texts):
+            text = self.card.texts[index]
+            self._session.set_text(text.source)
+            if text.target is not None:
+                self._session.set_target(text.target)
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply; those of other parts of the window are passed over."""
+        match reply:
+            case MeasuringNews() if reply.number == self._number:
+                self.news = reply
+                self._listeners.tell("progress")
+            case HeadsMeasured() if reply.number == self._number:
+                self._take(reply)
+            case CardShown() if reply.number == self._card_number:
+                self.card = reply.card
+                self._listeners.tell("card")
+            case Failed() if reply.number == self._number and self.phase == "running":
+                self.phase, self.news, self.error = "failed", None, reply.message
+                self._listeners.tell("progress")
+            case ModelLoaded():
+                self._forget()
+            case _:
+                pass
+
+    # Inside
+
+    def _take(self, reply: HeadsMeasured) -> None:
+        self.phase, self.news = "done", None
+        self._measured = with_alignment(reply.table, reply.alignment)
+        self.cards, self.syntax, self.alignment = reply.cards, reply.syntax, reply.alignment
+        self._join()
+        if self.stack not in self.stacks:
+            self.stack = None
+        self.card = None
+        self._listeners.tell("table", "progress")
+        self._ask_card()
+
+    def _join(self) -> None:
+        """Make the table of what was measured over texts and of the importance."""
+        model = self._session.model
+        table = self._measured
+        if table is None and self.importances and model is not None:
+            heads = tuple(head for site in model.sites for head in site.heads)
+            table, self.cards = bare_table(model.name, heads), bare_cards(heads)
+        self.table = with_importance(table, self.importances) if table is not None else None
+        if self.table is None:
+            self.cards = ()
+
+    def _forget(self) -> None:
+        """Another model is open: its heads have not been measured."""
+        if self.phase == "running":
+            self._post(StopMeasuring(number=self._numbers.next()))
+        self.phase, self.news, self.error, self._number = "empty", None, "", 0
+        self.table, self.cards, self.syntax, self.card, self.stack = None, (), None, None, None
+        self._measured, self.alignment, self.importances = None, None, ()
+        self._listeners.tell("table", "progress", "card")
+
+    def _is_shown(self, row: int) -> bool:
+        head = self.cards[row].head
+        if self.stack is not None and head.stack != self.stack:
+            return False
+        names = f"{head.stack} {head.label} {self.role(row)} {self.cards[row].sentence}".lower()
+        return all(word in names for word in self.filter_text.split())
+
+    def _on_session(self, name: str) -> None:
+        if name == "selection":
+            self._listeners.tell("selection")
+            self._ask_card()
+
+    def _ask_card(self) -> None:
+        """Ask for the card of the selected head, unless it is shown."""
+        row = self.selected_row
+        if row is None:
+            return
+        head: HeadRef = self.cards[row].head
+        if self.card is not None and self.card.head == head:
+            return
+        self.card = self.cards[row]
+        if self._measured is None:
+            self._listeners.tell("card")
+            return
+        self._card_number = self._numbers.next()
+        self._post(ShowCard(number=self._card_number, head=head))
+        self._listeners.tell("card")

@@ -1,0 +1,1 @@
+"""How maps are cut, blended, tiled and named."""

@@ -1,0 +1,125 @@
+"""The state of the picture view: the picture that a vision model reads, and the query whose weights it shows.
+
+Asks only while somebody looks, once for each text. Must not import Qt. Tells its listeners `picture` or
+`query`.
+"""
+
+from collections.abc import Callable
+
+from attnscope.records.maps import HeadMap
+from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.pictures import Picture, PictureShown, ShowPicture
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+
+
+class PictureState:
+    """The head is the session's; the chosen query stays while pictures have as many tokens."""
+
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._session, self._post, self._numbers = session, post, numbers
+        self._listeners = Listeners()
+        self.picture: Picture | None = None
+        self.error = ""
+        self._query = 0
+        self._number = 0
+        self._asked: object = None
+        self._is_watched = False
+        session.subscribe(self._on_session)
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether the open model reads pictures."""
+        model = self._session.model
+        return model is not None and model.reads == "picture"
+
+    @property
+    def shown(self) -> tuple[Picture, HeadMap] | None:
+        """The picture and the selected head's map of it; None unless both are there and agree."""
+        head_map = self._session.map_of(self._session.primary)
+        picture = self.picture
+        if picture is None or head_map is None or head_map.weights.shape != (picture.n_tokens,) * 2:
+            return None
+        return picture, head_map
+
+    @property
+    def query(self) -> int:
+        """The token whose weights are shown; at first the one before all patches."""
+        n_tokens = self.picture.n_tokens if self.picture is not None else 1
+        return min(self._query, n_tokens - 1)
+
+    @property
+    def note(self) -> str:
+        """What belongs in the place of the picture when there is none."""
+        if self.error:
+            return self.error
+        if not self.is_offered:
+            return "This model reads text. Open a vision model, such as a ViT, to see this."
+        if not self._session.text.strip():
+            return "Type the path of a picture above, or choose a sample."
+        if self.picture is not None and self._session.map_of(self._session.primary) is not None:
+            return "These weights are not between single patches. Show one head, patch by patch."
+        return "Reading the picture…"
+
+    def watch(self, is_watched: bool) -> None:
+        """Somebody looks at the view, or nobody does."""
+        self._is_watched = is_watched
+        self._ask()
+
+    def choose_query(self, token: int) -> None:
+        """Show the weights of another token."""
+        if self.picture is not None and 0 <= token < self.picture.n_tokens and token != self._query:
+            self._query = token
+            self._listeners.tell("query")
+
+    def walk(self, rows: int, columns: int) -> None:
+        """Go to the patch so many rows and columns away; up from the first row to the special tokens."""
+        picture = self.picture
+        if picture is None:
+            return
+        place = picture.place(self.query)
+        if place is None:
+            on = self.query + rows + columns
+            self.choose_query(min(max(on, 0), picture.n_first))
+        elif place[0] + rows < 0 and picture.n_first:
+            self.choose_query(picture.n_first - 1)
+        else:
+            row = min(max(place[0] + rows, 0), picture.n_rows - 1)
+            column = min(max(place[1] + columns, 0), picture.n_columns - 1)
+            self.choose_query(picture.token(row, column))
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        match reply:
+            case PictureShown() if reply.number == self._number:
+                self._number, self.picture, self.error = 0, reply.picture, ""
+                self._listeners.tell("picture")
+            case Failed() if reply.number == self._number and reply.number:
+                self._number, self.picture, self.error = 0, None, reply.message
+                self._listeners.tell("picture")
+            case _:
+                pass  # too late, or for another view
+
+    def _on_session(self, name: str) -> None:
+        if name == "model":
+            self._number, self._asked, self._query = 0, None, 0
+            self.picture, self.error = None, ""
+            self._listeners.tell("picture")
+        elif name in ("traced", "selection", "heads", "text"):
+            self._listeners.tell("picture")
+        if name in ("model", "traced"):
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask for the picture of the trace, unless that was done already."""
+        session = self._session
+        if not self._is_watched or not self.is_offered or session.traced is None or session.is_stale:
+            return
+        if self._asked != session.traced.number:
+            self._asked, self._number = session.traced.number, self._numbers.next()
+            self._post(ShowPicture(number=self._number, text=session.text))

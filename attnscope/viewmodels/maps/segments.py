@@ -1,0 +1,74 @@
+"""Two texts that a model reads as one, and the four blocks of a map between them.
+
+| symbol | meaning                                              | shape               |
+|--------|------------------------------------------------------|---------------------|
+| a      | weights, NaN where the mask forbids                  | [n_queries, n_keys] |
+| r      | whether a query is in the block                      | [n_queries]         |
+| s      | whether a key is left out                            | [n_keys]            |
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.maps.aspect import BLOCKS, Block
+from attnscope.viewmodels.maps.renormalising import LEFT_OUT, Reduced, without_keys
+
+
+def segments_of(tokens: tuple[Token, ...]) -> NDArray[np.bool_] | None:
+    """Whether each token is of the second text, [n_tokens]; None where there is one text.
+
+    A text typed with the separator in it counts as two: the special token it ends with then stands once
+    more within it, and closes the first text, as in BERT (Devlin et al. 2018, section 3).
+    """
+    numbers = np.array([token.segment for token in tokens], dtype=np.intp)
+    if numbers.size and 0 < numbers.max() <= 1 and numbers.min() == 0:
+        return np.asarray(numbers == 1)
+    if len(tokens) < 4 or not tokens[-1].is_special:
+        return None
+    last = len(tokens) - 1
+    inner = [i for i in range(1, last) if tokens[i].is_special and tokens[i].id == tokens[last].id]
+    if not inner or inner[-1] - inner[0] != len(inner) - 1:
+        return None
+    is_word = [not token.is_special for token in tokens]
+    if not any(is_word[: inner[0]]) or not any(is_word[inner[-1] :]):
+        return None
+    return np.arange(len(tokens)) > inner[0]
+
+
+def block_parts(
+    queries: tuple[Token, ...], keys: tuple[Token, ...], block: Block
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """Which queries are in a block, and which keys are not; None where the whole map is shown."""
+    if block == "all":
+        return None
+    rows, columns = segments_of(queries), segments_of(keys)
+    if rows is None or columns is None:
+        return None
+    is_row = rows if block[0] == "b" else ~rows
+    return is_row, ~columns if block[1] == "b" else columns
+
+
+def without_the_rest(
+    weights: NDArray[np.float32],
+    is_row: NDArray[np.bool_],
+    is_hidden: NDArray[np.bool_],
+    *,
+    is_renormalised: bool,
+) -> Reduced:
+    """Show a block alone: keys are left out of its rows, and every other row is LEFT_OUT whole.
+
+    `removed` is the mean mass that the rows of the block lose.
+    """
+    block = without_keys(weights[is_row], is_hidden, is_renormalised=is_renormalised)
+    result = np.where(np.isnan(weights), weights, LEFT_OUT)
+    result[is_row] = block.weights
+    return Reduced(weights=result, removed=block.removed)
+
+
+def block_note(removed: float, block: Block, hidden_words: str, *, is_renormalised: bool) -> str:
+    """What was taken away, in words: `A → B only, without special tokens: 62 % of A's weight not shown`."""
+    share = f"{100 * removed:.3g} %" if removed >= 0.0005 else "under 0.1 %" if removed > 0 else "0 %"
+    also = f", {hidden_words}" if hidden_words else ""
+    end = " · rows sum to 1 again" if is_renormalised else ""
+    return f"{BLOCKS[block]} only{also}: {share} of {block[0].upper()}’s weight not shown{end}"

@@ -1,0 +1,1 @@
+"""What is open and shown, with its history and its files."""

@@ -1,0 +1,57 @@
+"""What a session has asked of the worker: each kind of request with the number of the newest one."""
+
+from collections.abc import Callable
+
+from attnscope.records.messages import LoadModel, Request, SaveModel, ShowHeads, TraceText
+from attnscope.records.sites import HeadRef
+from attnscope.records.texts import OpenText
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.history import Setting
+
+
+class Asking:
+    """Posts requests and remembers their numbers; 0 means that nothing of the kind is awaited."""
+
+    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._post, self._numbers = post, numbers
+        self.load_number = self.save_number = self.text_number = 0
+        self.trace_number = self.heads_number = 0
+
+    def load(self, source: str, device: str) -> None:
+        """Open a model."""
+        self.load_number = self._numbers.next()
+        self._post(LoadModel(number=self.load_number, source=source, device=device))
+
+    def save(self, folder: str) -> None:
+        """Write the open model to a folder."""
+        self.save_number = self._numbers.next()
+        self._post(SaveModel(number=self.save_number, folder=folder))
+
+    def open_text(self, path: str) -> None:
+        """Read a text file."""
+        self.text_number = self._numbers.next()
+        self._post(OpenText(number=self.text_number, path=path))
+
+    def trace(self, setting: Setting, heads: tuple[HeadRef, ...], *, past_trained: bool) -> None:
+        """Trace the text of a setting with its gates and interventions; show `heads` in full."""
+        self.trace_number = self._numbers.next()
+        self._post(
+            TraceText(
+                number=self.trace_number,
+                text=setting.text,
+                target=setting.target,
+                gates=setting.gates,
+                heads=heads,
+                interventions=setting.interventions,
+                past_trained=past_trained,
+            )
+        )
+
+    def show_heads(self, heads: tuple[HeadRef, ...], model: str, trace: int) -> None:
+        """Show heads of the trace of `model` that the request `trace` made in full."""
+        self.heads_number = self._numbers.next()
+        self._post(ShowHeads(number=self.heads_number, heads=heads, model=model, trace=trace))
+
+    def is_awaited(self, number: int) -> bool:
+        """Whether a failure of this request is the session's business; 0 is of no request."""
+        return number in (0, self.heads_number, self.save_number, self.text_number)

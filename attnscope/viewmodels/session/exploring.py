@@ -1,0 +1,24 @@
+"""Opening a model to explore it: the page turns when the model is there, and stays when it cannot be opened.
+
+Must not import Qt.
+"""
+
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import ViewState
+
+
+def open_and_explore(session: Session, view: ViewState, source: str, device: str = "auto") -> None:
+    """Load a model and turn to Explore once it is open; at once while none was open before."""
+    session.load_model(source, device)
+    if session.model is None:
+        view.show_page("explore")
+        return
+
+    def follow(name: str) -> None:
+        if name == "model":
+            end()
+            view.show_page("explore")
+        elif name == "busy" and (session.busy is None or session.busy.source != source):
+            end()  # it failed, was given up, or another is opened instead
+
+    end = session.subscribe(follow)

@@ -1,0 +1,182 @@
+"""A session as a file: model by name and hash, texts, gates, selection, comparison, looks, notes.
+
+Strict JSON with a cap on its size. Nothing in it is run, and no path in it is opened but those of models.
+Fields of a newer program are kept aside with a warning; a damaged file is refused by name (F60, F62, F63).
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from attnscope.errors import LoadError, UserError
+from attnscope.records.interventions import interventions_as_json
+from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.strict_json import parse_object
+from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
+from attnscope.viewmodels.session.compare_file import comparing_from, comparing_to_json
+from attnscope.viewmodels.session.history import Setting
+from attnscope.viewmodels.session.reader import ENDING as ENDING
+from attnscope.viewmodels.session.reader import (
+    MAX_BYTES,
+    MAX_NOTES,
+    SessionReader,
+    absolute_source,
+    read_gate,
+    read_head,
+    read_interventions,
+    refused,
+    relative_source,
+)
+from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_text
+
+FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookSaved:
+    """How things were shown, as names that the view state checks again."""
+
+    page: str = "explore"
+    view: str = "heatmap"
+    colour_map: str = "viridis"
+    scale: str = "fixed"
+    least_weight: float = 0.0
+    n_strongest: int = 0
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedSession:
+    """What a session file holds. `sha256` is of the model's weights; `warning` what was not understood."""
+
+    source: str = ""
+    model: str = ""
+    sha256: str = ""
+    setting: Setting = field(default_factory=Setting)
+    look: LookSaved = field(default_factory=LookSaved)
+    notes: str = ""
+    warning: str = ""
+
+
+def session_bytes(saved: SavedSession, *, folder: Path | None = None, version: str = "") -> bytes:
+    """The file's content. A model under `folder` is named by its path from there, so both can be moved."""
+    setting, look = saved.setting, saved.look
+    content = {
+        "format": FORMAT,
+        "program": f"AttnScope {version}".strip(),
+        "model": {
+            "source": relative_source(saved.source, folder),
+            "name": saved.model,
+            "sha256": saved.sha256,
+        },
+        "text": setting.text,
+        "target": setting.target,
+        "gates": [[h.stack, h.layer, h.head, value] for h, value in setting.gates.values],
+        "interventions": interventions_as_json(setting.interventions),
+        "selection": [[h.stack, h.layer, h.head] for h in setting.selection],
+        "aspect": {
+            "blend": setting.aspect.blend,
+            "over": setting.aspect.over,
+            "hidden": setting.aspect.hidden,
+            "is_renormalised": setting.aspect.is_renormalised,
+            "is_by_word": setting.aspect.is_by_word,
+            "block": setting.aspect.block,
+        },
+        "compare": comparing_to_json(setting.compared, folder),
+        "look": {name: getattr(look, name) for name in LookSaved.__dataclass_fields__},
+        "notes": saved.notes,
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def read_session(path: Path) -> SavedSession:
+    """The session in a file; raises LoadError saying what is wrong with it."""
+    try:
+        if not path.is_file():
+            raise refused(path, "it is not a file", kind="missing")
+        if path.stat().st_size > MAX_BYTES:
+            raise refused(path, f"it has {path.stat().st_size:,} bytes", kind="too-large")
+        data = path.read_bytes()
+    except OSError as error:
+        raise refused(path, error.strerror or str(error), kind="unreadable") from error
+    return session_from_bytes(data, what=str(path), folder=path.parent)
+
+
+def session_from_bytes(data: bytes, *, what: str, folder: Path | None = None) -> SavedSession:
+    """Read a session strictly; raises LoadError naming what is wrong."""
+    reader = SessionReader(parse_object(data, what=what, kind="session"), what)
+    if not reader.values.keys() & {"format", "model", "text"}:
+        raise reader.refuse("it names no model and has no text")
+    found = reader.number("format", FORMAT)
+    warning = ""
+    if found > FORMAT:
+        warning = (
+            f"The session was saved by a newer AttnScope (format {found:g}, known: {FORMAT}). "
+            "What is known of it is shown; saving over it would lose the rest."
+        )
+    model = reader.part("model")
+    aspect, look = reader.part("aspect"), reader.part("look")
+    text = reader.text("text", most=4 * MAX_CHARACTERS)
+    target = reader.values.get("target")
+    try:
+        setting = Setting(
+            gates=Gates.of(dict(read_gate(reader, entry) for entry in reader.entries("gates"))),
+            selection=tuple(read_head(reader, entry) for entry in reader.entries("selection")),
+            aspect=Aspect(
+                blend=aspect.text("blend", PLAIN.blend),  # type: ignore[arg-type]
+                over=aspect.text("over", PLAIN.over),  # type: ignore[arg-type]
+                hidden=aspect.text("hidden", PLAIN.hidden),  # type: ignore[arg-type]
+                is_renormalised=aspect.flag("is_renormalised"),
+                is_by_word=aspect.flag("is_by_word"),
+                block=aspect.text("block", PLAIN.block),  # type: ignore[arg-type]
+            ),
+            interventions=read_interventions(reader),
+            compared=comparing_from(reader.part("compare"), folder),
+            text=clean_text(text).text,
+            target=clean_text(reader.text("target")).text if target is not None else None,
+        )
+    except UserError as error:
+        if isinstance(error, LoadError):
+            raise
+        raise reader.refuse(str(error)) from error
+    return SavedSession(
+        source=absolute_source(model.text("source"), folder),
+        model=model.text("name"),
+        sha256=model.text("sha256", most=128),
+        setting=setting,
+        look=_look(look),
+        notes=reader.text("notes", most=MAX_NOTES),
+        warning=warning,
+    )
+
+
+def setting_for(setting: Setting, heads: frozenset[HeadRef]) -> tuple[Setting, int]:
+    """The setting for a model with these heads, and how many heads it names that the model lacks."""
+    gates = {head: value for head, value in setting.gates.values if head in heads}
+    selection = tuple(dict.fromkeys(head for head in setting.selection if head in heads))
+    if selection:
+        selection = tuple(head for head in selection if head.stack == selection[-1].stack)
+    n_lacking = len(setting.gates.values) - len(gates) + len(set(setting.selection) - heads)
+    interventions = tuple(i for i in setting.interventions if i.head in heads)
+    kept = Setting(
+        gates=Gates.of(gates) if gates else NO_GATES,
+        selection=selection,
+        interventions=interventions,
+        aspect=setting.aspect,
+        text=setting.text,
+        target=setting.target,
+        compared=setting.compared,
+    )
+    return kept, n_lacking
+
+
+def _look(reader: SessionReader) -> LookSaved:
+    return LookSaved(
+        page=reader.text("page", "explore", most=40),
+        view=reader.text("view", "heatmap", most=40),
+        colour_map=reader.text("colour_map", "viridis", most=40),
+        scale=reader.text("scale", "fixed", most=40),
+        least_weight=reader.number("least_weight", 0.0),
+        n_strongest=int(reader.number("n_strongest", 0)),
+        position=int(reader.number("position", 0)),
+    )

@@ -1,0 +1,311 @@
+"""Drawing a mask for the open text: the cells as they are now, strokes, presets, edge lists.
+
+The mask itself is one of the session's interventions, so that history, sessions, scripts and captions
+have it; nothing of it is kept here but the stroke in progress.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from attnscope.errors import UserError
+from attnscope.records.edge_lists import edges_from_text
+from attnscope.records.interventions import Interventions
+from attnscope.records.masks import (
+    DRAWN,
+    MAX_MASK_TOKENS,
+    Cells,
+    UseMask,
+    blind_rows,
+    cells_from_edges,
+    mask_of,
+    maskable_stack,
+)
+from attnscope.records.models import ModelInfo
+from attnscope.records.sites import Stack
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.session.mask_presets import Preset, preset_cells, preset_name
+from attnscope.viewmodels.session.state import Session
+
+Cell = tuple[int, int]
+_FOLLOWED = ("model", "text", "traced", "interventions")
+
+
+class MaskState:
+    """What the mask editor shows and wants; `subscribe` tells "mask" when anything of it changed.
+
+    `is_symmetric` paints each cell with its mirror image. `error` is what is wrong with an edge list.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._listeners = Listeners()
+        self._n_strokes = 0
+        self._stroke: set[Cell] = set()
+        self.is_symmetric = False
+        self.has_loops = True
+        self.window = 2
+        self.error = ""
+        self._own: Cells | None = None
+        self._stop = session.subscribe(self._on_session)
+        self._learn_own()
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    def close(self) -> None:
+        """Follow the session no longer."""
+        self._stop()
+
+    # What is shown
+
+    @property
+    def stack(self) -> Stack | None:
+        """The stack that the mask is for."""
+        return stack_to_mask(self._session.model)
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens of the text, none while there is no trace of it."""
+        traced = self._session.traced
+        return traced.source.tokens if traced is not None and self._session.text.strip() else ()
+
+    @property
+    def refusal(self) -> str:
+        """Why no mask can be drawn; empty when one can."""
+        model = self._session.model
+        if model is None:
+            return "Open a model first."
+        if self.stack is None:
+            return f"{model.name} has no self-attention over its text that a mask could change."
+        if not self.tokens:
+            return "Type a text to draw a mask for."
+        if len(self.tokens) > MAX_MASK_TOKENS:
+            return (
+                f"The text has {len(self.tokens):,} tokens; masks are drawn for up to {MAX_MASK_TOKENS}. "
+                "Model.trace(pattern=) takes larger ones."
+            )
+        return ""
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether later tokens stay not allowed whatever is drawn."""
+        return self.stack == "decoder"
+
+    @property
+    def mask(self) -> UseMask | None:
+        """The mask in use."""
+        return mask_in(self._session.interventions)
+
+    @property
+    def cells(self) -> Cells:
+        """The cells as they are now: those of the mask, or what the model itself allows."""
+        n = len(self.tokens)
+        mask = self.mask
+        if mask is not None and mask.n_tokens == n:
+            return mask.cells
+        return self._own_cells()
+
+    @property
+    def blind(self) -> tuple[int, ...]:
+        """The queries that see nothing."""
+        return blind_rows(self.cells, is_causal=self.is_causal)
+
+    @property
+    def count_sentence(self) -> str:
+        """How many cells are allowed, of how many that may be."""
+        cells = self.cells
+        n = len(cells)
+        seen = np.tril(cells) if self.is_causal else cells
+        n_most = n * (n + 1) // 2 if self.is_causal else n * n
+        whose = "drawn" if self.mask is not None else "the model's own mask"
+        return f"{int(seen.sum()):,} of {n_most:,} cells allowed · {whose}"
+
+    @property
+    def blind_sentence(self) -> str:
+        """Which tokens see nothing, and what that means; empty when every one sees something."""
+        blind, tokens = self.blind, self.tokens
+        if not blind:
+            return ""
+        named = ", ".join(f"{row} “{tokens[row].piece}”" for row in blind[:4])
+        more = f" and {len(blind) - 4} more" if len(blind) > 4 else ""
+        verb = "sees" if len(blind) == 1 else "see"
+        return (
+            f"{named}{more} {verb} nothing: such a row has no distribution. Its weights are no numbers, its "
+            "heads give 0, and the token keeps only what its residual stream has."
+        )
+
+    @property
+    def effect_sentence(self) -> str:
+        """What the mask does to the output, before against after; empty without a mask or while waiting."""
+        traced = self._session.traced
+        if self.mask is None or traced is None or self.mask not in traced.interventions:
+            return ""
+        kl = [value for value in traced.comparison.kl_nats if value == value]
+        if not kl:
+            return ""
+        texts = traced.comparison.before.generated, traced.comparison.after.generated
+        told = f"Output against that under the model's own mask: mean KL {sum(kl) / len(kl):.3g} nats"
+        if not all(texts):
+            return told
+        return f"{told}; it writes {'the same' if texts[0] == texts[1] else f'“{texts[1]}”'}"
+
+    def cell_sentence(self, query: int, key: int) -> str:
+        """One cell in words."""
+        tokens = self.tokens
+        if not (0 <= query < len(tokens) and 0 <= key < len(tokens)):
+            return ""
+        if self.is_locked(query, key):
+            said = "not allowed by causality, whatever is drawn"
+        else:
+            said = "allowed" if self.cells[query, key] else "not allowed"
+        return f"query {query} “{tokens[query].piece}” → key {key} “{tokens[key].piece}”: {said}"
+
+    def is_locked(self, query: int, key: int) -> bool:
+        """Whether a cell cannot be changed."""
+        return self.is_causal and key > query
+
+    # What the person does
+
+    def begin_stroke(self) -> None:
+        """The next cells painted are one step for undo."""
+        self._n_strokes += 1
+        self._stroke.clear()
+
+    def paint(self, cells: Sequence[Cell], is_allowed: bool) -> None:
+        """Allow or forbid cells, with their mirror images when `is_symmetric`."""
+        after = self.cells.copy()
+        for query, key in cells:
+            after[query, key] = is_allowed
+            if self.is_symmetric:
+                after[key, query] = is_allowed
+        verb = "allow" if is_allowed else "forbid"
+        self._stroke.update(cells)
+        n = len(self._stroke)
+        label = (
+            f"mask: {verb} {n} cells" if n > 1 else f"mask: {verb} query {cells[0][0]} → key {cells[0][1]}"
+        )
+        self._use(after, DRAWN, label, group=f"mask stroke {self._n_strokes}", is_drag=True)
+
+    def end_stroke(self) -> None:
+        """The mouse is let go."""
+        self._session.history.close_group()
+
+    def use_preset(self, preset: Preset) -> None:
+        """Take the cells of a preset."""
+        name = preset_name(preset, self.window)
+        self._use(preset_cells(preset, self.tokens, self.window), name, f"mask: {name}")
+
+    def invert(self) -> None:
+        """What was allowed is not, and the other way round."""
+        self._use(~self.cells, DRAWN, "mask: invert")
+
+    def use_edges(self, text: str, name: str = "of an edge list") -> bool:
+        """Take the cells of an edge list; False, and `error`, when it is not understood."""
+        try:
+            edges = edges_from_text(text, self.tokens)
+            if not edges:
+                raise UserError(
+                    "The edge list has no edge.",
+                    expected="a query and a key in each line",
+                    action="Write some.",
+                )
+        except UserError as error:
+            self.error = str(error)
+            self._listeners.tell("mask")
+            return False
+        self.error = ""
+        cells = cells_from_edges(
+            edges, len(self.tokens), is_symmetric=self.is_symmetric, has_loops=self.has_loops
+        )
+        self._use(cells, name, f"mask: {len(edges)} edges")
+        self._listeners.tell("mask")
+        return True
+
+    def drop(self) -> None:
+        """Back to the model's own mask."""
+        if self.mask is not None:
+            setting = self._session.setting
+            kept = with_mask(setting.interventions, None)
+            self._session.change("the model's own mask", replace(setting, interventions=kept))
+
+    def set_symmetric(self, is_symmetric: bool) -> None:
+        """Paint mirror images too, from now on."""
+        self.is_symmetric = is_symmetric
+        self._listeners.tell("mask")
+
+    def set_loops(self, has_loops: bool) -> None:
+        """Let an edge list allow each token to see itself."""
+        self.has_loops = has_loops
+        self._listeners.tell("mask")
+
+    def set_window(self, window: int) -> None:
+        """The places to each side of the preset `window`; taken over at once where it is in use."""
+        is_used = self.mask is not None and self.mask.name == preset_name("window", self.window)
+        self.window = max(0, window)
+        if is_used:
+            self.use_preset("window")
+        self._listeners.tell("mask")
+
+    # Inside
+
+    def _own_cells(self) -> Cells:
+        """What the model allows by itself, as one of its maps shows it; else everything it may."""
+        n, traced = len(self.tokens), self._session.traced
+        if traced is not None and self.mask is None and not traced.interventions:
+            for head_map in traced.maps:
+                if head_map.head.stack == self.stack and head_map.weights.shape == (n, n):
+                    seen = ~np.isnan(head_map.weights)
+                    return np.tril(seen) if self.is_causal else np.asarray(seen)
+        return preset_cells("causal" if self.is_causal else "full", self.tokens)
+
+    def _use(self, cells: Cells, name: str, label: str, *, group: str = "", is_drag: bool = False) -> None:
+        if self.refusal or self.stack is None:
+            return
+        cells = np.tril(cells) if self.is_causal else cells
+        is_own = self._own is not None and np.array_equal(cells, self._own)
+        mask = None if is_own else mask_of(cells, self.stack, name)
+        setting = self._session.setting
+        after = with_mask(setting.interventions, mask)
+        self._session.change(label, replace(setting, interventions=after), group=group, is_drag=is_drag)
+        if is_own:
+            self._listeners.tell("mask")
+
+    def _learn_own(self) -> None:
+        """Keep what the model allows by itself on this text, where all heads of the stack allow the same."""
+        n, traced = len(self.tokens), self._session.traced
+        if traced is None or self.mask is not None or traced.interventions:
+            return
+        grids = [grid for grid in traced.grids if grid.site.stack == self.stack]
+        if not grids or any(grid.levels.shape[1:] != (n, n) for grid in grids):
+            return
+        levels = np.concatenate([grid.levels for grid in grids]) > 0
+        if (levels == levels[0]).all():
+            self._own = np.tril(levels[0]) if self.is_causal else levels[0]
+
+    def _on_session(self, name: str) -> None:
+        if name in ("model", "text"):
+            self.error, self._own = "", None
+        if name == "traced":
+            self._learn_own()
+        if name in _FOLLOWED:
+            self._listeners.tell("mask")
+
+
+def mask_in(interventions: Interventions) -> UseMask | None:
+    """The mask among some changes."""
+    return next((change for change in interventions if isinstance(change, UseMask)), None)
+
+
+def with_mask(interventions: Interventions, mask: UseMask | None) -> Interventions:
+    """The changes with another mask, or without one."""
+    others = tuple(change for change in interventions if not isinstance(change, UseMask))
+    return others if mask is None else (*others, mask)
+
+
+def stack_to_mask(model: ModelInfo | None) -> Stack | None:
+    """The stack of a model that a drawn mask is for; see `maskable_stack`."""
+    return maskable_stack(model.sites) if model is not None else None

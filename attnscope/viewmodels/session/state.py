@@ -1,0 +1,400 @@
+"""The open model, the text, the gates and what the worker says about them.
+
+Widgets read the attributes (never write them), call the intents and listen to `subscribe`. What can
+change has a name: ready, model, text, traced, heads, gates, interventions, selection, aspect, compared,
+history, busy, notice, grids (better thumbnails of the same trace).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from attnscope.records.interventions import Interventions
+from attnscope.records.maps import HeadMap, HeadMeasures, SiteGrid
+from attnscope.records.messages import (
+    OPEN_MODEL,
+    Failed,
+    HeadsShown,
+    ModelLoaded,
+    ModelSaved,
+    Progress,
+    Ready,
+    Reply,
+    Request,
+    Traced,
+)
+from attnscope.records.models import ModelInfo, Sample
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
+from attnscope.records.texts import TextOpened
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
+from attnscope.viewmodels.maps.shown_maps import ShownMaps, distinct, heads_to_blend, sides_of_site, with_grid
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.asking import Asking
+from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
+from attnscope.viewmodels.session.gating import joined, named, named_text
+from attnscope.viewmodels.session.head_changes import HeadChanges
+from attnscope.viewmodels.session.head_measures import first_choice
+from attnscope.viewmodels.session.history import Change, History, Setting, setting_of
+from attnscope.viewmodels.session.mask_keeping import MaskKeeper
+from attnscope.viewmodels.session.notices import OPENING, Busy, Notice, short_name
+from attnscope.viewmodels.session.tracing import Tracing
+from attnscope.viewmodels.session.typed_text import TypedText, clean_text
+
+
+class Session:
+    """What is open and shown. Posts requests, takes replies, drops those that come too late."""
+
+    is_ready: bool = False
+    devices: tuple[str, ...] = ()
+    demo_models: tuple[str, ...] = ()
+    model: ModelInfo | None = None
+    text: str = ""
+    target: str | None = None
+    typed: TypedText = TypedText()
+    text_names: Mapping[str, str] = MappingProxyType({})
+    is_past_trained: bool = False
+    gates: Gates = NO_GATES
+    interventions: Interventions = ()
+    selection: tuple[HeadRef, ...] = ()
+    aspect: Aspect = PLAIN
+    compared: Comparing = DEFAULT_COMPARING
+    traced: Traced | None = None
+    maps: tuple[HeadMap, ...] = ()
+    is_stale: bool = False
+    busy: Busy | None = None
+    notice: Notice | None = None
+
+    def __init__(self, post: Callable[[Request], None], numbers: Numbers | None = None) -> None:
+        self._asking = Asking(post, numbers or Numbers())
+        self._listeners = Listeners()
+        self.tracing = Tracing(self, self._asking, self._trace, self._listeners.tell)
+        self._shown = ShownMaps()
+        self.history = History()
+        self._head_changes = HeadChanges(self, self._listeners.tell)
+        self._masks = MaskKeeper(self, self._listeners.tell)
+        self._is_trace_wanted = self._is_sample_text = self._is_sample_target = False
+        self._sample_to_come: Sample | None = None
+        self._last_in_stack: dict[Stack, HeadRef] = {}
+
+    @property
+    def primary(self) -> HeadRef | None:
+        """The head shown large: the one selected last."""
+        return self.selection[-1] if self.selection else None
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The stacks of the open model, in its order."""
+        return tuple(dict.fromkeys(site.stack for site in self.model.sites)) if self.model else ()
+
+    @property
+    def stack(self) -> Stack | None:
+        """The stack that is shown: the selected head's."""
+        return self.primary.stack if self.primary else next(iter(self.stacks), None)
+
+    @property
+    def measures(self) -> tuple[HeadMeasures, ...]:
+        """The measures of every head on the traced text."""
+        return self.traced.measures if self.traced else ()
+
+    @property
+    def head_changes(self) -> HeadChanges:
+        """What can be done to heads."""
+        return self._head_changes
+
+    @property
+    def blended(self) -> tuple[HeadRef, ...]:
+        """The heads of the shown map: the one selected last, or those the aspect makes one of."""
+        return heads_to_blend(self.aspect, self.selection, self.model, self.traced, self.text)
+
+    def map_of(self, head: HeadRef | None) -> HeadMap | None:
+        """The full map of `head` through the aspect, when the worker has sent it."""
+        return self._shown.map_of(head, self.maps, self.aspect, self.blended)
+
+    @property
+    def shown_maps(self) -> tuple[HeadMap, ...]:
+        """The maps of the selected heads through the aspect; a blend of them once."""
+        return distinct(map(self.map_of, self.selection))
+
+    def shown_grid(self, grid: SiteGrid) -> SiteGrid:
+        """The thumbnails of one site through the aspect."""
+        traced = self.traced
+        return self._shown.grid(grid, self.aspect, sides_of_site(grid.site, traced)) if traced else grid
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    def load_model(self, source: str, device: str = "auto", *, sample: Sample | None = None) -> None:
+        """Open a model, on `sample` when given; the present one stays until the new one is complete."""
+        self._sample_to_come = sample
+        self.busy = Busy(source=source, what=f"Loading {short_name(source)}…")
+        self._asking.load(source, device)
+        self.drop_notice(*OPENING)
+        self._listeners.tell("busy")
+
+    def give_up_loading(self) -> int:
+        """Wait for no model any more; the number of the request, which the worker is to give up."""
+        self.busy = None
+        self._listeners.tell("busy")
+        return self._asking.load_number
+
+    def save_model(self, folder: str) -> None:
+        """Write the open model to a folder."""
+        if self.model:
+            self._asking.save(folder)
+
+    def set_text(self, raw: str) -> None:
+        """Look at another text; traced at once. Words typed one after the other are steps for undo."""
+        typed = clean_text(raw)
+        if typed != self.typed:
+            self._is_sample_text, self._sample_to_come = False, None
+            self.typed = typed
+            self._read(named_text(typed.text), typed.text, None if self._is_sample_target else self.target)
+            self._is_sample_target = False
+            if typed.text.endswith(" "):
+                self.history.close_group()
+
+    def open_text(self, path: str) -> None:
+        """Look at the text of a file, as soon as the worker has read it."""
+        self._asking.open_text(path)
+
+    def read_past(self, is_past_trained: bool) -> None:
+        """Read long texts on where the model was never trained, or cut them there."""
+        if is_past_trained != self.is_past_trained:
+            self.is_past_trained = is_past_trained
+            self._listeners.tell("text")
+            self._trace()
+
+    def set_target(self, raw: str | None) -> None:
+        """The text for the decoder; empty or None lets the model write its own."""
+        target = clean_text(raw).text if raw and raw.strip() else None
+        self._sample_to_come = None
+        if target != self.target:
+            self._is_sample_target = False
+            self._is_sample_text = self._is_sample_text and target is None
+            self._read(named_text(target or "its own", "target"), self.text, target)
+
+    def choose_sample(self, sample: Sample) -> None:
+        """Look at a sample sentence, and its target when it has one."""
+        self.history.close_group()
+        self._read(named_text(sample.text, "sample"), sample.text, self._target_of(sample))
+        self.history.close_group()
+        self._is_sample_text, self._is_sample_target, self._sample_to_come = True, True, None
+
+    def select_heads(self, heads: tuple[HeadRef, ...], additive: bool = False) -> None:
+        """Select heads of one stack; additive adds them, or takes away those already selected."""
+        check_heads(heads, self.model.sites if self.model else ())
+        if not heads:
+            return
+        selection = joined(self.selection, heads) if additive and self.stack == heads[0].stack else heads
+        self.change(f"select {named(selection)}", replace(self.setting, selection=selection), group="select")
+
+    def select_stack(self, stack: Stack) -> None:
+        """Show another stack, with the head last looked at there."""
+        if stack in self.stacks and stack != self.stack:
+            found = self._last_in_stack.get(stack) or self._first_choice(stack)
+            self.select_heads((found,) if found else ())
+
+    def set_aspect(self, aspect: Aspect) -> None:
+        """Look at the maps in another way."""
+        self.change(aspect_words(aspect), replace(self.setting, aspect=aspect))
+
+    def undo(self) -> None:
+        """Take back the last change."""
+        self._apply(self.history.undo())
+
+    def redo(self) -> None:
+        """Do again what was taken back."""
+        self._apply(self.history.redo())
+
+    def go_to(self, n_steps: int) -> None:
+        """Go back or forward in the history until `n_steps` of its steps are done."""
+        self._apply(self.history.go_to(n_steps))
+
+    def take_grid(self, trace_number: int, grid: SiteGrid) -> None:
+        """Better thumbnails of one site have come for the trace that is shown."""
+        if self.traced and self.traced.number == trace_number:
+            self.traced = with_grid(self.traced, grid)
+            self._listeners.tell("grids")
+
+    def show_traced(self, traced: Traced) -> None:
+        """Show a trace that was made for another part of the window, until a newer one comes."""
+        self._take_trace(traced)
+
+    def restore(self, setting: Setting, label: str) -> None:
+        """Take over a whole setting, as one step."""
+        self._is_sample_text = self._is_sample_target = False
+        self.change(label, setting if setting.selection else replace(setting, selection=self.selection))
+
+    def tell_person(self, message: str, *, is_error: bool = False, action: str = "", about: str = "") -> None:
+        """Show a message until it is dismissed or out of date; `about` is the notice's request."""
+        self.notice = Notice(message=message, is_error=is_error, action=action, request=about)
+        self._listeners.tell("notice")
+
+    def dismiss_notice(self) -> None:
+        """The person has read the message."""
+        self.notice = None
+        self._listeners.tell("notice")
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        match reply:
+            case Ready():
+                self.is_ready, self.devices, self.demo_models = True, reply.devices, reply.demo_models
+                self._listeners.tell("ready")
+                if reply.note:
+                    self.tell_person(reply.note)
+            case ModelLoaded() if reply.number == self._asking.load_number:
+                self._take_model(reply.info)
+            case Traced() if reply.number == self._asking.trace_number and reply.model == OPEN_MODEL:
+                self._take_trace(reply)
+            case HeadsShown() if reply.number == self._asking.heads_number:
+                kept = tuple(m for m in self.maps if m.head not in {new.head for new in reply.maps})
+                self.maps = kept + reply.maps
+                self._listeners.tell("heads")
+            case ModelSaved() if reply.number == self._asking.save_number:
+                self.tell_person(f"The model is saved in {reply.folder}.")
+            case TextOpened() if reply.number == self._asking.text_number:
+                self._take_text(reply)
+            case Progress() if reply.number == self._asking.load_number and self.busy:
+                self.busy = Busy(source=self.busy.source, what=reply.what, fraction=reply.fraction)
+                self._listeners.tell("busy")
+            case Failed():
+                self._take_failure(reply)
+            case _ if isinstance(reply, Reply):
+                pass  # too late, or for another view
+            case _:
+                raise TypeError(f"unknown reply {type(reply).__name__}")
+
+    def _take_model(self, info: ModelInfo) -> None:
+        if self.model and self.model.reads != info.reads:  # a picture's path is no sentence
+            self.text, self.target, self._is_sample_text = "", None, True
+        self.model, self.busy = info, None
+        self.gates, self.interventions, self.selection, self.maps, self.traced = info.gates, (), (), (), None
+        self._head_changes.forget()
+        self._shown.clear()
+        self._last_in_stack.clear()
+        self.history.clear()
+        self._listeners.tell("model", "busy", "gates", "selection", "history", "traced")
+        is_sample_wanted = self._is_sample_text or not self.text.strip() or info.reads != "text"
+        sample = self._sample_to_come or next(iter(info.samples if is_sample_wanted else ()), None)
+        target = self._target_of(sample) if sample else None if self._is_sample_target else self.target
+        self._is_sample_text = self._is_sample_target = sample is not None
+        self.text, self.target = sample.text if sample else self.text, target if info.takes_target else None
+        self.typed, self._sample_to_come = clean_text(self.text), None
+        self._listeners.tell("text")
+        self._trace()
+        if info.note:
+            self.tell_person(info.note)
+
+    def _take_trace(self, reply: Traced) -> None:
+        self.traced, self.maps, self.is_stale = reply, reply.maps, False
+        self._shown.clear()
+        if not self.selection:
+            self.selection = tuple(filter(None, (self._first_choice(None),)))
+            self._listeners.tell("selection")
+        self.drop_notice("TraceText")
+        self._listeners.tell("traced", "heads")
+        self._masks.check(reply)
+        self._fetch_heads()
+        if self._is_trace_wanted:
+            self._trace()
+
+    def _take_text(self, reply: TextOpened) -> None:
+        self.history.close_group()
+        self.typed = TypedText(text=reply.text, n_cut=reply.n_cut, n_replaced=reply.n_replaced)
+        kept = [*self.text_names.items()][-7:]
+        self.text_names = MappingProxyType({**dict(kept), reply.text: reply.name})
+        self._is_sample_text, self._sample_to_come = False, None
+        self._read(named_text(reply.name, "file"), reply.text, None)
+        self._is_sample_target = False
+        self.history.close_group()
+
+    def _take_failure(self, reply: Failed) -> None:
+        if reply.number == self._asking.load_number:
+            self.give_up_loading()
+        elif reply.number == self._asking.trace_number:
+            self._asking.trace_number = 0  # the old pictures stay, dimmed
+            self._listeners.tell("traced")
+        elif not self._asking.is_awaited(reply.number):
+            return
+        self.notice = Notice(message=reply.message, request=reply.request, crash_log=reply.crash_log)
+        self._listeners.tell("notice")
+
+    def _trace(self, *, is_drag: bool = False) -> None:
+        """Ask for a trace. In a drag one is on its way at a time, so that pictures follow the hand."""
+        if self.model is None or not self.text.strip():
+            self._asking.trace_number, self.is_stale, self._is_trace_wanted = 0, False, False
+            self._listeners.tell("traced")
+            return
+        self._is_trace_wanted = is_drag and self.is_stale and self._asking.trace_number != 0
+        if self._is_trace_wanted:
+            return
+        self.is_stale = True
+        self._asking.trace(self.setting, self._wanted(), past_trained=self.is_past_trained)
+        self._listeners.tell("stale")
+
+    def _wanted(self) -> tuple[HeadRef, ...]:
+        """The heads to be sent in full: the selected ones, and all of a blend."""
+        return tuple(dict.fromkeys((*self.selection, *self.blended)))
+
+    def _fetch_heads(self) -> None:
+        shown, wanted = {m.head for m in self.maps}, self._wanted()
+        if self.traced and not shown.issuperset(wanted):
+            self._asking.show_heads(wanted, self.traced.model, self.traced.number)
+
+    @property
+    def setting(self) -> Setting:
+        """Everything that undo brings back, as it is now."""
+        return setting_of(self)
+
+    def _read(self, label: str, text: str, target: str | None) -> None:
+        """Another text: changes that name its places go with the old one."""
+        after = replace(self.setting, text=text, target=target, interventions=self._masks.kept())
+        self.change(label, after, group="text")
+
+    def _target_of(self, sample: Sample) -> str | None:
+        return sample.target if self.model and self.model.takes_target else None
+
+    def change(self, label: str, after: Setting, *, group: str = "", is_drag: bool = False) -> None:
+        """Take over a setting as one step; steps of one `group` in a row become one."""
+        before = self.setting
+        if after != before:
+            self.history.record(Change(label=label, before=before, after=after, group=group))
+            self._apply(after, is_drag=is_drag)
+
+    def _apply(self, setting: Setting | None, *, is_drag: bool = False) -> None:
+        """Take over a setting; whatever needs another trace asks for one, once."""
+        if setting is None:
+            return
+        before = self.setting
+        self.gates, self.selection, self.aspect = setting.gates, setting.selection, setting.aspect
+        self.text, self.target = setting.text, setting.target
+        self.interventions, self.compared = setting.interventions, setting.compared
+        is_read = (before.text, before.target) != (setting.text, setting.target)
+        if self.primary:
+            self._last_in_stack[self.primary.stack] = self.primary
+        for name in ("selection", "gates", "interventions", "aspect", "compared"):
+            if getattr(before, name) != getattr(setting, name):
+                self._listeners.tell(name)
+        if is_read:
+            self.typed = self.typed if self.typed.text == self.text else clean_text(self.text)
+            self._listeners.tell("text")
+        if before.aspect != setting.aspect:
+            self._listeners.tell("heads")
+        is_changed = (before.gates, before.interventions) != (setting.gates, setting.interventions)
+        if is_read or is_changed:
+            self._trace(is_drag=is_drag)
+        self._fetch_heads()
+        self._listeners.tell("history")
+
+    def _first_choice(self, stack: Stack | None) -> HeadRef | None:
+        """The most striking head of a stack; of the last stack when none is named."""
+        wanted = stack or next(reversed(self.stacks), None)
+        return first_choice(wanted, self.traced, self.model.sites if self.model else ())
+
+    def drop_notice(self, *requests: str) -> None:
+        """Dismiss the message when it is about one of `requests`."""
+        if self.notice and self.notice.request in requests:
+            self.dismiss_notice()

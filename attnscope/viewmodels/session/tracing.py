@@ -1,0 +1,51 @@
+"""The trace a session waits for: whether there is one, giving it up, asking for it again. No Qt."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from attnscope.viewmodels.session.asking import Asking
+
+STOPPED = "Tracing was stopped: the pictures are of what was traced before."
+
+
+class Waiting(Protocol):
+    """What is needed of a session."""
+
+    is_stale: bool
+
+    def tell_person(self, message: str, *, is_error: bool = False, action: str = "") -> None:
+        """Show a message."""
+        ...
+
+
+class Tracing:
+    """Belongs to one session; `trace` asks for a trace of what is chosen now."""
+
+    def __init__(
+        self,
+        session: Waiting,
+        asking: Asking,
+        trace: Callable[[], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._session, self._asking, self._trace, self._tell = session, asking, trace, tell
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a trace is on its way."""
+        return self._session.is_stale and self._asking.trace_number != 0
+
+    def give_up(self) -> int:
+        """Wait for the trace no more; the number of the request, which the worker is to give up.
+
+        The pictures of the trace before stay, dimmed.
+        """
+        number, self._asking.trace_number = self._asking.trace_number, 0
+        self._tell("stale")
+        self._session.tell_person(STOPPED, action="trace-again")
+        return number
+
+    def again(self) -> None:
+        """Ask for the trace that was given up, or failed."""
+        if self._session.is_stale and not self.is_waiting:
+            self._trace()

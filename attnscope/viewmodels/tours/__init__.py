@@ -1,0 +1,1 @@
+"""Guided tours and what they claim."""

@@ -1,0 +1,129 @@
+"""What the recipe being edited costs, asked for when the person pauses; and the presets of the literature.
+
+Must not import Qt. Time comes from a clock that is passed in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attnscope import paths
+from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.plans import (
+    Advice,
+    Plan,
+    PlanRecipe,
+    PresetRow,
+    PresetsShown,
+    RecipePlanned,
+    ShowPresets,
+)
+from attnscope.viewmodels.listeners import Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.training.recipe_draft import RecipeDraft
+from attnscope.viewmodels.training.recipe_text import with_written_value
+
+PAUSE_S = 0.25
+"""How long the person must have stopped typing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a plan is made of."""
+
+    recipe: str
+    out: str
+    device: str
+    base_folder: str
+
+
+class PlanState:
+    """Tells its listeners `plan` and `presets`. `plan` is None while there is none, `problem` says why."""
+
+    def __init__(
+        self,
+        post: Callable[[Request], None],
+        numbers: Numbers,
+        listeners: Listeners,
+        recipe: RecipeDraft,
+        clock: Callable[[], float],
+    ) -> None:
+        self._post, self._numbers, self._listeners = post, numbers, listeners
+        self._recipe, self._clock = recipe, clock
+        self._number = 0
+        self._presets_number = 0
+        self._asked: Wish | None = None
+        self._wanted: Wish | None = None
+        self._due_at = 0.0
+        self.plan: Plan | None = None
+        self.problem = ""
+        self.presets: tuple[PresetRow, ...] = ()
+        self.available_bytes = 0
+
+    def want(self, wish: Wish) -> None:
+        """The recipe, its folder or its device may have changed."""
+        if wish == self._wanted:
+            return
+        self._wanted = wish
+        self._due_at = self._clock() + (PAUSE_S if self._asked is not None else 0.0)
+
+    def tick(self) -> None:
+        """Ask when the person has paused; called some times a second while the page is shown."""
+        wish = self._wanted
+        if wish is None or wish == self._asked or self._clock() < self._due_at:
+            return
+        self._asked = wish
+        if not self._recipe.is_ready:
+            self._show(None, "")
+            return
+        self._number = self._numbers.next()
+        self._post(
+            PlanRecipe(
+                number=self._number,
+                recipe=wish.recipe,
+                out=wish.out,
+                device=wish.device,
+                base_folder=wish.base_folder,
+                run_folders=(str(paths.runs_folder()), *((wish.out,) if wish.out else ())),
+            )
+        )
+
+    def ask_again(self) -> None:
+        """Plan once more: a run has ended, so the machine's speed and its memory may be known better."""
+        self._asked = None
+        self._due_at = 0.0
+
+    def ask_presets(self) -> None:
+        """Have the presets listed, once."""
+        if not self.presets and not self._presets_number:
+            self._presets_number = self._numbers.next()
+            self._post(ShowPresets(number=self._presets_number))
+
+    def take_advice(self, advice: Advice) -> None:
+        """Write what would fit into the recipe."""
+        text = self._recipe.text
+        for name, value in advice.changes:
+            section, _, key = name.partition(".")
+            text = with_written_value(text, section, key, value)
+        self._recipe.edit(text)
+
+    def handle(self, reply: Reply) -> bool:
+        """Take a reply; True when it was for this state."""
+        match reply:
+            case RecipePlanned() if reply.number == self._number:
+                pace = self.plan.pace if self.plan is not None and reply.plan is not None else None
+                plan = reply.plan
+                if plan is not None and plan.pace is None and pace is not None:
+                    return True  # the same with its time follows at once
+                self._show(plan, reply.problem)
+            case PresetsShown() if reply.number == self._presets_number:
+                self.presets, self.available_bytes = reply.rows, reply.available_bytes
+                self._listeners.tell("presets")
+            case Failed() if reply.number and reply.number == self._number:
+                self._show(None, reply.message)
+            case _:
+                return False
+        return True
+
+    def _show(self, plan: Plan | None, problem: str) -> None:
+        self.plan, self.problem = plan, problem
+        self._listeners.tell("plan")

@@ -1,0 +1,126 @@
+"""The recipe being edited on the training page: its text, its file, what is wrong with it.
+
+Must not import Qt.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from attnscope.files import replace_file
+from attnscope.viewmodels.training.recipe_text import (
+    RecipeProblem,
+    check_recipe_text,
+    line_of_value,
+    read_recipe_text,
+    recipe_value,
+    with_recipe_value,
+)
+
+
+class RecipeDraft:
+    """One text at a time; edits of other recipes are kept for coming back.
+
+    `path` is empty for a text that belongs to no file. `problem` is the first fault of its form;
+    `marked_line` is the line the engine found fault with.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self.path = ""
+        self.text = ""
+        self.origin = ""
+        self.problem: RecipeProblem | None = None
+        self.marked_line: int | None = None
+        self._drafts: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """What a run of it would be called."""
+        return Path(self.path).stem or self.origin or "run"
+
+    @property
+    def folder(self) -> str:
+        """Where the relative paths in the text begin; empty for a text that belongs to no file."""
+        return str(Path(self.path).parent) if self.path else ""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the text differs from the file it came from."""
+        return self.path in self._drafts
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a text, and it is TOML."""
+        return self.problem is None and bool(self.text.strip())
+
+    @property
+    def needs_data(self) -> bool:
+        """Whether it learns from a file; a task makes its own data."""
+        return recipe_value(self.text, "data", "kind") != "task"
+
+    @property
+    def lacks_data(self) -> bool:
+        """Whether it says that it learns from a file, and not from which."""
+        return recipe_value(self.text, "data", "kind") not in (None, "task") and not self.data_path
+
+    @property
+    def can_run(self) -> bool:
+        """Whether a run of it can begin, as far as its form tells."""
+        return self.is_ready and not self.lacks_data
+
+    def open(self, path: str) -> None:
+        """Take the text of a file. Raises LoadError; the draft is then as it was."""
+        text = self._drafts[path] if path in self._drafts else read_recipe_text(Path(path))
+        self.path = path
+        self._set(text)
+
+    def take(self, text: str, origin: str = "") -> None:
+        """Take a text that belongs to no file, for instance of the run `origin`."""
+        self.path, self.origin = "", origin
+        self._drafts.pop("", None)
+        self._set(text)
+
+    def edit(self, text: str) -> None:
+        """Take what the person typed."""
+        if text != self.text:
+            self._drafts[self.path] = text
+            self._set(text)
+
+    def revert(self) -> None:
+        """Go back to the text of the file. Raises LoadError; the draft is then as it was."""
+        if self.path and self.is_changed:
+            text = read_recipe_text(Path(self.path))
+            del self._drafts[self.path]
+            self._set(text)
+
+    def save(self, path: str) -> None:
+        """Write the text to a file, which it belongs to from then on. Raises SaveError."""
+        replace_file(Path(path), self.text.encode("utf-8"))
+        self._drafts.pop(self.path, None)
+        self._drafts.pop(path, None)
+        self.path = path
+        self._changed()
+
+    @property
+    def data_path(self) -> str:
+        """The data file the recipe names, empty when it names none."""
+        value = recipe_value(self.text, "data", "path")
+        return value if isinstance(value, str) else ""
+
+    def set_data_path(self, path: str) -> None:
+        """Write another data file into the text."""
+        self.edit(with_recipe_value(self.text, "data", "path", path))
+
+    def mark_blamed_line(self, message: str) -> None:
+        """Mark the line that sets the `section.key` a message speaks of, if there is one."""
+        named = re.findall(r"\b([a-z_]+)\.([a-z_0-9]+)\b", message)
+        lines = (line_of_value(self.text, section, key) for section, key in named)
+        self.marked_line = next((line for line in lines if line is not None), None)
+        self._changed()
+
+    def _set(self, text: str) -> None:
+        self.text = text
+        self.problem = check_recipe_text(text)
+        self.marked_line = None
+        self._changed()

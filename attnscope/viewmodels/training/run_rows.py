@@ -1,0 +1,113 @@
+"""A run as a row of the list of runs: what each column shows, and by what it is sorted.
+
+Must not import Qt.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnscope.records.runs import RunSummary
+from attnscope.viewmodels.training.plan_words import count_text
+from attnscope.viewmodels.training.recipe_differences import Settings
+
+END_WORDS = {
+    "done": "finished",
+    "stopped": "stopped",
+    "diverged": "diverged",
+    "running": "live",
+    "broken off": "broken off",
+}
+FIXED_COLUMNS = ("run", "state", "step", "last loss", "best loss", "parameters")
+COLUMN_TIPS = {
+    "run": "Ticked runs are drawn; a click puts the run's recipe into the editor.",
+    "state": "live: it is being written; broken off: nobody writes it and it never said that it ended.",
+    "step": "Optimiser steps made",
+    "last loss": "The newest held-out loss in nats: per token, or per text where labels are told",
+    "best loss": "The least held-out loss in nats: per token, or per text where labels are told",
+    "parameters": "Numbers the model learns",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One row: `colour` is its place among the series' colours, `settings` its whole recipe."""
+
+    summary: RunSummary
+    colour: int
+    is_shown: bool
+    is_current: bool
+    settings: Settings
+
+    @property
+    def folder(self) -> str:
+        """Its run folder."""
+        return self.summary.folder
+
+    @property
+    def state(self) -> str:
+        """How it stands, in a word."""
+        return END_WORDS[self.summary.end]
+
+    def cell(self, column: str) -> str:
+        """What a column shows."""
+        run = self.summary
+        match column:
+            case "run":
+                return run.name
+            case "state":
+                return self.state
+            case "step":
+                return f"{run.step:,}"
+            case "last loss":
+                return _loss(run.last_loss)
+            case "best loss":
+                return _loss(run.best_loss)
+            case "parameters":
+                return count_text(run.n_parameters)
+            case _:
+                return dict(self.settings).get(column, "—")
+
+    def plain_cell(self, column: str) -> str:
+        """The same for a table that a machine reads: numbers whole, nothing where nothing is known."""
+        numbers = {
+            "step": float(self.summary.step),
+            "last loss": self.summary.last_loss,
+            "best loss": self.summary.best_loss,
+            "parameters": float(self.summary.n_parameters),
+        }
+        if column in numbers:
+            value = numbers[column]
+            return f"{value:.9g}" if math.isfinite(value) else ""
+        text = self.cell(column)
+        return "" if text == "—" else text
+
+    def sort_key(self, column: str) -> tuple[bool, float, str]:
+        """Numbers by size, words by letters, what is unknown last."""
+        run = self.summary
+        numbers = {
+            "step": float(run.step),
+            "last loss": run.last_loss,
+            "best loss": run.best_loss,
+            "parameters": float(run.n_parameters),
+        }
+        if column in numbers:
+            value = numbers[column]
+            return (not math.isfinite(value), value if math.isfinite(value) else 0.0, run.name)
+        text = self.cell(column)
+        try:
+            return (False, float(text), run.name)
+        except ValueError:
+            return (text == "—", math.inf, text.lower())
+
+
+def sorted_rows(rows: Sequence[RunRow], column: str, *, is_descending: bool) -> tuple[RunRow, ...]:
+    """The rows by a column; what is unknown stays last either way."""
+    known = [row for row in rows if not row.sort_key(column)[0]]
+    unknown = [row for row in rows if row.sort_key(column)[0]]
+    known.sort(key=lambda row: row.sort_key(column), reverse=is_descending)
+    return (*known, *unknown)
+
+
+def _loss(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else "—"

@@ -1,0 +1,378 @@
+"""Several runs side by side: which are listed, which are shown, in what they differ, and their curves.
+
+Must not import Qt. Requests go out through `post`; replies come in through `handle`.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from attnscope.files import replace_file
+from attnscope.records.loss_units import loss_unit
+from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.runs import OpenRuns, RunNews, RunsOpened, RunSummary
+from attnscope.viewmodels.listeners import Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.training.follower import Follower
+from attnscope.viewmodels.training.overlaid_curves import ShownRun
+from attnscope.viewmodels.training.recipe_differences import (
+    csv_of_table,
+    differing_keys,
+    is_match,
+    settings_of,
+)
+from attnscope.viewmodels.training.run_axes import RunAxis, RunScale
+from attnscope.viewmodels.training.run_curves import RunCurves
+from attnscope.viewmodels.training.run_inspections import InspectionsState
+from attnscope.viewmodels.training.run_rows import FIXED_COLUMNS, RunRow, sorted_rows
+
+REFRESH_S = 2.0
+_FIRST_SHOWN = 8
+"""Runs of a folder that are shown at once; the rest wait for their tick."""
+_OWNER = "list"
+
+
+class RunsState:
+    """Tells its listeners `runs` when the list changed; curves grow by themselves, look at their versions.
+
+    The run of the page (`set_own`) is always among the shown. `chosen` is the run that is drawn strongest.
+    """
+
+    def __init__(
+        self,
+        post: Callable[[Request], None],
+        numbers: Numbers,
+        listeners: Listeners,
+        follower: Follower,
+        clock: Callable[[], float],
+    ) -> None:
+        self._post, self._numbers, self._listeners = post, numbers, listeners
+        self._follower, self._clock = follower, clock
+        self.inspections = InspectionsState(post, numbers, listeners, clock)
+        self._asked_number = 0
+        self._asked_at = -math.inf
+        self._folders: tuple[str, ...] = ()
+        self._summaries: dict[str, RunSummary] = {}
+        self._removed: set[str] = set()
+        self._shown: set[str] = set()
+        self._unticked: set[str] = set()
+        self._has_unread = False
+        self._colours: dict[str, int] = {}
+        self._curves: dict[str, RunCurves] = {}
+        self._axes: dict[str, RunAxis] = {}
+        self._own = ""
+        self._own_curves = RunCurves()
+        self._is_own_live = False
+        self.chosen = ""
+        self.words = ""
+        self.sorted_by, self.is_descending = "run", False
+        self.note = ""
+
+    # --- what is listed ---------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> tuple[RunRow, ...]:
+        """The runs that the filter leaves, in order."""
+        rows = [row for row in self._all_rows() if is_match(self.words, row.summary.name, row.settings)]
+        return sorted_rows(rows, self.sorted_by, is_descending=self.is_descending)
+
+    @property
+    def n_listed(self) -> int:
+        """How many runs there are, whatever the filter."""
+        return len(self._listed())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the list: the same facts for all, then the keys in which the shown runs differ."""
+        recipes = [row.settings for row in self._all_rows() if row.is_shown]
+        return (*FIXED_COLUMNS, *differing_keys(recipes))
+
+    @property
+    def summaries(self) -> tuple[RunSummary, ...]:
+        """The listed runs that are shown, by name: what is fitted and exported."""
+        shown = [row for row in self._all_rows() if row.is_shown]
+        return tuple(row.summary for row in sorted_rows(shown, "run", is_descending=False))
+
+    def colour_of(self, folder: str) -> int:
+        """The place of a run among the series' colours; it keeps it for as long as it is listed."""
+        return self._colours.get(folder, 0)
+
+    def add(self, folder: str) -> None:
+        """List a run, or every run of a folder."""
+        self._removed.discard(folder)
+        self._removed = {run for run in self._removed if str(Path(run).parent) != folder}
+        if folder not in self._folders:
+            self._folders = (*self._folders, folder)
+        self._ask()
+
+    def restore(self, listed: Sequence[str], removed: Sequence[str], unticked: Sequence[str]) -> None:
+        """List what `remembered` gave at an earlier time; it is read with the next tick."""
+        self._folders, self._removed, self._unticked = tuple(listed), set(removed), set(unticked)
+        self._has_unread = bool(listed)
+
+    @property
+    def remembered(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """Folders that were added and still hold runs, runs taken off the list, and runs not drawn."""
+        if self._has_unread:
+            return self._folders, tuple(sorted(self._removed)), tuple(sorted(self._unticked))
+        known = [Path(run) for run in (*self._summaries, *self._removed)]
+        listed = tuple(f for f in self._folders if any(run.is_relative_to(f) for run in known))
+        unticked = set(self._summaries) - self._shown
+        return listed, tuple(sorted(self._removed)) if listed else (), tuple(sorted(unticked))
+
+    def remove(self, folder: str) -> None:
+        """Take a run off the list; nothing is deleted. The page's own run stays."""
+        if folder == self._own:
+            return
+        self._removed.add(folder)
+        self._folders = tuple(listed for listed in self._folders if listed != folder)
+        self._forget(folder)
+        self._changed()
+
+    def clear(self) -> None:
+        """List nothing but the page's own run."""
+        for folder in [folder for folder in self._summaries if folder != self._own]:
+            self._forget(folder)
+        self._folders, self._removed = (), set()
+        self._changed()
+
+    def show(self, folder: str, is_shown: bool) -> None:
+        """Draw a run, or not."""
+        if is_shown != (folder in self._shown):
+            (self._shown.add if is_shown else self._shown.discard)(folder)
+            self._changed()
+
+    def show_only(self, folder: str) -> None:
+        """Draw this run alone, beside the page's own."""
+        self._shown = {folder}
+        self._changed()
+
+    def show_all(self, is_shown: bool) -> None:
+        """Draw every run that the filter leaves, or none of them."""
+        for row in self.rows:
+            (self._shown.add if is_shown else self._shown.discard)(row.folder)
+        self._changed()
+
+    def choose(self, folder: str) -> None:
+        """Draw a run strongest."""
+        if folder != self.chosen and folder in self._listed():
+            self.chosen = folder
+            self._changed()
+
+    def filter(self, words: str) -> None:
+        """List only runs whose name or recipe holds these words."""
+        if words != self.words:
+            self.words = words
+            self._changed()
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column; by the same again turns the order round."""
+        self.is_descending = column == self.sorted_by and not self.is_descending
+        self.sorted_by = column
+        self._changed()
+
+    def recipe_of(self, folder: str) -> str:
+        """The recipe of a run, empty when it is not known."""
+        summary = self._summaries.get(folder)
+        return summary.recipe if summary is not None else ""
+
+    def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """The header and the cells of the list as it is shown, with units and folders at the end."""
+        columns = self.columns
+        rows = tuple(
+            (*(row.plain_cell(column) for column in columns), loss_unit([row.summary.objective]), row.folder)
+            for row in self.rows
+        )
+        return (*columns, "loss unit", "folder"), rows
+
+    def save_table(self, path: str) -> None:
+        """Write the list as CSV. Raises SaveError."""
+        replace_file(Path(path), csv_of_table(*self.table()).encode("utf-8"))
+
+    # --- curves -----------------------------------------------------------------------------------
+
+    def set_own(self, folder: str, curves: RunCurves, *, is_live: bool) -> None:
+        """Say which run the page shows, with its curves; cheap enough for a timer."""
+        if (folder, is_live) == (self._own, self._is_own_live) and curves is self._own_curves:
+            return
+        before, self._own = self._own, folder
+        self._own_curves, self._is_own_live = curves, is_live
+        if folder != before:
+            if before not in self._summaries:
+                self._colours.pop(before, None)
+            self.chosen = folder
+            if folder:
+                self._shown.add(folder)
+        if folder and (folder != before or self._folders) and curves.last_step:
+            self._ask()
+        self._changed()
+
+    @property
+    def shown(self) -> tuple[ShownRun, ...]:
+        """The runs to draw, the page's own or the chosen one last, so that it lies on top."""
+        rows = [row for row in self._all_rows() if row.is_shown]
+        found = [self._shown_run(row) for row in rows]
+        if self._own not in self._summaries and (self._own_curves.last_step or not found):
+            found.append(self._own_alone())
+        return tuple(sorted(found, key=lambda run: (run.is_strong, run.name)))
+
+    def _shown_run(self, row: RunRow) -> ShownRun:
+        run = row.summary
+        steps = max(1, run.step)
+        return ShownRun(
+            folder=run.folder,
+            name=run.name,
+            colour=row.colour,
+            curves=self.curves_of(run.folder),
+            axis=self._axis_of(run.folder),
+            scale=RunScale(
+                tokens_a_step=run.n_tokens / steps,
+                seconds_a_step=run.seconds / steps,
+                flops_a_token=run.flops / run.n_tokens if run.n_tokens > 0 else math.nan,
+            ),
+            is_strong=run.folder == (self.chosen or self._own),
+            objective=run.objective,
+        )
+
+    def _own_alone(self) -> ShownRun:
+        return ShownRun(
+            folder=self._own,
+            name=Path(self._own).name or "this run",
+            colour=self._colour(self._own) if self._own else 0,
+            curves=self._own_curves,
+            axis=self._axis_of(self._own),
+            is_strong=self.chosen in ("", self._own),
+        )
+
+    def curves_of(self, folder: str) -> RunCurves:
+        """The curves of a run; they fill as they are read."""
+        if folder == self._own:
+            return self._own_curves
+        return self._curves.setdefault(folder, RunCurves())
+
+    def _axis_of(self, folder: str) -> RunAxis:
+        curves = self.curves_of(folder)
+        found = self._axes.get(folder)
+        if found is None or found.curves is not curves:
+            found = self._axes[folder] = RunAxis(curves)
+        return found
+
+    # --- the worker -------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Read the list, and inside the chosen run, again while they grow; called some times a second."""
+        chosen = self.chosen or self._own
+        self.inspections.want(chosen, is_live=self._is_live(chosen))
+        if self._has_unread:
+            self._ask()
+        is_live = any(run.end == "running" for run in self._summaries.values())
+        if is_live and self._clock() - self._asked_at >= REFRESH_S:
+            self._ask()
+
+    def _is_live(self, folder: str) -> bool:
+        if folder == self._own:
+            return self._is_own_live
+        return folder in self._summaries and self._summaries[folder].end == "running"
+
+    def handle(self, reply: Reply) -> bool:
+        """Take a reply; True when it was for the list."""
+        if self.inspections.handle(reply):
+            return True
+        match reply:
+            case RunsOpened() if reply.number == self._asked_number:
+                self._take(reply)
+            case Failed() if reply.number and reply.number == self._asked_number:
+                self.note = reply.message
+                self._listeners.tell("runs")
+            case _:
+                return False
+        return True
+
+    def _ask(self) -> None:
+        own = (self._own,) if self._own else ()
+        folders = tuple(dict.fromkeys((*self._folders, *own)))
+        self._has_unread = False
+        if folders:
+            self._asked_number, self._asked_at = self._numbers.next(), self._clock()
+            self._post(OpenRuns(number=self._asked_number, folders=folders))
+
+    def _take(self, opened: RunsOpened) -> None:
+        before = set(self._summaries)
+        self._summaries = {run.folder: run for run in opened.runs if run.folder not in self._removed}
+        for folder in before - set(self._summaries):
+            self._forget(folder)
+        new = [folder for folder in self._summaries if folder not in before]
+        for folder in new:
+            self._colour(folder)
+            is_early = len(self._shown & set(self._summaries)) < _FIRST_SHOWN
+            if (is_early and folder not in self._unticked) or folder == self._own:
+                self._shown.add(folder)
+        self.note = " ".join(opened.left_out)
+        self._changed()
+
+    def _listed(self) -> tuple[str, ...]:
+        return tuple(self._summaries)
+
+    def _all_rows(self) -> list[RunRow]:
+        rows = []
+        for folder, run in self._summaries.items():
+            is_own = folder == self._own
+            rows.append(
+                RunRow(
+                    summary=self._with_news(run) if is_own else run,
+                    colour=self._colour(folder),
+                    is_shown=folder in self._shown,
+                    is_current=is_own,
+                    settings=settings_of(run.recipe),
+                )
+            )
+        return rows
+
+    def _with_news(self, run: RunSummary) -> RunSummary:
+        """The page's own run is known better than its folder is."""
+        losses = self._own_curves.validation_loss.values
+        if not self._own_curves.last_step:
+            return run
+        return dataclasses.replace(
+            run,
+            step=self._own_curves.last_step,
+            last_loss=float(losses[-1]) if len(losses) else run.last_loss,
+            end="running" if self._is_own_live else run.end,
+        )
+
+    def _colour(self, folder: str) -> int:
+        if folder not in self._colours:
+            used = set(self._colours.values())
+            self._colours[folder] = next(k for k in range(len(used) + 1) if k not in used)
+        return self._colours[folder]
+
+    def _changed(self) -> None:
+        self._follow_shown()
+        self._listeners.tell("runs")
+
+    def _follow_shown(self) -> None:
+        wanted = {folder for folder in self._summaries if folder in self._shown and folder != self._own}
+        for folder in set(self._follower.folders(_OWNER)) - wanted:
+            self._follower.unfollow(_OWNER, folder)
+            self._curves.pop(folder, None)
+        for folder in wanted:
+            self._follower.follow(_OWNER, folder, self._on_news)
+
+    def _on_news(self, news: RunNews) -> None:
+        curves = self.curves_of(news.folder)
+        if curves is self._own_curves:
+            return
+        if news.is_restart:
+            curves.clear()
+        curves.add(news.events)
+
+    def _forget(self, folder: str) -> None:
+        self._summaries.pop(folder, None)
+        self._shown.discard(folder)
+        self._colours.pop(folder, None)
+        self._curves.pop(folder, None)
+        self._axes.pop(folder, None)
+        self._follower.unfollow(_OWNER, folder)
+        if self.chosen == folder:
+            self.chosen = self._own

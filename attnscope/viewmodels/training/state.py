@@ -1,0 +1,399 @@
+"""The state of the training page: the recipe, the run in progress, its curves and what it is watching.
+
+Must not import Qt. Requests go out through `post`; replies come in through `handle`.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from attnscope import paths
+from attnscope.errors import LoadError
+from attnscope.records.messages import (
+    ControlTraining,
+    Failed,
+    OpenRun,
+    Progress,
+    Ready,
+    Reply,
+    Request,
+    RunOpened,
+    StartTraining,
+    TrainingNews,
+)
+from attnscope.records.runs import RunNews, RunWriter
+from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.training.follower import Follower
+from attnscope.viewmodels.training.pace import Pace
+from attnscope.viewmodels.training.planning import PlanState, Wish
+from attnscope.viewmodels.training.recipe_draft import RecipeDraft
+from attnscope.viewmodels.training.recipe_text import RecipeFile, fresh_folder, list_recipes, watched_sentence
+from attnscope.viewmodels.training.run_curves import RunCurves
+from attnscope.viewmodels.training.runs_list import RunsState
+from attnscope.viewmodels.training.status import (
+    ACTIVE,
+    IDLE,
+    Phase,
+    TrainingStatus,
+    finished_status,
+    following_status,
+    opened_status,
+    paused_status,
+    running_status,
+    unopened_status,
+    unsaved_words,
+)
+from attnscope.viewmodels.training.watch import WatchState
+
+
+class TrainingState:
+    """Tells its listeners `recipe`, `status`, `curves`, `devices`, `checkpoints`, `watch`, `plan`, `presets`
+    or `runs`; the last three are of `planning` and `runs`, states of their own.
+
+    Curves may change many times a second: look at `curves.version` on a timer instead of redrawing at
+    each `curves`.
+    """
+
+    def __init__(
+        self,
+        post: Callable[[Request], None],
+        numbers: Numbers,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._post = post
+        self._numbers = numbers
+        self._listeners = Listeners()
+        self.curves = RunCurves()
+        self.watch = WatchState(post, numbers, self._listeners, clock)
+        self._pace = Pace(clock)
+        self.recipe = RecipeDraft(self._on_recipe_changed)
+        self.follower = Follower(post, numbers, clock)
+        self.planning = PlanState(post, numbers, self._listeners, self.recipe, clock)
+        self.runs = RunsState(post, numbers, self._listeners, self.follower, clock)
+        self.writer: RunWriter | None = None
+        self.runs.set_own("", self.curves, is_live=False)
+        self.out = ""
+        self.device = "auto"
+        self.devices: tuple[str, ...] = ("auto",)
+        self.status = IDLE
+        self.step = 0
+        self.n_steps = 0
+        self.run_folder = ""
+        self.run_note = ""
+        self._save_failure: SaveFailed | None = None
+        self._has_own_out = False
+        self._run_number = 0
+        self._open_number = self._control_number = self._history_number = 0
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # --- where it runs ----------------------------------------------------------------------------
+
+    @property
+    def recipes(self) -> tuple[RecipeFile, ...]:
+        """The recipes that come with the program."""
+        try:
+            return list_recipes(paths.resources_folder() / "recipes")
+        except LoadError:
+            return ()
+
+    def open_recipe(self, path: str) -> None:
+        """Take a recipe file and, unless the person chose one, a run folder of its name. Raises LoadError."""
+        self.recipe.open(path)
+        self._offer_out()
+
+    def take_recipe(self, text: str, name: str) -> None:
+        """Take the recipe of another run; a run of it goes into a folder of its own."""
+        self.recipe.take(text, name)
+        self._offer_out()
+
+    def _offer_out(self) -> None:
+        if not self._has_own_out:
+            self.take_fresh_out()
+
+    def set_out(self, folder: str) -> None:
+        """Put the run somewhere else."""
+        self.out = folder.strip()
+        self._has_own_out = bool(self.out)
+        self._listeners.tell("recipe")
+
+    def fresh_out(self) -> Path:
+        """A run folder that does not exist yet, named after the recipe."""
+        return fresh_folder(paths.runs_folder(), self.recipe.name)
+
+    def take_fresh_out(self) -> None:
+        """Put the next run into a folder of its own."""
+        self.out, self._has_own_out = str(self.fresh_out()), False
+        self._listeners.tell("recipe")
+
+    @property
+    def out_holds_run(self) -> bool:
+        """Whether Start would go on with a run."""
+        return bool(self.out) and (Path(self.out) / "recipe.toml").is_file()
+
+    def set_device(self, device: str) -> None:
+        """Train there."""
+        self.device = device
+
+    def _on_recipe_changed(self) -> None:
+        if watched := watched_sentence(self.recipe.text):
+            self.watch.suggest_text(*watched)
+        self._listeners.tell("recipe")
+
+    # --- the run ----------------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a run is in progress, or about to be."""
+        return self.status.phase in ACTIVE
+
+    @property
+    def can_start(self) -> bool:
+        """Whether Start would do something."""
+        is_free = not self.is_active and not self.is_followed
+        return is_free and self.recipe.can_run and not self.is_complete
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether another process writes the run that is shown, into the folder that Start would use."""
+        return self.writer is not None and self.out == self.run_folder
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run folder holds the run that is shown, and that run has made all of its steps."""
+        is_over = self.fraction == 1.0 and self.status.is_over
+        return is_over and bool(self.out) and self.out == self.run_folder
+
+    @property
+    def can_pause(self) -> bool:
+        """Whether Pause would do something."""
+        return self.status.phase == "running"
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether Resume would do something."""
+        return self.status.phase == "paused"
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether Stop would do something."""
+        return self.status.phase in ("running", "pausing", "paused")
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the run is done, None while that is not known."""
+        return min(1.0, self.step / self.n_steps) if self.n_steps else None
+
+    @property
+    def remaining(self) -> str:
+        """How long the run will still take, empty while that is not known."""
+        return self._pace.remaining(self.n_steps - self.step) if self.status.phase == "running" else ""
+
+    @property
+    def save_warning(self) -> str:
+        """Which checkpoint could not be saved and why; empty once one has been saved again."""
+        return "" if self._save_failure is None else unsaved_words(self._save_failure, self.is_active)
+
+    def start(self) -> None:
+        """Start (or go on with) the run in `out`; does nothing while one is in progress."""
+        if not self.can_start:
+            return
+        self.out = self.out or str(self.fresh_out())
+        is_known = self.out == self.run_folder and len(self.curves.train_loss) > 0
+        if self.out_holds_run and not is_known:
+            self._history_number = self._numbers.next()
+            self._post(OpenRun(number=self._history_number, folder=self.out))
+        if not (self.out_holds_run and is_known):
+            self._clear_run()
+        self.watch.take_suggestion()
+        self._run_number = self._numbers.next()
+        self.run_folder, self._save_failure = self.out, None
+        self._set_status("starting", "Starting…", "The recipe is checked and the data is read.")
+        place = {"out": self.out, "device": self.device, "base_folder": self.recipe.folder}
+        self._post(StartTraining(number=self._run_number, recipe=self.recipe.text, **place))
+        self._listeners.tell("curves", "recipe")
+
+    def pause(self) -> None:
+        """Hold the run after its present step."""
+        if self.can_pause:
+            self._set_status("pausing", "Pausing…", "The step in progress is being finished.")
+            self._control("pause")
+
+    def resume(self) -> None:
+        """Go on with the paused run."""
+        if self.can_resume:
+            self._pace.restart()
+            self._set_running()
+            self._control("resume")
+
+    def stop(self) -> None:
+        """Save a checkpoint and end the run; it can be continued later."""
+        if self.can_stop:
+            self._set_status("stopping", "Stopping…", "The step in progress is finished and saved.")
+            self._control("stop")
+
+    def open_run(self, folder: str) -> None:
+        """Read a run folder and follow it where another process writes it; not while a run is in progress."""
+        if not self.is_active:
+            self._open_number = self._numbers.next()
+            self._post(OpenRun(number=self._open_number, folder=folder))
+
+    def tick(self) -> None:
+        """Called some times a second while the page is shown."""
+        self.watch.tick()
+        self.follower.tick()
+        self.runs.set_own(self.run_folder, self.curves, is_live=self.is_active or self.writer is not None)
+        self.runs.tick()
+        place = {"out": self.out, "device": self.device, "base_folder": self.recipe.folder}
+        self.planning.want(Wish(recipe=self.recipe.text, **place))
+        self.planning.tick()
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply; those of other parts of the window are passed over."""
+        if any(part.handle(reply) for part in (self.planning, self.runs, self.follower)):
+            return
+        match reply:
+            case TrainingNews() if reply.number == self._run_number:
+                self._take_news(reply)
+            case RunOpened() if reply.number == self._history_number:
+                self._take_history(reply)
+            case RunOpened() if reply.number == self._open_number:
+                self._take_run(reply)
+            case Progress() if reply.number == self._run_number and self.status.phase == "starting":
+                self._set_status("starting", "Starting…", reply.what)
+            case Failed():
+                self._take_failure(reply)
+            case Ready():
+                self.devices = ("auto", *(name for name in reply.devices if name != "auto"))
+                self._listeners.tell("devices")
+            case _:
+                self.watch.handle(reply)
+
+    def _control(self, action: str) -> None:
+        self._control_number = self._numbers.next()
+        self._post(ControlTraining(number=self._control_number, action=action))
+
+    def _clear_run(self) -> None:
+        self.follower.unfollow("page", self.run_folder)
+        self.writer = None
+        self.curves.clear()
+        self.watch.begin_run(is_live=False)
+        self.step, self.n_steps, self.run_note = 0, 0, ""
+        self._pace.restart()
+
+    def _take_history(self, told: RunOpened | RunNews, *, is_whole: bool = True) -> None:
+        if is_whole:
+            self.curves.clear()
+        self.curves.add(told.events)
+        self.step = self.curves.last_step
+        for event in told.events:
+            if isinstance(event, Started):
+                self.n_steps = event.n_steps
+        for step, folder in told.checkpoints:
+            self.watch.add_checkpoint(step, folder)
+        self._listeners.tell("curves", "checkpoints")
+
+    def _take_run(self, reply: RunOpened) -> None:
+        if self.is_active:
+            return
+        self._clear_run()
+        self.out = self.run_folder = reply.folder
+        self._has_own_out = True
+        self.recipe.take(reply.recipe, Path(reply.folder).name)
+        self._take_history(reply)
+        self.watch.set_live(False)
+        n_checkpoints, is_complete = len(self.watch.checkpoints), self.fraction == 1.0
+        self._show_status(opened_status(self.step, self.n_steps, n_checkpoints, is_complete=is_complete))
+        self._listeners.tell("recipe")
+        self.watch.pump()
+        self.follower.follow("page", reply.folder, self._on_followed)
+
+    def _on_followed(self, news: RunNews) -> None:
+        """What another process writes into the run that is shown; nothing where nobody does."""
+        if news.folder != self.run_folder or self.is_active:
+            return
+        was_followed, self.writer = self.writer is not None, news.writer
+        if news.writer is None and not was_followed:
+            return
+        self._take_history(news, is_whole=news.is_restart)
+        self.watch.set_live(False)
+        self._show_status(following_status(self.step, self.n_steps, news.writer))
+
+    def _take_news(self, news: TrainingNews) -> None:
+        self.curves.add(news.events)
+        for event in news.events:
+            self._take_event(event)
+        if news.events:
+            self.watch.note_news()
+            self.step = max(self.step, self.curves.last_step)
+            self._pace.note(self.step)
+            self._listeners.tell("curves")
+        if self.is_active and self.status.phase != "stopping":
+            if news.is_paused:
+                self._pace.restart()
+                self._show_status(paused_status(self.step))
+            elif self.status.phase not in ("pausing", "starting"):
+                self._set_running()
+        self.watch.pump()
+
+    def _take_event(self, event: TrainingEvent) -> None:
+        match event:
+            case Started():
+                self.step, self.n_steps = event.step, event.n_steps
+                self.run_folder = event.folder or self.run_folder
+                self.run_note = event.note
+                self.watch.forget_after(event.step)
+                self.watch.set_live(True)
+                self._pace.restart()
+                if self.status.phase == "starting":
+                    self._set_running()
+            case Saved():
+                self._save_failure = None
+                self.watch.add_checkpoint(event.step, event.folder)
+            case SaveFailed():
+                self._save_failure = event
+                self._listeners.tell("status")
+            case Finished():
+                self._finish(event)
+            case _:
+                pass
+
+    def _finish(self, event: Finished) -> None:
+        self.step, self._run_number = event.step, 0
+        self._show_status(finished_status(event))
+        self.watch.set_live(False)
+        self.planning.ask_again()
+
+    def _take_failure(self, failure: Failed) -> None:
+        log = f" The log is {failure.crash_log}." if failure.crash_log else ""
+        if failure.number and failure.number == self._run_number:
+            self._run_number = 0
+            has_begun = self.status.phase != "starting"
+            what = f"broke off at step {self.step:,}" if has_begun else "did not start"
+            self._set_status("failed", f"The run {what}", failure.message + log)
+            self.watch.set_live(False)
+            if not has_begun:
+                self.recipe.mark_blamed_line(failure.message)
+        elif failure.number and failure.number == self._open_number:
+            self._show_status(unopened_status(failure.message + log, self.status))
+        elif failure.number and failure.number == self._control_number:
+            if self.status.phase in ("pausing", "stopping"):
+                self._set_status("failed", "The run is no longer in progress", failure.message)
+        elif failure.number != self._history_number:
+            self.watch.handle(failure)
+
+    def _set_running(self) -> None:
+        self._show_status(running_status(self.step, self.n_steps, self.run_note))
+
+    def _set_status(self, phase: Phase, title: str, detail: str) -> None:
+        self._show_status(TrainingStatus(phase=phase, title=title, detail=detail))
+
+    def _show_status(self, status: TrainingStatus) -> None:
+        if status != self.status:
+            self.status = status
+            self._listeners.tell("status")

@@ -1,0 +1,295 @@
+"""Several runs of one recipe, started from the window: `attnscope train --sweep` as a process of its own.
+
+The command line's engine does it all; here its folder is followed: `sweep.toml` is the recipe, `sweep.log`
+what it tells, `sweep.json` its end. Closing the window asks it to save and stop. Must not import Qt.
+"""
+
+import json
+import math
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from attnscope import paths
+from attnscope.errors import RecipeError, UserError
+from attnscope.files import replace_file
+from attnscope.records.plans import Plan
+from attnscope.records.sweeps import MAX_RUNS, SEED, SweepRun, parse_axes, sweep_runs
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.training.plan_words import time_text
+from attnscope.viewmodels.training.recipe_text import fresh_folder, recipe_value, with_recipe_value
+from attnscope.viewmodels.training.state import TrainingState
+
+SweepPhase = Literal["idle", "checking", "running", "stopping", "done", "stopped", "failed"]
+_LINE = re.compile(r"\[(\d+)/(\d+)\] (.*): step ([\d,]+) of ([\d,]+), validation (\S+)")
+_RECIPE, _LOG, _END = "sweep.toml", "sweep.log", "sweep.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepWish:
+    """What the person asks for: `values` are texts like `model.d_model=64,128`, `seeds` a number or a list.
+
+    With `keep_best` only so many runs go on after the step `after`.
+    """
+
+    values: tuple[str, ...] = ()
+    seeds: str = ""
+    keep_best: int | None = None
+    after: int | None = None
+    out: str = ""
+
+    @property
+    def seed_list(self) -> str:
+        """The seeds by comma; a number alone means as many, from 0. Raises RecipeError for 0 or too many."""
+        text = self.seeds.strip()
+        if not text.isdecimal():
+            return text
+        if not 1 <= int(text) <= MAX_RUNS:
+            raise RecipeError(
+                f"{int(text):,} seeds cannot be trained.",
+                expected=f"1 to {MAX_RUNS}, or a list such as 0,1,2",
+                action="Change it.",
+            )
+        return ",".join(map(str, range(int(text))))
+
+    @property
+    def runs(self) -> tuple[SweepRun, ...]:
+        """The runs it makes; raises RecipeError for values that are no list, and for too many runs."""
+        axes = parse_axes(self.values, self.seed_list)
+        if not axes:
+            raise RecipeError(
+                "There is nothing to vary.",
+                expected="seeds, or a key with its values",
+                action="Give the seeds 0,1,2 for instance.",
+            )
+        return sweep_runs(axes)
+
+    def words(self, recipe: Path, device: str) -> list[str]:
+        """The command of it."""
+        words = [*paths.own_command(), "train", str(recipe), "--out", self.out, "--json", "--device", device]
+        for value in self.values:
+            words += ["--sweep", value]
+        if self.seed_list:
+            words += ["--seeds", self.seed_list]
+        if self.keep_best is not None:
+            words += ["--keep-best", str(self.keep_best), "--after", str(self.after)]
+        return words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestRun:
+    """The run with the lowest held-out loss; `words` tell it in a line."""
+
+    folder: str
+    words: str
+
+
+class SweepState:
+    """Tells its listeners `sweep`. `problem` says why it did not begin, or what went wrong in it."""
+
+    def __init__(
+        self,
+        training: TrainingState,
+        spawn: Callable[[list[str], Path], subprocess.Popen[bytes]] | None = None,
+    ) -> None:
+        self.training = training
+        self._spawn = spawn or _spawn
+        self._listeners = Listeners()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._runs: tuple[SweepRun, ...] = ()
+        self._wish = SweepWish()
+        self._n_told = self._n_folders = 0
+        self._steps: dict[str, int] = {}
+        self._n_steps = 0
+        self.phase: SweepPhase = "idle"
+        self.what = self.problem = self.out = ""
+        self.best: BestRun | None = None
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is being checked, trained or stopped."""
+        return self._child is not None
+
+    @property
+    def fraction(self) -> float | None:
+        """How many of all the steps are made, as far as they were told; None before the first."""
+        if not self._n_steps:
+            return None
+        total = len(self._runs) * self._n_steps * share_of(self._wish, len(self._runs), self._n_steps)
+        return min(1.0, sum(self._steps.values()) / total)
+
+    @property
+    def suggested_out(self) -> str:
+        """A new folder, or that of the sweep that was stopped, to go on with it."""
+        if self.phase == "stopped":
+            return self.out
+        return str(fresh_folder(paths.runs_folder(), f"{self.training.recipe.name}-several"))
+
+    def start(self, wish: SweepWish) -> None:
+        """Check and train the runs, one after another; raises UserError for what cannot be begun."""
+        if self.is_active:
+            raise UserError("Several runs are in training already.", action="Stop them, or wait.")
+        runs = wish.runs
+        if not wish.out.strip():
+            raise UserError("There is no folder for the runs.", action="Name one.")
+        out = Path(wish.out)
+        recipe = self.training.recipe
+        text = _anchored(recipe.text, Path(recipe.folder or "."))
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"The folder {out} cannot be made: {error.strerror or error}.", action="Choose another."
+            ) from error
+        replace_file(out / _RECIPE, text.encode("utf-8"))
+        self._child = self._spawn(wish.words(out / _RECIPE, self.training.device), out)
+        self._wish, self._runs, self.out = wish, runs, wish.out
+        self._n_told = self._n_folders = self._n_steps = 0
+        self._steps, self.best, self.problem = {}, None, ""
+        self._show("checking", "The recipes are checked.")
+
+    def stop(self) -> None:
+        """Save what is in training and stop; the same wish goes on from there."""
+        if self._child is not None and self.phase != "stopping":
+            self._child.terminate()
+            self._show("stopping", "The step in progress is finished and saved.")
+
+    def open_best(self) -> None:
+        """Show the best run on the page."""
+        if self.best is not None:
+            self.training.open_run(self.best.folder)
+
+    def tick(self) -> None:
+        """Look what the runs have come to; called about once a second while it is active."""
+        child = self._child
+        if child is None:
+            return
+        code = child.poll()
+        self._read_log()
+        self._list_runs(is_over=code is not None)
+        if code is not None:
+            self._child = None
+            self._end(code)
+
+    def _read_log(self) -> None:
+        lines = _read(Path(self.out) / _LOG).splitlines()
+        for line in lines[self._n_told :]:
+            found = _LINE.match(line)
+            if found:
+                place, n_runs, name, step, n_steps, loss = found.groups()
+                self._steps[name] = int(step.replace(",", ""))
+                self._n_steps = int(n_steps.replace(",", ""))
+                self.what = f"run {place} of {n_runs}: {name} · step {step} of {n_steps} · validation {loss}"
+        if len(lines) > self._n_told:
+            self._n_told = len(lines)
+            self._listeners.tell("sweep")
+
+    def _list_runs(self, *, is_over: bool) -> None:
+        """Have the runs listed that there are, as each comes."""
+        n = sum((Path(self.out) / run.name / "recipe.toml").is_file() for run in self._runs)
+        if n and (n > self._n_folders or is_over):
+            self._n_folders = n
+            self.training.runs.add(self.out)
+            if self.phase == "checking":
+                self._show("running", f"run {n} of {len(self._runs)}")
+
+    def _end(self, code: int) -> None:
+        lines = _read(Path(self.out) / _LOG).splitlines()
+        told = [line.removeprefix("attnscope: ") for line in lines if line.startswith("attnscope: ")]
+        self.best = best_of(_read(Path(self.out) / _END))
+        was_asked = self.phase == "stopping"
+        if code == 0:
+            self._show("done", "")
+        elif was_asked or code == 130:
+            self._show("stopped", "")
+        else:
+            self.problem = "\n".join(told) or (lines[-1] if lines else "Its process ended early.")
+            self._show("failed", "")
+
+    def _show(self, phase: SweepPhase, what: str) -> None:
+        self.phase, self.what = phase, what
+        self._listeners.tell("sweep")
+
+
+def share_of(wish: SweepWish, n_runs: int, n_steps: int) -> float:
+    """The steps that are made, of those that all runs would make to their end: 0…1."""
+    if wish.keep_best is None or wish.after is None:
+        return 1.0
+    after, kept = min(wish.after, n_steps), min(wish.keep_best, n_runs)
+    return (n_runs * after + kept * (n_steps - after)) / (n_runs * n_steps)
+
+
+def summary_of(wish: SweepWish, plan: Plan | None) -> str:
+    """How many runs that is and about how long; raises RecipeError for what is wrong."""
+    n = len(wish.runs)
+    words = "1 run" if n == 1 else f"{n:,} runs, one after another"
+    if plan is None or plan.seconds is None:
+        return f"{words}."
+    seconds = plan.seconds[1] * n * share_of(wish, n, plan.n_steps)
+    values = "" if all(key == SEED for key, _ in wish.runs[0].overrides) else ", with the recipe's own values"
+    return f"{words}: about {time_text(seconds)} of steps{values}."
+
+
+def best_of(text: str) -> BestRun | None:
+    """The best of the runs that `train --sweep --json` told at its end; None when there is none."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return None
+    losses = {run["folder"]: run for run in told["runs"] if _is_loss(run["best_loss"])}
+    if not losses:
+        return None
+    best = min(losses.values(), key=lambda run: (run["best_loss"], run["name"]))
+    words = (
+        f"Best of {len(told['runs'])}: {best['name'].rpartition('/')[2]}, held-out loss "
+        f"{best['best_loss']:.4f} {best['loss_unit']} at step {best['best_step']:,}"
+    )
+    return BestRun(folder=best["folder"], words=words + _spread_words(told["seeds"], best["settings"]))
+
+
+def _spread_words(spreads: list[dict[str, object]], settings: Mapping[str, str]) -> str:
+    """The mean over seeds of runs that are otherwise as the best; empty where it has no brothers."""
+    others = {key: value for key, value in settings.items() if key != SEED}
+    for spread in spreads:
+        if dict(spread["settings"]) == others:  # type: ignore[call-overload]
+            mean, deviation, n = spread["mean"], spread["deviation"], spread["n"]
+            return f" · {mean:.4f} ± {deviation:.4f} over {n} seeds"
+    return ""
+
+
+def _is_loss(value: object) -> bool:
+    return isinstance(value, float | int) and math.isfinite(value)
+
+
+def _anchored(text: str, folder: Path) -> str:
+    """The recipe with paths that do not depend on where its file is."""
+    for section, key in (("data", "path"), ("start", "from")):
+        value = recipe_value(text, section, key)
+        if isinstance(value, str) and value and (folder / value).exists():
+            text = with_recipe_value(text, section, key, str((folder / value).resolve()))
+    return text
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _spawn(words: list[str], out: Path) -> subprocess.Popen[bytes]:
+    """A process that outlives this one; what it tells goes into files, so that no end of it can block."""
+    try:
+        with open(out / _END, "wb") as end, open(out / _LOG, "wb") as log:
+            return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=end, stderr=log)
+    except OSError as error:
+        raise UserError(
+            f"The training could not be started: {error.strerror or error}.", action="Try another folder."
+        ) from error

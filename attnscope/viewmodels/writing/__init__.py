@@ -1,0 +1,1 @@
+"""The state of text that a model writes."""

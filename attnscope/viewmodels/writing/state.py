@@ -1,0 +1,252 @@
+"""Letting the model write: settings, the text so far, the token that is looked at, the beam tree.
+
+Widgets read the attributes, call the intents and listen to `subscribe`. What can change has a name:
+settings, writing (it begins, goes on or ends), step (another token is looked at), outdated.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from attnscope.errors import UserError
+from attnscope.records.generation import (
+    WRITTEN_TRACE,
+    BeamTree,
+    TextWritten,
+    WriteMode,
+    WriteSettings,
+    WriteText,
+    WritingNews,
+    WrittenText,
+    WrittenToken,
+)
+from attnscope.records.messages import Failed, Reply, Request, Traced
+from attnscope.records.outputs import Candidate
+from attnscope.records.sites import Gates, Stack
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.state import Session
+
+Phase = Literal["empty", "writing", "written", "stopped", "failed"]
+
+
+class GenerationState:
+    """What the open model writes after the session's text. One text is written at a time."""
+
+    settings: WriteSettings = WriteSettings()
+    phase: Phase = "empty"
+    tokens: tuple[WrittenToken, ...] = ()
+    written: WrittenText | None = None
+    n_most: int = 0
+    step: int | None = None
+    error: str = ""
+
+    def __init__(
+        self,
+        session: Session,
+        post: Callable[[Request], None],
+        cancel: Callable[[int], None],
+        numbers: Numbers,
+    ) -> None:
+        self._session, self._post, self._cancel, self._numbers = session, post, cancel, numbers
+        self._listeners = Listeners()
+        self._number = 0
+        self._whole = ""
+        self._traced: Traced | None = None
+        self._own_traced: Traced | None = None
+        self._written_for: tuple[str, Gates] | None = None
+        session.subscribe(self._on_session)
+
+    # What can be read
+
+    @property
+    def can_write(self) -> bool:
+        """Whether the open model writes text, and there is one to go on from."""
+        model = self._session.model
+        return model is not None and model.form != "encoder" and bool(self._session.text.strip())
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether tokens are on their way."""
+        return self.phase == "writing"
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether text or gates have changed since it was written; to use it as the text changes nothing."""
+        if self._written_for is None:
+            return False
+        text, gates = self._written_for
+        return self._session.gates != gates or self._session.text not in (text, self._whole)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the maps of the page are those of the written text."""
+        shown, own = self._session.traced, self._traced
+        if shown is None or own is None:
+            return False
+        return shown is own or (_ids(shown) == _ids(own) and shown.gates == own.gates)
+
+    @property
+    def tree(self) -> BeamTree | None:
+        """What the beams considered."""
+        return self.written.tree if self.written else None
+
+    @property
+    def chosen(self) -> WrittenToken | None:
+        """The token that is looked at."""
+        return self.tokens[self.step] if self.step is not None and self.step < len(self.tokens) else None
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What there was to choose from where the chosen token was written; it is always among them."""
+        chosen = self.chosen
+        if chosen is None:
+            return ()
+        own = Candidate(token=chosen.token, probability=chosen.probability)
+        is_there = any(candidate.token.id == own.token.id for candidate in chosen.alternatives)
+        return chosen.alternatives if is_there else (*chosen.alternatives[:-1], own)
+
+    def row(self, stack: Stack | None) -> int | None:
+        """The row of a map of `stack` that the chosen token was written from; None where it has none."""
+        chosen = self.chosen
+        return chosen.position if chosen and self.is_shown and stack not in (None, "encoder") else None
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # Intents
+
+    def set_mode(self, mode: WriteMode) -> None:
+        """Choose tokens in another way."""
+        self.set_settings(replace(self.settings, mode=mode))
+
+    def set_settings(self, settings: WriteSettings) -> None:
+        """Write with these settings from the next time on."""
+        if settings != self.settings:
+            self.settings = settings
+            self._listeners.tell("settings")
+
+    def write(self) -> None:
+        """Let the model write after the text, with the gates as they are."""
+        if not self.can_write:
+            return
+        self.stop()
+        try:
+            self.settings.check()
+        except UserError as error:
+            self._fail(str(error))
+            return
+        self._show_own()
+        session = self._session
+        self._number, self.phase, self.error = self._numbers.next(), "writing", ""
+        self.tokens, self.written, self.step, self._traced = (), None, None, None
+        self.n_most, self._whole = self.settings.max_tokens, ""
+        self._written_for = (session.text, session.gates)
+        self._post(
+            WriteText(
+                number=self._number,
+                text=session.text,
+                settings=self.settings,
+                gates=session.gates,
+                heads=session.selection,
+            )
+        )
+        self._listeners.tell("writing", "step")
+
+    def stop(self) -> None:
+        """Write no further; what is there stays."""
+        if self.is_writing:
+            self._cancel(self._number)
+            self._number, self.phase = 0, "stopped"
+            self._listeners.tell("writing")
+
+    def choose_step(self, step: int | None) -> None:
+        """Look at another written token: the page then shows the maps of the written text.
+
+        None goes back to the maps of the text itself.
+        """
+        if step is not None:
+            step = min(max(step, 0), len(self.tokens) - 1)
+            if step < 0:
+                return
+        if step is None:
+            self._show_own()
+        elif self._traced is not None and not self.is_outdated and not self.is_shown:
+            self._own_traced = self._session.traced
+            self._session.show_traced(self._traced)
+        if step != self.step:
+            self.step = step
+            self._listeners.tell("step")
+
+    def use_as_text(self) -> None:
+        """Make what was written part of the text; for a translation model, the target."""
+        if not self._whole:
+            return
+        if self._session.model and self._session.model.takes_target:
+            self._session.set_target(self._whole)
+        else:
+            self._session.set_text(self._whole)
+
+    @property
+    def can_be_used(self) -> bool:
+        """Whether there is something to use as text."""
+        return bool(self._whole) and not self.is_writing
+
+    # Replies
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply; those of other parts of the window are passed over."""
+        if not self._number or getattr(reply, "number", 0) != self._number:
+            return
+        match reply:
+            case WritingNews():
+                self.tokens, self._whole, self.n_most = reply.tokens, reply.whole, reply.n_most
+                self._listeners.tell("writing")
+            case Traced() if reply.model == WRITTEN_TRACE:
+                self._traced = reply
+            case TextWritten():
+                self.written, self.tokens, self._whole = (
+                    reply.written,
+                    reply.written.tokens,
+                    reply.written.whole,
+                )
+                self.phase, self._number = "written", 0
+                self._listeners.tell("writing")
+            case Failed():
+                self._number = 0
+                self._fail(reply.message)
+            case _:
+                pass
+
+    # Inside
+
+    def _fail(self, message: str) -> None:
+        self.phase, self.error = "failed", message
+        self._listeners.tell("writing")
+
+    def _show_own(self) -> None:
+        """Back to the maps of the text, if they are still those of the text."""
+        is_ours = self._session.traced is self._traced and self._traced is not None
+        if is_ours and self._own_traced is not None and not self.is_outdated:
+            self._session.show_traced(self._own_traced)
+        self._own_traced = None
+
+    def _on_session(self, name: str) -> None:
+        if name == "model":
+            self.stop()
+            self.phase, self.error, self._number, self._whole = "empty", "", 0, ""
+            self.tokens, self.written, self.step, self._traced = (), None, None, None
+            self._own_traced = self._written_for = None
+            self._listeners.tell("writing", "step")
+        elif name in ("text", "gates"):
+            if self.is_outdated:
+                self.stop()
+            self._listeners.tell("outdated")
+        elif name == "traced" and self.step is not None:
+            # Somebody else's trace is shown now, or the written one again: the lit row comes or goes.
+            self._listeners.tell("step")
+
+
+def _ids(traced: Traced) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return traced.source.ids, traced.target.ids if traced.target else ()

@@ -1,0 +1,1 @@
+"""Panels of what lies behind an output and inside a head."""

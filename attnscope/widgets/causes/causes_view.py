@@ -1,0 +1,257 @@
+"""What made an output: the parts that add up to it, and patching between two texts."""
+
+from typing import Literal
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QButtonGroup, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+
+from attnscope.figures.cause_maps import attribution_cells, patch_cells
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text
+from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.causes.attributing import PART_ORDERS, AttributingState
+from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.causes.answer_boxes import AnswerBoxes
+from attnscope.widgets.causes.output_strip import OutputStrip
+from attnscope.widgets.causes.part_bars import PartBars
+from attnscope.widgets.causes.patching_view import PatchingView
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.export.dialog import ExportDialog
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+
+CausesMode = Literal["parts", "patching"]
+_TIPS: dict[CausesMode, str] = {
+    "parts": "Direct logit attribution: what each part writes towards one token and away from another. With"
+    " the norms' scales held, the parts add up to the difference of the two logits. (Elhage et al. 2021)",
+    "patching": "Activation patching: a piece of one text's run is put into that of another; the map says how"
+    " much of the difference comes back. (Meng et al. 2022, Wang et al. 2022)",
+}
+_LOW_PX = 480
+_MODES: dict[CausesMode, str] = {"parts": "Parts", "patching": "Patching"}
+
+
+class CausesPanel(QWidget):
+    """Two ways to ask for causes, of one output token; asks only while it can be seen."""
+
+    pointed = Signal(str)
+
+    def __init__(
+        self,
+        session: Session,
+        attributing: AttributingState,
+        patching: PatchingState,
+        palette: Palette,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._attributing, self._patching = session, attributing, patching
+        self.mode: CausesMode = "parts"
+        self.strip = OutputStrip(palette)
+        self.strip.chosen.connect(self._on_token)
+        self.answers = AnswerBoxes()
+        self.answers.chosen.connect(self._on_answers)
+        self.statement, self.sum = ElidedLabel(role="value"), PlainLabel(role="value")
+        self.sum.setToolTip("With the norms' scales held, all parts add up to the difference.")
+        self.order = ChoiceButton("Sort", "How the parts are sorted", PART_ORDERS)
+        self.order.chosen.connect(attributing.choose_order)
+        self.note = PlainLabel(role="hint")
+        self.note.setWordWrap(True)
+        self.bars = PartBars(attributing, palette)
+        self.bars.pointed.connect(self.pointed)
+        self.patching = PatchingView(patching, palette)
+        self.patching.pointed.connect(self.pointed)
+        self._lay_out()
+        listen(self, attributing, self._on_attributing)
+        listen(self, patching, self._on_patching)
+        self.show_mode("parts")
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self.strip.set_theme(palette)
+        self.bars.set_theme(palette)
+        self.patching.set_theme(palette)
+        self._fit_strip()
+
+    def show_mode(self, mode: CausesMode) -> None:
+        """Show the parts or patching."""
+        self.mode = mode
+        self.modes[mode].setChecked(True)
+        self._show()
+        self._attributing.watch(self.isVisible() and mode == "parts")
+
+    def figure_spec(self) -> FigureSpec | None:
+        """What is shown, as a figure; None while there is nothing."""
+        model, traced = self._session.model, self._session.traced
+        if model is None or traced is None:
+            return None
+        caption = Caption(
+            model=model.name,
+            sha256=model.sha256,
+            text=traced.source.read_text,
+            target=traced.target.text if traced.target else None,
+            step=traced.step,
+            note=f"{self._attributing.heading}." if self.mode == "parts" else f"{self._patching.about}.",
+        )
+        found, patched = self._attributing.found, self._patching.patched
+        cells = []
+        if self.mode == "parts" and found is not None:
+            cells.append(attribution_cells(found))
+        elif self.mode == "patching" and patched is not None:
+            cells.append(patch_cells(patched))
+        return (
+            FigureSpec(view="lab", cells=tuple(cells), gates=traced.gates, caption=caption, height_mm=100.0)
+            if cells
+            else None
+        )
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Ask for what is missing."""
+        super().showEvent(event)
+        self._attributing.watch(self.mode == "parts")
+        self._fit_strip()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Ask for nothing more."""
+        super().hideEvent(event)
+        self._attributing.watch(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave room for the bars."""
+        super().resizeEvent(event)
+        self._fit_strip()
+
+    # Building
+
+    def _lay_out(self) -> None:
+        self._strip_area, self.area = QScrollArea(self), QScrollArea(self)
+        for area, inner in ((self._strip_area, self.strip), (self.area, self.bars)):
+            area.setWidget(inner)
+            area.setWidgetResizable(True)
+            area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+            area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.bars.walked.connect(self._on_walked)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 8, 8, 8)
+        layout.setSpacing(4)
+        layout.addLayout(self._build_modes())
+        layout.addWidget(self._strip_area)
+        layout.addWidget(self.answers)
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._build_parts())
+        self._pages.addWidget(self.patching)
+        self._pages.addWidget(self._build_refusal())
+        layout.addWidget(self._pages, 1)
+
+    def _build_modes(self) -> QVBoxLayout:
+        self.modes = {
+            mode: tool_button(name, name, role="segment", is_checkable=True) for mode, name in _MODES.items()
+        }
+        group = QButtonGroup(self)
+        for mode, button in self.modes.items():
+            group.addButton(button)
+            button.setToolTip(plain_tooltip(_TIPS[mode]))
+            button.clicked.connect(lambda _, mode=mode: self.show_mode(mode))
+        self.export_button = tool_button(
+            "Export…", "Export what is shown as a figure or its numbers", role="flat"
+        )
+        self.export_button.clicked.connect(self._on_export)
+        outer = QVBoxLayout()
+        outer.addLayout(row(*self.modes.values(), None, self.export_button, spacing=0))
+        return outer
+
+    def _build_parts(self) -> QWidget:
+        page = QWidget()
+        layout = column(page, spacing=4)
+        layout.addWidget(self.statement)
+        layout.addLayout(row(self.sum, None, self.order))
+        layout.addWidget(self.note)
+        layout.addWidget(self.area, 1)
+        return page
+
+    def _build_refusal(self) -> QWidget:
+        page = QWidget()
+        layout = column(page, spacing=8)
+        self.refusal_title, self.refusal = PlainLabel(role="name"), PlainLabel(role="hint")
+        layout.addStretch(1)
+        for label in (self.refusal_title, self.refusal):
+            label.setWordWrap(True)
+            label.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
+            layout.addWidget(label)
+        layout.addStretch(2)
+        return page
+
+    # Showing
+
+    def _show(self) -> None:
+        is_parts = self.mode == "parts"
+        state = self._attributing if is_parts else self._patching
+        self.strip.show_tokens(state.tokens, state.position)
+        self._fit_strip()
+        self.strip.setToolTip(plain_tooltip(state.heading))
+        self.answers.show_answers(
+            (state.answer, state.other), state.compared, state.candidates, state.automatic
+        )
+        reason = state.reason
+        self.refusal_title.setText(state.refusal_title)
+        self.refusal.setText(plain_text(reason))
+        self._pages.setCurrentIndex(2 if reason else 0 if is_parts else 1)
+        self.answers.setVisible(not reason or state.answer is not None or state.other is not None)
+        self.export_button.setEnabled(self.figure_spec() is not None)
+        if is_parts:
+            self._show_parts()
+
+    def _show_parts(self) -> None:
+        state = self._attributing
+        self.statement.set_full_text(plain_text(state.statement))
+        self.sum.setText(state.sum_words)
+        self.order.show_choice(state.order)
+        self.order.setVisible(state.found is not None)
+        self.note.setText(state.note)
+        self.note.setVisible(bool(state.note))
+        self.bars.show_parts()
+
+    def _fit_strip(self) -> None:
+        """A row or two of output tokens, with the chosen one among them; more are scrolled to."""
+        n_rows = 2 if self.height() > round(type_px(_LOW_PX)) else 1
+        self._strip_area.setFixedHeight(min(self.strip.sizeHint().height(), round(type_px(28)) * n_rows))
+        state = self._attributing if self.mode == "parts" else self._patching
+        chips = self.strip.chips()
+        if 0 <= state.position < len(chips):
+            middle = chips[state.position].rect.center()
+            self._strip_area.ensureVisible(round(middle.x()), round(middle.y()), 0, round(type_px(14)))
+
+    # Intents
+
+    def _on_attributing(self, name: str) -> None:
+        if self.mode == "parts":
+            self._show()
+
+    def _on_patching(self, name: str) -> None:
+        if self.mode == "patching" and name != "selection":
+            self._show()
+
+    @Slot(int)
+    def _on_token(self, position: int) -> None:
+        (self._attributing if self.mode == "parts" else self._patching).choose_position(position)
+
+    @Slot(object, object)
+    def _on_answers(self, answer: object, other: object) -> None:
+        wishes = [one if isinstance(one, int | str) else None for one in (answer, other)]
+        (self._attributing if self.mode == "parts" else self._patching).choose_answers(*wishes)
+
+    @Slot(int)
+    def _on_walked(self, part: int) -> None:
+        rect = self.bars.row_rect(part)
+        self.area.ensureVisible(0, round(rect.center().y()), 0, round(rect.height()))
+
+    @Slot()
+    def _on_export(self) -> None:
+        spec = self.figure_spec()
+        if spec is not None:
+            dialog = ExportDialog({spec.view: spec}, spec.view, parent=self)
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.open()

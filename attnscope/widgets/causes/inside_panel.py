@@ -1,0 +1,220 @@
+"""Inside one head: the steps, the query that is looked at, and the picture."""
+
+from PySide6.QtCore import QTimer, Slot
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.inside_layout import Place
+from attnscope.figures.plain import isolated, plain_piece
+from attnscope.figures.spec import InsidePart
+from attnscope.figures.style import NORMAL_PX, text_width, type_px
+from attnscope.viewmodels.causes.inside import InsideState
+from attnscope.viewmodels.causes.inside_words import STEP_TIPS, STEPS, Step
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
+from attnscope.widgets.causes.inside_view import InsideView
+from attnscope.widgets.labels import PlainLabel, listen, tool_button
+
+_PATIENCE_MS = 160
+_PAD_PX, _ROOM_PX = 11.0, 460.0
+
+
+class InsidePanel(QWidget):
+    """The picture with its controls; asks for numbers only while it can be seen.
+
+    `chooser` is the query, to be placed by whoever holds the panel.
+    """
+
+    def __init__(
+        self,
+        state: InsideState,
+        session: Session,
+        view: ViewState,
+        palette: Palette,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._state, self._session, self._view = state, session, view
+        self.picture = InsideView()
+        self.steps: dict[Step, QToolButton] = {}
+        self.back = tool_button("◂", "The query before (↑)", role="flat")
+        self.on = tool_button("▸", "The next query (↓)", role="flat")
+        self.query = PlainLabel()
+        self.chooser = QWidget()
+        self.note = PlainLabel(role="hint")
+        self.note.setContentsMargins(12, 4, 12, 0)
+        self.note.setVisible(False)
+        self._patience = QTimer(self)
+        self._patience.setSingleShot(True)
+        self._patience.setInterval(_PATIENCE_MS)
+        self._lay_out()
+        self._connect()
+        self.set_theme(palette)
+        for name in ("step", "query", "inside"):
+            self._on_state(name)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self.picture.set_theme(palette)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Ask for what is missing."""
+        super().showEvent(event)
+        self._state.watch(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Ask for nothing more."""
+        super().hideEvent(event)
+        self._state.watch(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Shorten the names of the steps where there is no room for them."""
+        super().resizeEvent(event)
+        self._name_steps()
+        self._show_query()
+
+    def figure(self) -> InsidePart | None:
+        """What is shown, for a figure; None without numbers, or while others are on their way."""
+        state = self._state
+        if state.inside is None or state.is_busy:
+            return None
+        return InsidePart(inside=state.inside, step=state.step, row=state.row)
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout()
+        row.setContentsMargins(8, 4, 8, 0)
+        row.setSpacing(0)
+        group = QButtonGroup(self)
+        for number, step in enumerate(STEPS, start=1):
+            button = tool_button(
+                f"{number} {step}", f"Step {number}: {step}", role="segment", is_checkable=True
+            )
+            button.setToolTip(f"{STEP_TIPS[step]} (← →)")
+            group.addButton(button)
+            self.steps[step] = button
+            row.addWidget(button)
+        row.addStretch(1)
+        chooser = QHBoxLayout(self.chooser)
+        chooser.setContentsMargins(0, 0, 0, 0)
+        chooser.setSpacing(0)
+        for widget in (self.back, self.query, self.on):
+            chooser.addWidget(widget)
+        self.query.setToolTip("The query; ↑ and ↓ walk, a double click on a key's row goes there")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(row)
+        layout.addWidget(self.note)
+        layout.addWidget(self.picture, 1)
+
+    def _connect(self) -> None:
+        state, picture = self._state, self.picture
+        for step, button in self.steps.items():
+            button.clicked.connect(lambda _is_on=False, step=step: state.choose_step(step))
+        self.back.clicked.connect(lambda: state.walk_queries(-1))
+        self.on.clicked.connect(lambda: state.walk_queries(1))
+        picture.query_walked.connect(state.walk_queries)
+        picture.step_walked.connect(state.walk_steps)
+        picture.key_walked.connect(self._on_key_walked)
+        picture.query_chosen.connect(self._on_query_chosen)
+        picture.pointed.connect(self._on_pointed)
+        picture.left.connect(self._on_left)
+        self._patience.timeout.connect(self._on_patience_over)
+        listen(self, state, self._on_state)
+        listen(self, self._view, self._on_view)
+
+    def _on_state(self, name: str) -> None:
+        state = self._state
+        if name == "step":
+            self.steps[state.step].setChecked(True)
+            self._name_steps()
+            self.picture.set_step(state.step)
+        elif name == "query":
+            self._show_query()
+        elif name == "busy":
+            self._patience.start()
+        elif name == "inside":
+            self._patience.stop()
+            self._show_inside()
+        self.picture.set_pointed(state.row, state.dimension)
+
+    def _name_steps(self) -> None:
+        """Every step by its name; where there is no room, the chosen one only."""
+        names = {step: f"{number} {step}" for number, step in enumerate(STEPS, start=1)}
+        room = sum(text_width(name, NORMAL_PX) + 2 * type_px(_PAD_PX) for name in names.values())
+        is_wide = room <= self.width() - 16
+        for step, button in self.steps.items():
+            button.setText(names[step] if is_wide or step == self._state.step else names[step][:1])
+
+    def _show_inside(self) -> None:
+        state, is_pointing = self._state, self.picture.is_pointing
+        self.picture.set_inside(state.inside, state.note)
+        self.note.setText(state.note)
+        self.note.setVisible(bool(state.note) and state.inside is not None)
+        self._show_query()
+        if state.row is not None and not is_pointing:
+            self.picture.bring_into_view(state.row)
+
+    def _show_query(self) -> None:
+        state, tokens = self._state, self._state.tokens
+        has_query = state.query < len(tokens)
+        has_room = has_query and self.width() >= type_px(_ROOM_PX)
+        piece = isolated(plain_piece(tokens[state.query].piece, max_characters=14)) if has_room else ""
+        place = f"query {state.query} (0–{len(tokens) - 1})"
+        self.query.setText(f"{piece}  {place}".strip() if has_query else "")
+        self.back.setEnabled(state.query > 0)
+        self.on.setEnabled(state.query + 1 < len(tokens))
+
+    @Slot()
+    def _on_patience_over(self) -> None:
+        self.picture.set_stale(self._state.is_busy)
+
+    def _on_view(self, name: str) -> None:
+        """Another view lights a key: write out its numbers."""
+        if name == "highlight" and self.isVisible() and not self._is_by_word():
+            self._state.point_at_key(self._view.highlight.key)
+
+    def _on_pointed(self, place: Place) -> None:
+        self._state.point_at(place.row, place.dimension)
+        self._light(place.row)
+
+    def _on_key_walked(self, n: int) -> None:
+        self._state.walk_keys(n)
+        row = self._state.row
+        if row is not None:
+            self.picture.bring_into_view(row)
+        self._light(row)
+
+    def _on_query_chosen(self, place: int) -> None:
+        """A key's row stands for a query only where both are tokens of one text."""
+        head = self._session.primary
+        if head is not None and head.stack != "cross":
+            self._state.choose_query(place)
+
+    def _on_left(self) -> None:
+        self._state.point_at(None)
+        self._view.set_highlight(Highlight())
+        self._view.set_cell(None)
+
+    def _light(self, row: int | None) -> None:
+        """Light the query and the key in every view, and say the weight in the status bar."""
+        inside = self._state.inside
+        if inside is None or row is None:
+            self._view.set_cell(None)
+            return
+        weight = float(inside.weight[row]) if inside.is_allowed(row) else None
+        key = plain_piece(inside.key_tokens[row].piece)
+        if not self._is_by_word():
+            self._view.set_highlight(Highlight(query=inside.query, key=inside.keys[row]))
+        self._view.set_cell(Cell(query=plain_piece(inside.query_token.piece), key=key, weight=weight))
+
+    def begin_with_lit_query(self) -> None:
+        """Look at the query whose row is lit in another view."""
+        query = self._view.highlight.query
+        if query is not None and not self._is_by_word():
+            self._state.choose_query(query)
+
+    def _is_by_word(self) -> bool:
+        """Whether the other views count words, which this one does not."""
+        return self._session.aspect.is_by_word

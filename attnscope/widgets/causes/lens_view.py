@@ -1,0 +1,198 @@
+"""What each layer would say: a table of positions and layers, and the panel around it."""
+
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QHideEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import isolated, plain_piece
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
+from attnscope.records.lens import LensTable
+from attnscope.viewmodels.causes.layer_lens import (
+    LENS_COLOURS,
+    LENS_SHORT,
+    LensState,
+    cell_sentences,
+    cell_share,
+    cell_text,
+    level_name,
+    rows_name,
+)
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+
+_ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX = 22, 54, 37, 2
+_STRONGEST = 0.5
+_EXPLAINED = (
+    "The logit lens: the stream after each layer, through the model's last norm and output.\n"
+    "Columns are layers (in: what enters layer 0), rows are positions. Bold: already what the model says.\n"
+    "nostalgebraist 2020"
+)
+
+
+class LensGrid(QWidget):
+    """The table itself, painted as far as it can be seen."""
+
+    def __init__(self, state: LensState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state, self._palette = state, palette
+        self.setAccessibleName("What each layer would say")
+        self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self._palette = palette
+        self.show_table()
+
+    def show_table(self) -> None:
+        """Fit the table and paint it."""
+        self.setFixedHeight(self.sizeHint().height())
+        self.setMinimumWidth(self.sizeHint().width())
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """Room for every position and layer."""
+        table = self._state.table
+        if table is None:
+            return QSize(0, 0)
+        n_rows, n_columns = len(table.positions) + 1, len(table.levels)
+        width = type_px(_TOKEN_PX) + n_columns * type_px(_CELL_PX)
+        return QSize(round(width), round(n_rows * type_px(_ROW_PX)))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the heads of the columns, the tokens and the cells inside the visible part."""
+        table = self._state.table
+        if table is None:
+            return
+        row_px = type_px(_ROW_PX)
+        first = max(0, int(event.rect().top() / row_px) - 1)
+        last = min(len(table.positions), int(event.rect().bottom() / row_px) + 1)
+        with QPainter(self) as painter:
+            painter.setFont(font(SMALL_PX))
+            painter.setPen(QColor(self._palette.muted))
+            if event.rect().top() < row_px:
+                painter.drawText(self._token_place(-1), Qt.AlignmentFlag.AlignVCenter, rows_name(table))
+                for level in range(len(table.levels)):
+                    painter.drawText(self._cell(-1, level), Qt.AlignmentFlag.AlignCenter, level_name(level))
+            for column in range(first, last):
+                self._paint_row(painter, table, column)
+
+    def event(self, event: QEvent) -> bool:
+        """Tell about the cell under the cursor."""
+        if isinstance(event, QHelpEvent):
+            place = self.cell_at(event.pos().x(), event.pos().y())
+            table = self._state.table
+            if table is not None and place is not None:
+                QToolTip.showText(event.globalPos(), plain_tooltip(cell_sentences(table, *place)), self)
+            else:
+                QToolTip.hideText()
+            return True
+        return super().event(event)
+
+    def cell_at(self, x: int, y: int) -> tuple[int, int] | None:
+        """The level and the column of the table under a pixel."""
+        table = self._state.table
+        if table is None or x < type_px(_TOKEN_PX):
+            return None
+        column = int(y / type_px(_ROW_PX)) - 1
+        level = int((x - type_px(_TOKEN_PX)) / self._cell_px(len(table.levels)))
+        is_inside = 0 <= column < len(table.positions) and 0 <= level < len(table.levels)
+        return (level, column) if is_inside else None
+
+    def _cell_px(self, n_levels: int) -> float:
+        return max(type_px(_CELL_PX), (self.width() - type_px(_TOKEN_PX)) / max(1, n_levels))
+
+    def _cell(self, column: int, level: int) -> QRect:
+        table = self._state.table
+        width = self._cell_px(len(table.levels) if table else 1)
+        left = round(type_px(_TOKEN_PX) + level * width)
+        right = round(type_px(_TOKEN_PX) + (level + 1) * width)
+        top = round((column + 1) * type_px(_ROW_PX))
+        return QRect(left, top, right - left - _GAP_PX, round(type_px(_ROW_PX)) - _GAP_PX)
+
+    def _token_place(self, column: int) -> QRect:
+        place = self._cell(column, 0)
+        return QRect(0, place.y(), round(type_px(_TOKEN_PX)) - 6, place.height())
+
+    def _paint_row(self, painter: QPainter, table: LensTable, column: int) -> None:
+        palette, token = self._palette, table.tokens[column]
+        painter.setFont(font(NORMAL_PX))
+        painter.setPen(QColor(palette.muted if token.is_special else palette.text))
+        self._write(painter, self._token_place(column), token.piece, Qt.AlignmentFlag.AlignLeft)
+        for level in range(len(table.levels)):
+            place = self._cell(column, level)
+            share = cell_share(table, level, column, self._state.colour)
+            colour = QColor(palette.accent)
+            colour.setAlphaF(_STRONGEST * share)
+            painter.fillRect(place, QColor(palette.grid))
+            painter.fillRect(place, colour)
+            type_ = font(SMALL_PX)
+            type_.setBold(int(table.rank[level, column]) == 0)
+            painter.setFont(type_)
+            painter.setPen(QColor(palette.text))
+            text = cell_text(table, level, column, self._state.colour)
+            self._write(painter, place.adjusted(3, 0, -3, 0), text, Qt.AlignmentFlag.AlignHCenter)
+
+    def _write(self, painter: QPainter, place: QRect, piece: str, side: Qt.AlignmentFlag) -> None:
+        metrics = QFontMetricsF(painter.font())
+        text = metrics.elidedText(plain_piece(piece), Qt.TextElideMode.ElideRight, place.width())
+        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter | side, isolated(text))
+
+
+class LensPanel(QWidget):
+    """The table with its heading; asks for it only while it can be seen."""
+
+    def __init__(self, state: LensState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self.title = PlainLabel("What each layer would say", "muted")
+        self.title.setToolTip(plain_tooltip(_EXPLAINED))
+        self.colour = ChoiceButton("show", "What the cells show", LENS_COLOURS)
+        self.colour.chosen.connect(state.choose_colour)
+        self.note = PlainLabel(role="hint")
+        self.note.setWordWrap(True)
+        self.grid = LensGrid(state, palette)
+        self._lay_out()
+        listen(self, state, self._on_state)
+        self._show()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self.grid.set_theme(palette)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Ask for what is missing."""
+        super().showEvent(event)
+        self._state.watch(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Ask for nothing more."""
+        super().hideEvent(event)
+        self._state.watch(False)
+
+    def _lay_out(self) -> None:
+        heading = QHBoxLayout()
+        heading.addWidget(self.title)
+        heading.addStretch(1)
+        heading.addWidget(self.colour)
+        self.area = QScrollArea(self)
+        self.area.setWidget(self.grid)
+        self.area.setWidgetResizable(True)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 8, 8, 8)
+        column.setSpacing(4)
+        column.addLayout(heading)
+        column.addWidget(self.note)
+        column.addWidget(self.area, 1)
+
+    def _on_state(self, _name: str) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        self.colour.show_choice(self._state.colour)
+        self.colour.setText(f"{LENS_SHORT[self._state.colour]} ▾")
+        self.note.setText(self._state.note)
+        self.note.setVisible(bool(self._state.note))
+        self.grid.show_table()

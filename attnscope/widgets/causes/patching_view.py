@@ -1,0 +1,173 @@
+"""Two texts, what is exchanged between their runs, and the map of how far that brings the output."""
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QLineEdit,
+    QProgressBar,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QStackedWidget,
+    QWidget,
+)
+
+from attnscope.figures.cause_maps import patch_cells
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.causes.patch_words import WHAT_NAMES, WHAT_TIPS
+from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_button
+from attnscope.widgets.labs.cell_panel import CellPanel
+
+_MIN_MAP_PX = 148
+
+
+class PatchingView(QWidget):
+    """Shows a PatchingState; `pointed` carries the words of the cell under the cursor."""
+
+    pointed = Signal(str)
+    token_chosen = Signal(str, int)
+    """The text (`source` or `target`) and place of a cell of positions that was clicked."""
+
+    def __init__(self, state: PatchingState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._cell = (-1, -1)
+        self.corrupt = QLineEdit()
+        self.corrupt.setAccessibleName("Second text")
+        self.corrupt.setPlaceholderText("The text with a word exchanged")
+        self.corrupt.setToolTip("The second text: the one above with a word exchanged. Enter patches.")
+        self.corrupt.textEdited.connect(state.set_corrupt)
+        self.corrupt.returnPressed.connect(state.run)
+        self.what = QComboBox()
+        self.what.setAccessibleName("What is exchanged between the runs")
+        self.what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.what.activated.connect(self._on_what)
+        self.run_button = QPushButton("Patch")
+        self.run_button.clicked.connect(state.run)
+        self.stop_button = tool_button("Cancel", "Cancel patching")
+        self.stop_button.clicked.connect(state.stop)
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName("Progress of patching")
+        self.statement = ElidedLabel(role="value")
+        self.cells = CellPanel(palette)
+        self.cells.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.cells.hovered.connect(self._on_hovered)
+        self.cells.clicked.connect(self._on_clicked)
+        self.sentence = _wrapped("muted")
+        self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.note = _wrapped("hint")
+        self._lay_out()
+        listen(self, state, self._on_state)
+        for name in ("choice", "map", "progress"):
+            self._on_state(name)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self.cells.set_theme(palette)
+
+    def _lay_out(self) -> None:
+        picture, words = QWidget(), QWidget()
+        inside = column(picture, spacing=4)
+        inside.addWidget(self.statement)
+        inside.addWidget(self.sentence)
+        inside.addWidget(self.cells, 1)
+        empty = column(words, spacing=4)
+        empty.addWidget(self.note)
+        empty.addStretch(1)
+        self._pages = QStackedWidget()
+        area = QScrollArea()
+        area.setWidget(picture)
+        area.setWidgetResizable(True)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._pages.addWidget(words)
+        self._pages.addWidget(area)
+        layout = column(self, spacing=4)
+        layout.addWidget(self.corrupt)
+        choices = row(self.what, self.run_button, self.stop_button)
+        choices.setStretch(0, 1)
+        layout.addLayout(choices)
+        layout.addWidget(self.progress)
+        layout.addWidget(self._pages, 1)
+
+    def _on_state(self, name: str) -> None:
+        state = self._state
+        if name == "choice":
+            self._show_choices()
+        if name in ("choice", "progress"):
+            self.run_button.setEnabled(state.is_runnable)
+        if name == "progress":
+            is_running = state.phase == "running"
+            self.run_button.setVisible(not is_running)
+            self.stop_button.setVisible(is_running)
+            self.progress.setVisible(is_running)
+            self.progress.setRange(0, 0 if state.fraction is None else 100)
+            self.progress.setValue(round(100 * (state.fraction or 0.0)))
+        if name == "map":
+            self._show_map()
+        if name == "selection":
+            self._frame()
+        self.note.setText(plain_text(state.note))
+        self.note.set_role("error" if state.error else "hint")
+
+    def _show_choices(self) -> None:
+        state = self._state
+        if self.corrupt.text() != state.corrupt:
+            self.corrupt.setText(state.corrupt)
+            self.corrupt.setCursorPosition(state.change_end)
+        if [self.what.itemData(k) for k in range(self.what.count())] != list(state.whats):
+            self.what.clear()
+            for what in state.whats:
+                self.what.addItem(WHAT_NAMES[what], what)
+        self.what.setCurrentIndex(state.whats.index(state.what))
+        self.what.setToolTip(WHAT_TIPS[state.what])
+
+    def _show_map(self) -> None:
+        state = self._state
+        self._cell = (-1, -1)
+        if state.patched is not None:
+            self.cells.show_cells(patch_cells(state.patched))
+            self.statement.set_full_text(plain_text(state.statement))
+        self._pages.setCurrentIndex(1 if state.patched is not None else 0)
+        self._frame()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Two lines for the sentence, so that nothing moves as it changes."""
+        super().resizeEvent(event)
+        self.sentence.setFixedHeight(2 * self.sentence.fontMetrics().lineSpacing())
+        self.cells.setMinimumHeight(round(type_px(_MIN_MAP_PX)))
+
+    def _frame(self) -> None:
+        """The cell under the cursor, or that of the selected head."""
+        cell = self._cell if self._cell[0] >= 0 else self._state.selected_cell
+        self.cells.set_cursor(*cell)
+        self.sentence.setText(plain_text(self._state.sentence(*self._cell)))
+
+    @Slot(int)
+    def _on_what(self, index: int) -> None:
+        self._state.choose_what(str(self.what.itemData(index)))
+
+    @Slot(int, int)
+    def _on_hovered(self, i: int, j: int) -> None:
+        self._cell = (i, j)
+        self._frame()
+        self.pointed.emit(self._state.sentence(i, j) if i >= 0 else "")
+
+    @Slot(int, int)
+    def _on_clicked(self, i: int, j: int) -> None:
+        if self._state.select(i, j) is None:
+            side = self._state.side_of(i)
+            if side:
+                self.token_chosen.emit(side, j)
+
+
+def _wrapped(role: str) -> PlainLabel:
+    label = PlainLabel(role=role)
+    label.setWordWrap(True)
+    return label

@@ -1,0 +1,396 @@
+"""The Compare page: two sides on top, their maps with the difference, all heads and numbers below."""
+
+from collections.abc import Callable, Mapping
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QHBoxLayout,
+    QSplitter,
+    QStackedWidget,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.paint_changes import top_mean
+from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.style import type_px
+from attnscope.records.compare import Which
+from attnscope.viewmodels.compare.scripts import (
+    HEIGHT_MM,
+    WIDTH_MM,
+    comparison_command,
+    comparison_script,
+    comparison_shown,
+)
+from attnscope.viewmodels.compare.state import CompareState
+from attnscope.viewmodels.compare.traces import WHICH
+from attnscope.viewmodels.maps.alignment import WAYS
+from attnscope.viewmodels.session.comparing import LIMITS, Order
+from attnscope.viewmodels.session.scripts import Scripts
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.stage import Stage, stage_of
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.compare.grid import CompareGrid
+from attnscope.widgets.compare.maps import CompareMaps
+from attnscope.widgets.compare.numbers import CompareMeasures, CompareOutput
+from attnscope.widgets.compare.side import CompareSide, OfferModels
+from attnscope.widgets.labels import ElidedLabel, listen, rule, tool_button
+from attnscope.widgets.map_style import map_style
+from attnscope.widgets.state_card import StateCard
+
+_PATIENCE_MS = 160
+_SAME = "A and B are the same: switch heads off in Explore, or change a text or a model here"
+_ORDERS: dict[Order, tuple[str, str]] = {
+    "layers": ("By layer", "Layers down, heads across"),
+    "changed": ("Most changed first", "The heads with the largest mean |Δ| first"),
+}
+
+
+class ComparePage(QWidget):
+    """Shows a CompareState; `hover_text` is what is under the cursor, in words."""
+
+    hover_text = Signal(str)
+
+    def __init__(
+        self,
+        state: CompareState,
+        session: Session,
+        view: ViewState,
+        palette: Palette,
+        *,
+        offer_models: OfferModels = tuple,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._state, self._session, self._view = state, session, view
+        self.setProperty("role", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.sides = tuple(CompareSide(which, state, session, offer_models=offer_models) for which in WHICH)
+        self.swap_button = tool_button("⇅ Swap", "Swap A and B")
+        self.swap_button.setToolTip("A becomes B and B becomes A (S)")
+        self.aligned = ElidedLabel(role="muted")
+        self.way = ChoiceButton("Align", "How tokens are aligned", {str(k): v for k, v in WAYS.items()})
+        limits = {str(k): v for k, v in LIMITS.items()}
+        self.limit = ChoiceButton("Δ scale", "What the ends of the difference's colours stand for", limits)
+        self.maps = CompareMaps(palette)
+        self.grid = CompareGrid(palette)
+        self.measures = CompareMeasures(state)
+        self.output = CompareOutput(state, palette)
+        self.card = StateCard()
+        self._order_buttons = self._make_order_buttons()
+        self.all_stacks = tool_button("All stacks", "Heads of all stacks", role="segment", is_checkable=True)
+        self.grid_hint = ElidedLabel(role="muted")
+        self._patience = QTimer(self)
+        self._lay_out()
+        self._connect()
+        self.set_theme(palette)
+        for name in ("sides", "look", "head", "traced"):
+            self._on_state(name)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        for side in self.sides:
+            side.set_theme(palette)
+        for part in (self.maps, self.grid, self.output):
+            part.set_theme(palette)
+        self.measures.setMinimumWidth(round(type_px(264)))
+        self.output.setMinimumWidth(round(type_px(260)))
+        self._on_view("style")
+
+    def splitters(self) -> tuple[QSplitter, ...]:
+        """The splitters whose places are remembered."""
+        return (self._rows, self._columns)
+
+    def figure_spec(self) -> FigureSpec | None:
+        """The three maps as a figure; None while there are none."""
+        shown = self._state.maps
+        if shown is None:
+            return None
+        return FigureSpec(
+            view="difference",
+            compared=shown,
+            style=map_style(self._view),
+            caption=self._caption(),
+            width_mm=WIDTH_MM,
+            height_mm=HEIGHT_MM,
+        )
+
+    def scripts(self) -> Scripts | None:
+        """What makes this comparison again; None while there is none."""
+        shown = comparison_shown(self._state, self._view.colour_map)
+        if shown is None:
+            return None
+        return Scripts(
+            python=comparison_script(shown),
+            command=comparison_command(shown),
+            is_command_whole=not shown.left_out,
+        )
+
+    def _caption(self) -> Caption:
+        sides = [self._state.sides[which] for which in ("A", "B")]
+        infos = [side.traced.info if side.traced else None for side in sides]
+        texts = [side.traced.source.text if side.traced else "" for side in sides]
+        targets = [side.traced.target.text if side.traced and side.traced.target else "" for side in sides]
+        names = list(dict.fromkeys(info.name for info in infos if info))
+        hashes = list(dict.fromkeys(info.sha256 for info in infos if info))
+        target = " | ".join(dict.fromkeys(filter(None, targets)))
+        return Caption(
+            model=" | ".join(names),
+            sha256=hashes[0] if len(hashes) == 1 else "",
+            text=" | ".join(dict.fromkeys(texts)),
+            target=target or None,
+            note=f"Tokens aligned: {self._state.alignment_words}",
+        )
+
+    # Building
+
+    def _make_order_buttons(self) -> dict[Order, QToolButton]:
+        group = QButtonGroup(self)
+        buttons: dict[Order, QToolButton] = {}
+        for order, (text, tip) in _ORDERS.items():
+            button = tool_button(text, tip, role="segment", is_checkable=True)
+            button.setToolTip(tip)
+            button.clicked.connect(self._sorter(order))
+            group.addButton(button)
+            buttons[order] = button
+        return buttons
+
+    def _sorter(self, order: Order) -> Callable[[], None]:
+        state = self._state
+        return lambda: state.sort_by(order)
+
+    def _lay_out(self) -> None:
+        heading = QHBoxLayout()
+        heading.setContentsMargins(16, 8, 16, 4)
+        heading.setSpacing(12)
+        both = QVBoxLayout()
+        both.setSpacing(6)
+        for side in self.sides:
+            both.addWidget(side)
+        heading.addLayout(both, 1)
+        heading.addWidget(self.swap_button)
+        looks = QHBoxLayout()
+        looks.setContentsMargins(16, 0, 16, 4)
+        looks.setSpacing(8)
+        looks.addWidget(self.aligned, 1)
+        for part in (self.way, self.limit):
+            looks.addWidget(part)
+        self._columns = QSplitter(Qt.Orientation.Horizontal)
+        self._columns.addWidget(self._build_grid_panel())
+        for panel in (self.measures, self.output):
+            panel.setProperty("role", "panel")
+            panel.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+            self._columns.addWidget(panel)
+        self._columns.setStretchFactor(0, 1)
+        self._columns.setSizes([620, 270, 320])
+        self._rows = QSplitter(Qt.Orientation.Vertical)
+        self._rows.addWidget(self.maps)
+        self._rows.addWidget(self._columns)
+        self._rows.setStretchFactor(0, 3)
+        self._rows.setStretchFactor(1, 2)
+        self._rows.setSizes([350, 270])
+        for splitter in (self._rows, self._columns):
+            splitter.setHandleWidth(1)
+            splitter.setChildrenCollapsible(False)
+        self._stages = QStackedWidget()
+        self._stages.addWidget(self.card)
+        self._stages.addWidget(self._rows)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(heading)
+        layout.addLayout(looks)
+        layout.addWidget(rule())
+        layout.addWidget(self._stages, 1)
+
+    def _build_grid_panel(self) -> QWidget:
+        panel = QWidget()
+        row = QHBoxLayout()
+        row.setContentsMargins(8, 4, 8, 0)
+        row.setSpacing(0)
+        for button in self._order_buttons.values():
+            row.addWidget(button)
+        row.addSpacing(8)
+        row.addWidget(self.all_stacks)
+        row.addSpacing(8)
+        row.addWidget(self.grid_hint, 1)
+        column = QVBoxLayout(panel)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(row)
+        column.addWidget(self.grid, 1)
+        return panel
+
+    def _connect(self) -> None:
+        self.swap_button.clicked.connect(self._on_swap)
+        self.way.chosen.connect(self._state.choose_way)
+        self.limit.chosen.connect(self._state.choose_limit)
+        self.all_stacks.clicked.connect(self._state.show_all_stacks)
+        self.grid.head_selected.connect(self._state.select)
+        self.grid.head_hovered.connect(self.hover_text)
+        self.maps.cell_pointed.connect(self.hover_text)
+        self._patience.setSingleShot(True)
+        self._patience.setInterval(_PATIENCE_MS)
+        self._patience.timeout.connect(self._show_stale)
+        listen(self, self._state, self._on_state)
+        listen(self, self._session, self._on_session)
+        listen(self, self._view, self._on_view)
+
+    # Showing
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Ask for what is missing from now on."""
+        super().showEvent(event)
+        self._state.open()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Ask for nothing that nobody looks at."""
+        super().hideEvent(event)
+        self._state.close()
+
+    def _on_session(self, name: str) -> None:
+        if name in ("ready", "model", "busy", "text"):
+            self._show_stage()
+
+    def _on_view(self, name: str) -> None:
+        if name == "style":
+            self.maps.set_style(map_style(self._view))
+            self.grid.set_colour_map(map_style(self._view).colour_map)
+
+    def _on_state(self, name: str) -> None:
+        if name in ("sides", "traced", "busy", "compared", "heads"):
+            self._show_stage()
+            self._check_stale()
+        if name in ("traced", "heads", "compared", "head", "look", "sides"):
+            self._show_maps()
+        if name in ("traced", "compared", "look", "head"):
+            self._show_grid()
+        if name == "look":
+            self.way.show_choice(self._state.choices.way)
+            self.limit.show_choice(self._state.choices.limit)
+            self.all_stacks.setChecked(self._state.choices.has_all_stacks)
+            for order, button in self._order_buttons.items():
+                button.setChecked(order == self._state.choices.order)
+
+    def _show_stage(self) -> None:
+        stage = compare_stage(self._state, self._session)
+        if stage.kind != "shown":
+            self.card.show_stage(stage)
+        self._stages.setCurrentWidget(self._rows if stage.kind == "shown" else self.card)
+
+    def _show_maps(self) -> None:
+        state = self._state
+        missing = state.missing
+        if state.is_shown and state.head is None:
+            missing = "A model without attention has no maps. What both sides say stands at the right."
+        self.maps.set_empty_text(
+            "Nothing to compare here" if missing else "Comparing…",
+            missing or "The maps of both sides appear here.",
+        )
+        self.maps.set_maps(None if missing else state.maps)
+        words = state.alignment_words
+        head, other = state.head, state.head_of("B")
+        name = f"{head.stack} {head.label}" if head else ""
+        if head and other and other != head:
+            name = f"A {head.stack}, B {other.stack} {head.label}"
+        same = _SAME if state.is_same_wish else ""
+        self.aligned.set_full_text("   ".join(part for part in (name, same or words) if part))
+
+    def _show_grid(self) -> None:
+        state = self._state
+        grids = state.grids
+        self.grid.set_empty_text(
+            "No head in common" if state.compared else "Comparing…",
+            state.error or "The differences of all heads appear here.",
+        )
+        self.grid.set_grids(grids, is_sorted=state.choices.order == "changed", end=state.end)
+        self.grid.set_selected(state.head)
+        self.grid_hint.set_full_text(_grid_words(state, top_mean(grids)))
+
+    def _check_stale(self) -> None:
+        if not self._state.is_waiting:
+            self._patience.stop()
+            self._show_stale()
+        elif not self._patience.isActive():
+            self._patience.start()
+
+    def _show_stale(self) -> None:
+        for part in (self.maps, self.grid):
+            part.set_stale(self._state.is_waiting)
+
+    def _on_swap(self) -> None:
+        self._state.swap()
+
+
+def compare_stage(state: CompareState, session: Session) -> Stage:
+    """What stands in place of the pictures: what is lacking, what is being done, what went wrong."""
+    explore = stage_of(session)
+    wishes = [state.wish(which) for which in WHICH]
+    if explore.kind in ("starting", "loading") and None in wishes:
+        return explore
+    errors = [f"{which}: {state.sides[which].error}" for which in WHICH if state.sides[which].error]
+    if errors:
+        return Stage(kind="failed", title="One side cannot be shown", hint="\n".join(errors))
+    if None in wishes:
+        return Stage(
+            kind="empty",
+            title="Two of anything, side by side",
+            hint="Open a model and type a sentence in Explore, or choose a model and a text for A and for B.",
+        )
+    if state.is_shown:
+        return Stage(kind="shown")
+    return Stage(kind="waiting", title=f"{state.progress or 'Tracing'}…", is_working=True)
+
+
+def compare_handlers(
+    state: CompareState, session: Session, view: ViewState
+) -> Mapping[str, Callable[[], None]]:
+    """One handler for each action that belongs to comparing."""
+
+    def keep(which: Which) -> Callable[[], None]:
+        def run() -> None:
+            kept = state.keep(which)
+            if kept is None:
+                session.tell_person("There is nothing to keep yet: open a model and type a sentence.")
+            else:
+                session.tell_person(f"Kept as {which}: {kept.label}. The Compare page shows it.")
+
+        return run
+
+    def swap() -> None:
+        if view.page == "compare":
+            state.swap()
+
+    def turn() -> None:
+        view.show_page("compare")
+
+    def trace_again() -> None:
+        session.dismiss_notice()
+        session.tracing.again()
+        state.again()
+
+    return {
+        "page-compare": turn,
+        "swap-sides": swap,
+        "keep-a": keep("A"),
+        "keep-b": keep("B"),
+        "trace-again": trace_again,
+    }
+
+
+def _grid_words(state: CompareState, top: float) -> str:
+    compared = state.compared
+    if compared is None:
+        return ""
+    parts = [f"stripe: mean |Δ|, 0 to {top:.2g}"] if state.grids else []
+    for which, heads in (("A", compared.only_first), ("B", compared.only_second)):
+        if heads:
+            parts.append(f"{len(heads)} heads only in {which}")
+    if compared.too_long:
+        parts.append(f"{len(compared.too_long)} too long")
+    return " · ".join(parts)

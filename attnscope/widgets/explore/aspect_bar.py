@@ -1,0 +1,143 @@
+"""How the pictures are made, in one line above them: heads blended, keys left out, words, which lines."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+
+from attnscope.records.messages import Traced
+from attnscope.records.tiles import is_long
+from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, Aspect, Blend, Block, Hidden, Over
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import LEAST_WEIGHTS, STRONGEST, ViewState
+from attnscope.widgets.aspect_steps import has_two_texts
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.labels import ElidedLabel, listen, plain_tooltip, tool_button
+
+T = TypeVar("T")
+
+
+class AspectBar(QWidget):
+    """Shows and changes the session's aspect; what it takes away from the maps is said at the right."""
+
+    def __init__(self, session: Session, view: ViewState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session, self._view = session, view
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setProperty("role", "panel")
+        self.blend = ChoiceButton("Heads", "Blend heads into one map (M)", _texts(BLENDS))
+        self.over = ChoiceButton("of", "Which heads are blended (Shift+M)", _texts(OVERS))
+        keys_name = "Leave out keys that take weight without meaning much (K)"
+        self.hidden = ChoiceButton("Keys", keys_name, _texts(HIDDEN))
+        texts_name = "Queries and keys of which of the two texts, A and B (Shift+B)"
+        self.block = ChoiceButton("Texts", texts_name, _texts(BLOCKS))
+        self.renormalise = _switch("Rows to 1", "Let what is left of each row sum to 1 again (N)")
+        self.words = _switch("Words", "Words instead of pieces: keys summed, queries averaged (W)")
+        self.lines = ChoiceButton("Lines", "Which lines are drawn", _line_choices())
+        self.note = ElidedLabel(role="muted")
+        self.note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(8, 2, 16, 2)
+        layout.setSpacing(4)
+        left_out = (self.hidden, self.block, self.renormalise)
+        for widget in (self.blend, self.over, *left_out, self.words, self.lines):
+            layout.addWidget(widget)
+        layout.addWidget(self.note, 1)
+        self._connect()
+        self._show()
+
+    def _connect(self) -> None:
+        blends: dict[str, Blend] = {name: name for name in BLENDS}
+        overs: dict[str, Over] = {name: name for name in OVERS}
+        keys: dict[str, Hidden] = {name: name for name in HIDDEN}
+        blocks: dict[str, Block] = {name: name for name in BLOCKS}
+        self.block.chosen.connect(lambda name: self._look(lambda a: replace(a, block=blocks[name])))
+        self.blend.chosen.connect(lambda name: self._look(lambda a: replace(a, blend=blends[name])))
+        self.over.chosen.connect(lambda name: self._look(lambda a: replace(a, over=overs[name])))
+        self.hidden.chosen.connect(lambda name: self._look(lambda a: replace(a, hidden=keys[name])))
+        self.renormalise.clicked.connect(
+            lambda is_on: self._look(lambda a: replace(a, is_renormalised=is_on))
+        )
+        self.words.clicked.connect(lambda is_on: self._look(lambda a: replace(a, is_by_word=is_on)))
+        self.lines.chosen.connect(self._on_lines_chosen)
+        listen(self, self._session, self._on_session)
+        listen(self, self._view, self._on_view)
+
+    def _look(self, change: Callable[[Aspect], Aspect]) -> None:
+        self._session.set_aspect(change(self._session.aspect))
+        self._show()
+
+    def _on_session(self, name: str) -> None:
+        if name in ("aspect", "heads", "selection", "traced", "model"):
+            self._show()
+
+    def _on_view(self, name: str) -> None:
+        if name in ("style", "view"):
+            self._show()
+
+    def _on_lines_chosen(self, name: str) -> None:
+        kind, value = name.split(":")
+        if kind == "weight":
+            self._view.set_strongest(0)
+            self._view.set_least_weight(float(value))
+        else:
+            self._view.set_least_weight(0.0)
+            self._view.set_strongest(int(value))
+
+    def _show(self) -> None:
+        aspect, view = self._session.aspect, self._view
+        self.blend.show_choice(aspect.blend)
+        self.over.show_choice(aspect.over)
+        self.over.setVisible(aspect.blend != "none")
+        self.hidden.show_choice(aspect.hidden)
+        is_pair = has_two_texts(self._session)
+        self.block.setVisible(is_pair)
+        self.block.show_choice(aspect.block)
+        self.renormalise.setVisible(aspect.hidden != "nothing" or (is_pair and aspect.block != "all"))
+        self.renormalise.setChecked(aspect.is_renormalised)
+        self.words.setChecked(aspect.is_by_word)
+        self.lines.setVisible(view.view == "lines")
+        chosen = f"strongest:{view.n_strongest}" if view.n_strongest else f"weight:{view.least_weight:g}"
+        self.lines.show_choice(chosen)
+        self.note.set_full_text(self._words())
+        self.note.setToolTip(plain_tooltip(self._words()))
+
+    def _words(self) -> str:
+        """What the maps lack."""
+        session = self._session
+        traced = session.traced
+        if traced is not None and session.aspect.changes_maps and _is_long(traced):
+            return "the map of so long a text is shown as it is"
+        shown = session.map_of(session.primary)
+        wanted = session.aspect.blend != "none" and session.aspect.over != "selection"
+        if wanted and len(session.blended) == 1:
+            return "this text is too long to blend so many heads at once"
+        if shown is None:
+            return ""
+        return shown.note
+
+
+def _is_long(traced: Traced) -> bool:
+    """Whether the maps of a trace are too long to be looked at in another way."""
+    n_tokens = max(len(traced.source), len(traced.target or ()))
+    return is_long(n_tokens, n_tokens)
+
+
+def _switch(text: str, name: str) -> QToolButton:
+    button = tool_button(text, name, role="segment", is_checkable=True)
+    button.setToolTip(name)
+    return button
+
+
+def _texts(choices: Mapping[T, str]) -> dict[str, str]:
+    return {str(key): text for key, text in choices.items()}
+
+
+def _line_choices() -> dict[str, str]:
+    """Keys such as `weight:0.05` and `strongest:3` with their words."""
+    words = {w: f"weights from {w:g}" if w else "all that can be seen" for w in LEAST_WEIGHTS}
+    by_weight = {f"weight:{w:g}": text for w, text in words.items()}
+    by_rank = {f"strongest:{n}": f"the {n} strongest of each query" for n in STRONGEST if n}
+    return {**by_weight, **by_rank}

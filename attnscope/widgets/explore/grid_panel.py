@@ -1,0 +1,180 @@
+"""The tabs of the stacks, and under them every head of the chosen stack."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QToolButton, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette, ramp_colour
+from attnscope.records.maps import SiteGrid
+from attnscope.records.sites import HeadRef, Stack
+from attnscope.viewmodels.heads.tinting import TintState
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.explore.grid_view import GridView
+from attnscope.widgets.explore.tint_bar import TintButton, TintLegend
+from attnscope.widgets.labels import ElidedLabel, listen, tool_button
+from attnscope.widgets.map_style import map_style
+
+
+class GridPanel(QWidget):
+    """Shows the session's grids of one stack; clicks become the session's intents."""
+
+    def __init__(
+        self,
+        session: Session,
+        view: ViewState,
+        palette: Palette,
+        head_actions: Sequence[QAction] = (),
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._view, self._palette = session, view, palette
+        self._tints: TintState | None = None
+        self._head_actions = tuple(head_actions)
+        self.grid = GridView(has_switches=True)
+        self.grid.set_theme(palette)
+        self.grid.set_style(map_style(view))
+        self.grid.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self._grids: tuple[SiteGrid, ...] = ()
+        self._tabs: dict[Stack, QToolButton] = {}
+        self._group = QButtonGroup(self)
+        self._tab_row = QHBoxLayout()
+        self._tab_row.setContentsMargins(8, 4, 8, 0)
+        self._tab_row.setSpacing(0)
+        self._hint = ElidedLabel(role="muted")
+        self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._tab_row.addWidget(self._hint, 1)
+        layout = self._column = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(self._tab_row)
+        layout.addWidget(self.grid, 1)
+        self._connect()
+        for name in ("model", "selection", "gates", "traced"):
+            self._on_session(name)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self._palette = palette
+        self.grid.set_theme(palette)
+        if self._tints is not None:
+            self.legend.set_theme(palette)
+            self.frames_button.set_theme(palette)
+            self._on_tint("tint")
+
+    def offer_frames(self, state: TintState) -> None:
+        """Frame the heads by a number; off at first. The legend stands below the heads."""
+        self._tints = state
+        self.legend = TintLegend(state, self._view, self._palette)
+        self.frames_button = TintButton(state, self._palette)
+        self._tab_row.addWidget(self.frames_button)
+        self._column.addWidget(self.legend)
+        listen(self, state, self._on_tint)
+        self._on_tint("tint")
+
+    def _on_tint(self, _name: str) -> None:
+        state = self._tints
+        if state is None:
+            return
+        shares = {head: state.share(head) for head in state.values} if state.choice is not None else {}
+        self.grid.set_frames(
+            {head: ramp_colour(self._palette, s) for head, s in shares.items() if s is not None}
+        )
+
+    def tab(self, stack: Stack) -> QToolButton:
+        """The tab of one stack."""
+        return self._tabs[stack]
+
+    def _connect(self) -> None:
+        self.grid.head_selected.connect(self._on_head_selected)
+        self.grid.head_toggled.connect(self._session.head_changes.toggle_gate)
+        self.grid.head_activated.connect(self._on_head_activated)
+        self.grid.head_hovered.connect(self._on_head_hovered)
+        self.grid.customContextMenuRequested.connect(self._on_menu_requested)
+        self._group.buttonClicked.connect(self._on_tab_clicked)
+        listen(self, self._session, self._on_session)
+        listen(self, self._view, self._on_view)
+
+    def _on_session(self, name: str) -> None:
+        session = self._session
+        if name == "model":
+            self._make_tabs()
+        if name in ("traced", "grids", "selection", "model", "aspect"):
+            self._show_stack()
+        if name in ("selection", "model"):
+            self.grid.set_selection(session.selection)
+        if name in ("gates", "model"):
+            self.grid.set_gates(session.gates)
+
+    def _on_view(self, name: str) -> None:
+        if name == "style":
+            self.grid.set_style(map_style(self._view))
+
+    def _make_tabs(self) -> None:
+        for button in self._tabs.values():
+            self._group.removeButton(button)
+            self._tab_row.removeWidget(button)
+            button.deleteLater()
+        self._tabs.clear()
+        for k, stack in enumerate(self._session.stacks):
+            button = tool_button(stack, f"Stack {stack}", role="tab", is_checkable=True)
+            button.setToolTip(f"{_STACK_HINTS[stack]} ({k + 1})")
+            self._tabs[stack] = button
+            self._group.addButton(button)
+            self._tab_row.insertWidget(k, button)
+
+    def _show_stack(self) -> None:
+        session = self._session
+        stack = session.stack
+        for name, button in self._tabs.items():
+            button.setChecked(name == stack)
+        traced = session.traced if session.text.strip() else None
+        grids = tuple(session.shown_grid(g) for g in traced.grids if g.site.stack == stack) if traced else ()
+        if len(grids) != len(self._grids) or any(a is not b for a, b in zip(grids, self._grids, strict=True)):
+            self._grids = grids
+            self.grid.set_grids(grids)
+        n_heads = sum(grid.site.n_heads for grid in grids)
+        layers = "1 layer" if len(grids) == 1 else f"{len(grids)} layers"
+        heads = "1 head" if n_heads == 1 else f"{n_heads} heads"
+        rough = " · rough" if any(grid.is_sampled for grid in grids) else ""
+        self._hint.set_full_text(f"{layers} · {heads}{rough}" if grids else "")
+
+    def _on_tab_clicked(self, button: QToolButton) -> None:
+        stack = next(name for name, tab in self._tabs.items() if tab is button)
+        self._session.select_stack(stack)
+        self._show_stack()
+
+    def _on_head_selected(self, head: HeadRef, is_additive: bool) -> None:
+        self._session.select_heads((head,), is_additive)
+
+    def _on_head_activated(self, head: HeadRef) -> None:
+        self._session.select_heads((head,))
+        self._view.enlarge(not self._view.is_enlarged)
+
+    def _on_head_hovered(self, head: HeadRef | None) -> None:
+        self._view.set_hovered_head(head)
+
+    def _on_menu_requested(self, place: QPoint) -> None:
+        head = self.grid.layout_now().hit(QPointF(place))
+        if head is None:
+            return
+        if head not in self._session.selection:
+            self._session.select_heads((head,))
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addActions(self._head_actions)
+        menu.popup(self.grid.mapToGlobal(place))
+
+
+_STACK_HINTS: dict[Stack, str] = {
+    "encoder": "Self-attention of the encoder: source tokens look at source tokens",
+    "decoder": "Self-attention of the decoder: each token looks at those before it",
+    "cross": "Cross-attention: target tokens look at source tokens",
+    "pool": "Pooling: one learned query, the summary, looks at the whole text",
+    "second": "The encoder reading the second text: its tokens look at each other",
+    "back": "Matching: tokens of the first text look for their like in the second",
+    "second-pool": "Pooling: the summary looks at the second text",
+    "sentence": "Pooling: each sentence looks at its own words",
+}

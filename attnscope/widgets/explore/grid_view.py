@@ -1,0 +1,342 @@
+"""All heads of one stack as small maps: hover, select, switch off, enlarge, zoom and pan."""
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QColor,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QWidget
+
+from attnscope.figures.colours import LIGHT, Palette
+from attnscope.figures.grid_layout import MAX_ZOOM, GridLayout, grid_layout
+from attnscope.figures.paint_grid import GridMarks, paint_grid
+from attnscope.figures.raster import ImageCache
+from attnscope.figures.style import MapStyle
+from attnscope.records.maps import SiteGrid
+from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.widgets.explore.gate_switch import paint_switch, switch_rect
+from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
+from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
+
+_SETTLE_MS = 80
+
+
+class GridView(QWidget):
+    """Shows the grids of one stack; reports which head is wanted, never changes anything itself.
+
+    Click selects, Ctrl+click adds, double click opens, wheel zooms, drag pans, `0` fits, arrows walk,
+    Space asks to toggle the gate, Enter opens. With `has_switches` the thumbnail under the pointer has a
+    switch: a click on it asks to toggle that head's gate.
+    """
+
+    head_selected = Signal(object, bool)
+    """HeadRef, and whether to add it to the selection."""
+    head_toggled = Signal(object)
+    """HeadRef whose gate is to be toggled."""
+    head_activated = Signal(object)
+    """HeadRef to open large."""
+    head_hovered = Signal(object)
+    """HeadRef under the cursor, or None."""
+
+    def __init__(self, parent: QWidget | None = None, *, has_switches: bool = False) -> None:
+        super().__init__(parent)
+        self._has_switches = has_switches
+        self._is_on_switch = False
+        self._grids: tuple[SiteGrid, ...] = ()
+        self._gates: Gates = NO_GATES
+        self._selection: tuple[HeadRef, ...] = ()
+        self._hovered: HeadRef | None = None
+        self._frames: dict[HeadRef, str] = {}
+        self._style = MapStyle()
+        self._palette = LIGHT
+        self._is_stale = False
+        self._zoom = 1.0
+        self._offset = QPointF(0, 0)
+        self._drag: Drag | None = None
+        self._cache = ImageCache()
+        self._settling = QTimer(self)
+        self._settling.setSingleShot(True)
+        self._settling.setInterval(_SETTLE_MS)
+        self._settling.timeout.connect(self.update)
+        self._most_px = 0.0
+        self._empty_title = "No attention yet"
+        self._empty_text = "Type a sentence above: every layer and head appears here as a small map."
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setAccessibleName("Heads by layer")
+        self.setMinimumSize(160, 120)
+
+    def set_grids(self, grids: tuple[SiteGrid, ...]) -> None:
+        """Show these sites, one below the other. The zoom stays when the grid keeps its shape."""
+        if _shape(grids) != _shape(self._grids):
+            self.fit()
+        self._grids = grids
+        self._cache.clear()
+        self._is_stale = False
+        self.update()
+
+    def set_gates(self, gates: Gates) -> None:
+        """Show these gates."""
+        self._gates = gates
+        self.update()
+
+    def set_selection(self, heads: tuple[HeadRef, ...]) -> None:
+        """Frame these heads; the last one is where arrow keys start."""
+        self._selection = tuple(heads)
+        self.update()
+
+    def set_frames(self, frames: Mapping[HeadRef, str]) -> None:
+        """Frame heads in colours that stand for a number."""
+        self._frames = dict(frames)
+        self.update()
+
+    def set_style(self, style: MapStyle) -> None:
+        """Draw with this colour map and scale."""
+        self._style = style
+        self.update()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Draw in these colours."""
+        self._palette = palette
+        self.update()
+
+    def set_stale(self, is_stale: bool) -> None:
+        """Dim the maps while newer ones are on their way."""
+        self._is_stale = is_stale
+        self.update()
+
+    def set_most(self, width_px: float) -> None:
+        """Draw thumbnails no wider than this at zoom 1; 0: as wide as there is room."""
+        self._most_px = width_px
+        self.update()
+
+    def set_empty_text(self, title: str, text: str) -> None:
+        """What to say when there is nothing to show."""
+        self._empty_title, self._empty_text = title, text
+        self.update()
+
+    def fit(self) -> None:
+        """Show everything."""
+        self._zoom, self._offset = 1.0, QPointF(0, 0)
+        self.update()
+
+    @property
+    def zoom(self) -> float:
+        """How many times larger than fitted the grid is."""
+        return self._zoom
+
+    def layout_now(self) -> GridLayout:
+        """Where everything lies at this moment."""
+        return grid_layout(self._room(), self._grids, zoom=self._zoom, offset=self._offset)
+
+    def zoom_at(self, position: QPointF, factor: float) -> None:
+        """Zoom so that what is under `position` stays there."""
+        zoom = min(max(self._zoom * factor, 1.0), MAX_ZOOM)
+        if zoom == 1.0:
+            self.fit()
+            return
+        before = self.layout_now()
+        after = grid_layout(self._room(), self._grids, zoom=zoom, offset=QPointF(0, 0))
+        self._zoom = zoom
+        self._offset = QPointF(
+            *(
+                _keep(p, o, pitch, new_o, new_pitch)
+                for p, o, pitch, new_o, new_pitch in (
+                    (position.x(), before.origin.x(), before.pitch_x, after.origin.x(), after.pitch_x),
+                    (
+                        position.y(),
+                        before.origin.y(),
+                        before.layer_pitch,
+                        after.origin.y(),
+                        after.layer_pitch,
+                    ),
+                )
+            )
+        )
+        self._limit_offset()
+        self._settling.start()
+        self.update()
+
+    def pan_by(self, step: QPointF) -> None:
+        """Move the zoomed grid by `step` pixels, never past its edges."""
+        self._offset += step
+        self._limit_offset()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(480, 420)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        with QPainter(self) as painter:
+            painter.fillRect(self.rect(), QColor(self._palette.background))
+            if not self._grids:
+                paint_placeholder(
+                    painter, QRectF(self.rect()), self._palette, self._empty_title, self._empty_text
+                )
+                return
+            layout = paint_grid(
+                painter,
+                self._room(),
+                self._grids,
+                style=self._style,
+                palette=self._palette,
+                marks=self._marks(),
+                zoom=self._zoom,
+                offset=None if self._zoom == 1.0 else self._offset,
+                cache=self._cache,
+                is_rough=self._settling.isActive(),
+            )
+            self._paint_switch(painter, layout)
+            if self._is_stale:
+                paint_veil(painter, layout.area, self._palette)
+            if self.hasFocus():
+                paint_focus(painter, self.rect(), self._palette)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._drag = Drag.begun(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._drag is not None:
+            step = self._drag.move(event.position())
+            if self._drag.is_moving and self._zoom > 1.0:
+                self.setCursor(Qt.CursorShape.ClosedHandCursor)
+                self.pan_by(step)
+            return
+        layout = self.layout_now()
+        self._hover(layout.hit(event.position()), is_on_switch=self._is_switch(layout, event.position()))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        drag, self._drag = self._drag, None
+        self.unsetCursor()
+        if drag is None or drag.is_moving or event.button() != Qt.MouseButton.LeftButton:
+            return
+        layout = self.layout_now()
+        head = layout.hit(event.position())
+        if head is not None and self._is_switch(layout, event.position()):
+            self.head_toggled.emit(head)
+        elif head is not None:
+            self.head_selected.emit(head, _is_additive(event.modifiers()))
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        layout = self.layout_now()
+        head = layout.hit(event.position())
+        if head is None or event.button() != Qt.MouseButton.LeftButton:
+            return
+        if self._is_switch(layout, event.position()):
+            self._drag = Drag(event.position())  # the second click of a quick pair is a click too
+        else:
+            self.head_activated.emit(head)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.angleDelta().y() and self._grids:
+            self.zoom_at(event.position(), zoom_factor(event.angleDelta().y()))
+        event.accept()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        current = self._selection[-1] if self._selection else None
+        if key in ARROWS and self._grids:
+            self._walk(current, ARROWS[key], is_additive=_is_additive(event.modifiers()))
+        elif key == Qt.Key.Key_0:
+            self.fit()
+        elif key in ZOOM_KEYS:
+            self.zoom_at(QRectF(self.rect()).center(), ZOOM_KEYS[key])
+        elif key == Qt.Key.Key_Space and current is not None:
+            self.head_toggled.emit(current)
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and current is not None:
+            self.head_activated.emit(current)
+        else:
+            super().keyPressEvent(event)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._hover(None)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._limit_offset()
+
+    def _room(self) -> QRectF:
+        """What the grid is laid out in: less than there is where thumbnails would be too large."""
+        room = QRectF(self.rect())
+        whole = grid_layout(room, self._grids) if self._most_px and self._grids else None
+        if whole is None or whole.box_width <= self._most_px:
+            return room
+        share, area = self._most_px / whole.box_width, whole.area
+        right = area.left() + share * area.width() + room.right() - area.right()
+        bottom = area.top() + share * area.height() + room.bottom() - area.bottom()
+        return QRectF(room.topLeft(), QPointF(right, bottom))
+
+    def _marks(self) -> GridMarks:
+        return GridMarks(
+            gates=self._gates, selection=self._selection, hovered=self._hovered, frames=self._frames
+        )
+
+    def _hover(self, head: HeadRef | None, *, is_on_switch: bool = False) -> None:
+        if is_on_switch != self._is_on_switch:
+            self._is_on_switch = is_on_switch
+            self.setToolTip("Turn this head off or on (Space)" if is_on_switch else "")
+            self.update()
+        if head != self._hovered:
+            self._hovered = head
+            self.head_hovered.emit(head)
+            self.update()
+
+    def _is_switch(self, layout: GridLayout, position: QPointF) -> bool:
+        """Whether the switch of a thumbnail is under a position."""
+        head = layout.hit(position) if self._has_switches else None
+        place = layout.place(head) if head is not None else None
+        rect = switch_rect(layout.box(*place)) if place is not None else None
+        return rect is not None and rect.contains(position)
+
+    def _paint_switch(self, painter: QPainter, layout: GridLayout) -> None:
+        place = layout.place(self._hovered) if self._has_switches and self._hovered else None
+        rect = switch_rect(layout.box(*place)) if place is not None else None
+        if rect is not None and self._hovered is not None and layout.area.contains(rect):
+            is_off = self._gates.value(self._hovered) == 0.0
+            paint_switch(painter, rect, is_off=is_off, is_hot=self._is_on_switch, palette=self._palette)
+
+    def _walk(self, current: HeadRef | None, step: tuple[int, int], *, is_additive: bool) -> None:
+        layout = self.layout_now()
+        place = layout.place(current) if current is not None else None
+        row, column = (0, 0) if place is None else layout.step(place, step)
+        if (row, column) != place:
+            self._bring_into_view(layout.box(row, column), layout.area)
+            self.head_selected.emit(layout.rows[row][column], is_additive)
+
+    def _bring_into_view(self, box: QRectF, area: QRectF) -> None:
+        if self._zoom > 1.0:
+            dx = max(0.0, area.left() - box.left()) - max(0.0, box.right() - area.right())
+            dy = max(0.0, area.top() - box.top()) - max(0.0, box.bottom() - area.bottom())
+            self._offset += QPointF(dx, dy)
+            self._limit_offset()
+
+    def _limit_offset(self) -> None:
+        """Keep the grid's edges from leaving the widget's."""
+        if self._zoom == 1.0 or not self._grids:
+            return
+        layout = grid_layout(self._room(), self._grids, zoom=self._zoom, offset=QPointF(0, 0))
+        spare_x = min(0.0, layout.area.width() - layout.n_columns * layout.pitch_x)
+        spare_y = min(0.0, layout.area.height() - layout.height)
+        self._offset = QPointF(
+            min(0.0, max(self._offset.x(), spare_x)), min(0.0, max(self._offset.y(), spare_y))
+        )
+
+
+def _keep(position: float, origin: float, pitch: float, new_origin: float, new_pitch: float) -> float:
+    """The offset that leaves the point under `position` where it is after the pitch has changed."""
+    return position - new_origin - (position - origin) / pitch * new_pitch
+
+
+def _shape(grids: tuple[SiteGrid, ...]) -> tuple[object, ...]:
+    return tuple(grid.site for grid in grids)
+
+
+def _is_additive(modifiers: Qt.KeyboardModifier) -> bool:
+    return bool(modifiers & Qt.KeyboardModifier.ControlModifier)

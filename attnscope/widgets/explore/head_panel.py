@@ -1,0 +1,374 @@
+"""One head large, or the selected heads as lines, with the choices of how they are drawn."""
+
+import math
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import COLOUR_MAPS, Palette
+from attnscope.figures.plain import plain_piece
+from attnscope.figures.spec import MapPart
+from attnscope.records.alignment import GoldCell
+from attnscope.records.maps import HeadMap
+from attnscope.viewmodels.causes.inside import InsideState
+from attnscope.viewmodels.heads.aligning import AligningState
+from attnscope.viewmodels.maps.long_maps import long_map_of
+from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.viewmodels.maps.picturing import PictureState
+from attnscope.viewmodels.session.intervening import knocked_out
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import SCALES, Cell, Highlight, Scale, ViewState
+from attnscope.widgets.causes.inside_panel import InsidePanel
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.explore.alignment_bar import AlignmentBar
+from attnscope.widgets.explore.head_view import HeadView
+from attnscope.widgets.explore.lines_view import FINDING, NO_HEADS, LinesView
+from attnscope.widgets.explore.picture_view import PictureView
+from attnscope.widgets.explore.street_map import StreetMap
+from attnscope.widgets.flow_row import FlowRow, together
+from attnscope.widgets.heads.head_menu import head_menu, knock_out
+from attnscope.widgets.labels import listen, tool_button
+from attnscope.widgets.map_style import map_style
+
+
+class HeadPanel(QWidget):
+    """Shows the session's primary head as a heatmap or the selection as lines."""
+
+    def __init__(
+        self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._view = session, view
+        self.heatmap, self.lines = HeadView(), LinesView()
+        self.street_map: StreetMap | None = None
+        self.inside: InsidePanel | None = None
+        self.picture: PictureView | None = None
+        self._picturing: PictureState | None = None
+        self.alignment: AlignmentBar | None = None
+        self._aligning: AligningState | None = None
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self.heatmap)
+        self._pages.addWidget(self.lines)
+        self.heatmap_button = tool_button("Heatmap", "Show a heatmap", role="segment", is_checkable=True)
+        self.lines_button = tool_button("Lines", "Show lines", role="segment", is_checkable=True)
+        self.heatmap_button.setToolTip("The selected head as a heatmap (H)")
+        self.lines_button.setToolTip("The selected heads as lines from queries to keys (L)")
+        self.inside_button = tool_button("Inside", "Look inside", role="segment", is_checkable=True)
+        self.inside_button.setToolTip("The selected head on one query, step by step (I)")
+        self.inside_button.setVisible(False)
+        self.picture_button = tool_button("Picture", "Show the picture", role="segment", is_checkable=True)
+        self.picture_button.setToolTip("Where one patch of the picture looks, laid over the picture (P)")
+        self.picture_button.setVisible(False)
+        self.scale = ChoiceButton(
+            "Scale", "How colours stand for weights", {str(name): text for name, text in SCALES.items()}
+        )
+        self.colours = ChoiceButton("Colours", "Colour map", {name: name for name in COLOUR_MAPS})
+        self.back = tool_button("Show grid", "Show the grid again", role="flat")
+        self.back.setToolTip("Show the grid again (Esc)")
+        self._lay_out()
+        self._connect()
+        self.set_theme(palette)
+        for name in ("style", "view", "enlarged"):
+            self._on_view(name)
+        self._on_session("heads")
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self.heatmap.set_theme(palette)
+        self.lines.set_theme(palette)
+        self._palette = palette
+        if self.street_map is not None:
+            self.street_map.set_theme(palette)
+        if self.inside is not None:
+            self.inside.set_theme(palette)
+        if self.picture is not None:
+            self.picture.set_theme(palette)
+
+    def offer_inside(self, state: InsideState) -> None:
+        """Let the selected head be looked into."""
+        self.inside = InsidePanel(state, self._session, self._view, self._palette)
+        self._pages.addWidget(self.inside)
+        self._heading.addWidget(self.inside.chooser)
+        self.inside_button.setVisible(True)
+        self._on_view("view")
+
+    def offer_picture(self, state: PictureState) -> None:
+        """Lay the selected head over the picture, for models that read pictures."""
+        self._picturing = state
+        self.picture = PictureView(state, self._palette)
+        self.picture.set_style(map_style(self._view))
+        self.picture.cell_hovered.connect(self._on_cell_hovered)
+        self.picture.left.connect(self._on_left)
+        self._pages.addWidget(self.picture)
+        listen(self, state, self._on_picture)
+        self._on_view("view")
+
+    def offer_alignment(self, state: AligningState) -> None:
+        """Let gold word links be shown over cross-attention."""
+        self._aligning = state
+        self.alignment = AlignmentBar(state, self._session)
+        self._column.addWidget(self.alignment)
+        listen(self, state, self._on_alignment)
+
+    def gold_cells(self) -> tuple[GoldCell, ...]:
+        """The gold links that are marked on the map, for a figure."""
+        if self._aligning is None:
+            return ()
+        long_map = self.street_map.state.shown if self.street_map is not None else None
+        if long_map is not None:
+            return self._aligning.cells_on_long(long_map)
+        return self._aligning.cells_on(self._session.map_of(self._session.primary))
+
+    def set_stale(self, is_stale: bool) -> None:
+        """Dim the pictures while newer ones are on their way."""
+        self.heatmap.set_stale(is_stale)
+        self.lines.set_stale(is_stale)
+        if self.picture is not None:
+            self.picture.set_stale(is_stale)
+        if self.street_map is not None:
+            self.street_map.set_stale(is_stale)
+
+    def show_long_maps(self, tiles: MapTiles) -> None:
+        """Show maps that are too long to be held whole by tiles."""
+        self.street_map = StreetMap(tiles)
+        self.street_map.set_theme(self._palette)
+        self.street_map.set_style(map_style(self._view))
+        self.street_map.cell_hovered.connect(self._on_long_cell_hovered)
+        self.street_map.left.connect(self._on_left)
+        self._pages.addWidget(self.street_map)
+        listen(self, tiles.lines, self._on_long_lines)
+        self._on_session("heads")
+
+    def _lay_out(self) -> None:
+        group = QButtonGroup(self)
+        switch = (self.heatmap_button, self.lines_button, self.picture_button, self.inside_button)
+        for button in switch:
+            group.addButton(button)
+        self._heading = row = FlowRow(self.back, together(*switch, spacing=0))
+        row.setContentsMargins(8, 4, 8, 0)
+        row.add_stretch()
+        self._looks = together(self.scale, self.colours, spacing=8)
+        row.addWidget(self._looks)
+        self._column = layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(row)
+        layout.addWidget(self._pages, 1)
+
+    def _connect(self) -> None:
+        self.heatmap_button.clicked.connect(self._on_heatmap_clicked)
+        self.lines_button.clicked.connect(self._on_lines_clicked)
+        self.inside_button.clicked.connect(self._on_inside_clicked)
+        self.picture_button.clicked.connect(self._on_picture_clicked)
+        self.scale.chosen.connect(self._on_scale_chosen)
+        self.colours.chosen.connect(self._view.set_colour_map)
+        self.back.clicked.connect(self._on_back_clicked)
+        self.heatmap.cell_hovered.connect(self._on_cell_hovered)
+        self.heatmap.menu_wanted.connect(self._on_menu_wanted)
+        self.heatmap.edge_toggled.connect(self._on_edge_toggled)
+        self.heatmap.left.connect(self._on_left)
+        self.lines.token_hovered.connect(self._on_line_token_hovered)
+        listen(self, self._session, self._on_session)
+        listen(self, self._view, self._on_view)
+
+    def _on_session(self, name: str) -> None:
+        if name in ("heads", "selection", "traced", "model"):
+            session = self._session
+            has_text = bool(session.text.strip())
+            head_map = session.map_of(session.primary) if has_text else None
+            if head_map is not None or not has_text or session.traced is None:
+                self.heatmap.set_map(head_map)
+            self.heatmap.set_knocked_out(self._knocked_out())
+            maps = tuple(m for m in map(session.map_of, session.selection) if m and has_text)
+            if maps or not has_text:
+                self.lines.set_empty_text(*NO_HEADS)
+            if maps or not has_text or session.traced is None:
+                self.lines.set_maps(maps)
+            if self.street_map is not None:
+                self.street_map.state.show(long_map_of(session.traced if has_text else None, session.primary))
+            self._ask_long_lines()
+            self._show_picture()
+        if name in ("gates", "selection", "heads") and self._session.primary:
+            self.heatmap.set_gate(self._session.gates.value(self._session.primary))
+            if self.street_map is not None:
+                self.street_map.set_gate(self._session.gates.value(self._session.primary))
+
+    def _on_alignment(self, _name: str) -> None:
+        cells = self.gold_cells()
+        for picture in (self.heatmap, self.street_map):
+            if picture is not None:
+                picture.set_gold(cells)
+
+    def _on_view(self, name: str) -> None:
+        view = self._view
+        if name == "style":
+            for picture in (self.heatmap, self.lines, self.street_map, self.picture):
+                if picture is not None:
+                    picture.set_style(map_style(view))
+            self.scale.show_choice(view.scale)
+            self.colours.show_choice(view.colour_map)
+        elif name == "view":
+            is_picture = self._is_picture_shown()
+            is_heatmap = view.view in ("heatmap", "picture") or (
+                view.view == "inside" and self.inside is None
+            )
+            is_heatmap = is_heatmap and not is_picture
+            self.picture_button.setChecked(is_picture)
+            self.heatmap_button.setChecked(is_heatmap)
+            self.lines_button.setChecked(view.view == "lines")
+            self.inside_button.setChecked(view.view == "inside" and not is_heatmap)
+            if self.inside is not None and view.view == "inside":
+                self.inside.begin_with_lit_query()
+            self._ask_long_lines()
+            self._show_picture()
+            self.scale.setVisible(is_heatmap)
+            for part in (self.colours, self._looks):
+                part.setVisible(is_heatmap or is_picture)
+            if self.inside is not None:
+                self.inside.chooser.setVisible(view.view == "inside")
+        elif name == "highlight":
+            self.heatmap.set_highlight(view.highlight.query, view.highlight.key)
+            self.lines.set_highlight(*self._line_rows(view.highlight.query, view.highlight.key))
+            if self.street_map is not None:
+                self.street_map.set_highlight(view.highlight.query, view.highlight.key)
+        elif name == "enlarged":
+            self.back.setVisible(view.is_enlarged)
+
+    def long_part(self) -> MapPart | None:
+        """The part of a long map that is seen, for a figure; None while it is not exact."""
+        state = self.street_map.state if self.street_map is not None else None
+        if state is None or state.shown is None:
+            return None
+        tile = state.seen_tile()
+        shown = state.shown
+        return MapPart(tile=tile, queries=shown.queries, keys=shown.keys) if tile is not None else None
+
+    def long_lines(self) -> tuple[HeadMap, ...]:
+        """The lines of long maps that are seen."""
+        return self.street_map.state.lines.maps if self.street_map is not None else ()
+
+    def _ask_long_lines(self) -> None:
+        """Have the strongest edges of long maps found while lines are looked at."""
+        if self.street_map is None:
+            return
+        session = self._session
+        is_looking = self._view.view == "lines" and bool(session.text.strip())
+        found = (long_map_of(session.traced, head) for head in session.selection if is_looking)
+        self.street_map.state.lines.show(tuple(long_map for long_map in found if long_map is not None))
+
+    def _on_long_lines(self, _name: str) -> None:
+        if self.street_map is not None and self.street_map.state.lines.shown:
+            long_lines = self.street_map.state.lines
+            self.lines.set_empty_text(*(FINDING if long_lines.is_waiting else NO_HEADS))
+            self.lines.set_maps(long_lines.maps)
+            lit = self._view.highlight
+            self.lines.set_highlight(*self._line_rows(lit.query, lit.key))
+
+    def _line_rows(self, query: int | None, key: int | None) -> tuple[int | None, int | None]:
+        """Where a query and a key of the text stand among the lines."""
+        lines = self.street_map.state.lines if self.street_map is not None else None
+        return (query, key) if lines is None or not lines.shown else lines.row(query, key)
+
+    def _show_picture(self) -> None:
+        """Show the heatmap, the long map in its place, the lines, or the inside."""
+        if self._view.view == "lines":
+            self._pages.setCurrentWidget(self.lines)
+        elif self._view.view == "inside" and self.inside is not None:
+            self._pages.setCurrentWidget(self.inside)
+        elif self.picture is not None and self._is_picture_shown():
+            self._pages.setCurrentWidget(self.picture)
+        else:
+            long_map = self.street_map if self.street_map and self.street_map.state.shown else None
+            self._pages.setCurrentWidget(long_map or self.heatmap)
+
+    def _on_heatmap_clicked(self) -> None:
+        self._view.show_view("heatmap")
+
+    def _on_lines_clicked(self) -> None:
+        self._view.show_view("lines")
+
+    def _on_inside_clicked(self) -> None:
+        self._view.show_view("inside")
+
+    def _on_picture_clicked(self) -> None:
+        self._view.show_view("picture")
+
+    def _on_picture(self, name: str) -> None:
+        if self._picturing is not None:
+            self._view.picture_query = self._picturing.query
+        if name == "picture" and self._picturing is not None:
+            if self.picture_button.isVisibleTo(self) != self._picturing.is_offered:
+                self.picture_button.setVisible(self._picturing.is_offered)
+                self._on_view("view")
+
+    def _is_picture_shown(self) -> bool:
+        """Whether the picture is looked at; models of text have none, and show their heatmap."""
+        return self._view.view == "picture" and self._picturing is not None and self._picturing.is_offered
+
+    def _on_back_clicked(self) -> None:
+        self._view.enlarge(False)
+
+    def _on_scale_chosen(self, name: str) -> None:
+        scales: dict[str, Scale] = {scale: scale for scale in SCALES}
+        self._view.set_scale(scales[name])
+
+    def _on_cell_hovered(self, query: int, key: int, weight: float) -> None:
+        shown = self._session.map_of(self._session.primary)
+        if shown is None or query >= len(shown.queries) or key >= len(shown.keys):
+            return
+        self._view.set_highlight(Highlight(query=query, key=key))
+        self._view.set_cell(
+            Cell(
+                query=plain_piece(shown.queries[query].piece),
+                key=plain_piece(shown.keys[key].piece),
+                weight=weight if math.isfinite(weight) else None,
+                is_knocked_out=(query, key) in self._knocked_out(),
+            )
+        )
+
+    def _knocked_out(self) -> frozenset[tuple[int, int]]:
+        """The edges that are taken out of the shown head, where its cells are tokens."""
+        shown = self._session.map_of(self._session.primary)
+        if shown is None or not self._is_whole(shown):
+            return frozenset()
+        return knocked_out(self._session.interventions, shown.head)
+
+    def _on_menu_wanted(self, place: QPoint, cell: tuple[int, int] | None) -> None:
+        shown = self._session.map_of(self._session.primary)
+        if shown is not None:
+            menu = head_menu(self._session, shown, cell if self._is_whole(shown) else None, (), self)
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.popup(self.heatmap.mapToGlobal(place))
+
+    def _on_edge_toggled(self, query: int, key: int) -> None:
+        shown = self._session.map_of(self._session.primary)
+        if shown is not None and self._is_whole(shown):
+            knock_out(self._session, shown, (query, key))
+
+    def _is_whole(self, shown: HeadMap) -> bool:
+        """Whether the cells of the shown map are those of one head, token by token."""
+        own = next((m for m in self._session.maps if m.head == shown.head), None)
+        return own is not None and own.weights.shape == shown.weights.shape and shown.queries == own.queries
+
+    def _on_long_cell_hovered(self, query: int, key: int, weight: float) -> None:
+        shown = self.street_map.state.shown if self.street_map is not None else None
+        if shown is None:
+            return
+        self._view.set_highlight(Highlight(query=query, key=key))
+        self._view.set_cell(
+            Cell(
+                query=plain_piece(shown.queries[query].piece),
+                key=plain_piece(shown.keys[key].piece),
+                weight=weight if math.isfinite(weight) else None,
+            )
+        )
+
+    def _on_left(self) -> None:
+        self._view.set_highlight(Highlight())
+        self._view.set_cell(None)
+
+    def _on_line_token_hovered(self, query: int | None, key: int | None) -> None:
+        lines = self.street_map.state.lines if self.street_map is not None else None
+        if lines is not None and lines.shown:
+            query, key = lines.token(query, key)
+        self._view.set_highlight(Highlight(query=query, key=key))

@@ -1,0 +1,85 @@
+"""The selected head: its name, its gate, its measures, and what it does in one line."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
+from attnscope.records.sites import HeadRef
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.maps.shown_maps import keys_of
+from attnscope.viewmodels.session.head_measures import describe, find_measures, measures_shown
+from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.explore.change_list import ChangeList
+from attnscope.widgets.explore.measure_rows import MeasureRows
+from attnscope.widgets.heads.gate_control import GateControl
+from attnscope.widgets.labels import PlainLabel, listen
+
+
+class Inspector(QWidget):
+    """Shows the session's primary head."""
+
+    def __init__(self, session: Session, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self.name = PlainLabel(role="large")
+        self.place = PlainLabel(role="muted")
+        self.line = PlainLabel(role="hint")
+        self.line.setWordWrap(True)
+        self.line.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.gate = GateControl(session)
+        self.changes = ChangeList(session)
+        self.measures = MeasureRows(palette)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 8, 16, 8)
+        for widget in (self.name, self.place, self.line, self.gate, self.changes, self.measures):
+            layout.addWidget(widget)
+        layout.setSpacing(4)
+        layout.addStretch(1)
+        self.set_theme(palette)
+        self.changes.resized.connect(self._make_room)
+        listen(self, session, self._on_session)
+        self._show()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self.line.setFixedHeight(round(type_px(36)))
+        self.gate.set_theme(palette)
+        self.measures.set_theme(palette)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """The measures stay whole, however many changes are listed above them."""
+        layout = self.layout()
+        listed = self.changes.sizeHint().height() if not self.changes.isHidden() else 0
+        least = layout.totalMinimumSize().height() if layout is not None else 0
+        self.setMinimumHeight(max(round(type_px(288)) + listed, least))
+
+    def _on_session(self, name: str) -> None:
+        if name in ("selection", "traced", "model"):
+            self._show()
+
+    def _keys(self, head: HeadRef) -> tuple[Token, ...]:
+        """The keys of a head on the text that its measures are of."""
+        model, traced = self._session.model, self._session.traced
+        sites = model.sites if model else ()
+        site = next((site for site in sites if head in site.heads), None)
+        return keys_of(site, traced) if site and traced else ()
+
+    def _show(self) -> None:
+        session, head = self._session, self._session.primary
+        if head is None:
+            self.name.setText("No head")
+            self.place.setText("select one in the grid")
+            self.line.setText("")
+            self.measures.show_measures(())
+            return
+        n_more = len(session.selection) - 1
+        self.name.setText(head.label)
+        place = f"{head.stack} · layer {head.layer} · head {head.head}"
+        own = find_measures(session.measures, head)
+        if own and own.n_rows:
+            place = f"{head.stack} · measured on {own.n_rows:,} of {own.n_all_rows:,} rows"
+        self.place.setText(f"{place} · and {n_more} more" if n_more else place)
+        self.line.setText(describe(own, self._keys(own.head)) if own and session.text.strip() else "")
+        self.measures.show_measures(measures_shown(session.measures, head) if session.text.strip() else ())

@@ -1,0 +1,349 @@
+"""The mask editor: a window of its own beside the maps, so that every stroke is seen at work."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QRect, QSize, Qt
+from PySide6.QtGui import QAction, QCloseEvent, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDialog,
+    QFileDialog,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QMenu,
+    QPlainTextEdit,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.errors import UserError
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text
+from attnscope.figures.style import type_px
+from attnscope.records.edge_files import read_edge_list
+from attnscope.viewmodels.session.mask_presets import PRESETS, Preset, graph_text
+from attnscope.viewmodels.session.masking import MaskState
+from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.explore.mask_grid import MaskGrid
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+
+_SIDE_PX = 288
+ChooseFile = Callable[[QWidget, str], str]
+
+
+def _ask_file(parent: QWidget, title: str) -> str:
+    return QFileDialog.getOpenFileName(parent, title, str(Path.home()))[0]
+
+
+class MaskDialog(QDialog):
+    """Draws the mask of the open text; closing it leaves the mask in use."""
+
+    def __init__(
+        self,
+        session: Session,
+        palette: Palette,
+        parent: QWidget | None = None,
+        *,
+        choose_file: ChooseFile = _ask_file,
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Custom mask")
+        self.resize(940, 680)
+        self._session, self._choose_file = session, choose_file
+        self._pointed = (-1, -1)
+        self.state = MaskState(session)
+        self.grid = MaskGrid(self.state, palette)
+        self.presets: dict[Preset, QToolButton] = {}
+        self.count = PlainLabel(role="name")
+        self.scope, self.pointed = PlainLabel(role="hint"), PlainLabel(role="hint")
+        self.blind, self.effect = PlainLabel(role="warning"), PlainLabel(role="hint")
+        self.refusal = PlainLabel(role="hint")
+        self.edges = QPlainTextEdit()
+        self.edges_error = PlainLabel(role="error")
+        self._build()
+        listen(self, self.state, self._on_state)
+        self.set_theme(palette)
+        self._show()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._side.setFixedWidth(round(type_px(_SIDE_PX)))
+        self.grid.set_theme(palette)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        self.state.close()
+        super().closeEvent(event)
+
+    def done(self, result: int) -> None:
+        self.state.close()
+        super().done(result)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    # Building
+
+    def _build(self) -> None:
+        self._area = QScrollArea()
+        self._area.setWidget(self.grid)
+        self.grid.setAutoFillBackground(False)
+        self._area.setFrameShape(QFrame.Shape.NoFrame)
+        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._area.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
+        self.refusal.setWordWrap(True)
+        self.refusal.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        right = QWidget()
+        layout = column(right, margin=12, spacing=6)
+        for label in (self.blind, self.effect, self.pointed):
+            label.setWordWrap(True)
+        layout.addLayout(row(self.count, None, PlainLabel("■ allowed   □ not allowed", "muted")))
+        layout.addWidget(self._area, 1)
+        layout.addWidget(self.refusal, 1)
+        for part in (self.pointed, self.blind, self.effect):
+            layout.addWidget(part)
+        self._side = self._build_side()
+        whole = QHBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addWidget(self._side)
+        whole.addWidget(right, 1)
+        self.grid.pointed_at.connect(self._on_pointed)
+        self.grid.cell_moved.connect(self._on_cell_moved)
+        for keys, run in (
+            (QKeySequence.StandardKey.Undo, self._session.undo),
+            (QKeySequence.StandardKey.Redo, self._session.redo),
+        ):
+            shortcut = QShortcut(QKeySequence(keys), self)
+            shortcut.activated.connect(run)
+
+    def _build_side(self) -> QWidget:
+        side = QWidget()
+        side.setProperty("role", "panel")
+        side.setProperty("edge", "right")
+        side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        layout = column(side, margin=12, spacing=6)
+        self.scope.setWordWrap(True)
+        layout.addWidget(PlainLabel("Who sees whom", "large"))
+        layout.addWidget(self.scope)
+        layout.addSpacing(6)
+        layout.addWidget(PlainLabel("Presets", "section"))
+        layout.addLayout(self._build_presets())
+        layout.addSpacing(6)
+        layout.addWidget(PlainLabel("Painting", "section"))
+        self.symmetric = QCheckBox("Both directions")
+        self.symmetric.setToolTip("A cell is painted with its mirror image; edges go both ways")
+        self.symmetric.clicked.connect(self.state.set_symmetric)
+        self.invert_button = tool_button("Invert", "Invert the mask")
+        self.invert_button.setToolTip("What was allowed is not, and the other way round")
+        self.invert_button.clicked.connect(lambda _checked=False: self.state.invert())
+        layout.addLayout(row(self.symmetric, None, self.invert_button))
+        layout.addSpacing(6)
+        self._build_edges(layout)
+        self.undo_button, self.redo_button = QPushButton("Undo"), QPushButton("Redo")
+        self.undo_button.clicked.connect(self._on_undo)
+        self.redo_button.clicked.connect(self._on_redo)
+        self.own_button = QPushButton("The model's own")
+        self.own_button.setToolTip("Take the mask away")
+        self.own_button.clicked.connect(self._on_own)
+        for button in (self.undo_button, self.redo_button, self.own_button):
+            button.setAutoDefault(False)
+        layout.addLayout(row(self.undo_button, self.redo_button, None, self.own_button, spacing=6))
+        return side
+
+    def _build_presets(self) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setSpacing(4)
+        for k, (preset, (name, tip)) in enumerate(PRESETS.items()):
+            button = tool_button(name, f"Mask: {name}", role="segment", is_checkable=True)
+            button.setToolTip(plain_tooltip(tip))
+            button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+            button.clicked.connect(lambda _checked=False, wanted=preset: self.state.use_preset(wanted))
+            grid.addWidget(button, k // 2, k % 2)
+            self.presets[preset] = button
+        self.window_box = QSpinBox()
+        self.window_box.setRange(0, 64)
+        self.window_box.setAccessibleName("Places to each side of the window")
+        self.window_box.setValue(self.state.window)
+        self.window_box.valueChanged.connect(self.state.set_window)
+        n_rows = (len(PRESETS) + 1) // 2
+        grid.addWidget(PlainLabel("Window to each side", "hint"), n_rows, 0)
+        grid.addWidget(self.window_box, n_rows, 1)
+        return grid
+
+    def _build_edges(self, layout: QVBoxLayout) -> None:
+        graphs = tool_button("Example", "Edge lists to begin with")
+        graphs.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(graphs)
+        for kind, text in (
+            ("chain", "Chain: each and the one before"),
+            ("ring", "Ring: a chain that is closed"),
+            ("star", "Star: all and the first"),
+        ):
+            action = QAction(text, menu)
+            action.triggered.connect(
+                lambda _checked=False, wanted=kind: self.edges.setPlainText(
+                    graph_text(wanted, len(self.state.tokens))
+                )
+            )
+            menu.addAction(action)
+        graphs.setMenu(menu)
+        layout.addLayout(row(PlainLabel("Edge list", "section"), None, graphs))
+        self.edges.setPlaceholderText("query key\n0 1\ncat -> sat\n# numbers from 0, or texts of tokens")
+        self.edges.setAccessibleName("Edge list: a query and a key in each line")
+        self.edges.setTabChangesFocus(True)
+        self.edges.setMinimumHeight(round(type_px(84)))
+        layout.addWidget(self.edges, 1)
+        self.edges_error.setWordWrap(True)
+        layout.addWidget(self.edges_error)
+        self.loops = QCheckBox("and itself")
+        self.loops.setToolTip("Each token sees itself besides")
+        self.loops.clicked.connect(self.state.set_loops)
+        self.file_button, self.use_button = QPushButton("From file…"), QPushButton("Use")
+        self.file_button.clicked.connect(self._on_file)
+        self.use_button.clicked.connect(self._on_use)
+        for button in (self.file_button, self.use_button):
+            button.setAutoDefault(False)
+        layout.addLayout(row(self.loops, None, self.file_button, self.use_button, spacing=6))
+        layout.addSpacing(8)
+
+    # Showing
+
+    def _on_state(self, _name: str) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        state = self.state
+        refusal = state.refusal
+        self.refusal.setText(refusal)
+        self.refusal.setVisible(bool(refusal))
+        self._area.setVisible(not refusal)
+        for part in (*self.presets.values(), self.use_button, self.file_button, self.invert_button):
+            part.setEnabled(not refusal)
+        self.scope.setText(_scope_words(state))
+        self.count.setText("" if refusal else state.count_sentence)
+        self.blind.setText("" if refusal else plain_text(state.blind_sentence))
+        self.blind.setVisible(bool(self.blind.text()))
+        self.effect.setText(plain_text(state.effect_sentence))
+        self.effect.setVisible(bool(self.effect.text()))
+        self.edges_error.setText(plain_text(state.error))
+        self.edges_error.setVisible(bool(state.error))
+        self.symmetric.setChecked(state.is_symmetric)
+        self.loops.setChecked(state.has_loops)
+        name = state.mask.name if state.mask is not None else ""
+        for preset, button in self.presets.items():
+            button.setChecked(bool(name) and name.startswith(PRESETS[preset][0].lower()))
+        history = self._session.history
+        self.undo_button.setEnabled(bool(history.undo_label))
+        self.redo_button.setEnabled(bool(history.redo_label))
+        self.undo_button.setToolTip(plain_tooltip(history.undo_label))
+        self.redo_button.setToolTip(plain_tooltip(history.redo_label))
+        self.own_button.setEnabled(state.mask is not None)
+        if not refusal:
+            self.grid.show_state()
+            self._show_pointed()
+            self._fit()
+
+    def _show_pointed(self) -> None:
+        self.pointed.setText(plain_text(self.state.cell_sentence(*self._pointed)) or _HOW)
+
+    def _fit(self) -> None:
+        self.grid.fit(QSize(self._area.viewport().width(), self._area.viewport().height()))
+
+    # What the person does
+
+    def _on_pointed(self, query: int, key: int) -> None:
+        self._pointed = (query, key)
+        self._show_pointed()
+
+    def _on_cell_moved(self, place: QRect) -> None:
+        self._area.ensureVisible(place.center().x(), place.center().y(), place.width(), place.height())
+
+    def _on_undo(self) -> None:
+        self._session.undo()
+
+    def _on_redo(self) -> None:
+        self._session.redo()
+
+    def _on_own(self) -> None:
+        self.state.drop()
+
+    def _on_use(self) -> None:
+        self.state.use_edges(self.edges.toPlainText())
+
+    def _on_file(self) -> None:
+        path = self._choose_file(self, "Open edge list")
+        if not path:
+            return
+        try:
+            text = read_edge_list(Path(path))
+        except UserError as error:
+            self.edges_error.setText(plain_text(str(error)))
+            self.edges_error.show()
+            return
+        self.edges.setPlainText(text)
+        self.state.use_edges(text, f"of {Path(path).name}")
+
+
+_HOW = "Click or drag to allow and forbid; arrow keys walk, Space changes, Shift+arrows paint."
+
+
+def _scope_words(state: MaskState) -> str:
+    if state.stack is None:
+        return ""
+    words = f"Rows are queries, columns the keys they may see. Holds in every head of the {state.stack}"
+    words += ", in the place of the model's own mask."
+    if state.is_causal:
+        words += " Later tokens stay not allowed, and what is written on after the text is left out."
+    return words
+
+
+class MaskEditing:
+    """Opens the editor, one at a time, and keeps its action up to date."""
+
+    def __init__(self, session: Session, window: QWidget, palette_now: Callable[[], Palette]) -> None:
+        self._session, self._window, self._palette_now = session, window, palette_now
+        self._probe = MaskState(session)
+        self.dialog: MaskDialog | None = None
+
+    def handlers(self) -> dict[str, Callable[[], None]]:
+        """The handler of the action."""
+        return {"custom-mask": self.open}
+
+    def attach(self, action: QAction) -> None:
+        """Enable `action` where a mask can be drawn, and say why not elsewhere."""
+        tip = action.toolTip()
+
+        def show(_name: str) -> None:
+            refusal = self._probe.refusal
+            action.setEnabled(not refusal)
+            action.setToolTip(refusal or tip)
+
+        listen(self._window, self._probe, show)
+        show("mask")
+
+    def open(self) -> None:
+        """Show the editor."""
+        if self.dialog is None:
+            self.dialog = MaskDialog(self._session, self._palette_now(), self._window)
+            self.dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            self.dialog.destroyed.connect(self._on_destroyed)
+        self.dialog.show()
+        self.dialog.raise_()
+        self.dialog.grid.setFocus()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Dress the editor."""
+        if self.dialog is not None:
+            self.dialog.set_theme(palette)
+
+    def _on_destroyed(self) -> None:
+        self.dialog = None

@@ -1,0 +1,133 @@
+"""What the model says, always before | after: candidates, how far they moved apart, generated text."""
+
+from PySide6.QtWidgets import QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text
+from attnscope.records.outputs import Comparison
+from attnscope.viewmodels.comparison_rows import (
+    KIND_WORDS,
+    candidate_rows,
+    kl_text,
+    most_changed,
+    prediction_labels,
+    text_difference,
+)
+from attnscope.viewmodels.session.masking import mask_in
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.candidate_table import CandidateTable
+from attnscope.widgets.difference_label import DifferenceLabel
+from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+
+_KL_TOOLTIP = (
+    "Kullback–Leibler divergence KL(before ‖ after) = Σ p·ln(p/q) over the whole vocabulary, in nats.\n"
+    "0: the gates change nothing here."
+)
+
+
+class OutputPanel(QWidget):
+    """Shows the comparison of the newest trace; which prediction is the view state's.
+
+    It begins at the prediction that the gates moved most, until the person chooses one.
+    """
+
+    def __init__(
+        self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._view = session, view
+        self.title = PlainLabel("Output", "name")
+        self.kind = PlainLabel(role="muted")
+        self.positions = narrow_combo("Prediction to show")
+        self.table = CandidateTable(palette)
+        self.kl = PlainLabel(role="name")
+        self.kl.setToolTip(plain_tooltip(_KL_TOOLTIP))
+        self._text_titles = (PlainLabel("text before", "muted"), PlainLabel("text after", "muted"))
+        self.texts = (
+            DifferenceLabel("Text before the gates", palette),
+            DifferenceLabel("Text after the gates", palette),
+        )
+        self.unwritten = PlainLabel("not written: the mask covers only this text", "hint")
+        self._lay_out()
+        self._is_chosen = False
+        self.positions.activated.connect(self._on_chosen)
+        listen(self, session, self._on_session)
+        listen(self, view, self._on_view)
+        self._show_all()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        for widget in (self.table, *self.texts):
+            widget.set_theme(palette)
+
+    def _lay_out(self) -> None:
+        column = scrolled_column(self)
+        column.addLayout(row(self.title, self.kind, None, self.kl))
+        column.addWidget(self.positions)
+        for title, text in zip(self._text_titles, self.texts, strict=True):
+            column.addWidget(title)
+            column.addWidget(text)
+        self.unwritten.setWordWrap(True)
+        column.addWidget(self.unwritten)
+        column.addWidget(self.table)
+        column.addStretch(1)
+
+    def _on_session(self, name: str) -> None:
+        if name == "traced":
+            self._show_all()
+
+    def _on_chosen(self, index: int) -> None:
+        """The person chose: other gates do not move on to another prediction until the text changes."""
+        self._is_chosen = True
+        self._view.choose_position(index)
+
+    def _on_view(self, name: str) -> None:
+        if name == "position":
+            self._show_prediction()
+
+    def _comparison(self) -> Comparison | None:
+        has_text = bool(self._session.text.strip())
+        return self._session.traced.comparison if self._session.traced and has_text else None
+
+    def _show_all(self) -> None:
+        comparison = self._comparison()
+        self.kind.setText(KIND_WORDS[comparison.before.kind] if comparison else "")
+        self.table.name_answers("label" if comparison and comparison.before.kind == "class" else "token")
+        labels = [plain_text(label) for label in prediction_labels(comparison)] if comparison else []
+        if labels != [self.positions.itemText(k) for k in range(self.positions.count())]:
+            self.positions.clear()
+            self.positions.addItems(labels)
+            self._is_chosen = False
+        if comparison and not self._is_chosen:
+            self._view.choose_position(most_changed(comparison))
+        self.positions.setVisible(len(labels) > 1)
+        before = comparison.before.generated if comparison else ""
+        after = comparison.after.generated if comparison else ""
+        for title, side in zip(self._text_titles, ("before", "after"), strict=True):
+            is_translation = comparison is not None and comparison.before.kind == "translation"
+            title.setText(f"{'translation' if is_translation else 'text'} {side}")
+        for widget, segments in zip(self.texts, text_difference(before, after), strict=True):
+            widget.show_segments(segments)
+        for part in (*self._text_titles, *self.texts):
+            part.setVisible(bool(before or after))
+        is_unwritten = bool(before) and not after and mask_in(self._session.interventions) is not None
+        self.texts[1].setVisible(bool(before or after) and not is_unwritten)
+        self.unwritten.setVisible(is_unwritten)
+        self._show_prediction()
+
+    def _show_prediction(self) -> None:
+        comparison = self._comparison()
+        n_shared = 0
+        if comparison:
+            n_shared = min(len(comparison.before.predictions), len(comparison.after.predictions))
+        if comparison is None or n_shared == 0:
+            self.table.show_rows(())
+            self.kl.setText("")
+            return
+        at = min(self._view.position, n_shared - 1)
+        self.positions.setCurrentIndex(at)
+        before, after = comparison.before.predictions[at], comparison.after.predictions[at]
+        self.table.show_rows(candidate_rows(before, after))
+        self.kl.setText(kl_text(comparison, at))

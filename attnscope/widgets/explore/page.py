@@ -1,0 +1,192 @@
+"""The Explore page: text and tokens on top, grid and large head below, inspector and output beside."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.attributing import AttributingState
+from attnscope.viewmodels.causes.inside import InsideState
+from attnscope.viewmodels.causes.layer_lens import LensState
+from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.stage import stage_of
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels.writing.state import GenerationState
+from attnscope.widgets.causes.across_view import AcrossPanel
+from attnscope.widgets.causes.causes_view import CausesPanel
+from attnscope.widgets.causes.lens_view import LensPanel
+from attnscope.widgets.explore.aspect_bar import AspectBar
+from attnscope.widgets.explore.grid_panel import GridPanel
+from attnscope.widgets.explore.head_panel import HeadPanel
+from attnscope.widgets.explore.inspector import Inspector
+from attnscope.widgets.explore.output_panel import OutputPanel
+from attnscope.widgets.explore.text_bar import TextBar
+from attnscope.widgets.labels import listen, rule
+from attnscope.widgets.side_tabs import SideTabs
+from attnscope.widgets.stale_watch import StaleWatch
+from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.writing.generation_panel import GenerationPanel
+
+DEFAULT_SIZES = {
+    "explore.columns": [1000, 280],
+    "explore.pictures": [400, 560],
+    "explore.side": [288, 420],
+}
+"""Where the splitters are at first; the room that is there is shared out by their stretch."""
+
+
+class ExplorePage(QWidget):
+    """Places the parts; shows a state card instead of pictures when there are none."""
+
+    def __init__(
+        self,
+        session: Session,
+        view: ViewState,
+        palette: Palette,
+        head_actions: Sequence[QAction] = (),
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._view, self._palette = session, view, palette
+        self.setProperty("role", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.text_bar = TextBar(session, view, palette)
+        self.grid_panel = GridPanel(session, view, palette, head_actions)
+        self.head_panel = HeadPanel(session, view, palette)
+        self.inspector = Inspector(session, palette)
+        self.output = OutputPanel(session, view, palette)
+        self.generation: GenerationPanel | None = None
+        self.lens: LensPanel | None = None
+        self.across: AcrossPanel | None = None
+        self.causes: CausesPanel | None = None
+        self.answers = SideTabs(is_narrow=True)
+        self.answers.add("Output", self.output)
+        self.aspect_bar = AspectBar(session, view)
+        self.card = StateCard()
+        self._stages = QStackedWidget()
+        self.pictures = QSplitter(Qt.Orientation.Horizontal)
+        self.side = QSplitter(Qt.Orientation.Vertical)
+        self.columns = QSplitter(Qt.Orientation.Horizontal)
+        self._lay_out()
+        self._stale = StaleWatch(session, self._show_stale, self)
+        listen(self, session, self._on_session)
+        listen(self, view, self._on_view)
+        self._show_stage()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        for part in (self.text_bar, self.grid_panel, self.head_panel, self.inspector, self.output):
+            part.set_theme(palette)
+        self._palette = palette
+        self.side.setMinimumWidth(round(type_px(264)))
+        if self.generation is not None:
+            self.generation.set_theme(palette)
+        if self.lens is not None:
+            self.lens.set_theme(palette)
+        if self.across is not None:
+            self.across.set_theme(palette)
+        if self.causes is not None:
+            self.causes.set_theme(palette)
+
+    def offer_writing(self, state: GenerationState) -> None:
+        """Let the model write, in a tab beside what it says."""
+        self.generation = GenerationPanel(state, self._session, self._view, self._palette)
+        self.answers.add("Write", self.generation)
+        self.output.title.setVisible(False)
+
+    def offer_lens(self, state: LensState) -> None:
+        """What each layer would say, in a tab beside what the model says."""
+        self.lens = LensPanel(state, self._palette)
+        self.answers.add("Layers", self.lens)
+        self.output.title.setVisible(False)
+
+    def offer_inside(self, state: InsideState) -> None:
+        """Let the selected head be looked into; a click on a token makes it the query."""
+        self.head_panel.offer_inside(state)
+        bar = self.text_bar
+        bar.source_strip.token_clicked.connect(lambda place: state.choose_token("source", place))
+        bar.target_strip.token_clicked.connect(lambda place: state.choose_token("target", place))
+
+    def offer_across(self, state: AcrossState) -> None:
+        """What an output token owes to the inputs, in a tab beside what the model says."""
+        self.across = AcrossPanel(state, self._palette)
+        self.answers.add("Across", self.across)
+        self.answers.tabs["Across"].setToolTip("Across layers: what an output token owes to the inputs")
+
+    def offer_causes(self, attributing: AttributingState, patching: PatchingState) -> None:
+        """Which parts made an output, in a tab beside what the model says."""
+        self.causes = CausesPanel(self._session, attributing, patching, self._palette)
+        self.answers.add("Causes", self.causes)
+        self.answers.tabs["Causes"].setToolTip("Which parts of the model made an output")
+        self.causes.pointed.connect(self._view.set_pointer_text)
+        self.causes.patching.token_chosen.connect(self._on_token_chosen)
+
+    def splitters(self) -> dict[str, QSplitter]:
+        """The splitters whose places are remembered, by name."""
+        return {"explore.columns": self.columns, "explore.pictures": self.pictures, "explore.side": self.side}
+
+    def _lay_out(self) -> None:
+        self.pictures.addWidget(self.grid_panel)
+        self.pictures.addWidget(self.head_panel)
+        self.pictures.setStretchFactor(0, 2)
+        self.pictures.setStretchFactor(1, 3)
+        self._stages.addWidget(self.card)
+        self._stages.addWidget(self.pictures)
+        left = QWidget()
+        column = QVBoxLayout(left)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.text_bar)
+        column.addWidget(rule())
+        column.addWidget(self.aspect_bar)
+        column.addWidget(rule())
+        column.addWidget(self._stages, 1)
+        for panel in (self.inspector, self.answers):
+            panel.setProperty("role", "panel")
+            panel.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+            self.side.addWidget(panel)
+        self.side.setStretchFactor(1, 1)
+        self.columns.addWidget(left)
+        self.columns.addWidget(self.side)
+        self.columns.setStretchFactor(0, 1)
+        for splitter in (self.pictures, self.side, self.columns):
+            splitter.setHandleWidth(1)
+            splitter.setChildrenCollapsible(False)
+        for name, splitter in self.splitters().items():
+            splitter.setSizes(DEFAULT_SIZES[name])
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.columns)
+
+    def _on_session(self, name: str) -> None:
+        if name in ("traced", "stale"):
+            self._stale.check()
+        if name in ("ready", "model", "text", "traced", "busy", "notice"):
+            self._show_stage()
+
+    def _on_token_chosen(self, side: str, place: int) -> None:
+        """A token was chosen in another panel: as if it had been clicked above."""
+        strip = self.text_bar.target_strip if side == "target" else self.text_bar.source_strip
+        strip.token_clicked.emit(place)
+
+    def _on_view(self, name: str) -> None:
+        if name == "enlarged":
+            is_in_page = self.grid_panel.window() is self.window()
+            self.grid_panel.setVisible(not (self._view.is_enlarged and is_in_page))
+
+    def _show_stage(self) -> None:
+        stage = stage_of(self._session)
+        is_shown = stage.kind == "shown"
+        if not is_shown:
+            self.card.show_stage(stage)
+        self._stages.setCurrentWidget(self.pictures if is_shown else self.card)
+
+    def _show_stale(self, is_stale: bool) -> None:
+        self.grid_panel.grid.set_stale(is_stale)
+        self.head_panel.set_stale(is_stale)
+        self.text_bar.set_stale(is_stale)

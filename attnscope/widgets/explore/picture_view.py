@@ -1,0 +1,155 @@
+"""A vision model's picture with the attention of one query over it."""
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QColor, QHideEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtWidgets import QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.paint_map import paint_readout
+from attnscope.figures.paint_picture import paint_picture
+from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
+from attnscope.figures.plain import plain_piece
+from attnscope.figures.spec import PicturePart
+from attnscope.figures.style import MapStyle
+from attnscope.viewmodels.maps.picturing import PictureState
+from attnscope.widgets.labels import listen
+from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
+
+_WALKS = {
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+}
+
+
+class PictureView(QWidget):
+    """Shows a PictureState: a click makes a patch the query, arrows walk; asks only while it can be seen."""
+
+    cell_hovered = Signal(int, int, float)
+    """Query, key and weight of the patch under the cursor; NaN where there is none."""
+    left = Signal()
+
+    def __init__(self, state: PictureState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state, self._palette = state, palette
+        self._style = MapStyle()
+        self._is_stale = False
+        self._pointed: tuple[Side, int] | None = None
+        self._cursor = QPointF()
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setAccessibleName("Attention on the picture")
+        self.setToolTip(
+            "Click a patch or a special token to see where it looks; arrows walk, Home: the first token"
+        )
+        self.setMinimumSize(200, 160)
+        listen(self, state, self._on_state)
+
+    def set_style(self, style: MapStyle) -> None:
+        """Draw with this colour map."""
+        self._style = style
+        self.update()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Draw in these colours."""
+        self._palette = palette
+        self.update()
+
+    def set_stale(self, is_stale: bool) -> None:
+        """Dim the picture while newer weights are on their way."""
+        self._is_stale = is_stale
+        self.update()
+
+    def figure(self) -> PicturePart | None:
+        """What is shown, for a figure."""
+        shown = self._state.shown
+        return PicturePart(picture=shown[0], query=self._state.query) if shown is not None else None
+
+    def layout_now(self) -> PictureLayout | None:
+        """Where everything lies at this moment; None without a picture."""
+        shown = self._state.shown
+        if shown is None:
+            return None
+        picture, head_map = shown
+        names = tuple(plain_piece(token.piece) for token in head_map.queries[: picture.n_first])
+        return picture_layout(QRectF(self.rect()), picture, names, has_bar=self._style.has_bar)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Ask for what is missing."""
+        super().showEvent(event)
+        self._state.watch(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Ask for nothing more."""
+        super().hideEvent(event)
+        self._state.watch(False)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        with QPainter(self) as painter:
+            room = QRectF(self.rect())
+            painter.fillRect(room, QColor(self._palette.background))
+            shown = self._state.shown
+            if shown is None:
+                paint_placeholder(painter, room, self._palette, "Attention on a picture", self._state.note)
+                return
+            picture, head_map = shown
+            query, pointed = self._state.query, self._pointed
+            paint_picture(
+                painter,
+                room,
+                picture,
+                head_map,
+                query,
+                style=self._style,
+                palette=self._palette,
+                pointed=pointed,
+            )
+            if self._is_stale:
+                paint_veil(painter, room, self._palette)
+            elif pointed is not None:
+                cell = (query, pointed[1])
+                paint_readout(painter, room, head_map, cell, self._cursor, self._palette)
+            if self.hasFocus():
+                paint_focus(painter, self.rect(), self._palette)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._cursor = event.position()
+        layout = self.layout_now()
+        self._point(layout.hit(self._cursor) if layout is not None else None)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.setFocus(Qt.FocusReason.MouseFocusReason)
+        layout = self.layout_now()
+        hit = layout.hit(event.position()) if layout is not None else None
+        if hit is not None and event.button() == Qt.MouseButton.LeftButton:
+            self._state.choose_query(hit[1])
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self._point(None)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        if key in _WALKS:
+            self._state.walk(*_WALKS[key])
+        elif key == Qt.Key.Key_Home:
+            self._state.choose_query(0)
+        else:
+            super().keyPressEvent(event)
+
+    def _point(self, pointed: tuple[Side, int] | None) -> None:
+        self._pointed = pointed
+        shown = self._state.shown
+        if pointed is None or shown is None:
+            self.left.emit()
+        else:
+            weight = float(shown[1].weights[self._state.query, pointed[1]])
+            self.cell_hovered.emit(self._state.query, pointed[1], weight)
+        self.update()
+
+    def _on_state(self, name: str) -> None:
+        if name == "picture":
+            self._pointed = None
+        self.update()

@@ -1,0 +1,311 @@
+"""Where the text is typed: the text, the decoder's text where there is one, samples, and their tokens."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLineEdit, QMenu, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text, shorten
+from attnscope.figures.style import type_px
+from attnscope.records.axes import Axis
+from attnscope.records.models import ModelInfo, Sample
+from attnscope.records.tokens import Tokens
+from attnscope.viewmodels.maps.shown_maps import shown_tokens
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.session.typed_text import text_notes
+from attnscope.viewmodels.stage import wanted_input
+from attnscope.viewmodels.view_state import ViewState, sides_of
+from attnscope.widgets.explore.token_menu import token_menu
+from attnscope.widgets.explore.token_scroll import TokenScroll
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.token_strip import TokenStrip
+
+MAX_LINE_CHARACTERS = 20_000
+"""Longer texts are named in the field, not shown there."""
+_OWN, _PAIR = "the model writes its own", "none: the text is read alone"
+_OWN_TOOLTIP = "Empty: the model writes its own translation. Type to see how it reads yours."
+_EMPTY = "nothing: the text is matched with an empty one"
+_PAIR_TOOLTIPS = (
+    "A second sentence, read together with the first. Empty: the text is read alone.",
+    "A second sentence, read by the same encoder and matched with the first, both ways.",
+)
+
+
+class TextBar(QWidget):
+    """Shows the session's texts and tokens; typing changes the session at every key.
+
+    `merges_wanted` carries a word whose tokens somebody wants to see made.
+    """
+
+    merges_wanted = Signal(str)
+
+    def __init__(
+        self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._view = session, view
+        self._is_history_newer = False
+        self.text_edit = _LineEdit("Text", "Type a sentence…", self._leaves_undo)
+        self.target_edit = _LineEdit("Target text", _OWN, self._leaves_undo)
+        self._text_label = PlainLabel("text", "muted")
+        self._target_label = PlainLabel("target", "muted")
+        self.samples_button = tool_button("Samples ▾", "Sample sentences")
+        self.samples_button.setPopupMode(self.samples_button.ToolButtonPopupMode.InstantPopup)
+        self.samples_button.setMenu(QMenu(self.samples_button))
+        self.source_strip = TokenStrip("Tokens of the text", palette)
+        self.target_strip = TokenStrip("Tokens of the target", palette)
+        self._source_scroll = TokenScroll(self.source_strip)
+        self._target_scroll = TokenScroll(self.target_strip)
+        self._source_notes = PlainLabel(role="warning")
+        self._target_notes = PlainLabel(role="warning")
+        self.past_button = tool_button("Read on", "Read on past the trained positions", role="status")
+        self._lay_out()
+        self.past_button.clicked.connect(self._on_past_clicked)
+        self.text_edit.textEdited.connect(self._on_text_edited)
+        self.target_edit.textEdited.connect(self._on_target_edited)
+        self.source_strip.token_hovered.connect(self._on_source_hovered)
+        self.target_strip.token_hovered.connect(self._on_target_hovered)
+        for strip in (self.source_strip, self.target_strip):
+            strip.token_left.connect(self._on_token_left)
+        self.source_strip.menu_wanted.connect(self._on_source_menu)
+        self.target_strip.menu_wanted.connect(self._on_target_menu)
+        self.set_theme(palette)
+        listen(self, session, self._on_session)
+        listen(self, view, self._on_view)
+        for name in ("model", "text", "traced"):
+            self._on_session(name)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint the tokens in other colours."""
+        for label in (self._text_label, self._target_label):
+            label.setFixedWidth(round(type_px(40)))
+        self.source_strip.set_theme(palette)
+        self.target_strip.set_theme(palette)
+
+    def set_stale(self, is_stale: bool) -> None:
+        """Dim the tokens while they are not those of the text."""
+        self.source_strip.set_stale(is_stale)
+        self.target_strip.set_stale(is_stale)
+
+    def _lay_out(self) -> None:
+        grid = QGridLayout(self)
+        grid.setContentsMargins(16, 8, 16, 8)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(4)
+        grid.setColumnStretch(1, 1)
+        for row, (label, edit, strip, notes) in enumerate(
+            (
+                (self._text_label, self.text_edit, self._source_scroll, self._source_notes),
+                (self._target_label, self.target_edit, self._target_scroll, self._target_notes),
+            )
+        ):
+            grid.addWidget(label, 2 * row, 0)
+            grid.addWidget(edit, 2 * row, 1)
+            line = QHBoxLayout()
+            line.setSpacing(8)
+            line.addWidget(strip, 1)
+            line.addWidget(notes, 0, Qt.AlignmentFlag.AlignVCenter)
+            if row == 0:
+                line.addWidget(self.past_button, 0, Qt.AlignmentFlag.AlignVCenter)
+            grid.addLayout(line, 2 * row + 1, 1, 1, 2)
+        grid.addWidget(self.samples_button, 0, 2)
+
+    def _on_session(self, name: str) -> None:
+        if name == "model":
+            self._show_samples()
+            self._show_target_row()
+        elif name == "text":
+            self._show_source_text()
+            _show_text(self.target_edit, self._session.target or "", is_quiet_when_blank=True)
+            self._show_notes()
+        elif name == "traced":
+            self._show_tokens()
+            self._show_notes()
+        elif name == "history":
+            self._is_history_newer = True
+        elif name == "aspect":
+            self._show_tokens()
+        if name in ("selection", "traced", "aspect"):
+            self._show_lit()
+
+    def _on_view(self, name: str) -> None:
+        if name == "highlight":
+            self._show_lit()
+
+    def _show_target_row(self) -> None:
+        model = self._session.model
+        takes_target = model is not None and model.takes_target
+        for widget in (self._target_label, self.target_edit, self._target_scroll, self._target_notes):
+            widget.setVisible(takes_target)
+        self._text_label.setText(_text_name(model))
+        self._target_label.setText("second" if model is not None and model.reads_pairs else "target")
+        self.samples_button.setEnabled(bool(model and model.samples))
+
+    def _show_samples(self) -> None:
+        menu = self.samples_button.menu()
+        menu.clear()
+        menu.setToolTipsVisible(True)
+        for sample in self._session.model.samples if self._session.model else ():
+            menu.addAction(self._sample_action(sample, menu))
+
+    def _sample_action(self, sample: Sample, menu: QMenu) -> QAction:
+        label = shorten(plain_text(sample.text), 56).replace("&", "&&")
+        hint = _cut(plain_text(sample.hint), 110).replace("&", "&&")
+        action = QAction(f"{label}\t{hint}" if hint else label, menu)
+        action.setToolTip(plain_tooltip("\n".join(t for t in (sample.text, sample.target, sample.hint) if t)))
+        session = self._session
+        action.triggered.connect(lambda: session.choose_sample(sample))
+        return action
+
+    def _show_tokens(self) -> None:
+        traced = self._session.traced if self._session.text.strip() else None
+        aspect = self._session.aspect
+        self.source_strip.set_tokens(shown_tokens(traced.source, aspect) if traced else ())
+        target = traced.target if traced else None
+        self.target_strip.set_tokens(shown_tokens(target, aspect) if target else ())
+        written = traced.comparison.before.generated if traced else ""
+        written = shorten(plain_text(written), 120)
+        is_pair = self._session.model is not None and self._session.model.reads_pairs
+        has_labels = bool(self._session.model and self._session.model.labels)
+        alone = _EMPTY if has_labels else _PAIR
+        self.target_edit.setPlaceholderText(alone if is_pair else written or _OWN)
+        self.target_edit.setToolTip(plain_tooltip(_PAIR_TOOLTIPS[has_labels] if is_pair else _OWN_TOOLTIP))
+
+    def _show_source_text(self) -> None:
+        """Show the text, or of one too long for a line what it is; typing then replaces it."""
+        session = self._session
+        is_line = len(session.text) <= MAX_LINE_CHARACTERS and session.text not in session.text_names
+        _show_text(self.text_edit, session.text if is_line else "")
+        name = session.text_names.get(session.text, "a long text")
+        words = f"{name} · {len(session.text):,} characters · typing replaces it"
+        asked = wanted_input(session.model.reads if session.model else "text")
+        self.text_edit.setPlaceholderText(asked if is_line else plain_text(words))
+
+    def _show_notes(self) -> None:
+        traced = self._session.traced if self._session.text.strip() else None
+        source = traced.source if traced else Tokens(text="", tokens=())
+        target = traced.target if traced else None
+        self._source_notes.setText(text_notes(source, self._session.typed))
+        self._target_notes.setText(text_notes(target) if target else "")
+        self._show_past_button(source)
+        for notes in (self._source_notes, self._target_notes):
+            notes.setToolTip(plain_tooltip(_NOTES_TOOLTIP if notes.text() else ""))
+
+    def _show_past_button(self, source: Tokens) -> None:
+        """Offer to read a long text on, where the model's positions are computed and not learned."""
+        model, is_past = self._session.model, self._session.is_past_trained
+        can_read_past = model is not None and model.can_read_past
+        self.past_button.setVisible(can_read_past and (source.n_dropped > 0 or source.n_untrained > 0))
+        if model is not None:
+            self.past_button.setText(f"Cut at {model.max_tokens:,}" if is_past else "Read on")
+            self.past_button.setToolTip(
+                plain_tooltip(
+                    f"The model was trained on texts of up to {model.max_tokens:,} tokens. Its positions are "
+                    "computed, so it can read on, but nothing it does there was ever trained."
+                )
+            )
+
+    def _on_past_clicked(self) -> None:
+        self._session.read_past(not self._session.is_past_trained)
+
+    def _show_lit(self) -> None:
+        sides = self._sides()
+        self._source_scroll.show_lit(self._view.lit_tokens("source", sides))
+        self._target_scroll.show_lit(self._view.lit_tokens("target", sides))
+
+    def _sides(self) -> tuple[Axis, Axis]:
+        model = self._session.model
+        sites = model.sites if model else ()
+        return sides_of(self._session.stack, sites, has_target=bool(model and model.takes_target))
+
+    def _on_text_edited(self, text: str) -> None:
+        self._session.set_text(text)
+        self._is_history_newer = False
+
+    def _on_target_edited(self, text: str) -> None:
+        self._session.set_target(text)
+        self._is_history_newer = False
+
+    def _leaves_undo(self, edit: QLineEdit, is_redo: bool) -> bool:
+        """Whether undo (or redo) is about heads: they changed last, or `edit` has nothing to take back."""
+        session = self._session
+        if not (edit.isRedoAvailable() if is_redo else edit.isUndoAvailable()):
+            return True
+        return self._is_history_newer and bool(
+            session.history.redo_label if is_redo else session.history.undo_label
+        )
+
+    def _on_source_hovered(self, index: int) -> None:
+        self._view.hover_token("source", index, self._sides())
+
+    def _on_target_hovered(self, index: int) -> None:
+        self._view.hover_token("target", index, self._sides())
+
+    def _on_source_menu(self, index: int, place: QPoint) -> None:
+        traced = self._session.traced
+        self._open_menu(traced.source if traced else None, self.source_strip, index, place)
+
+    def _on_target_menu(self, index: int, place: QPoint) -> None:
+        traced = self._session.traced
+        self._open_menu(traced.target if traced else None, self.target_strip, index, place)
+
+    def _open_menu(self, tokens: Tokens | None, strip: TokenStrip, index: int, place: QPoint) -> None:
+        if tokens is not None and index < len(tokens) and not self._session.aspect.is_by_word:
+            menu = token_menu(tokens, index, self.merges_wanted.emit, strip)
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.popup(place)
+
+    def _on_token_left(self) -> None:
+        self._view.hover_token("source", None, self._sides())
+
+
+_NOTES_TOOLTIP = (
+    "cut: the model reads no more tokens than this.\n"
+    "unknown: the tokenizer has no piece for it.\n"
+    "replaced: characters that are not text became U+FFFD.\n"
+    "never trained: the model was trained on shorter texts."
+)
+
+
+class _LineEdit(QLineEdit):
+    """A field that leaves the keys of undo and redo to the window where `leaves_undo` says so."""
+
+    def __init__(self, name: str, placeholder: str, leaves_undo: Callable[[QLineEdit, bool], bool]) -> None:
+        super().__init__()
+        self._leaves_undo = leaves_undo
+        self.setAccessibleName(name)
+        self.setPlaceholderText(placeholder)
+        self.setAcceptDrops(False)  # the window takes files and texts alike
+
+    def event(self, event: QEvent) -> bool:
+        """Take every key but those of an undo that is not the field's own."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            is_redo = event.matches(QKeySequence.StandardKey.Redo)
+            is_undo = event.matches(QKeySequence.StandardKey.Undo)
+            if (is_undo or is_redo) and self._leaves_undo(self, is_redo):
+                event.ignore()
+                return False
+        return super().event(event)
+
+
+def _cut(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[: max_characters - 1].rstrip()}…"
+
+
+def _show_text(edit: QLineEdit, text: str, *, is_quiet_when_blank: bool = False) -> None:
+    """Show `text` unless it is what stands there, keeping the cursor in its place."""
+    shown = edit.text()
+    if shown == text or (is_quiet_when_blank and not text and not shown.strip()):
+        return
+    at = edit.cursorPosition()
+    edit.setText(text)
+    edit.setCursorPosition(min(at, len(text)) if edit.hasFocus() else 0)
+
+
+def _text_name(model: ModelInfo | None) -> str:
+    """What stands in the first line: a text, or the path of something else."""
+    if model is None or model.reads == "text":
+        return "source" if model is not None and model.form == "encoder-decoder" else "text"
+    return model.reads

@@ -1,0 +1,221 @@
+"""The choices of the export dialog: view and panels, format, size and type, labels, colours, words."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import cast
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QFormLayout, QLineEdit, QWidget
+
+from attnscope.figures.colours import COLOUR_MAPS, ColourMap
+from attnscope.figures.export import FORMATS, Format
+from attnscope.figures.presets import PRESETS, preset_named, preset_of
+from attnscope.figures.spec import FigureSpec, View
+from attnscope.figures.style import TURNS, Scale, Turn, type_px
+from attnscope.viewmodels.view_state import SCALES
+from attnscope.widgets.export.fields import choice, length, resolution, thinning, type_size
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import PlainLabel
+
+_VIEW_NAMES: dict[View, str] = {
+    "grid": "grid of all heads",
+    "head": "one head",
+    "lines": "lines of the selected heads",
+    "picture": "one head on the picture",
+    "inside": "inside of one head",
+    "panels": "panels: selected heads",
+    "difference": "difference of two sides",
+    "positions": "positional encodings",
+    "curves": "curves",
+    "lab": "lab",
+}
+_FORMAT_NAMES = {"figure": "figure file, to draw again", "html": "HTML page, to hover over"}
+_HAS_WEIGHTS: tuple[View, ...] = ("grid", "head", "panels")
+_HAS_LABELS: tuple[View, ...] = ("head", "lines", "panels")
+_HAS_BAR: tuple[View, ...] = ("grid", "head", "panels", "picture")
+_WIDTH_PX = 340
+
+
+class ExportChoices(QWidget):
+    """Holds what the person chose; `changed` when any of it does."""
+
+    changed = Signal()
+
+    def __init__(
+        self, offered: Mapping[View, FigureSpec], shown: View, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._offered, spec = dict(offered), offered[shown]
+        self.views = choice("View", ((name, _VIEW_NAMES.get(name, name)) for name in offered), shown)
+        formats = ((name, _FORMAT_NAMES.get(name, name.upper())) for name in FORMATS)
+        self.formats = choice("Format", formats, "svg")
+        self.has_lines = _box("their lines", is_checked=False)
+        self.has_grid = _box("the grid", is_checked=False)
+        self._build_size(spec)
+        self._build_look(spec)
+        self.has_caption = _box("model, sentence, head and gates", is_checked=spec.caption is not None)
+        self.title = QLineEdit(spec.title)
+        self.title.setAccessibleName("Title")
+        self.note = QLineEdit()
+        self.note.setPlaceholderText("your own words")
+        self.note.setAccessibleName("Caption text")
+        self.setMinimumWidth(round(type_px(_WIDTH_PX)))
+        self._lay_out()
+        self._connect()
+        self._enable()
+
+    def view(self) -> View:
+        """The figure chosen."""
+        return cast("View", self.views.currentData())
+
+    def format(self) -> Format:
+        """The format chosen."""
+        return cast("Format", self.formats.currentData())
+
+    def apply(self, spec: FigureSpec) -> FigureSpec:
+        """`spec` with everything chosen."""
+        turn = self.turn.currentData()
+        style = dataclasses.replace(
+            spec.style,
+            colour_map=cast("ColourMap", self.colours.currentData()),
+            scale=cast("Scale", self.scale.currentData()),
+            show_values=self.values.isChecked(),
+            turn=cast("Turn", int(turn)) if turn else None,
+            label_every=self.every.value(),
+            has_bar=self.has_bar.isChecked(),
+        )
+        caption = spec.caption if self.has_caption.isChecked() else None
+        if caption is not None:
+            note = " ".join(text for text in (caption.note, self.note.text().strip()) if text)
+            caption = dataclasses.replace(caption, note=note)
+        return dataclasses.replace(
+            spec,
+            style=style,
+            panels=tuple(dataclasses.replace(p, style=style) for p in spec.panels if self._is_wanted(p)),
+            caption=caption,
+            title=self.title.text().strip(),
+            width_mm=self.width_mm.value(),
+            height_mm=self.height_mm.value(),
+            font_pt=self.font_pt.value(),
+            dpi=self.dpi.value(),
+        )
+
+    def _is_wanted(self, panel: FigureSpec) -> bool:
+        boxes = {"lines": self.has_lines, "grid": self.has_grid}
+        return panel.view not in boxes or boxes[panel.view].isChecked()
+
+    def _build_size(self, spec: FigureSpec) -> None:
+        presets = [(preset.name, preset.title) for preset in PRESETS]
+        found = preset_of(spec)
+        name = found.name if found is not None else "custom"
+        self.presets = choice("Size", [*presets, ("custom", "custom")], name)
+        self.width_mm = length("Width in millimetres", spec.width_mm)
+        self.height_mm = length("Height in millimetres", spec.height_mm)
+        self.font_pt = type_size(spec.font_pt)
+        self.dpi = resolution(spec.dpi)
+
+    def _build_look(self, spec: FigureSpec) -> None:
+        style = spec.style
+        turns = [("", "turned as they fit"), *((str(t), f"turned by {t}°") for t in TURNS)]
+        self.turn = choice("Turn of token labels", turns, "" if style.turn is None else str(style.turn))
+        self.every = thinning(style.label_every)
+        self.colours = choice("Colour map", ((name, name) for name in COLOUR_MAPS), style.colour_map)
+        self.scale = choice("Scale", SCALES.items(), style.scale)
+        self.values = _box("weights in cells", is_checked=style.show_values)
+        self.has_bar = _box("colour bar", is_checked=style.has_bar)
+
+    def _lay_out(self) -> None:
+        self._form = form = QFormLayout()
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(8)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        across, times = QWidget(), PlainLabel("×")
+        across.setLayout(row(self.width_mm, times, self.height_mm, None, spacing=6))
+        letters, shown, panels = QWidget(), QWidget(), QWidget()
+        letters.setLayout(row(self.font_pt, self.dpi, None, spacing=6))
+        shown.setLayout(row(self.has_bar, self.values, None, spacing=16))
+        panels.setLayout(row(self.has_lines, self.has_grid, None, spacing=16))
+        self._fields = (
+            ("View", self.views),
+            ("with", panels),
+            ("Format", self.formats),
+            ("Size", self.presets),
+            ("", across),
+            ("Type", letters),
+            ("Labels", self.turn),
+            ("", self.every),
+            ("Colours", self.colours),
+            ("Scale", self.scale),
+            ("Show", shown),
+            ("Title", self.title),
+            ("Caption", self.has_caption),
+            ("", self.note),
+        )
+        for name, field in self._fields:
+            form.addRow(name, field)
+        self._panels_row = panels
+        column(self).addLayout(form)
+
+    def _connect(self) -> None:
+        self.presets.activated.connect(self._on_preset_chosen)
+        for combo in (self.views, self.formats, self.colours, self.scale, self.turn):
+            combo.activated.connect(self._on_changed)
+        for spin in (self.width_mm, self.height_mm, self.font_pt):
+            spin.valueChanged.connect(self._on_size_changed)
+        for number in (self.dpi, self.every):
+            number.valueChanged.connect(self._on_changed)
+        for box in (self.values, self.has_bar, self.has_lines, self.has_grid, self.has_caption):
+            box.clicked.connect(self._on_changed)
+        for edit in (self.note, self.title):
+            edit.textEdited.connect(self._on_changed)
+
+    def _on_preset_chosen(self) -> None:
+        preset = preset_named(self.presets.currentData())
+        if preset is not None:
+            self.width_mm.setValue(preset.width_mm)
+            self.height_mm.setValue(preset.height_mm)
+            self.font_pt.setValue(preset.font_pt)
+        self._on_changed()
+
+    def _on_size_changed(self) -> None:
+        """Name the preset that the size is, if it is one."""
+        found = preset_of(self.apply(self._offered[self.view()]))
+        name = found.name if found is not None else "custom"
+        self.presets.setCurrentIndex(self.presets.findData(name))
+        self._on_changed()
+
+    def _on_changed(self) -> None:
+        self._enable()
+        self.changed.emit()
+
+    def _enable(self) -> None:
+        format, view = self.format(), self.view()
+        is_picture = format in ("svg", "pdf", "png", "figure")
+        is_coloured = (is_picture or format == "html") and view in (*_HAS_WEIGHTS, "picture")
+        has_labels = is_picture and view in _HAS_LABELS
+        for field in (self.presets, self.width_mm, self.height_mm, self.font_pt):
+            field.setEnabled(is_picture)
+        self.has_caption.setEnabled(is_picture or format == "html")
+        self.title.setEnabled(is_picture or format == "html")
+        self.note.setEnabled(self.has_caption.isEnabled() and self.has_caption.isChecked())
+        self.dpi.setEnabled(format in ("png", "figure"))
+        self.colours.setEnabled(is_coloured)
+        self.scale.setEnabled(is_coloured and view != "picture")
+        self.values.setEnabled(is_picture and view in ("head", "panels"))
+        self.has_bar.setEnabled(is_picture and view in _HAS_BAR)
+        self.turn.setEnabled(has_labels and view != "lines")
+        self.every.setEnabled(has_labels)
+        kinds = {panel.view for panel in self._offered[view].panels}
+        self._form.setRowVisible(self._panels_row, view == "panels" and bool(kinds & {"lines", "grid"}))
+        self.has_lines.setVisible("lines" in kinds)
+        self.has_grid.setVisible("grid" in kinds)
+        for name, widget in self._fields:
+            label = self._form.labelForField(widget)
+            if name and label is not None:
+                label.setEnabled(widget.isEnabled())
+
+
+def _box(words: str, *, is_checked: bool) -> QCheckBox:
+    box = QCheckBox(words)
+    box.setChecked(is_checked)
+    return box

@@ -1,0 +1,117 @@
+"""Exporting a figure: which view, what format and size, with a preview of exactly that."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QHBoxLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.errors import UserError
+from attnscope.figures.export import ENDINGS, Format, save, suggested_name
+from attnscope.figures.spec import FigureSpec, View
+from attnscope.figures.style import type_px
+from attnscope.widgets.export.choices import ExportChoices
+from attnscope.widgets.export.figure_preview import FigurePreview
+from attnscope.widgets.labels import PlainLabel
+
+_PAUSE_MS = 120
+
+
+class ExportDialog(QDialog):
+    """Chooses how a figure is written; an error is said in the dialog, which stays open."""
+
+    exported = Signal(str)
+
+    def __init__(
+        self,
+        offered: Mapping[View, FigureSpec],
+        shown: View,
+        *,
+        folder: str = "",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Export figure")
+        self._offered, self._folder = dict(offered), folder
+        self.choices = ExportChoices(self._offered, shown)
+        self.preview = FigurePreview()
+        self.message = PlainLabel(role="error")
+        self.message.setWordWrap(True)
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        self.save_button = QPushButton("Save as…")
+        self.save_button.setDefault(True)
+        self.buttons.addButton(self.save_button, QDialogButtonBox.ButtonRole.ActionRole)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_PAUSE_MS)
+        self._lay_out()
+        self.choices.changed.connect(self._on_changed)
+        self._timer.timeout.connect(self.show_preview)
+        self.save_button.clicked.connect(self._on_save_clicked)
+        self.buttons.rejected.connect(self.reject)
+        self.show_preview()
+
+    def spec(self) -> FigureSpec:
+        """The figure as it will be written."""
+        return self.choices.apply(self._offered[self.choices.view()])
+
+    def save_to(self, path: str) -> bool:
+        """Write the figure; on failure the reason is shown and nothing is lost."""
+        try:
+            written = save(self.spec(), Path(path))
+        except UserError as error:
+            self.message.setText(str(error))
+            return False
+        self.exported.emit(str(written))
+        self.accept()
+        return True
+
+    def show_preview(self) -> None:
+        """Draw the figure as chosen, or say why it cannot be made."""
+        problem = self.preview.show_figure(self.spec(), self.choices.format())
+        self.message.setText(problem)
+        self.save_button.setEnabled(not problem)
+
+    def suggested_path(self) -> str:
+        """Where and under which name the figure would go."""
+        format: Format = self.choices.format()
+        folder = Path(self._folder) if self._folder and Path(self._folder).is_dir() else Path.home()
+        return str(folder / suggested_name(self.spec(), format))
+
+    def _lay_out(self) -> None:
+        right = QVBoxLayout()
+        right.setSpacing(16)
+        right.addWidget(self.choices)
+        right.addStretch(1)
+        right.addWidget(self.message)
+        columns = QHBoxLayout()
+        columns.setSpacing(24)
+        columns.addWidget(self.preview, 1)
+        columns.addLayout(right)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 24, 24, 16)
+        layout.setSpacing(16)
+        layout.addLayout(columns, 1)
+        layout.addWidget(self.buttons)
+        parent = self.parentWidget()
+        most = parent.width() - 48 if parent is not None else 960
+        self.resize(max(960, min(round(type_px(960)), most)), 620)
+
+    def _on_changed(self) -> None:
+        self._timer.start()
+
+    def _on_save_clicked(self) -> None:
+        format = self.choices.format()
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Export figure", self.suggested_path(), f"{format.upper()} (*{ENDINGS[format]})"
+        )
+        if path:
+            self.save_to(path if Path(path).suffix else f"{path}{ENDINGS[format]}")

@@ -1,0 +1,156 @@
+"""The figures that can be exported at this moment, made from what is shown."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from attnscope.figures.inside_layout import paper_height_mm
+from attnscope.figures.panels import MAX_HEAD_PANELS, panels_figure
+from attnscope.figures.spec import Caption, FigureOrigin, FigureSpec, InsidePart, MapPart, PicturePart, View
+from attnscope.records.alignment import GoldCell
+from attnscope.records.maps import HeadMap
+from attnscope.records.models import ModelInfo
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import Page, ViewState
+from attnscope.widgets.map_style import map_style
+
+SpecOfPage = Callable[[], FigureSpec | None]
+
+
+def offered_figures(
+    session: Session,
+    view: ViewState,
+    pages: Mapping[Page, SpecOfPage],
+    *,
+    part: MapPart | None = None,
+    long_lines: tuple[HeadMap, ...] = (),
+    inside: InsidePart | None = None,
+    gold: tuple[GoldCell, ...] = (),
+    picture: PicturePart | None = None,
+) -> dict[View, FigureSpec]:
+    """Every figure there is something to show for.
+
+    `part` and `long_lines` are of a map shown by tiles, `inside` of the head that is looked into, `gold` the
+    word links marked on the large map, `picture` what a vision model reads.
+    """
+    found = _session_figures(session, view, part, long_lines)
+    if gold and "head" in found:
+        found["head"] = _with_gold(found["head"], gold)
+    if inside is not None and "grid" in found:
+        found["inside"] = replace(
+            found["grid"],
+            view="inside",
+            grids=(),
+            inside=inside,
+            origin=None,
+            width_mm=170.0,
+            height_mm=paper_height_mm(inside.inside),
+        )
+    if picture is not None and "head" in found:
+        found["picture"] = replace(
+            found["head"], view="picture", picture=picture, origin=None, height_mm=90.0
+        )
+    for make in pages.values():
+        spec = make()
+        if spec is not None:
+            found[spec.view] = spec
+    return found
+
+
+def current_figure(view: ViewState, offered: Mapping[View, FigureSpec]) -> View | None:
+    """Which of the offered figures the person is looking at."""
+    wanted: tuple[View, ...] = ("head", "grid")
+    if view.page == "compare":
+        wanted = ("difference",)
+    elif view.page == "positions":
+        wanted = ("positions",)
+    elif view.page == "train":
+        wanted = ("curves",)
+    elif view.page == "labs":
+        wanted = ("lab",)
+    elif view.view == "inside":
+        wanted = ("inside", "head", "grid")
+    elif view.view == "lines":
+        wanted = ("lines", "grid")
+    elif view.view == "picture":
+        wanted = ("picture", "head", "grid")
+    return next((name for name in wanted if name in offered), next(iter(offered), None))
+
+
+def _session_figures(
+    session: Session, view: ViewState, part: MapPart | None, long_lines: tuple[HeadMap, ...]
+) -> dict[View, FigureSpec]:
+    traced = session.traced
+    if traced is None or session.model is None or not session.text.strip():
+        return {}
+    caption = Caption(
+        model=session.model.name,
+        sha256=session.model.sha256,
+        text=traced.source.read_text,
+        target=traced.target.text if traced.target else None,
+        step=traced.step,
+        note=traced.source.cut_words,
+    )
+    origin = _origin(session, session.model, caption)
+    style = map_style(view)
+    found: dict[View, FigureSpec] = {}
+    grids = tuple(session.shown_grid(grid) for grid in traced.grids if grid.site.stack == session.stack)
+    if grids:
+        found["grid"] = FigureSpec(
+            view="grid",
+            grids=grids,
+            gates=traced.gates,
+            interventions=traced.interventions,
+            style=style,
+            caption=caption,
+            origin=origin,
+        )
+    primary = session.map_of(session.primary)
+    maps = long_lines or session.shown_maps
+    if primary is not None or part is not None:
+        found["head"] = FigureSpec(
+            view="head",
+            maps=(primary,) if primary is not None and part is None else (),
+            part=part,
+            gates=traced.gates,
+            interventions=traced.interventions,
+            style=style,
+            caption=caption,
+            origin=origin,
+        )
+    if maps:
+        found["lines"] = FigureSpec(
+            view="lines",
+            maps=maps,
+            gates=traced.gates,
+            interventions=traced.interventions,
+            style=style,
+            caption=caption,
+            origin=origin if not long_lines else None,  # a part cannot be asked for again
+        )
+        found["panels"] = panels_figure(
+            found["lines"], maps[-MAX_HEAD_PANELS:], has_lines=True, grids=grids if not long_lines else ()
+        )
+    return found
+
+
+def _with_gold(spec: FigureSpec, gold: tuple[GoldCell, ...]) -> FigureSpec:
+    """The figure of a map with gold links, its caption saying what the marks are."""
+    marks = "squares: gold links" + ("" if all(cell.is_sure for cell in gold) else ", rings: possible ones")
+    caption = spec.caption
+    if caption is not None:
+        caption = replace(caption, note="; ".join(filter(None, (caption.note, marks))))
+    return replace(spec, gold=gold, caption=caption)
+
+
+def _origin(session: Session, model: ModelInfo, caption: Caption) -> FigureOrigin:
+    """What the figures are made from, for figure files."""
+    return FigureOrigin(
+        source=model.source,
+        model=model.name,
+        sha256=model.sha256,
+        text=caption.text,
+        target=caption.target,
+        past_trained=session.is_past_trained,
+        heads=session.selection,
+        aspect=session.aspect,
+    )

@@ -1,0 +1,77 @@
+"""The gate of the selected head: a slider from 0 to 1, its value, and a switch."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.jump_slider import JumpSlider
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+
+_STEPS = 100
+
+
+class GateControl(QWidget):
+    """Shows and changes the gate of the primary head; the switch works on every selected head."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self.slider = JumpSlider(Qt.Orientation.Horizontal)
+        self.slider.setRange(0, _STEPS)
+        self.slider.setPageStep(10)
+        self.slider.setAccessibleName("Gate of the selected head")
+        self.slider.setToolTip(
+            plain_tooltip(
+                "The head's output is multiplied by this before the output projection.\n"
+                "0 removes the head, 1 leaves it alone."
+            )
+        )
+        self.value = PlainLabel()
+        self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.switch = tool_button(
+            "on", "Switch the selected heads on or off", role="segment", is_checkable=True
+        )
+        self.switch.setToolTip("Switch the selected heads off or on (Ctrl+G)")
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addWidget(PlainLabel("gate"))
+        layout.addWidget(self.slider, 1)
+        layout.addWidget(self.value)
+        layout.addWidget(self.switch)
+        self.slider.valueChanged.connect(self._on_slider_moved)
+        self.slider.sliderReleased.connect(session.head_changes.end_drag)
+        self.switch.clicked.connect(self._on_switch_clicked)
+        listen(self, session, self._on_session)
+        self._show()
+
+    def set_theme(self, _palette: Palette) -> None:
+        """Make room for the type of another theme."""
+        self.value.setFixedWidth(round(type_px(36)))
+        self.switch.setFixedWidth(round(type_px(40)))
+
+    def _on_session(self, name: str) -> None:
+        if name in ("gates", "selection", "model"):
+            self._show()
+
+    def _show(self) -> None:
+        head = self._session.primary
+        value = self._session.gates.value(head) if head else 1.0
+        self.setEnabled(head is not None)
+        self.value.setText(f"{value:.2f}")
+        self.switch.setChecked(value > 0.0)
+        self.switch.setText("on" if value > 0.0 else "off")
+        self.slider.setValue(round(value * _STEPS))
+
+    def _on_slider_moved(self, step: int) -> None:
+        # QSlider has no signal for the person alone that covers keys and the wheel: what the session
+        # already holds is left alone, so showing a value does not set it.
+        head = self._session.primary
+        if head and step != round(self._session.gates.value(head) * _STEPS):
+            self._session.head_changes.set_gate(head, step / _STEPS)
+
+    def _on_switch_clicked(self) -> None:
+        self._session.head_changes.toggle_gates(self._session.selection)
+        self._show()

@@ -1,0 +1,237 @@
+"""The table of all heads: numbers with a bar behind each, sorted and filtered by its state."""
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QRectF,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QKeyEvent, QPainter
+from PySide6.QtWidgets import (
+    QMenu,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QWidget,
+)
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.heads.columns import cell_text, cell_tip
+from attnscope.viewmodels.heads.state import HEAD_COLUMN, ROLE_COLUMN, HeadsState
+from attnscope.widgets.form_parts import dress_table
+from attnscope.widgets.labels import listen, plain_tooltip
+
+Index = QModelIndex | QPersistentModelIndex
+SHARE_ROLE = Qt.ItemDataRole.UserRole
+"""Where a number lies between the least and the most of its column, 0…1; None without one."""
+_N_NAMES = 2
+_COLUMN_PX, _WIDE_PX, _NAME_PX, _ROLE_PX, _ROW_PX = 76, 136, 104, 126, 26
+
+
+class HeadTableModel(QAbstractTableModel):
+    """The rows of a HeadsState for Qt: head, role, then one column for each measure."""
+
+    def __init__(self, state: HeadsState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self.rows: tuple[int, ...] = ()
+        self.names: tuple[str, ...] = ()
+        self._shares = np.zeros((0, 0))
+        self.reload()
+
+    def reload(self) -> None:
+        """Read rows and columns from the state again."""
+        self.beginResetModel()
+        state = self._state
+        self.rows = state.rows
+        measures = state.measures
+        self.names = tuple(measure.name for measure in measures)
+        if state.table is not None:
+            columns = [state.table.names.index(name) for name in self.names]
+            self._shares = _shares(state.table.values[:, columns].astype(np.float64))
+        self.endResetModel()
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
+        return 0 if parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
+        return 0 if parent.isValid() else _N_NAMES + len(self.names)
+
+    def column_name(self, column: int) -> str:
+        """The name by which a column is sorted."""
+        return (HEAD_COLUMN, ROLE_COLUMN, *self.names)[column]
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> object:
+        if orientation is not Qt.Orientation.Horizontal:
+            return None
+        measure = self._state.measures[section - _N_NAMES] if section >= _N_NAMES else None
+        if role == Qt.ItemDataRole.DisplayRole:
+            return measure.title if measure else ("head", "what it does")[section]
+        if role == Qt.ItemDataRole.ToolTipRole and measure is not None:
+            return plain_tooltip(f"{measure.title}, {measure.unit}\n{measure.definition}")
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            side = Qt.AlignmentFlag.AlignLeft if measure is None else Qt.AlignmentFlag.AlignRight
+            return side | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        row, column = self.rows[index.row()], index.column()
+        if column < _N_NAMES:
+            return self._name_data(row, column, role)
+        match role:
+            case (
+                Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.ToolTipRole | Qt.ItemDataRole.AccessibleTextRole
+            ):
+                return self._number_text(row, self.names[column - _N_NAMES], role)
+            case Qt.ItemDataRole.TextAlignmentRole:
+                return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+            case _ if role == SHARE_ROLE:
+                share = float(self._shares[row, column - _N_NAMES])
+                return share if share == share else None
+        return None
+
+    def _name_data(self, row: int, column: int, role: int) -> object:
+        card = self._state.cards[row]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return self._state.role(row) if column else f"{card.head.stack} {card.head.label}"
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return plain_tooltip(card.sentence)
+        return None
+
+    def _number_text(self, row: int, name: str, role: int) -> object:
+        table = self._state.table
+        if table is None:
+            return None
+        found = table.estimate(table.heads[row], name)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return plain_tooltip(cell_tip(found))
+        return cell_text(name, found, has_interval=self._state.has_intervals)
+
+
+class BarDelegate(QStyledItemDelegate):
+    """Paints a bar behind each number, as long as it is large among its column."""
+
+    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.palette = palette
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        share = index.data(SHARE_ROLE)
+        if isinstance(share, float):
+            rect = QRectF(option.rect).adjusted(3, 4, -3, -4)
+            colour = QColor(self.palette.accent)
+            colour.setAlphaF(0.22)
+            width = rect.width() * share
+            painter.fillRect(QRectF(rect.right() - width, rect.y(), width, rect.height()), colour)
+        super().paint(painter, option, index)
+
+
+class HeadTableView(QTableView):
+    """Shows the heads of a HeadsState; a click on a column's name sorts, one on a row selects its head."""
+
+    frames_wanted = Signal(str)
+    """The column that is to frame the heads of the grid."""
+
+    def __init__(self, state: HeadsState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        dress_table(self, "Heads and their measures")
+        self._rows = HeadTableModel(state)
+        self._rows.setParent(self)
+        self._delegate = BarDelegate(palette, self)
+        self.setModel(self._rows)
+        self.setItemDelegate(self._delegate)
+        header = self.horizontalHeader()
+        header.setSectionsClickable(True)
+        header.setSortIndicatorShown(True)
+        header.sectionClicked.connect(self._on_section_clicked)
+        header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        header.customContextMenuRequested.connect(self._on_header_menu)
+        self.clicked.connect(self._on_row)
+        self.activated.connect(self._on_row)
+        listen(self, state, self._on_state)
+        self.set_theme(palette)
+        self._fit()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours and at another size."""
+        self._delegate.palette = palette
+        self.verticalHeader().setDefaultSectionSize(round(type_px(_ROW_PX)))
+        self._fit()
+        self.viewport().update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Arrow keys select the head they come to."""
+        super().keyPressEvent(event)
+        if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End):
+            self._on_row(self.currentIndex())
+
+    def _fit(self) -> None:
+        number = _WIDE_PX if self._state.has_intervals else _COLUMN_PX
+        for column in range(self._rows.columnCount()):
+            width = (_NAME_PX, _ROLE_PX)[column] if column < _N_NAMES else number
+            title = str(self._rows.headerData(column, Qt.Orientation.Horizontal) or "")
+            wanted = self.fontMetrics().horizontalAdvance(title) + round(type_px(20))
+            self.setColumnWidth(column, max(round(type_px(width)), wanted))
+
+    def _on_state(self, name: str) -> None:
+        if name in ("table", "order"):
+            self._rows.reload()
+            self._fit()
+            names = [self._rows.column_name(k) for k in range(self._rows.columnCount())]
+            if self._state.sorted_by in names:
+                order = (
+                    Qt.SortOrder.DescendingOrder if self._state.is_descending else Qt.SortOrder.AscendingOrder
+                )
+                self.horizontalHeader().setSortIndicator(names.index(self._state.sorted_by), order)
+        if name in ("table", "order", "selection"):
+            self._show_selection()
+
+    def _show_selection(self) -> None:
+        row = self._state.selected_row
+        if row not in self._rows.rows:
+            self.clearSelection()
+            return
+        index = self._rows.index(self._rows.rows.index(row), 0)
+        how = QItemSelectionModel.SelectionFlag
+        self.selectionModel().setCurrentIndex(index, how.ClearAndSelect | how.Rows)
+        self.scrollTo(index)
+
+    def _on_section_clicked(self, section: int) -> None:
+        self._state.sort_by(self._rows.column_name(section))
+
+    def _on_header_menu(self, place: QPoint) -> None:
+        section = self.horizontalHeader().logicalIndexAt(place)
+        if section < _N_NAMES:
+            return
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        name = self._rows.column_name(section)
+        menu.addAction("Frame the heads in Explore by this").triggered.connect(
+            lambda: self.frames_wanted.emit(name)
+        )
+        menu.popup(self.horizontalHeader().mapToGlobal(place))
+
+    def _on_row(self, index: Index) -> None:
+        if index.isValid():
+            self._state.select(self._rows.rows[index.row()])
+
+
+def _shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each number between 0, or the least of its column, and the most: 0…1, NaN stays."""
+    if values.size == 0:
+        return np.zeros(values.shape)
+    known = np.where(np.isnan(values), -np.inf, values).max(axis=0)
+    least = np.minimum(0.0, np.where(np.isnan(values), np.inf, values).min(axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares: NDArray[np.float64] = (values - least) / (known - least)
+    return np.where(np.isnan(values), np.nan, np.nan_to_num(shares, nan=0.0, posinf=0.0))

@@ -1,0 +1,272 @@
+"""The Heads page: every head over texts in one table, and what the chosen one does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLineEdit,
+    QProgressBar,
+    QPushButton,
+    QSplitter,
+    QStackedWidget,
+    QWidget,
+)
+
+from attnscope.errors import UserError
+from attnscope.figures.colours import Palette
+from attnscope.figures.head_tables import (
+    csv_of_corpus,
+    json_of_alignment,
+    json_of_corpus,
+    json_of_syntax,
+)
+from attnscope.files import replace_file
+from attnscope.records.corpora import OWN_TEXTS
+from attnscope.records.sites import STACKS
+from attnscope.strict_json import json_text
+from attnscope.viewmodels.heads.state import SPECIAL_NAMES, HeadsState
+from attnscope.viewmodels.stage import Stage
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.heads.head_card_panel import HeadCardPanel
+from attnscope.widgets.heads.head_table import HeadTableView
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_button
+from attnscope.widgets.state_card import StateCard
+
+AskPath = Callable[[QWidget, str, str], str]
+_STACKS: dict[str, str] = {"all": "all stacks"} | {str(stack): str(stack) for stack in STACKS}
+
+
+def ask_open_path(parent: QWidget, title: str, kinds: str) -> str:
+    """Ask for a file to read; empty when nothing was chosen."""
+    return QFileDialog.getOpenFileName(parent, title, str(Path.home()), kinds)[0]
+
+
+def ask_save_path(parent: QWidget, title: str, kinds: str) -> str:
+    """Ask for a file to write; empty when nothing was chosen."""
+    return QFileDialog.getSaveFileName(parent, title, str(Path.home() / "heads.csv"), kinds)[0]
+
+
+class HeadsPage(QWidget):
+    """Shows a HeadsState; `failed` carries a message, `explore_wanted` turns to the Explore page."""
+
+    failed = Signal(str)
+    explore_wanted = Signal()
+
+    def __init__(
+        self,
+        state: HeadsState,
+        palette: Palette,
+        parent: QWidget | None = None,
+        *,
+        ask_open: AskPath = ask_open_path,
+        ask_save: AskPath = ask_save_path,
+    ) -> None:
+        super().__init__(parent)
+        self._state, self._ask_open, self._ask_save = state, ask_open, ask_save
+        self.setProperty("role", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        layout = column(self, margin=12, spacing=8)
+        layout.addLayout(self._build_run_row())
+        layout.addLayout(self._build_filter_row())
+        self._stage = StateCard()
+        self.table = HeadTableView(state, palette)
+        self.card = HeadCardPanel(state)
+        self.card.look_wanted.connect(self._on_look_wanted)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.setHandleWidth(1)
+        self._splitter.addWidget(self.table)
+        self._splitter.addWidget(self.card)
+        self._splitter.setStretchFactor(0, 1)
+        self._splitter.setSizes([820, 320])
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._stage)
+        self._pages.addWidget(self._splitter)
+        layout.addWidget(self._pages, 1)
+        self._statement = ElidedLabel(role="muted")
+        layout.addWidget(self._statement)
+        listen(self, state, self._on_state)
+        self._show_all()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self.table.set_theme(palette)
+
+    def splitters(self) -> tuple[QSplitter, ...]:
+        """The splitters whose places are worth remembering."""
+        return (self._splitter,)
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build_run_row(self) -> QHBoxLayout:
+        self._texts = ChoiceButton(
+            "Texts",
+            "Texts to measure over",
+            {"own": "the model's own texts", "file": "a file: texts, pairs with a tab, or CoNLL-U trees…"},
+        )
+        self._texts.chosen.connect(self._on_texts_chosen)
+        self._links = ChoiceButton(
+            "Gold links",
+            "Gold word links of the pairs, to find heads that align words",
+            {
+                "none": "none",
+                "0": "a file, one line for each pair (0-0 1-2), words counted from 0…",
+                "1": "a file, one line for each pair (1-1 2-3), words counted from 1…",
+            },
+        )
+        self._links.chosen.connect(self._on_links_chosen)
+        self._special = ChoiceButton("Special tokens", "Special tokens in the measures", SPECIAL_NAMES)
+        self._special.chosen.connect(self._state.choose_specials)
+        self.run_button = QPushButton("Measure")
+        self.run_button.setDefault(True)
+        self.run_button.setAccessibleName("Measure every head over the texts")
+        self.run_button.clicked.connect(self._state.run)
+        self.stop_button = tool_button("Cancel", "Cancel the measuring pass")
+        self.stop_button.clicked.connect(self._state.stop)
+        self._progress = QProgressBar()
+        self._progress.setTextVisible(False)
+        self._progress.setFixedWidth(160)
+        self._progress.setAccessibleName("Progress of the measuring pass")
+        self._progress_text = PlainLabel(role="muted")
+        self._export = tool_button("Export table…", "Export the table as CSV or JSON")
+        self._export.clicked.connect(self._on_export)
+        return row(
+            self._texts,
+            self._links,
+            self._special,
+            self.run_button,
+            self.stop_button,
+            self._progress,
+            self._progress_text,
+            None,
+            self._export,
+            spacing=8,
+        )
+
+    def _build_filter_row(self) -> QHBoxLayout:
+        self._stack = ChoiceButton("Show", "Stacks shown", _STACKS)
+        self._stack.chosen.connect(self._state.show_stack)
+        self._filter = QLineEdit()
+        self._filter.setPlaceholderText("Filter: L3, induction, previous…")
+        self._filter.setAccessibleName("Filter the heads")
+        self._filter.setClearButtonEnabled(True)
+        self._filter.setToolTip("Layers, heads and roles, separated by spaces, such as L3 or induction")
+        self._filter.setMinimumWidth(240)
+        self._filter.textEdited.connect(self._state.filter)
+        self._all = QCheckBox("all measures")
+        self._all.clicked.connect(self._state.show_all_measures)
+        self._intervals = QCheckBox("intervals")
+        self._intervals.clicked.connect(self._state.show_intervals)
+        self._count = PlainLabel(role="muted")
+        return row(self._stack, self._filter, self._count, None, self._intervals, self._all, spacing=8)
+
+    # --- showing ----------------------------------------------------------------------------------
+
+    def _on_state(self, name: str) -> None:
+        if name in ("choice", "progress", "table", "order"):
+            self._show_all()
+
+    def _show_all(self) -> None:
+        state = self._state
+        is_running, has_table = state.phase == "running", state.table is not None
+        self._texts.setText(f"Texts: {state.corpus_name} ▾")
+        self._links.setVisible(state.has_cross)
+        self._links.setEnabled(state.can_link)
+        self._links.show_choice(str(state.links_from) if state.links else "none")
+        self._links.setText(f"Gold links: {state.links_name} ▾")
+        self._special.show_choice(state.specials)
+        self.run_button.setEnabled(state.can_run)
+        self.stop_button.setVisible(is_running)
+        self._progress.setVisible(is_running and has_table)
+        self._progress.setRange(0, 0 if state.fraction is None else 100)
+        self._progress.setValue(round(100 * (state.fraction or 0.0)))
+        self._progress_text.set_role("error" if state.error else "muted")
+        self._progress_text.setText((state.progress or state.error) if has_table else "")
+        self._export.setEnabled(has_table)
+        for widget in (self._stack, self._filter, self._all, self._intervals):
+            widget.setEnabled(has_table)
+        self._stack.show_choice(state.stack or "all")
+        n_shown, n_all = len(state.rows), len(state.cards)
+        heads = "1 head" if n_all == 1 else f"{n_all} heads"
+        self._count.setText(f"{n_shown} of {heads}" if n_shown != n_all else heads)
+        self._count.setVisible(has_table)
+        self._statement.set_full_text(state.statement)
+        if state.table is None:
+            self._stage.show_stage(self._stage_now())
+        self._pages.setCurrentWidget(self._splitter if has_table else self._stage)
+
+    def _stage_now(self) -> Stage:
+        state = self._state
+        match state.phase:
+            case "running":
+                return Stage(
+                    kind="waiting",
+                    title=state.progress or "Measuring…",
+                    hint="Other pages stay usable.",
+                    is_working=True,
+                    fraction=state.fraction,
+                )
+            case "failed":
+                return Stage(kind="failed", title="These texts cannot be measured", hint=state.error)
+            case _:
+                return Stage(
+                    kind="empty",
+                    title="What does each head do?",
+                    hint="Choose texts and press Measure: every head in numbers with intervals, what it does"
+                    " in one sentence, and the texts that tell most.",
+                )
+
+    # --- what the person does ---------------------------------------------------------------------
+
+    @Slot(str)
+    def _on_texts_chosen(self, key: str) -> None:
+        if key == "own":
+            self._state.choose_texts(OWN_TEXTS)
+            return
+        path = self._ask_open(
+            self, "Texts to measure over", "Texts and trees (*.txt *.tsv *.conllu *.gz);;All files (*)"
+        )
+        if path:
+            self._state.choose_texts(path)
+
+    @Slot(str)
+    def _on_links_chosen(self, key: str) -> None:
+        if key == "none":
+            self._state.choose_links("")
+            return
+        path = self._ask_open(self, "Gold links of the pairs", "All files (*)")
+        if path:
+            self._state.choose_links(path, int(key))
+        self._show_all()
+
+    @Slot(int)
+    def _on_look_wanted(self, index: int) -> None:
+        self._state.look_at(index)
+        self.explore_wanted.emit()
+
+    @Slot()
+    def _on_export(self) -> None:
+        state = self._state
+        if state.table is None:
+            return
+        path = self._ask_save(self, "Export the table", "CSV (*.csv);;JSON (*.json)")
+        if not path:
+            return
+        if path.lower().endswith(".json"):
+            found = json_of_corpus(state.table, state.rows, state.cards)
+            if state.syntax is not None:
+                found["syntax"] = json_of_syntax(state.syntax)
+            if state.alignment is not None:
+                found["alignment"] = json_of_alignment(state.alignment)
+            content = json_text(found)
+        else:
+            content = csv_of_corpus(state.table, state.rows, state.cards)
+        try:
+            replace_file(Path(path), content.encode())
+        except UserError as error:
+            self.failed.emit(str(error))

@@ -1,0 +1,319 @@
+"""The tab of pruning curves on the Heads page: what to measure, the curves, the point chosen."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QHBoxLayout,
+    QMenu,
+    QProgressBar,
+    QPushButton,
+    QSpinBox,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.errors import UserError
+from attnscope.figures.colours import Palette
+from attnscope.figures.curve_tables import csv_of_curves
+from attnscope.figures.pruning_charts import pruning_chart
+from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.files import replace_file
+from attnscope.records.importance import RANKINGS, Ranking
+from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, PointRef
+from attnscope.viewmodels.heads.pruning_curves import MAX_TEXTS, METRIC_NAMES, CurvesState
+from attnscope.viewmodels.stage import Stage
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.export.dialog import ExportDialog
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
+from attnscope.widgets.heads.point_panel import PointPanel
+from attnscope.widgets.heads.pruning_plot import PruningPlot
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.state_card import StateCard
+
+_RANKING_TIPS: dict[Ranking, str] = {
+    "gradient": "E |∂ loss / ∂ gate| of each head (Michel, Levy & Neubig 2019); quick.",
+    "leave-one-out": "How much the loss rises without the head alone; as many passes as heads.",
+    "learned": "Gates learned under a penalty on open ones (Voita et al. 2019); the weights stay.",
+    "random": "Heads in any order, the control: a useful ranking must do better.",
+}
+
+
+class PruningPage(QWidget):
+    """Shows a CurvesState; `explore_wanted` and `remove_wanted` ask for a page and a dialog."""
+
+    failed = Signal(str)
+    explore_wanted = Signal()
+    remove_wanted = Signal()
+
+    def __init__(
+        self,
+        state: CurvesState,
+        palette: Palette,
+        parent: QWidget | None = None,
+        *,
+        table_path: Callable[[], str] = str,
+        ask_open: AskPath = ask_open_path,
+        ask_save: AskPath = ask_save_path,
+    ) -> None:
+        super().__init__(parent)
+        self._state, self._table_path = state, table_path
+        self._ask_open, self._ask_save = ask_open, ask_save
+        self.setProperty("role", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        layout = column(self, margin=12, spacing=8)
+        layout.addLayout(self._build_run_row())
+        layout.addLayout(self._build_ranking_row())
+        layout.addWidget(self._build_pages(palette), 1)
+        layout.addLayout(self._build_bottom_row())
+        listen(self, state, self._on_state)
+        self._on_state("curves")
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self.plot.set_theme(palette)
+
+    def splitters(self) -> tuple[QSplitter, ...]:
+        """The splitters whose places are worth remembering."""
+        return (self._splitter,)
+
+    def figure_spec(self) -> FigureSpec | None:
+        """The curves as a figure."""
+        curves, model = self._state.curves, self._state.model
+        if not curves or model is None:
+            return None
+        caption = Caption(model=model.name, sha256=model.sha256, note=f"{self._statement_now()}.")
+        return FigureSpec(view="curves", charts=(pruning_chart(curves),), caption=caption, height_mm=100.0)
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build_run_row(self) -> QHBoxLayout:
+        self._texts = ChoiceButton(
+            "Texts",
+            "Texts to measure over",
+            {
+                "own": "the model's own texts: of its task, or else its samples",
+                "samples": "the sample sentences",
+                "table": "those of the table",
+                "file": "a file: texts, pairs with a tab, or CoNLL-U trees…",
+            },
+        )
+        self._texts.chosen.connect(self._on_texts_chosen)
+        self._amount = QSpinBox()
+        self._amount.setRange(1, MAX_TEXTS)
+        self._amount.setPrefix("up to ")
+        self._amount.setSuffix(" texts")
+        self._amount.setAccessibleName("Most texts to read")
+        metrics = {str(name): words for name, words in METRIC_NAMES.items()}
+        self._metric = ChoiceButton("Metric", "What is measured as heads go", metrics)
+        self._metric.chosen.connect(self._state.choose_metric)
+        self.run_button = QPushButton("Run")
+        self.run_button.setDefault(True)
+        self.run_button.setAccessibleName("Measure the pruning curves")
+        self.run_button.clicked.connect(self._state.run)
+        self.stop_button = tool_button("Cancel", "Cancel the pass")
+        self.stop_button.clicked.connect(self._state.stop)
+        self._export = tool_button("Export ▾", "Export the curves")
+        self._export.setPopupMode(self._export.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self._export)
+        menu.addAction("Figure…").triggered.connect(self._on_export_figure)
+        menu.addAction("Numbers as CSV…").triggered.connect(self._on_export_numbers)
+        self._export.setMenu(menu)
+        self._amount.valueChanged.connect(self._on_amounts)
+        return row(
+            self._texts, self._amount, self._metric, self.run_button, self.stop_button, None, self._export
+        )
+
+    def _build_ranking_row(self) -> QHBoxLayout:
+        self.rankings = {ranking: QCheckBox(RANKING_NAMES[ranking]) for ranking in RANKINGS}
+        for ranking, box in self.rankings.items():
+            box.setToolTip(plain_tooltip(_RANKING_TIPS[ranking]))
+            box.clicked.connect(self._on_ranking_clicked)
+        self._orders = QSpinBox()
+        self._orders.setRange(1, 20)
+        self._orders.setPrefix("× ")
+        self._orders.setAccessibleName("Random orders")
+        self._orders.valueChanged.connect(self._on_amounts)
+        self._again = QCheckBox("score again after each removal")
+        self._again.setToolTip(
+            plain_tooltip("A head whose twin has gone can become important (Michel et al. 2019).")
+        )
+        self._again.clicked.connect(self._state.rescore)
+        return row(
+            PlainLabel("Ranked by", "hint"),
+            *self.rankings.values(),
+            self._orders,
+            self._again,
+            None,
+            spacing=12,
+        )
+
+    def _build_pages(self, palette: Palette) -> QStackedWidget:
+        self._stage = StateCard()
+        self.plot = PruningPlot(palette)
+        self.plot.point_hovered.connect(self._state.hover)
+        self.plot.point_clicked.connect(self._on_point_clicked)
+        self.panel = PointPanel(self._state)
+        self.panel.explore_wanted.connect(self.explore_wanted)
+        self.panel.remove_wanted.connect(self.remove_wanted)
+        self._y_title, self._x_title = PlainLabel(role="muted"), PlainLabel(role="muted")
+        self._x_title.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        left = QWidget()
+        charts = QVBoxLayout(left)
+        charts.setContentsMargins(0, 0, 8, 0)
+        charts.setSpacing(4)
+        self._log = QCheckBox("logarithmic")
+        self._log.setToolTip(plain_tooltip("Draw the logarithm of the metric."))
+        self._log.clicked.connect(self.plot.set_log)
+        charts.addLayout(row(self._y_title, None, self._log))
+        charts.addWidget(self.plot, 1)
+        charts.addWidget(self._x_title)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.setHandleWidth(1)
+        self._splitter.addWidget(left)
+        self._splitter.addWidget(self.panel)
+        self._splitter.setStretchFactor(0, 1)
+        self._splitter.setSizes([880, 264])
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._stage)
+        self._pages.addWidget(self._splitter)
+        return self._pages
+
+    def _build_bottom_row(self) -> QHBoxLayout:
+        self._progress = QProgressBar()
+        self._progress.setTextVisible(False)
+        self._progress.setFixedWidth(160)
+        self._progress.setAccessibleName("Progress of the pass")
+        self._statement = ElidedLabel(role="muted")
+        layout = QHBoxLayout()
+        layout.setSpacing(8)
+        layout.addWidget(self._progress)
+        layout.addWidget(self._statement, 1)
+        return layout
+
+    # --- showing ----------------------------------------------------------------------------------
+
+    def _on_state(self, name: str) -> None:
+        state = self._state
+        if name == "curves":
+            self.plot.set_groups(state.groups)
+        if name in ("point", "loaded", "curves"):
+            self.plot.set_points(state.hovered, state.chosen, is_loaded=state.is_loaded)
+        if name in ("choice", "progress", "curves"):
+            self._show_choices()
+            self._show_progress()
+
+    def _show_choices(self) -> None:
+        state = self._state
+        self._texts.setText(f"Texts: {state.texts_name} ▾")
+        self._metric.show_choice(state.metric)
+        for spin, value in ((self._amount, state.max_texts), (self._orders, state.n_random)):
+            if spin.value() != value:
+                spin.setValue(value)
+        for ranking, box in self.rankings.items():
+            box.setChecked(ranking in state.rankings)
+        self._orders.setEnabled("random" in state.rankings)
+        self._again.setChecked(state.is_rescored)
+        self.run_button.setEnabled(state.can_run)
+        self.stop_button.setVisible(state.phase == "running")
+        self._export.setEnabled(bool(state.curves))
+
+    def _show_progress(self) -> None:
+        state = self._state
+        is_running, has_curves = state.phase == "running", bool(state.curves)
+        fraction = state.news.fraction if state.news is not None else None
+        self._progress.setVisible(is_running and has_curves)
+        self._progress.setRange(0, 0 if fraction is None else 100)
+        self._progress.setValue(round(100 * (fraction or 0.0)))
+        self._statement.set_full_text(state.progress if is_running else self._statement_now())
+        self._statement.set_role("error" if state.error else "muted")
+        self._statement.setVisible(has_curves)
+        if has_curves:
+            curve = state.curves[0]
+            self._y_title.setText(f"{METRIC_NAMES[curve.metric]}, {curve.unit}")
+            self._x_title.setText(f"heads off (of {curve.n_heads})")
+        else:
+            self._stage.show_stage(self._stage_now(fraction))
+        self._pages.setCurrentWidget(self._splitter if has_curves else self._stage)
+
+    def _statement_now(self) -> str:
+        state = self._state
+        if state.error:
+            return state.error
+        if not state.curves:
+            return ""
+        stopped = " · cancelled: only the curves that were whole" if state.phase == "stopped" else ""
+        n = state.curves[0].n_texts
+        return f"{state.texts or state.texts_name}: {n} texts; 95 % bootstrap intervals over texts{stopped}"
+
+    def _stage_now(self, fraction: float | None) -> Stage:
+        state = self._state
+        match state.phase:
+            case "running":
+                hint = "Other pages stay usable. Curves appear one by one."
+                return Stage(
+                    kind="waiting", title=state.progress, hint=hint, is_working=True, fraction=fraction
+                )
+            case "failed":
+                return Stage(kind="failed", title="These curves cannot be measured", hint=state.error)
+            case _:
+                hint = (
+                    "Heads are switched off, least important first, a tenth at a time; the curves show what"
+                    " is left of the model. Choose texts and rankings and press Run."
+                )
+                return Stage(kind="empty", title="Which heads can go?", hint=hint)
+
+    # --- what the person does ---------------------------------------------------------------------
+
+    @Slot(str)
+    def _on_texts_chosen(self, key: str) -> None:
+        path = self._table_path()
+        if key == "samples":
+            self._state.choose_texts("samples")
+        elif key == "own" or (key == "table" and not path):
+            self._state.choose_texts("own")
+        elif key == "table":
+            self._state.choose_texts("file", path)
+        else:
+            kinds = "Texts and trees (*.txt *.tsv *.conllu *.gz);;All files (*)"
+            path = self._ask_open(self, "Texts to measure over", kinds)
+            if path:
+                self._state.choose_texts("file", path)
+
+    @Slot()
+    def _on_ranking_clicked(self) -> None:
+        self._state.choose_rankings(ranking for ranking, box in self.rankings.items() if box.isChecked())
+
+    @Slot()
+    def _on_amounts(self) -> None:
+        amounts = (self._amount.value(), self._orders.value())
+        if amounts != (self._state.max_texts, self._state.n_random):
+            self._state.choose_amounts(*amounts)
+
+    @Slot(object)
+    def _on_point_clicked(self, found: PointRef) -> None:
+        self._state.load(found)
+
+    @Slot()
+    def _on_export_figure(self) -> None:
+        spec = self.figure_spec()
+        if spec is not None:
+            dialog = ExportDialog({"curves": spec}, "curves", parent=self)
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.open()
+
+    @Slot()
+    def _on_export_numbers(self) -> None:
+        path = self._ask_save(self, "Export the numbers", "CSV (*.csv)")
+        if not path:
+            return
+        try:
+            replace_file(Path(path), csv_of_curves(self._state.curves).encode())
+        except UserError as error:
+            self.failed.emit(str(error))

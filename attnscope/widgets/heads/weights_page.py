@@ -1,0 +1,294 @@
+"""The tab of the Heads page that shows what the selected head's weights say without any text."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QRectF, Qt, Signal, Slot
+from PySide6.QtGui import QColor, QHideEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QMenu,
+    QProgressBar,
+    QScrollArea,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.errors import UserError
+from attnscope.figures.colours import Palette
+from attnscope.figures.paint_chart import paint_chart
+from attnscope.figures.spec import Caption, Chart, FigureSpec
+from attnscope.figures.weights_charts import csv_of_pairs, json_of_weights, weights_charts
+from attnscope.files import replace_file
+from attnscope.records.redundancy import CircuitKind
+from attnscope.strict_json import json_text
+from attnscope.viewmodels.heads.head_weights import (
+    END_NAMES,
+    KIND_COLUMNS,
+    KIND_NAMES,
+    KIND_TIPS,
+    LEFT_OUT,
+    WeightsState,
+)
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.export.dialog import ExportDialog
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.heads.page import AskPath, ask_save_path
+from attnscope.widgets.heads.pair_table import PairTable
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.state_card import StateCard
+
+_GAP_PX = 12.0
+_ENDS = {str(key): name for key, name in END_NAMES.items()}
+_JOINTS: dict[CircuitKind, str] = {"ov": "→", "qk": "↔"}
+
+
+class ChartsView(QWidget):
+    """Some charts under each other."""
+
+    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._palette = palette
+        self._charts: tuple[Chart, ...] = ()
+        self.setMinimumSize(280, 320)
+        self.setAccessibleName("Singular values of the head, and of all heads of its layer")
+
+    def show_charts(self, charts: tuple[Chart, ...]) -> None:
+        """Draw these charts."""
+        self._charts = charts
+        self.update()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Draw in other colours."""
+        self._palette = palette
+        self.update()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        with QPainter(self) as painter:
+            painter.fillRect(self.rect(), QColor(self._palette.background))
+            n, whole = len(self._charts), QRectF(self.rect()).adjusted(4, 4, -8, -4)
+            height = (whole.height() - _GAP_PX * (n - 1)) / max(n, 1)
+            for k, chart in enumerate(self._charts):
+                top = whole.top() + k * (height + _GAP_PX)
+                place = QRectF(whole.left(), top, whole.width(), height)
+                paint_chart(painter, place, chart, palette=self._palette)
+
+
+class PairPanel(QWidget):
+    """The pairs of one product under its name, with what is said of all of it."""
+
+    def __init__(self, state: WeightsState, kind: CircuitKind, palette: Palette) -> None:
+        super().__init__()
+        self._state, self.kind = state, kind
+        title = PlainLabel(KIND_NAMES[kind], "section")
+        title.setToolTip(plain_tooltip(f"{KIND_TIPS[kind]}\n{LEFT_OUT}"))
+        self.note = PlainLabel(role="hint")
+        self.note.setWordWrap(True)
+        self.note.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.table = PairTable(palette, KIND_COLUMNS[kind], _JOINTS[kind])
+        self.table.setAccessibleName(KIND_NAMES[kind])
+        area = QScrollArea()
+        area.setWidget(self.table)
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        lines = column(self, margin=8, spacing=4)
+        lines.addWidget(title)
+        lines.addWidget(self.note)
+        lines.addWidget(area, 1)
+        self.setMinimumWidth(240)
+
+    def show_found(self) -> None:
+        """Show what is known."""
+        self.note.setText(self._state.note(self.kind))
+        self.table.show_pairs(self._state.pairs(self.kind))
+
+
+class WeightsPage(QWidget):
+    """Shows a WeightsState; asks for what is missing only while it can be seen."""
+
+    failed = Signal(str)
+
+    def __init__(
+        self,
+        state: WeightsState,
+        palette: Palette,
+        parent: QWidget | None = None,
+        *,
+        ask_save: AskPath = ask_save_path,
+    ) -> None:
+        super().__init__(parent)
+        self._state, self._ask_save = state, ask_save
+        self.setProperty("role", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        layout = column(self, margin=12, spacing=8)
+        layout.addLayout(self._build_top_row())
+        layout.addWidget(self._build_pages(palette), 1)
+        self._statement = ElidedLabel(role="muted")
+        layout.addWidget(self._statement)
+        listen(self, state, self._on_state)
+        self._show_all()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self.charts.set_theme(palette)
+        for panel in self.panels:
+            panel.table.set_theme(palette)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Ask for what is missing."""
+        super().showEvent(event)
+        self._state.watch(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Ask for nothing more."""
+        super().hideEvent(event)
+        self._state.watch(False)
+
+    def figure_spec(self) -> FigureSpec | None:
+        """The singular values as a figure."""
+        found, model = self._state.found, self._state.model
+        charts = weights_charts(found) if found is not None else ()
+        if not charts or model is None:
+            return None
+        caption = Caption(model=model.name, sha256=model.sha256, note=self._state.statement())
+        return FigureSpec(view="curves", charts=charts, caption=caption)
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build_top_row(self) -> QHBoxLayout:
+        self.back = tool_button("‹", "Select the head before", role="flat")
+        self.forward = tool_button("›", "Select the next head", role="flat")
+        for button, by in ((self.back, -1), (self.forward, 1)):
+            button.setToolTip(button.accessibleName())
+            button.setProperty("step", by)
+            button.clicked.connect(self._on_step)
+        self._title = PlainLabel(role="large")
+        self._end = ChoiceButton("Pairs", "Which token pairs are shown", _ENDS)
+        self._end.chosen.connect(self._state.show_end)
+        self.run_button = tool_button("Compute", "Compute what the weights of this head say")
+        self.run_button.clicked.connect(self._state.run)
+        self.stop_button = tool_button("Stop", "Stop computing")
+        self.stop_button.clicked.connect(self._state.stop)
+        self._progress = QProgressBar()
+        self._progress.setTextVisible(False)
+        self._progress.setFixedWidth(120)
+        self._progress.setAccessibleName("Progress of the pass")
+        self._words = PlainLabel(role="muted")
+        self._export = tool_button("Export ▾", "Export what the weights say")
+        self._export.setPopupMode(self._export.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self._export)
+        menu.addAction("Figure of the singular values…").triggered.connect(self._on_export_figure)
+        menu.addAction("Token pairs as CSV…").triggered.connect(self._on_export_pairs)
+        menu.addAction("Everything as JSON…").triggered.connect(self._on_export_json)
+        self._export.setMenu(menu)
+        parts = (self.back, self._title, self.forward, self._end, self.run_button, self.stop_button)
+        return row(*parts, self._progress, self._words, None, self._export)
+
+    def _build_pages(self, palette: Palette) -> QStackedWidget:
+        self._stage = StateCard()
+        self.panels = tuple(PairPanel(self._state, kind, palette) for kind in ("ov", "qk"))
+        self.charts = ChartsView(palette)
+        self._no_charts = PlainLabel(role="hint")
+        self._no_charts.setWordWrap(True)
+        right = QWidget()
+        lines = QVBoxLayout(right)
+        lines.setContentsMargins(8, 8, 0, 0)
+        title = PlainLabel("How many dimensions it uses", "section")
+        title.setToolTip(
+            plain_tooltip(
+                "Singular values of W_Q W_Kᵀ and W_V W_O. Heads that need fewer dimensions all together than"
+                " one by one share them. (Cordonnier et al. 2020)"
+            )
+        )
+        lines.addWidget(title)
+        lines.addWidget(self._no_charts)
+        lines.addWidget(self.charts, 1)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.setHandleWidth(1)
+        for part in (*self.panels, right):
+            self._splitter.addWidget(part)
+        self._splitter.setSizes([340, 340, 460])
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._stage)
+        self._pages.addWidget(self._splitter)
+        return self._pages
+
+    # --- showing ----------------------------------------------------------------------------------
+
+    def _on_state(self, _name: str) -> None:
+        self._show_all()
+
+    def _show_all(self) -> None:
+        state, head, stage = self._state, self._state.head, self._state.stage
+        is_running, has_found = state.phase == "running", stage is None
+        self._title.setText(f"{head.stack} {head.label}" if head is not None else "No head")
+        self._end.show_choice(state.end)
+        self._end.setText("Pairs: largest ▾" if state.end == "strongest" else "Pairs: smallest ▾")
+        self.run_button.setVisible(state.can_run)
+        self.stop_button.setVisible(is_running)
+        self._progress.setVisible(is_running and has_found)
+        self._progress.setRange(0, 0 if state.fraction is None else 100)
+        self._progress.setValue(round(100 * (state.fraction or 0.0)))
+        self._words.setText(state.progress if has_found else "")
+        for widget in (self._end, self._export):
+            widget.setEnabled(has_found)
+        self._statement.setVisible(has_found)
+        if stage is not None:
+            self._stage.show_stage(stage)
+        else:
+            self._show_found()
+        self._pages.setCurrentWidget(self._stage if stage is not None else self._splitter)
+
+    def _show_found(self) -> None:
+        found = self._state.found
+        for panel in self.panels:
+            panel.show_found()
+        charts = weights_charts(found) if found is not None else ()
+        refusals = {part.no_spectrum for part in found.parts if part.no_spectrum} if found is not None else ()
+        self._no_charts.setText("\n".join(sorted(refusals)))
+        self._no_charts.setVisible(bool(refusals))
+        self.charts.setVisible(bool(charts))
+        self.charts.show_charts(charts)
+        statement = self._state.statement()
+        self.charts.setAccessibleDescription(statement)
+        self._statement.set_full_text(" · ".join(filter(None, (statement, LEFT_OUT))))
+
+    # --- what the person does ---------------------------------------------------------------------
+
+    @Slot()
+    def _on_step(self) -> None:
+        self._state.step(int(self.sender().property("step")))
+
+    @Slot()
+    def _on_export_figure(self) -> None:
+        spec = self.figure_spec()
+        if spec is not None:
+            dialog = ExportDialog({"curves": spec}, "curves", parent=self)
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.open()
+
+    @Slot()
+    def _on_export_pairs(self) -> None:
+        found = self._state.found
+        if found is not None:
+            self._write("Export the token pairs", "CSV (*.csv)", csv_of_pairs(found))
+
+    @Slot()
+    def _on_export_json(self) -> None:
+        found, model = self._state.found, self._state.model
+        if found is not None and model is not None:
+            text = json_text(json_of_weights(found, model.name))
+            self._write("Export what the weights say", "JSON (*.json)", text)
+
+    def _write(self, title: str, kinds: str, text: str) -> None:
+        path = self._ask_save(self, title, kinds)
+        if not path:
+            return
+        try:
+            replace_file(Path(path), text.encode())
+        except UserError as error:
+            self.failed.emit(str(error))

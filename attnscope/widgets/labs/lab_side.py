@@ -1,0 +1,34 @@
+"""The left side of every lab: what scrolls, and the buttons that stay below it."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QWidget
+
+from attnscope.widgets.form_parts import column, row
+
+
+def lab_side(inside: QWidget, *buttons: QWidget | None) -> QWidget:
+    """A panel of `inside`, which scrolls downwards, over a row of buttons; None stretches."""
+    area = QScrollArea()
+    area.setWidget(inside)
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    side = QWidget()
+    side.setProperty("role", "panel")
+    side.setProperty("edge", "right")
+    side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+    whole = column(side, spacing=0)
+    whole.setContentsMargins(0, 0, 1, 0)
+    whole.addWidget(area, 1)
+    foot = row(*buttons)
+    foot.setContentsMargins(12, 6, 12, 8)
+    whole.addLayout(foot)
+    return side
+
+
+def lab_export_button() -> QPushButton:
+    """What opens the export dialog for the lab's picture."""
+    button = QPushButton("Export…")
+    button.setToolTip("The picture as SVG, PDF or PNG, its numbers as CSV or NPZ (Ctrl+E)")
+    return button

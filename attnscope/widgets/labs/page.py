@@ -1,0 +1,167 @@
+"""The Labs page: a list of labs by group at the left, the chosen one beside it, made when first looked at."""
+
+from collections.abc import Iterable
+from typing import cast
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QFrame, QListWidget, QListWidgetItem, QStackedWidget, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.spec import FigureSpec
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.palette import Item
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.labs.catalogue import (
+    GROUPS,
+    LABS,
+    LabEntry,
+    LabWidget,
+    LinksToPages,
+    TakesOffers,
+    labs_of,
+)
+from attnscope.widgets.offers import Offer
+
+_LIST_PX = 168
+
+
+class LabsPage(QWidget):
+    """Labs that show what attention computes and why it is built as it is; most need no model."""
+
+    hover_text = Signal(str)
+    export_wanted = Signal()
+    page_wanted = Signal(str)
+
+    def __init__(
+        self, palette: Palette, parent: QWidget | None = None, *, labs: tuple[LabEntry, ...] = LABS
+    ) -> None:
+        super().__init__(parent)
+        self._palette = palette
+        self._entries = {entry.name: entry for group in GROUPS for entry in labs_of(group, labs)}
+        self._offered: list[object] = []
+        self.setProperty("role", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.labs: dict[str, QWidget] = {}
+        self.list = self._build_list(labs)
+        self._stack = QStackedWidget()
+        layout = row(self._build_side(), self._stack, spacing=0)
+        layout.setStretch(1, 1)
+        whole = column(self, spacing=0)
+        whole.addLayout(layout)
+        self.shown = next(iter(self._entries))
+        self._mark_shown()
+        self.list.currentItemChanged.connect(self._on_current)
+        self._fit_list()
+
+    @property
+    def entries(self) -> tuple[LabEntry, ...]:
+        """Every lab there is, as listed."""
+        return tuple(self._entries.values())
+
+    def offer(self, state: object) -> None:
+        """Give a state to every lab that takes offers, now or when it is made."""
+        self._offered.append(state)
+        for lab in self.labs.values():
+            if isinstance(lab, TakesOffers):
+                lab.offer(state)
+
+    def show_lab(self, name: str) -> None:
+        """Turn to a lab; the first time it is made. Raises KeyError for an unknown name."""
+        entry = self._entries[name]
+        self.shown = name
+        self._mark_shown()
+        if name not in self.labs:
+            self.labs[name] = self._make(entry)
+        self._stack.setCurrentWidget(self.labs[name])
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._palette = palette
+        self._fit_list()
+        for lab in self.labs.values():
+            cast("LabWidget", lab).set_theme(palette)
+
+    def figure_spec(self) -> FigureSpec | None:
+        """The lab that is looked at, as a figure; None while the page is not."""
+        lab = self.labs.get(self.shown)
+        return cast("LabWidget", lab).figure_spec() if lab is not None and self.isVisible() else None
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.show_lab(self.shown)
+
+    # Building
+
+    def _make(self, entry: LabEntry) -> QWidget:
+        widget = entry.make(self._palette)
+        lab = cast("LabWidget", widget)
+        lab.hover_text.connect(self.hover_text)
+        lab.export_wanted.connect(self.export_wanted)
+        if isinstance(widget, LinksToPages):
+            widget.page_wanted.connect(self.page_wanted)
+        self._stack.addWidget(widget)
+        if isinstance(widget, TakesOffers):
+            for state in self._offered:
+                widget.offer(state)
+        return widget
+
+    def _build_list(self, labs: tuple[LabEntry, ...]) -> QListWidget:
+        shown = QListWidget()
+        shown.setAccessibleName("Labs")
+        shown.setProperty("role", "contents")
+        shown.setFrameShape(QFrame.Shape.NoFrame)
+        shown.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        for group in GROUPS:
+            entries = labs_of(group, labs)
+            if not entries:
+                continue
+            heading = QListWidgetItem(group)
+            heading.setFlags(Qt.ItemFlag.NoItemFlags)
+            shown.addItem(heading)
+            for entry in entries:
+                item = QListWidgetItem(entry.name)
+                item.setToolTip(plain_tooltip(entry.shows))
+                item.setData(Qt.ItemDataRole.UserRole, entry.name)
+                shown.addItem(item)
+        return shown
+
+    def _build_side(self) -> QWidget:
+        side = QWidget()
+        side.setProperty("role", "panel")
+        side.setProperty("edge", "right")
+        side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        layout = column(side, spacing=0)
+        layout.setContentsMargins(0, 4, 1, 4)
+        layout.addWidget(self.list)
+        return side
+
+    def _fit_list(self) -> None:
+        self.list.setFixedWidth(round(type_px(_LIST_PX)))
+
+    # Showing
+
+    def _mark_shown(self) -> None:
+        for k in range(self.list.count()):
+            item = self.list.item(k)
+            if item.data(Qt.ItemDataRole.UserRole) == self.shown:
+                self.list.setCurrentItem(item)
+
+    def _on_current(self, item: QListWidgetItem | None) -> None:
+        name = item.data(Qt.ItemDataRole.UserRole) if item is not None else None
+        if name is not None and name != self.shown:
+            self.show_lab(name)
+
+
+def lab_offers(page: LabsPage, view: ViewState) -> Iterable[Offer]:
+    """One offer of the command palette for each lab: it turns to the page and to the lab."""
+    for entry in page.entries:
+
+        def run(name: str = entry.name) -> None:
+            page.show_lab(name)
+            view.show_page("labs")
+
+        item = Item(key=f"lab:{entry.name}", kind="page", title=f"Lab: {entry.name}", detail=entry.shows)
+        yield Offer(item=item, run=run)

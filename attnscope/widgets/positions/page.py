@@ -1,0 +1,268 @@
+"""The positions page: encodings side by side, and one plot of all of them against the offset."""
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF, Qt, Signal, Slot
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QCheckBox, QSpinBox, QSplitter, QStackedWidget, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
+from attnscope.viewmodels.stage import Stage
+from attnscope.widgets.flow_row import FlowRow, together
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen
+from attnscope.widgets.positions.position_column import PositionColumn
+from attnscope.widgets.positions.scale_bar import ScaleBar
+from attnscope.widgets.state_card import StateCard
+
+if TYPE_CHECKING:
+    from attnscope.widgets.positions.offset_plots import OffsetPlots
+
+
+class PositionsPage(QWidget):
+    """Shows a PositionsState; the cursor of one map stands in all of them and in the plots."""
+
+    hover_text = Signal(str)
+    lab_wanted = Signal(str)
+
+    def __init__(self, state: PositionsState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._palette = palette
+        self.setProperty("role", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        layout = column(self, margin=12, spacing=8)
+        layout.addLayout(self._build_controls())
+        layout.addWidget(self._note)
+        self._card = StateCard()
+        self._columns: dict[str, PositionColumn] = {}
+        self._row = QWidget()
+        self._row_layout = row(spacing=16)
+        self._row_layout.setContentsMargins(0, 0, 0, 8)
+        self._row.setLayout(self._row_layout)
+        self._plots: OffsetPlots | None = None
+        self._lower = QWidget()
+        self._splitter = QSplitter(Qt.Orientation.Vertical)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.setHandleWidth(1)
+        self._splitter.addWidget(self._row)
+        self._splitter.addWidget(self._lower)
+        self._splitter.setStretchFactor(0, 5)
+        self._splitter.setStretchFactor(1, 2)
+        self._splitter.setSizes([520, 180])
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._card)
+        self._pages.addWidget(self._splitter)
+        layout.addWidget(self._pages, 1)
+        listen(self, state, self._on_changed)
+        self._show_choice()
+        self._show_tables()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._palette = palette
+        self._bar.set_theme(palette)
+        if self._plots is not None:
+            self._plots.set_theme(palette)
+        for shown in self._columns.values():
+            shown.set_theme(palette)
+        self._show_tables()
+
+    def figure_spec(self) -> FigureSpec | None:
+        """The tables as a figure, None when there are none."""
+        tables = self._state.tables
+        if not tables:
+            return None
+        n_positions, d_model = tables[0].matrix.shape
+        model = self._state.model.name if self._state.model and "model" in self._state.names else ""
+        return FigureSpec(
+            view="positions",
+            positions=tables,
+            title=f"Positional encodings, {n_positions} positions, d_model {d_model}",
+            caption=Caption(model=model, note=" ".join(t.note for t in tables if t.note)),
+            width_mm=max(160.0, 60.0 * len(tables)),
+            height_mm=170.0,
+        )
+
+    def splitters(self) -> tuple[QSplitter, ...]:
+        """The splitters whose places are worth remembering."""
+        return (self._splitter,)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._add_plots()
+        self._state.open()
+
+    def _add_plots(self) -> None:
+        """Build the plots when they are first seen: the plotting library is slow to import."""
+        if self._plots is None:
+            from attnscope.widgets.positions.offset_plots import OffsetPlots
+
+            self._plots = OffsetPlots(self._palette)
+            self._plots.offset_hovered.connect(self._on_offset_hovered)
+            self._plots.lab_button.clicked.connect(self._on_lab_clicked)
+            column(self._lower).addWidget(self._plots)
+            self._show_tables()
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build_controls(self) -> FlowRow:
+        self._boxes = {name: QCheckBox() for name in SCHEMES}
+        for name, box in self._boxes.items():
+            box.setProperty("scheme", name)
+            box.clicked.connect(self._on_box_clicked)
+        self._n_positions = self._spin_box(POSITIONS_RANGE, 1, self._state.n_positions, "Positions")
+        self._d_model = self._spin_box(D_MODEL_RANGE, 2, self._state.d_model, "d_model")
+        self._n_positions.valueChanged.connect(self._state.set_n_positions)
+        self._d_model.valueChanged.connect(self._state.set_d_model)
+        self._bar = ScaleBar(self._palette, "− limit", "+ limit")
+        self._bar.setToolTip("Blue is below 0, orange above; cosine similarity runs from −1 to 1")
+        self._note = ElidedLabel(role="warning")
+        layout = FlowRow(*self._boxes.values(), spacing=12)
+        layout.add_stretch()
+        layout.addWidget(together(PlainLabel("positions", "muted"), self._n_positions))
+        layout.addWidget(together(PlainLabel("d_model", "muted"), self._d_model))
+        layout.addWidget(self._bar)
+        return layout
+
+    def _spin_box(self, ends: tuple[int, int], step: int, value: int, name: str) -> QSpinBox:
+        box = QSpinBox()
+        box.setRange(*ends)
+        box.setSingleStep(step)
+        box.setValue(value)
+        box.setAccessibleName(name)
+        box.setKeyboardTracking(False)
+        return box
+
+    def _on_lab_clicked(self) -> None:
+        self.lab_wanted.emit("Past the trained length")
+
+    # --- showing ----------------------------------------------------------------------------------
+
+    def _on_changed(self, name: str) -> None:
+        match name:
+            case "choice" | "model":
+                self._show_choice()
+                self._show_stale()
+            case "tables":
+                self._show_choice()
+                self._show_tables()
+            case _:
+                self._show_stale()
+
+    def _show_choice(self) -> None:
+        state = self._state
+        for name, box in self._boxes.items():
+            box.setText(state.title(name))
+            box.setChecked(name in state.names)
+        has_model = state.model is not None
+        self._boxes["model"].setEnabled(has_model)
+        self._boxes["model"].setToolTip("" if has_model else "Open a model in Explore first")
+        self._n_positions.setValue(state.n_positions)
+        self._d_model.setValue(state.d_model)
+        self._note.set_full_text(state.model_note)
+        self._note.setVisible(bool(state.model_note))
+
+    def _show_tables(self) -> None:
+        tables = self._state.tables
+        if not tables:
+            self._card.show_stage(self._stage())
+            self._pages.setCurrentWidget(self._card)
+            return
+        colours = tuple(self._colour(table.name) for table in tables)
+        titles = tuple(self._state.title(table.name) for table in tables)
+        for name in [n for n in self._columns if n not in {t.name for t in tables}]:
+            self._remove_column(name)
+        for i, (table, title, colour) in enumerate(zip(tables, titles, colours, strict=True)):
+            shown = self._columns.get(table.name) or self._add_column(table.name)
+            self._row_layout.removeWidget(shown)
+            self._row_layout.insertWidget(i, shown, 1)
+            shown.show_table(table, title, colour)
+        names = tuple(self._state.short_title(table.name) for table in tables)
+        if self._plots is not None:
+            self._plots.show_tables(tables, names, colours)
+        self._pages.setCurrentWidget(self._splitter)
+        self._show_stale()
+
+    def _show_stale(self) -> None:
+        for shown in self._columns.values():
+            shown.set_stale(self._state.is_stale)
+        if not self._state.tables:
+            self._card.show_stage(self._stage())
+
+    def _stage(self) -> Stage:
+        state = self._state
+        if state.error:
+            return Stage(kind="failed", title="These encodings cannot be drawn", hint=state.error)
+        if state.is_busy:
+            return Stage(kind="waiting", title="Working out the encodings…", is_working=True)
+        if state.model_note:
+            return Stage(kind="failed", title="No table to show", hint=state.model_note)
+        return Stage(
+            kind="empty",
+            title="Choose an encoding",
+            hint="Tick one or more above: their matrices and similarities stand side by side here.",
+        )
+
+    def _colour(self, name: str) -> str:
+        index = SCHEMES.index(name) if name in SCHEMES else len(SCHEMES)
+        return self._palette.series[index % len(self._palette.series)]
+
+    def _add_column(self, name: str) -> PositionColumn:
+        shown = PositionColumn(self._palette)
+        shown.matrix_hovered.connect(self._on_matrix_hovered)
+        shown.cosine_hovered.connect(self._on_cosine_hovered)
+        shown.left.connect(self._on_left)
+        shown.matrix_moved.connect(self._on_matrix_moved)
+        shown.cosine_moved.connect(self._on_cosine_moved)
+        self._columns[name] = shown
+        return shown
+
+    def _remove_column(self, name: str) -> None:
+        shown = self._columns.pop(name)
+        self._row_layout.removeWidget(shown)
+        shown.deleteLater()
+
+    # --- what the person does ---------------------------------------------------------------------
+
+    @Slot(bool)
+    def _on_box_clicked(self, is_chosen: bool) -> None:
+        self._state.choose(str(self.sender().property("scheme")), is_chosen)
+
+    @Slot(int, int)
+    def _on_matrix_hovered(self, position: int, dimension: int) -> None:
+        for shown in self._columns.values():
+            shown.show_matrix_cursor(position, dimension)
+        self.hover_text.emit(f"position {position} · dimension {dimension}")
+
+    @Slot(int, int)
+    def _on_cosine_hovered(self, first: int, second: int) -> None:
+        for shown in self._columns.values():
+            shown.show_cosine_cursor(first, second)
+        if self._plots is not None:
+            self._plots.show_offset(abs(first - second))
+        self.hover_text.emit(f"positions {first} and {second} · offset {abs(first - second)}")
+
+    @Slot(int)
+    def _on_offset_hovered(self, offset: int) -> None:
+        self.hover_text.emit(f"offset {offset}")
+
+    @Slot()
+    def _on_left(self) -> None:
+        for shown in self._columns.values():
+            shown.clear_cursors()
+        if self._plots is not None:
+            self._plots.clear_cursor()
+        self.hover_text.emit("")
+
+    @Slot(QRectF)
+    def _on_matrix_moved(self, view: QRectF) -> None:
+        for shown in self._columns.values():
+            shown.matrix.set_view(view)
+
+    @Slot(QRectF)
+    def _on_cosine_moved(self, view: QRectF) -> None:
+        for shown in self._columns.values():
+            shown.cosine.set_view(view)

@@ -1,0 +1,249 @@
+"""The help: a list of pages that can be searched, and the page that is read."""
+
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import (
+    QPalette,
+    QResizeEvent,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+)
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QTextBrowser,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import font, type_px
+from attnscope.viewmodels.help_pages import Found, HelpPage, find_in_help, slug_of
+from attnscope.widgets.formula_object import FormulaObject, set_formulas
+from attnscope.widgets.labels import plain_tooltip, tool_button
+
+_LIST_PX, _TEXT_PX = 260, 720
+_PAGE = Qt.ItemDataRole.UserRole
+
+
+class HelpPanel(QWidget):
+    """`link_wanted` carries a link that goes to a tour, a page of the program or a lab."""
+
+    link_wanted = Signal(str)
+
+    def __init__(self, pages: tuple[HelpPage, ...], palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._pages = {page.name: page for page in pages}
+        self._history: list[str] = []
+        self.shown = ""
+        self.search = QLineEdit()
+        self.search.setPlaceholderText("Search the help")
+        self.search.setAccessibleName("Search the help")
+        self.search.setClearButtonEnabled(True)
+        self.list = QListWidget()
+        self.list.setAccessibleName("Help pages")
+        self.list.setProperty("role", "contents")
+        self.list.setFrameShape(QFrame.Shape.NoFrame)
+        self.list.setWordWrap(True)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.text = _Reader()
+        self.back_button = tool_button("◂ Back", "The help page before", role="flat")
+        self._lay_out()
+        self.search.textEdited.connect(self._show_list)
+        self.search.returnPressed.connect(self._on_search_entered)
+        self.list.currentItemChanged.connect(self._on_current)
+        self.text.anchorClicked.connect(self._on_link)
+        self.back_button.clicked.connect(self.back)
+        self.set_theme(palette)
+        self._show_list("")
+        if pages:
+            self.show_page(pages[0].name)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours and the size of type of another theme."""
+        self._side.setFixedWidth(round(type_px(_LIST_PX)))
+        self.text.accent = palette.accent
+        if self.shown:
+            name, self.shown = self.shown, ""
+            self.show_page(name)
+
+    def show_page(self, name: str, heading: str = "") -> None:
+        """Read a page, at a heading by its slug; an unknown one does nothing."""
+        page = self._pages.get(name)
+        if page is None:
+            return
+        if name != self.shown:
+            if self.shown:
+                self._history.append(self.shown)
+            self.shown = name
+            self.text.show_page(page)
+            self._mark_shown()
+        self.text.go_to(heading)
+        self.back_button.setEnabled(bool(self._history))
+
+    def back(self) -> None:
+        """Read the page before."""
+        if self._history:
+            name = self._history.pop()
+            self.shown = ""
+            self.show_page(name)
+
+    def _lay_out(self) -> None:
+        self._side = QWidget()
+        side = QVBoxLayout(self._side)
+        side.setContentsMargins(12, 12, 8, 8)
+        side.setSpacing(8)
+        side.addWidget(self.search)
+        side.addWidget(self.list, 1)
+        self._side.setProperty("role", "panel")
+        self._side.setProperty("edge", "right")
+        self._side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        right = QVBoxLayout()
+        right.setContentsMargins(24, 8, 0, 0)
+        right.setSpacing(4)
+        right.addWidget(self.back_button, 0, Qt.AlignmentFlag.AlignLeft)
+        right.addWidget(self.text, 1)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._side)
+        layout.addLayout(right, 1)
+
+    def _show_list(self, query: str) -> None:
+        self.list.blockSignals(True)
+        self.list.clear()
+        pages = tuple(self._pages.values())
+        if query.strip():
+            for found in find_in_help(pages, query):
+                self._add_found(found)
+            if not self.list.count():
+                nothing = QListWidgetItem("Nothing found. Try fewer or other words.")
+                nothing.setFlags(Qt.ItemFlag.NoItemFlags)
+                self.list.addItem(nothing)
+        else:
+            group = ""
+            for page in pages:
+                if page.group != group:
+                    group = page.group
+                    heading = QListWidgetItem(group)
+                    heading.setFlags(Qt.ItemFlag.NoItemFlags)
+                    self.list.addItem(heading)
+                item = QListWidgetItem(page.title)
+                item.setData(_PAGE, (page.name, ""))
+                self.list.addItem(item)
+            self._mark_shown()
+        self.list.blockSignals(False)
+
+    def _add_found(self, found: Found) -> None:
+        title = f"{found.page.title} · {found.heading}" if found.heading else found.page.title
+        item = QListWidgetItem(f"{title}\n{found.excerpt}")
+        item.setToolTip(plain_tooltip(found.excerpt))
+        item.setData(_PAGE, (found.page.name, slug_of(found.heading)))
+        self.list.addItem(item)
+
+    def _mark_shown(self) -> None:
+        self.list.blockSignals(True)
+        for k in range(self.list.count()):
+            place = self.list.item(k).data(_PAGE)
+            if place is not None and tuple(place) == (self.shown, ""):
+                self.list.setCurrentRow(k)
+        self.list.blockSignals(False)
+
+    def _on_search_entered(self) -> None:
+        for k in range(self.list.count()):
+            if self.list.item(k).data(_PAGE) is not None:
+                self.list.setCurrentRow(k)
+                self.list.setFocus()
+                return
+
+    def _on_current(self, item: QListWidgetItem | None) -> None:
+        place = item.data(_PAGE) if item is not None else None
+        if place is not None:
+            self.show_page(*place)
+
+    def _on_link(self, url: QUrl) -> None:
+        target = url.toString()
+        kind, _, rest = target.partition(":")
+        if kind == "help":
+            name, _, heading = rest.partition("#")
+            self.show_page(name or self.shown, heading)
+        else:
+            self.link_wanted.emit(target)
+
+
+class _Reader(QTextBrowser):
+    """One page, from Markdown of the program's own files; loads nothing by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.accent = ""
+        self._formulas = FormulaObject(self)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setOpenLinks(False)
+        self.setProperty("role", "reading")
+        self.setAccessibleName("Help page")
+        self.setLineWrapMode(QTextBrowser.LineWrapMode.FixedPixelWidth)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+    def loadResource(self, kind: int, name: QUrl | str) -> object:
+        """Nothing is read, from the disk or from elsewhere."""
+        return None
+
+    def show_page(self, page: HelpPage) -> None:
+        self.setAccessibleName(f"Help page: {page.title}")
+        document = self.document()
+        document.setDefaultFont(font(13))
+        features = QTextDocument.MarkdownFeature.MarkdownNoHTML
+        document.setMarkdown(page.text, QTextDocument.MarkdownFeature.MarkdownDialectGitHub | features)
+        document.setDocumentMargin(4)
+        document.setIndentWidth(type_px(20))
+        self._formulas.colour = self.palette().color(QPalette.ColorRole.Text).name()
+        set_formulas(document, self._formulas)
+        self.setAccessibleDescription(page.text.replace("$", ""))
+        self._set_type()
+        self._fit()
+        self.moveCursor(QTextCursor.MoveOperation.Start)
+
+    def go_to(self, heading: str) -> None:
+        """Bring a heading to the top."""
+        block = self.document().begin()
+        while heading and block.isValid():
+            if block.blockFormat().headingLevel() > 1 and slug_of(block.text()) == heading:
+                top = self.document().documentLayout().blockBoundingRect(block).top()
+                self.verticalScrollBar().setValue(round(top))
+                return
+            block = block.next()
+        if not heading:
+            self.verticalScrollBar().setValue(0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Lines no longer than can be read with ease; the scroll bar stays at the edge."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        room = self.viewport().width()
+        self.setLineWrapColumnOrWidth(min(room, round(type_px(_TEXT_PX))))
+
+    def _set_type(self) -> None:
+        """Three sizes of type, and room between the lines."""
+        block = self.document().begin()
+        while block.isValid():
+            cursor = QTextCursor(block)
+            level, is_listed = block.blockFormat().headingLevel(), block.textList() is not None
+            shape = QTextBlockFormat()
+            shape.setLineHeight(135.0, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+            shape.setTopMargin(type_px(16) if level > 1 else 0)
+            is_in_list = is_listed and block.next().textList() is not None
+            shape.setBottomMargin(type_px(3 if is_in_list else 4 if level > 1 else 8))
+            cursor.mergeBlockFormat(shape)
+            if level:
+                letters = QTextCharFormat()
+                letters.setFont(font(18 if level == 1 else 13, is_bold=True))
+                cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock, QTextCursor.MoveMode.KeepAnchor)
+                cursor.setCharFormat(letters)
+            block = block.next()

@@ -1,0 +1,233 @@
+"""Everything about learning in one window: the Learn page, the tours with their bar, help, the invitation.
+
+Tours and help are read when they are first asked for: the window opens on Explore and is not kept waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QApplication, QDialog, QVBoxLayout, QWidget
+
+from attnscope import paths
+from attnscope.errors import UserError
+from attnscope.figures.colours import Palette
+from attnscope.viewmodels.help_pages import HELP_OF_DIALOGS, HelpPage, help_name, read_help, slug_of
+from attnscope.viewmodels.palette import Item
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.tours.states import TourPlaces, TourStates
+from attnscope.viewmodels.tours.touring import TourState
+from attnscope.viewmodels.tours.tours import read_tours
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.view_state import page_named
+from attnscope.widgets.labels import listen
+from attnscope.widgets.offers import Offer
+from attnscope.widgets.tours.help_panel import HelpPanel
+from attnscope.widgets.tours.invitation import Invitation
+from attnscope.widgets.tours.learn_page import LearnPage
+from attnscope.widgets.tours.pointer_frame import PointerFrame
+from attnscope.widgets.tours.tour_panel import TourPanel
+from attnscope.widgets.tours.tour_places import WindowPlaces
+from attnscope.widgets.tours.welcome_panel import Doors, WelcomePanel
+
+if TYPE_CHECKING:
+    from attnscope.widgets.window.main_window import MainWindow
+
+MakeStates = Callable[[TourPlaces], TourStates]
+
+
+class Learning(QObject):
+    """Belongs to one window. `page` lies among its pages, `invitation` above them, `bar` below them."""
+
+    def __init__(
+        self, window: MainWindow, session: Session, training: TrainingState, palette: Palette
+    ) -> None:
+        super().__init__(window)
+        self._window, self._session, self._training = window, session, training
+        self._palette = palette
+        self._make_states: MakeStates | None = None
+        self._remembered: Mapping[str, int] = {}
+        self._pages: tuple[HelpPage, ...] | None = None
+        self.places = WindowPlaces(window)
+        self.tours: TourState | None = None
+        self.panel: TourPanel | None = None
+        self.pointer: PointerFrame | None = None
+        self.page = LearnPage(self._make_parts)
+        self.page.link_wanted.connect(self.follow)
+        self.invitation = Invitation(palette)
+        self.invitation.accepted.connect(lambda: window.view.show_page("learn"))
+        self.bar = QWidget()
+        self.bar.setVisible(False)
+        self._bar_layout = QVBoxLayout(self.bar)
+        self._bar_layout.setContentsMargins(0, 0, 0, 0)
+        listen(window, training, self._on_training)
+
+    def handlers(self) -> Mapping[str, Callable[[], None]]:
+        """One handler for each action that belongs here."""
+        view = self._window.view
+        return {"page-learn": lambda: view.show_page("learn"), "help-here": self.show_help_here}
+
+    def attach(self, make_states: MakeStates, progress: Iterable[tuple[str, int]] = ()) -> None:
+        """Let tours work on these states; `progress` is how many steps of each tour were seen."""
+        self._make_states, self._remembered = make_states, dict(progress)
+
+    def progress(self) -> tuple[tuple[str, int], ...]:
+        """How many steps of each tour were seen, to be remembered."""
+        found = self.tours.progress if self.tours is not None else self._remembered
+        return tuple(sorted(found.items()))
+
+    def invite(self) -> None:
+        """Show where to begin, at the first start of all."""
+        self.invitation.show()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._palette = palette
+        for part in (self.page, self.invitation, self.panel, self.pointer):
+            if part is not None:
+                part.set_theme(palette)
+
+    # Intents
+
+    def start_tour(self, name: str) -> None:
+        """Begin a tour, or go on with it where it was left."""
+        tours = self._ready()
+        self.invitation.hide()
+        if tours is None:
+            return
+        self._build_bar(tours)
+        tours.start(name)
+
+    def show_help(self, name: str, heading: str = "") -> None:
+        """Turn to a help page."""
+        self._window.view.show_page("learn")
+        self.page.show_help(name, heading)
+
+    def show_help_here(self) -> None:
+        """Turn to the help of what is looked at."""
+        dialog = QApplication.activeModalWidget()
+        if isinstance(dialog, QDialog) and type(dialog).__name__ in HELP_OF_DIALOGS:
+            dialog.reject()
+            self.show_help(HELP_OF_DIALOGS[type(dialog).__name__])
+            return
+        view = self._window.view
+        name = help_name(view.page, self.places.shown_tab(view.page), view.view)
+        self.show_help(name, slug_of(self._window.labs_page.shown) if name == "labs" else "")
+
+    def follow(self, link: str) -> None:
+        """Go where a link of the help leads."""
+        kind, _, name = link.partition(":")
+        match kind:
+            case "tour":
+                self.start_tour(name)
+            case "page":
+                page = page_named(name)
+                if page is not None:
+                    self._window.view.show_page(page)
+            case "help":
+                self.show_help(*name.split("#", 1))
+            case "lab":
+                self._show_lab(name)
+            case _:
+                pass  # links lead nowhere else
+
+    def train(self, recipe: str) -> None:
+        """Start a recipe in a run folder of its own, on the Train page."""
+        training, session = self._training, self._session
+        self._window.view.show_page("train")
+        if training.is_active:
+            session.tell_person("A run is in progress. Stop it first, or wait until it is done.")
+            return
+        found = [known.path for known in training.recipes if Path(known.path).stem == recipe]
+        try:
+            training.open_recipe(found[0])
+        except UserError as error:
+            session.tell_person(str(error), is_error=True)
+            return
+        training.take_fresh_out()
+        training.start()
+
+    def offers(self) -> Iterable[Offer]:
+        """What the command palette offers of this: tours and help pages."""
+        tours = self._ready()
+        for tour in tours.tours if tours is not None else ():
+            yield Offer(
+                item=Item(
+                    key=f"tour:{tour.name}", kind="page", title=f"Tour: {tour.title}", detail=tour.theme
+                ),
+                run=lambda name=tour.name: self.start_tour(name),  # type: ignore[misc]
+            )
+        for page in self._help_pages():
+            yield Offer(
+                item=Item(
+                    key=f"help:{page.name}", kind="page", title=f"Help: {page.title}", detail=page.group
+                ),
+                run=lambda name=page.name: self.show_help(name),  # type: ignore[misc]
+            )
+
+    # Within
+
+    def _ready(self) -> TourState | None:
+        """The tours, read when first asked for; None in a window that they cannot work on."""
+        if self.tours is None and self._make_states is not None:
+            folder = paths.resources_folder() / "tours"
+            files = self._window.workspace.files
+            states = self._make_states(self.places)
+            self.tours = TourState(read_tours(folder), states, files.restore, self._remembered)
+        return self.tours
+
+    def _help_pages(self) -> tuple[HelpPage, ...]:
+        if self._pages is None:
+            self._pages = read_help(paths.resources_folder() / "help")
+        return self._pages
+
+    def _build_bar(self, tours: TourState) -> None:
+        if self.panel is not None:
+            return
+        self.panel = TourPanel(tours, self._palette)
+        self.pointer = PointerFrame(self._window, self._palette)
+        self._bar_layout.addWidget(self.panel)
+        self.panel.changed.connect(self._point)
+        tours.subscribe(self._on_tours)
+
+    def _on_training(self, name: str) -> None:
+        if name == "status" and self._training.status.phase in ("running", "opened"):
+            self._window.workspace.recents.add_run(self._training.run_folder)
+
+    def _on_tours(self, name: str) -> None:
+        if name == "tour" and self.tours is not None:
+            self.bar.setVisible(self.tours.tour is not None)
+
+    def _point(self) -> None:
+        """Outline what the step speaks of, once the window is there."""
+        tours, pointer = self.tours, self.pointer
+        if tours is not None and pointer is not None:
+            step = tours.step if tours.phase == "shown" else None
+            if step is not None or tours.tour is None:
+                self.places.make_room(step.point if step is not None else None)
+            pointer.point_at(self.places.widget(step.point) if step is not None else None)
+
+    def _make_parts(self) -> tuple[WelcomePanel, HelpPanel]:
+        window = self._window
+        doors = Doors(
+            open_model=self._open_model,
+            open_path=window.workspace.files.open_path,
+            train=self.train,
+            start_tour=self.start_tour,
+        )
+        recents = window.workspace.recents
+        welcome = WelcomePanel(self._session, self._ready(), recents, doors, self._palette)
+        return welcome, HelpPanel(self._help_pages(), self._palette)
+
+    def _open_model(self, name: str) -> None:
+        self._session.load_model(name)
+        self._window.view.show_page("explore")
+
+    def _show_lab(self, name: str) -> None:
+        found = [entry.name for entry in self._window.labs_page.entries if slug_of(entry.name) == name]
+        if found:
+            self._window.labs_page.show_lab(found[0])
+            self._window.view.show_page("labs")

@@ -1,0 +1,189 @@
+"""The bar of a guided tour below the page: what is said, the formula with its numbers, and the way on."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import LARGE_PX, type_px
+from attnscope.viewmodels.tours.touring import TourState
+from attnscope.widgets.form_parts import column
+from attnscope.widgets.formula_label import FormulaLabel
+from attnscope.widgets.icons import icon
+from attnscope.widgets.labels import PlainLabel, listen, tool_button
+from attnscope.widgets.tours.rich_text import RichText, filled, html_of
+
+_TEXT_PX, _SIDE_PX, _LEAST_PX = 680, 520, 146
+
+
+class TourPanel(QWidget):
+    """Shows a TourState; `changed` asks that what is pointed at be found again.
+
+    Right and Enter go on, Left goes back, Esc leaves, while the panel has the focus.
+    """
+
+    changed = Signal()
+
+    def __init__(self, state: TourState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self.setProperty("role", "panel")
+        self.setProperty("edge", "top")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        self.place = PlainLabel(role="section")
+        self.title = PlainLabel(role="large")
+        self.text = RichText(13)
+        self.formula = FormulaLabel(LARGE_PX - 3)
+        self.task = PlainLabel()
+        self.task.setWordWrap(True)
+        self.do_button = QPushButton("Do it for me")
+        self.doing = PlainLabel(role="muted")
+        self.back_button = QPushButton("Back")
+        self.next_button = QPushButton("Next")
+        self.keep_button = tool_button(
+            "Leave, keep this", "Leave the tour and keep what is shown", role="flat"
+        )
+        self.leave_button = tool_button("", "Leave the tour", role="flat")
+        self._lay_out()
+        self._connect()
+        self.set_theme(palette)
+        self._on_state("tour")
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours and the size of type of another theme."""
+        self.leave_button.setIcon(icon("close", palette.muted, side_px=16))
+        self.text.set_size()
+        self.setMinimumHeight(round(type_px(_LEAST_PX)))
+        self._left.setMaximumWidth(round(type_px(_TEXT_PX)))
+        self._middle.setMaximumWidth(round(type_px(_SIDE_PX)))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        match event.key():
+            case Qt.Key.Key_Right | Qt.Key.Key_Return | Qt.Key.Key_Enter:
+                self._state.next()
+            case Qt.Key.Key_Left:
+                self._state.back()
+            case Qt.Key.Key_Escape:
+                self._state.leave()
+            case _:
+                super().keyPressEvent(event)
+
+    # Building
+
+    def _lay_out(self) -> None:
+        self._left, self._middle, self._asked = QWidget(), QWidget(), QWidget()
+        self.place.setContentsMargins(0, 6, 0, 0)
+        left, middle = column(self._left, spacing=4), column(self._middle, spacing=4)
+        for widget in (self.place, self.title, self.text):
+            left.addWidget(widget)
+        left.addStretch(1)
+        asked = QHBoxLayout(self._asked)
+        asked.setContentsMargins(0, 4, 0, 0)
+        asked.addWidget(self.task, 1)
+        asked.addWidget(self.do_button)
+        self.doing.setContentsMargins(0, 6, 0, 0)
+        for part in (self.doing, self.formula, self._asked):
+            middle.addWidget(part)
+        middle.addStretch(1)
+        corner, way, right = QHBoxLayout(), QHBoxLayout(), QVBoxLayout()
+        for line in (corner, way):
+            line.setSpacing(8)
+            line.addStretch(1)
+        for button in (self.keep_button, self.leave_button):
+            corner.addWidget(button)
+        for push in (self.back_button, self.next_button):
+            way.addWidget(push)
+        right.addLayout(corner)
+        right.addStretch(1)
+        right.addLayout(way)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 6, 12, 12)
+        row.setSpacing(32)
+        row.addWidget(self._left, 5)
+        row.addWidget(self._middle, 3)
+        row.addStretch(0)
+        row.addLayout(right)
+
+    def _connect(self) -> None:
+        state = self._state
+        self.back_button.clicked.connect(state.back)
+        self.next_button.clicked.connect(state.next)
+        self.do_button.clicked.connect(state.do_task)
+        self.leave_button.clicked.connect(lambda: state.leave())
+        self.keep_button.clicked.connect(lambda: state.leave(is_keeping=True))
+        self.next_button.setDefault(True)
+        self.back_button.setToolTip("The step before (←)")
+        self.leave_button.setToolTip("Leave the tour; what was open before comes back (Esc)")
+        self.keep_button.setToolTip("Leave the tour and go on with what is shown now")
+        self.do_button.setAccessibleName("Do what is asked here")
+        for button in self.findChildren(QAbstractButton):
+            button.installEventFilter(self)
+        listen(self, state, self._on_state)
+
+    def eventFilter(self, watched: object, event: object) -> bool:
+        """The arrow keys walk the tour from its buttons too."""
+        if not isinstance(event, QKeyEvent):
+            return False
+        if event.type() == QKeyEvent.Type.ShortcutOverride and event.key() == Qt.Key.Key_Escape:
+            event.accept()  # here Esc leaves the tour, whatever else it would stop or dismiss
+            return True
+        if event.type() != QKeyEvent.Type.KeyPress:
+            return False
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and isinstance(watched, QAbstractButton):
+            watched.click()
+            return True
+        if event.key() in (Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Escape):
+            self.keyPressEvent(event)
+            return True
+        return False
+
+    # Showing
+
+    def _on_state(self, name: str) -> None:
+        state = self._state
+        if name == "tour":
+            self.setVisible(state.tour is not None)
+            if state.tour is not None:
+                self.next_button.setFocus()
+        if name in ("tour", "step", "numbers") and state.step is not None:
+            self._show_step()
+        if name in ("tour", "step"):
+            self.changed.emit()
+
+    def _show_step(self) -> None:
+        state = self._state
+        tour, step = state.tour, state.step
+        if tour is None or step is None:
+            return
+        numbers, is_waiting = state.numbers, state.phase == "moving"
+        self.place.setText(f"{tour.title}  ·  step {state.index + 1} of {len(tour.steps)}")
+        self.title.setText(step.title)
+        self.text.set_html(html_of(step.text, numbers, is_waiting=is_waiting))
+        self.formula.set_formulas(filled(step.formula, numbers, is_waiting=is_waiting))
+        self.formula.setVisible(bool(step.formula))
+        self._asked.setVisible(step.ask is not None)
+        tick = "✓ " if state.is_task_done else ""
+        self.task.setText(f"{tick}{filled(step.task, numbers, is_waiting=is_waiting)}")
+        self.task.set_role("good" if state.is_task_done else "name")
+        self.do_button.setVisible(not state.is_task_done)
+        self.do_button.setEnabled(state.phase == "shown")
+        self.doing.set_role("error" if state.error else "muted")
+        self.doing.setText(state.error or (f"{state.doing}…" if state.doing else ""))
+        self.doing.setWordWrap(bool(state.error))
+        self.back_button.setEnabled(state.index > 0)
+        self.next_button.setText("Finish" if state.is_last else "Next")
+        self.next_button.setToolTip(
+            "The tour is over; what was open before comes back"
+            if state.is_last
+            else "The next step (→, Enter)"
+        )
+        self._say(filled(step.text, numbers, is_waiting=is_waiting))
+
+    def _say(self, text: str) -> None:
+        """Tell those who cannot see the panel."""
+        self.setAccessibleName(f"{self.place.text()}: {self.title.text()}")
+        spoken = text.replace("*", "").replace("`", "")
+        self.setAccessibleDescription(f"{spoken} {self.formula.text()} {self.task.text()}".strip())
+        self.next_button.setAccessibleDescription(self.accessibleDescription())

@@ -1,0 +1,119 @@
+"""The parts of the window that a tour points at, and the tabs and labs it turns to, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QPushButton, QStackedWidget, QWidget
+
+from attnscope.viewmodels.labs.lab import LabWords
+from attnscope.viewmodels.tours.tours import Point
+from attnscope.widgets.side_tabs import SideTabs
+from attnscope.widgets.training.recipe_editor import RecipeEditor
+from attnscope.widgets.training.run_panel import RunPanel
+from attnscope.widgets.training.watch_panel import WatchPanel
+
+if TYPE_CHECKING:
+    from attnscope.widgets.window.main_window import MainWindow
+
+Find = Callable[[], QWidget | None]
+
+
+class WindowPlaces:
+    """Knows one main window; every place is looked for anew, since parts are made when first seen."""
+
+    def __init__(self, window: MainWindow) -> None:
+        self._window = window
+
+    def show_tab(self, page: str, tab: str) -> None:
+        """Bring a tab of a page to the front; raises KeyError for one there is not."""
+        self._tabs()[page].show_panel(tab)
+
+    def shown_tab(self, page: str) -> str:
+        """The tab in front, empty for a page without tabs."""
+        tabs = self._tabs().get(page)
+        found = (name for name, tab in tabs.tabs.items() if tab.isChecked()) if tabs else iter(())
+        return next(found, "")
+
+    def show_lab(self, name: str) -> None:
+        """Turn to a lab; raises KeyError for one there is not."""
+        self._window.labs_page.show_lab(name)
+
+    def lab_words(self) -> LabWords | None:
+        """What the lab that is shown says; None when it says nothing."""
+        lab = self._lab()
+        words = getattr(getattr(getattr(lab, "lab", None), "shown", None), "words", None)
+        return words if isinstance(words, LabWords) else None
+
+    def widget(self, point: Point) -> QWidget | None:
+        """The part of the window with a name; None while there is none."""
+        return self._found()[point]()
+
+    def make_room(self, point: Point | None) -> None:
+        """In a low window show of Explore's side only what is pointed at; None: all of it again."""
+        explore = self._window.explore
+        parts = [part for part in (explore.inspector, explore.answers) if part.parentWidget() is explore.side]
+        needed = sum(max(part.minimumHeight(), part.minimumSizeHint().height()) for part in parts)
+        is_low = point is not None and len(parts) > 1 and explore.side.height() < needed
+        for part in parts:
+            is_pointed = (part is explore.answers) == (point == "answers")
+            part.setVisible(is_pointed or not is_low)
+
+    def _tabs(self) -> Mapping[str, SideTabs]:
+        return {"heads": self._window.heads_tabs.tabs, "explore": self._window.explore.answers}
+
+    def _lab(self) -> QWidget | None:
+        labs = self._window.labs_page
+        return labs.labs.get(labs.shown)
+
+    def _found(self) -> Mapping[Point, Find]:
+        window = self._window
+        explore, heads = window.explore, window.heads_page
+        return {
+            "page": self._page,
+            "text": lambda: explore.text_bar,
+            "tokens": lambda: explore.text_bar.source_strip,
+            "grid": lambda: explore.grid_panel,
+            "head": lambda: explore.head_panel,
+            "inspector": lambda: explore.inspector,
+            "gate": lambda: explore.inspector.gate,
+            "answers": lambda: explore.answers,
+            "steps": lambda: explore.head_panel.inside,
+            "query": lambda: explore.head_panel.inside.chooser if explore.head_panel.inside else None,
+            "table": lambda: heads.table,
+            "measure": lambda: heads.run_button,
+            "card": lambda: heads.card,
+            "curves": lambda: window.heads_tabs.pruning,
+            "run-curves": self._run_curves,
+            "recipe": lambda: window.training_page.findChild(RecipeEditor),
+            "start": self._start_button,
+            "watch": lambda: window.training_page.findChild(WatchPanel),
+            "run": lambda: window.training_page.findChild(RunPanel),
+            "schemes": lambda: window.positions,
+            "positions": lambda: window.positions,
+            "offsets": self._offsets,
+            "lab": self._lab,
+            "lab-side": lambda: getattr(self._lab(), "words", None),
+            "lab-list": lambda: window.labs_page.list,
+            "page-bar": lambda: window.page_bar,
+        }
+
+    def _page(self) -> QWidget | None:
+        stack = self._window.explore.parentWidget()
+        return stack.currentWidget() if isinstance(stack, QStackedWidget) else None
+
+    def _run_curves(self) -> QWidget | None:
+        from attnscope.widgets.training.curves_view import CurvesView
+
+        return self._window.training_page.findChild(CurvesView)
+
+    def _offsets(self) -> QWidget | None:
+        from attnscope.widgets.positions.offset_plots import OffsetPlots
+
+        return self._window.positions.findChild(OffsetPlots)
+
+    def _start_button(self) -> QWidget | None:
+        panel = self._window.training_page.findChild(RunPanel)
+        buttons = panel.findChildren(QPushButton) if panel is not None else []
+        return next((button for button in buttons if button.isDefault()), None)

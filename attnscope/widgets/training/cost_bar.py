@@ -1,0 +1,110 @@
+"""One line below the recipe: what it costs, or what is wrong with it, and what would make it fit."""
+
+from functools import partial
+
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
+
+from attnscope.records.plans import Advice
+from attnscope.viewmodels.training.plan_words import bytes_text, memory_line, problem_of, time_text
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button
+from attnscope.widgets.training.cost_dialog import CostDialog
+
+_MOST_ADVICE = 3
+
+
+class CostBar(QWidget):
+    """Shows the plan of a TrainingState in a line; the button opens everything about it."""
+
+    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._dialog: CostDialog | None = None
+        self._line = ElidedLabel(role="muted")
+        self.more = tool_button("Cost…", "Cost of this recipe", role="flat")
+        self.more.setToolTip("Parameters, memory, operations, time and disk of this recipe, and the presets")
+        self.more.clicked.connect(self._on_more)
+        self._problem = PlainLabel(role="warning")
+        self._problem.setWordWrap(True)
+        self._problem.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        layout: QVBoxLayout = column(self, spacing=4)
+        top = row(self._line, self.more, spacing=4)
+        top.setStretch(0, 1)
+        layout.addLayout(top)
+        layout.addWidget(self._problem)
+        self._advice: list[QToolButton] = []
+        for k in range(_MOST_ADVICE):
+            button = tool_button("", "Take this value")
+            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+            button.setSizePolicy(self.sizePolicy().Policy.Ignored, button.sizePolicy().verticalPolicy())
+            button.clicked.connect(partial(self._on_taken, k))
+            layout.addWidget(button)
+            self._advice.append(button)
+        self.show_plan()
+
+    @property
+    def has_words(self) -> bool:
+        """Whether something is said of the recipe."""
+        return self._state.planning.plan is not None or bool(self._state.planning.problem)
+
+    def show_plan(self) -> None:
+        """Show the newest plan."""
+        planning = self._state.planning
+        plan = planning.plan
+        problem = planning.problem if plan is None else problem_of(plan)
+        advice: tuple[Advice, ...] = () if plan is None or self._state.is_active else plan.advice
+        if plan is None:
+            self._line.set_full_text("This recipe cannot run yet" if problem else "")
+        else:
+            parts = [f"{_short_count(plan.n_parameters)} parameters", bytes_text(plan.memory_bytes)]
+            if plan.seconds is not None:
+                parts.append(f"≈ {_short_time(plan.seconds[1])}")
+            if self._state.recipe.is_changed:
+                parts.append("edited")
+            self._line.set_full_text(" · ".join(parts))
+            self._line.setToolTip(f"Trained it takes {memory_line(plan)} on {plan.device}")
+        self._problem.setVisible(bool(problem))
+        self._problem.setText(problem)
+        for k, button in enumerate(self._advice):
+            button.setVisible(k < len(advice))
+            if k < len(advice):
+                changes = "\n".join(f"{key} = {value}" for key, value in advice[k].changes)
+                button.setText(_elided(button, advice[k].words, self.width()))
+                button.setAccessibleName(f"Take: {advice[k].words}")
+                button.setToolTip(plain_tooltip(f"{advice[k].words}\nwrites {changes}"))
+
+    @Slot()
+    def _on_more(self) -> None:
+        if self._dialog is None:
+            self._dialog = CostDialog(self._state, self.window())
+        self._dialog.show()
+        self._dialog.raise_()
+
+    def open_presets(self) -> None:
+        """Open the table of presets."""
+        self._on_more()
+        if self._dialog is not None:
+            self._dialog.tabs.show_panel("Presets")
+
+    def _on_taken(self, k: int) -> None:
+        plan = self._state.planning.plan
+        if plan is not None and k < len(plan.advice):
+            self._state.planning.take_advice(plan.advice[k])
+
+
+def _short_count(n: int) -> str:
+    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return str(n)
+
+
+def _short_time(seconds: float) -> str:
+    return time_text(seconds).replace(" seconds", " s").replace(" minutes", " min")
+
+
+def _elided(button: QToolButton, text: str, width: int) -> str:
+    room = max(120, width - 24)
+    return button.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, room).replace("&", "&&")

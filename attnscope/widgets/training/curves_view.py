@@ -1,0 +1,352 @@
+"""The curves of one or several runs: loss large, rate, gradient norm and speed beside it, one cursor."""
+
+from collections.abc import Callable
+from time import perf_counter
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.run_charts import LINEAR, PARTS, shown_charts
+from attnscope.figures.spec import Chart
+from attnscope.figures.style import text_width, type_px
+from attnscope.viewmodels.training.overlaid_curves import (
+    CurveLine,
+    Drawing,
+    Quantity,
+    ShownRun,
+    curves_of,
+    end_of,
+    lines_of,
+    short_names,
+    unit_of_losses,
+    value_at,
+)
+from attnscope.viewmodels.training.run_axes import AXES
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel
+from attnscope.widgets.line_plot import Line, LinePlot
+from attnscope.widgets.number_text import number_text
+from attnscope.widgets.training.curves_bar import CurvesBar
+
+_LABEL_PX, _NAMES_PX, _NAMES_SHARE = 64, 190, 0.28
+_MOST_NAMED = 3
+_MOST_WIDE = 4
+"""More runs than this are drawn one pixel wide but for the strongest: wider lines take five times as long."""
+_ALWAYS = 4
+"""So many plots stand there always; the rest come with their data."""
+
+
+class CurvesView(QWidget):
+    """Draws the runs that `shown` gives when `redraw` is called and something changed."""
+
+    hover_text = Signal(str)
+    step_pointed = Signal(float)
+
+    def __init__(
+        self, shown: Callable[[], tuple[ShownRun, ...]], palette: Palette, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._source = shown
+        self._shown: tuple[ShownRun, ...] = shown()
+        self._palette = palette
+        self._n_steps = 0
+        self._drawn_settings: tuple[object, ...] = ()
+        self._last_drawn = -1
+        self._cursor: float | None = None
+        self.last_redraw_ms = 0.0
+        self._parts = (
+            _Part(*PARTS[0], palette, label_px=_LABEL_PX),
+            _Part(*PARTS[1], palette, has_x_numbers=False),
+            _Part(*PARTS[2], palette, has_x_numbers=False),
+            _Part(*PARTS[3], palette),
+            *(_Part(*part, palette) for part in PARTS[4:]),
+        )
+        self._drawn: list[object] = [None] * len(self._parts)
+        self.bar = CurvesBar()
+        self.bar.changed.connect(self.redraw)
+        layout = column(self, spacing=4)
+        layout.addWidget(self.bar)
+        layout.addLayout(self._build_plots(), 1)
+        self.redraw()
+
+    @property
+    def smoothing(self) -> float:
+        """The factor of the running mean, 0…0.999; fine steps near 1."""
+        return self.bar.drawing.smoothing
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._palette = palette
+        self._drawn_settings = ()
+        for part in self._parts:
+            part.plot.set_theme(palette)
+        self.redraw()
+
+    def set_n_steps(self, n_steps: int) -> None:
+        """How long the run of the page will be; with several runs, or another axis, what is drawn counts."""
+        self._n_steps = n_steps
+
+    @Slot()
+    def redraw(self) -> None:
+        """Draw again what changed: every curve when a setting did, the next one in turn for new steps.
+
+        Four plots painted in one turn of the event loop would hold up everything else for too long.
+        """
+        start = perf_counter()
+        self._shown = self._source()
+        loss, drawing = self._parts[0].plot, self.bar.drawing
+        runs = tuple((run.folder, run.name, run.colour, run.is_strong) for run in self._shown)
+        settings = (drawing, self.bar.is_log, loss.visible_x(), loss.n_buckets(), loss.is_fitted, runs)
+        version = tuple(run.version for run in self._shown)
+        is_whole = settings != self._drawn_settings
+        stale = [
+            i for i, drawn in enumerate(self._drawn) if (is_whole or drawn != version) and self._has_data(i)
+        ]
+        if not stale:
+            return
+        self._fit_range(drawing)
+        self._parts[0].show_unit(unit_of_losses(self._shown))
+        following = [i for i in stale if i > self._last_drawn] or stale
+        for i in stale if is_whole else following[:1]:
+            self._draw(self._parts[i], drawing)
+            self._drawn[i] = version
+            self._last_drawn = i
+        if is_whole:
+            self.bar.show_runs(len(self._shown))
+        self._show_values(self._cursor)
+        self._drawn_settings = (*settings[:2], loss.visible_x(), *settings[3:])
+        self.last_redraw_ms = 1000 * (perf_counter() - start)
+
+    def charts(self) -> tuple[Chart, ...]:
+        """The curves as an export shows them."""
+        return shown_charts(self._source(), self.bar.drawing, is_log=self.bar.is_log)
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build_plots(self) -> QGridLayout:
+        grid = self._grid = QGridLayout()
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(8)
+        grid.addWidget(self._parts[0], 0, 0, len(self._parts) - 1, 1)
+        for i, part in enumerate(self._parts[1:]):
+            grid.addWidget(part, i, 1)
+            grid.setRowStretch(i, 100 if i < _ALWAYS - 2 else 115 if i == _ALWAYS - 2 else 0)
+            part.setVisible(i < _ALWAYS - 1)
+        grid.setColumnStretch(0, 3)
+        grid.setColumnStretch(1, 2)
+        for part in self._parts:
+            part.plot.cursor_moved.connect(self._on_cursor_moved)
+            part.plot.cursor_left.connect(self._on_cursor_left)
+            part.plot.view_changed.connect(self._on_view_changed)
+        return grid
+
+    # --- drawing ----------------------------------------------------------------------------------
+
+    def _fit_range(self, drawing: Drawing) -> None:
+        """One run against steps ends at its last step, or at a half, a quarter, … of it until then.
+
+        The axis grows in jumps, not with each step: one that stands still costs nothing to paint.
+        """
+        last = max(end_of(self._shown, drawing.axis), 1e-9)
+        end = last
+        if drawing.axis == "step":
+            end = last = max(last, 1.0)
+            if len(self._shown) <= 1:
+                end = float(max(self._n_steps, last))
+                while self._n_steps and end / 2 >= last:
+                    end /= 2
+        for part in self._parts:
+            part.plot.set_x_range((0.0, end))
+
+    def _draw(self, part: "_Part", drawing: Drawing) -> None:
+        plot = part.plot
+        is_main = part is self._parts[0]
+        has_names = len(self._shown) > 1
+        if is_main:
+            plot.set_label_px(self._names_px() if has_names else _LABEL_PX)
+        first, last = plot.visible_x()
+        if plot.is_fitted:
+            first, last = 0.0, max(end_of(self._shown, drawing.axis), 1e-9)
+        window = (first, last, plot.n_buckets())
+        lines = lines_of(self._shown, part.quantity, drawing, window)
+        is_log = self.bar.is_log and part.quantity not in LINEAR
+        plot.set_lines(tuple(self._line(line) for line in lines), is_log=is_log)
+        alone = self._shown[0].curves.resumed_at if len(self._shown) == 1 and drawing.axis == "step" else ()
+        plot.set_marks(tuple(float(step) for step in alone))
+
+    def _has_data(self, i: int) -> bool:
+        """Whether a plot is to be drawn: the later ones come and go with their data."""
+        if i < _ALWAYS:
+            return True
+        part = self._parts[i]
+        is_there = any(len(c) for run in self._shown for _, c, _ in curves_of(run, part.quantity))
+        if part.isHidden() == is_there:
+            part.setVisible(is_there)
+            self._grid.setRowStretch(i - 1, 115 if is_there else 0)
+        return is_there
+
+    def _names_px(self) -> int:
+        """Room for the names at the lines, and the values that stand beside them under the cursor."""
+        names = short_names(self._shown).values()
+        longest = max((text_width(name) for name in names), default=0.0)
+        most = min(type_px(_NAMES_PX), _NAMES_SHARE * self._parts[0].width())
+        return round(max(type_px(_LABEL_PX), min(most, longest + text_width(" 0.0000") + 10)))
+
+    def _line(self, line: CurveLine) -> Line:
+        return Line(
+            xs=line.xs,
+            ys=line.ys,
+            colour=series_colour(self._palette, line.colour),
+            label=line.name,
+            is_pale=line.is_pale,
+            has_points=line.has_points and len(line.xs) <= 200,
+            is_strong=line.is_strong,
+            is_thin=len(self._shown) > _MOST_WIDE and not line.is_strong,
+        )
+
+    def _show_values(self, place: float | None) -> None:
+        """Write the values at a place of the axis, or the newest, beside the titles."""
+        at = float("inf") if place is None else place
+        for part in self._parts:
+            part.show_values(self._values_of(part.quantity, at))
+
+    def _values_of(self, quantity: Quantity, at: float) -> str:
+        axis = self.bar.drawing.axis
+        words = []
+        if len(self._shown) == 1:
+            run = self._shown[0]
+            sources = curves_of(run, quantity)
+            for name, curve, _ in sources:
+                value = value_at(run, curve, axis, at)
+                if value is not None:
+                    words.append(f"{name} {number_text(value)}" if len(sources) > 1 else number_text(value))
+            return " · ".join(words)
+        if quantity != "loss":
+            return ""
+        names = short_names(self._shown)
+        for run in reversed(self._shown):
+            value = self._main_value(run, quantity, at)
+            if value is not None:
+                words.append(f"{names[run]}: {value:#.4g}".replace("-", "−"))
+        return self._as_many_as_fit(words)
+
+    def _as_many_as_fit(self, words: list[str]) -> str:
+        """The first of what stands beside the title, and how many more there are."""
+        room = self._parts[0].room_px()
+        for n in range(min(_MOST_NAMED, len(words)), 0, -1):
+            more = f" · {len(words) - n} more" if len(words) > n else ""
+            text = " · ".join(words[:n]) + more
+            if n == 1 or text_width(text) <= room:
+                return text
+        return ""
+
+    def _main_value(self, run: ShownRun, quantity: Quantity, at: float) -> float | None:
+        """Of several runs: the held-out loss, or the training loss where there is none."""
+        drawing = self.bar.drawing
+        curve = curves_of(run, quantity)[0][1]
+        if quantity == "loss" and drawing.losses != "training" and len(run.curves.validation_loss):
+            curve = run.curves.validation_loss
+        return value_at(run, curve, drawing.axis, at)
+
+    # --- what the person does ---------------------------------------------------------------------
+
+    @Slot(float)
+    def _on_cursor_moved(self, x: float) -> None:
+        place = self._nearest_place(x)
+        if place is None:
+            return
+        self._stand_at(place)
+        self.hover_text.emit(self._words_at(place))
+        if self.bar.drawing.axis == "step":
+            self.step_pointed.emit(place)
+
+    def stand_at(self, step: float) -> None:
+        """Put the cursor at a step that was pointed at elsewhere; nothing where the axis is another."""
+        if self.bar.drawing.axis == "step":
+            self._stand_at(step)
+
+    def _stand_at(self, place: float) -> None:
+        self._cursor = place
+        for part in self._parts:
+            part.plot.set_cursor(place)
+        self.bar.show_place(place)
+        self._show_values(place)
+
+    def _nearest_place(self, x: float) -> float | None:
+        """The step nearest to a place, for one run; the place itself among several."""
+        if len(self._shown) != 1:
+            return x if self._shown else None
+        run = self._shown[0]
+        places = run.axis.places(run.curves.train_loss, self.bar.drawing.axis, run.scale)
+        if places is None or not len(places):
+            return None
+        after = min(int(places.searchsorted(x)), len(places) - 1)
+        before = max(0, after - 1)
+        return float(places[before] if abs(places[before] - x) <= abs(places[after] - x) else places[after])
+
+    @Slot()
+    def _on_cursor_left(self) -> None:
+        self._cursor = None
+        for part in self._parts:
+            part.plot.set_cursor(None)
+        self.bar.show_place(None)
+        self._show_values(None)
+        self.hover_text.emit("")
+
+    @Slot()
+    def _on_view_changed(self) -> None:
+        moved = self.sender()
+        if isinstance(moved, LinePlot):
+            for part in self._parts:
+                part.plot.follow(moved)
+        self.redraw()
+
+    def _words_at(self, place: float) -> str:
+        where = f"{AXES[self.bar.drawing.axis]} {place:,.0f}"
+        if len(self._shown) == 1:
+            values = (f"{part.title.lower()} {part.values}" for part in self._parts if part.values)
+            return f"{where} · " + " · ".join(values)
+        found = [(self._main_value(run, "loss", place), run) for run in self._shown]
+        losses = sorted((value, run.name) for value, run in found if value is not None)
+        return f"{where} · loss " + " · ".join(f"{name} {number_text(value)}" for value, name in losses)
+
+
+class _Part(QWidget):
+    """One plot under its title and its value."""
+
+    def __init__(
+        self,
+        title: str,
+        unit: str,
+        quantity: Quantity,
+        palette: Palette,
+        *,
+        label_px: int = 0,
+        has_x_numbers: bool = True,
+    ) -> None:
+        super().__init__()
+        self.title, self.quantity, self.values = title, quantity, ""
+        self._value = ElidedLabel(role="value")
+        self._value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.plot = LinePlot(palette, label_px=label_px, has_x_numbers=has_x_numbers)
+        self.plot.setAccessibleName(title)
+        layout: QVBoxLayout = column(self, spacing=0)
+        self._unit = PlainLabel(unit, "muted")
+        top = row(PlainLabel(title, "small"), self._unit, self._value)
+        top.setStretch(2, 1)
+        layout.addLayout(top)
+        layout.addWidget(self.plot, 1)
+
+    def show_unit(self, unit: str) -> None:
+        if unit != self._unit.text():
+            self._unit.setText(unit)
+            self.plot.setAccessibleName(f"{self.title}, {unit}")
+
+    def room_px(self) -> int:
+        """Room for the values beside the title."""
+        return self._value.width()
+
+    def show_values(self, text: str) -> None:
+        self.values = text
+        self._value.set_full_text(text)

@@ -1,0 +1,234 @@
+"""Inside the steps of the chosen run: gradients by layer beside the sizes of Adam's updates, one cursor."""
+
+from collections.abc import Callable
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal, Slot
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
+from PySide6.QtWidgets import QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.inspection_charts import inspection_charts
+from attnscope.figures.paint_chart import ChartLayout, paint_chart
+from attnscope.figures.spec import Chart
+from attnscope.records.inspections import InspectionHistory
+from attnscope.viewmodels.training.run_inspections import (
+    InspectionsState,
+    nearest_step,
+    still_shares,
+    typical_updates,
+)
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel
+from attnscope.widgets.number_text import number_text
+
+READING = (
+    "Gradients: with the norm after the residual, the layers near the output get the large ones at first, "
+    "which is why such models need warm-up (Xiong et al. 2020). Updates: the first of Adam are nearly as "
+    "large as the learning rate, because few steps do not tell how large a gradient is; where that harms "
+    "the model, gradients and updates then shrink by powers of ten (Liu et al. 2019)."
+)
+_SHORT = (
+    "Are the gradients of all layers alike at first (Xiong et al. 2020)? "
+    "Are the first updates as large as the rate, the later ones tiny (Liu et al. 2019)?"
+)
+_GAP_PX, _FIRST_SHARE = 24.0, 0.5
+
+
+class InspectionsView(QWidget):
+    """Draws the history of an InspectionsState; `step_pointed` carries the step under the cursor.
+
+    `loss_at` gives the words for the loss of the run at a step.
+    """
+
+    hover_text = Signal(str)
+    step_pointed = Signal(float)
+
+    def __init__(
+        self,
+        state: InspectionsState,
+        palette: Palette,
+        loss_at: Callable[[float], str],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._state, self._loss_at = state, loss_at
+        self._shown: InspectionHistory | None = None
+        self._step = float("inf")
+        self._values = ElidedLabel(role="value")
+        self._values.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.plot = _StepsPlot(palette)
+        self.plot.pointed.connect(self._on_pointed)
+        self.plot.moved.connect(self._on_moved)
+        reading = PlainLabel(_SHORT, "small")
+        reading.setWordWrap(True)
+        reading.setToolTip(READING)
+        top = row(PlainLabel("Inside", "section"), self._values)
+        top.setStretch(1, 1)
+        layout = column(self, spacing=4)
+        layout.addLayout(top)
+        layout.addWidget(self.plot, 1)
+        layout.addWidget(reading)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self.plot.set_theme(palette)
+
+    def charts(self) -> tuple[Chart, ...]:
+        """Both charts as an export shows them, with the typical size and the learning rate; none without."""
+        return inspection_charts(self._state.history) if self._state.history is not None else ()
+
+    def show_history(self) -> None:
+        """Draw what is known now."""
+        self._shown = self._state.history
+        self.plot.show_charts(self.charts())
+        self.stand_at(self._step)
+
+    def stand_at(self, step: float) -> None:
+        """Put the cursor at the step nearest to one; infinity is the newest, without a cursor."""
+        self._step = step
+        history = self._shown
+        if history is None:
+            return self._values.set_full_text("")
+        i = nearest_step(history, step) if np.isfinite(step) else len(history.steps) - 1
+        self.plot.set_cursor(float(history.steps[i]) if np.isfinite(step) else None)
+        self._values.set_full_text(self._words_at(history, i))
+        return None
+
+    def _words_at(self, history: InspectionHistory, i: int) -> str:
+        step = float(history.steps[i])
+        typical = typical_updates(history)[i]
+        parts = (
+            f"at step {step:,.0f}",
+            self._loss_at(step),
+            f"rate {number_text(float(history.learning_rates[i]))}",
+            f"median update {number_text(float(typical))}" if np.isfinite(typical) else "",
+            f"{still_shares(history)[i]:.0%} of the weights stood still",
+        )
+        return " · ".join(part for part in parts if part)
+
+    @Slot(float)
+    def _on_pointed(self, x: float) -> None:
+        history = self._shown
+        if history is None or not np.isfinite(x):
+            self.hover_text.emit("")
+            return
+        i = nearest_step(history, x)
+        self.stand_at(float(history.steps[i]))
+        norms = zip(history.layers, history.gradient_norms[:, i].tolist(), strict=True)
+        words = " · ".join(f"{layer} {number_text(norm)}" for layer, norm in norms if np.isfinite(norm))
+        self.hover_text.emit(f"step {history.steps[i]:,.0f} · gradient norm {words}")
+        self.step_pointed.emit(float(history.steps[i]))
+
+    @Slot(int)
+    def _on_moved(self, by: int) -> None:
+        history = self._shown
+        if history is not None:
+            i = nearest_step(history, self._step) if np.isfinite(self._step) else len(history.steps) - 1
+            self._on_pointed(float(history.steps[min(max(0, i + by), len(history.steps) - 1)]))
+
+
+class _StepsPlot(QWidget):
+    """Both charts side by side, painted once, with the cursor over them."""
+
+    pointed = Signal(float)
+    moved = Signal(int)
+
+    def __init__(self, palette: Palette) -> None:
+        super().__init__()
+        self._palette = palette
+        self._charts: tuple[Chart, ...] = ()
+        self._picture: QPixmap | None = None
+        self._layouts: tuple[ChartLayout, ...] = ()
+        self._cursor: float | None = None
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setMinimumHeight(120)
+        self.setAccessibleName("Gradients by layer, and sizes of updates, over the steps that were looked at")
+        self.setToolTip(READING)
+
+    def set_theme(self, palette: Palette) -> None:
+        self._palette = palette
+        self._redraw()
+
+    def show_charts(self, charts: tuple[Chart, ...]) -> None:
+        self._charts = charts
+        self._redraw()
+
+    def set_cursor(self, step: float | None) -> None:
+        if step != self._cursor:
+            self._cursor = step
+            self.update()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        if not self._charts:
+            return
+        if self._picture is None:
+            self._paint_charts()
+        with QPainter(self) as painter:
+            if self._picture is not None:
+                painter.drawPixmap(0, 0, self._picture)
+            if self._cursor is not None:
+                self._paint_cursor(painter, self._cursor)
+            if self.hasFocus():
+                painter.setPen(QPen(QColor(self._palette.accent), 1.0))
+                painter.drawRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._redraw()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        for layout in self._layouts:
+            if layout.plot.contains(event.position()):
+                self.pointed.emit(layout.x_at(event.position().x()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.pointed.emit(float("nan"))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        far = 1_000_000
+        steps = {
+            Qt.Key.Key_Left: -1,
+            Qt.Key.Key_Right: 1,
+            Qt.Key.Key_PageUp: -10,
+            Qt.Key.Key_PageDown: 10,
+            Qt.Key.Key_Home: -far,
+            Qt.Key.Key_End: far,
+        }
+        by = steps.get(Qt.Key(event.key()))
+        if by is None:
+            super().keyPressEvent(event)
+        else:
+            self.moved.emit(by)
+
+    def _redraw(self) -> None:
+        self._picture = None
+        self.update()
+
+    def _paint_charts(self) -> None:
+        ratio = self.devicePixelRatioF()
+        self._picture = QPixmap(round(self.width() * ratio), round(self.height() * ratio))
+        self._picture.setDevicePixelRatio(ratio)
+        self._picture.fill(QColor(self._palette.background))
+        whole = QRectF(self.rect()).adjusted(4, 2, -8, -4)
+        first = (whole.width() - _GAP_PX) * _FIRST_SHARE
+        places = (
+            QRectF(whole.left(), whole.top(), first, whole.height()),
+            whole.adjusted(first + _GAP_PX, 0, 0, 0),
+        )
+        with QPainter(self._picture) as painter:
+            self._layouts = tuple(
+                paint_chart(painter, place, chart, palette=self._palette)
+                for place, chart in zip(places, self._charts, strict=True)
+            )
+
+    def _paint_cursor(self, painter: QPainter, step: float) -> None:
+        for layout in self._layouts:
+            x = float(layout.place(np.array([step]), np.ones(1))[0][0])
+            if layout.plot.left() - 1 <= x <= layout.plot.right() + 1:
+                painter.setPen(QPen(QColor(self._palette.background), 3.0))
+                painter.drawLine(QPointF(x, layout.plot.top()), QPointF(x, layout.plot.bottom()))
+                painter.setPen(QPen(QColor(self._palette.text), 1.0))
+                painter.drawLine(QPointF(x, layout.plot.top()), QPointF(x, layout.plot.bottom()))

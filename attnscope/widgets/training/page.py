@@ -1,0 +1,280 @@
+"""The training page: recipe and controls at the left, curves above, the watched sentence below."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QAction, QHideEvent, QShowEvent
+from PySide6.QtWidgets import QSplitter, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.style import MapStyle
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.sweeping import SweepState
+from attnscope.widgets.form_parts import column
+from attnscope.widgets.labels import listen
+from attnscope.widgets.number_text import number_text
+from attnscope.widgets.side_tabs import SideTabs
+from attnscope.widgets.training.inspections_view import READING, InspectionsView
+from attnscope.widgets.training.run_panel import RunPanel
+from attnscope.widgets.training.runs_panel import RunsPanel
+from attnscope.widgets.training.scaling_view import ScalingView
+from attnscope.widgets.training.sweep_line import SweepLine
+from attnscope.widgets.training.watch_panel import WatchPanel
+
+if TYPE_CHECKING:
+    from attnscope.widgets.training.curves_view import CurvesView
+
+SCALING, INSIDE = "Scaling", "Inside"
+REDRAW_MS = 40
+"""Shortest time between two redraws of the curves; slow redraws stretch it."""
+
+_FIRST_RECIPE = "reverse"
+"""What the page opens on: trained in a minute, and its picture is known beforehand."""
+
+
+class TrainingPage(QWidget):
+    """Shows a TrainingState; curves are pulled by a timer, never pushed by events.
+
+    `open_checkpoint` is called with a checkpoint's folder when the person wants it in Explore.
+    """
+
+    hover_text = Signal(str)
+    failed = Signal(str)
+
+    def __init__(
+        self,
+        state: TrainingState,
+        palette: Palette,
+        parent: QWidget | None = None,
+        *,
+        open_checkpoint: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._state = state
+        self.setProperty("role", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._run = RunPanel(state, palette)
+        self._palette = palette
+        self._curves: CurvesView | None = None
+        self.sweep_line: SweepLine | None = None
+        self._watch = WatchPanel(state, palette, open_checkpoint)
+        self._scaling = ScalingView(state.runs, palette)
+        self._inside = InspectionsView(state.runs.inspections, palette, self._loss_at)
+        self._inside.hover_text.connect(self.hover_text)
+        self._inside.step_pointed.connect(self._on_step_pointed)
+        self._runs = RunsPanel(state, palette)
+        self._runs.failed.connect(self.failed)
+        self._scaling.hover_text.connect(self.hover_text)
+        self._scaling.run_clicked.connect(self._runs.choose)
+        self._run.failed.connect(self.failed)
+        self._watch.hover_text.connect(self.hover_text)
+        self._build()
+        self._timer = QTimer(self)
+        self._timer.setInterval(REDRAW_MS)
+        self._timer.timeout.connect(self._on_tick)
+        listen(self, state, self._on_changed)
+        self._open_first_recipe()
+
+    @property
+    def actions_of_run(self) -> tuple[QAction, ...]:
+        """What can be done here, for menus: start, pause or resume, stop, open and save."""
+        run = self._run
+        return (
+            run.start_action,
+            run.hold_action,
+            run.stop_action,
+            run.open_run_action,
+            run.open_recipe_action,
+            run.save_recipe_action,
+        )
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._palette = palette
+        self._run.set_theme(palette)
+        if self._curves is not None:
+            self._curves.set_theme(palette)
+        self._watch.set_theme(palette)
+        self._scaling.set_theme(palette)
+        self._inside.set_theme(palette)
+        self._runs.set_theme(palette)
+
+    def set_style(self, style: MapStyle) -> None:
+        """Draw the watched heads in another way."""
+        self._watch.set_style(style)
+
+    def figure_spec(self) -> FigureSpec | None:
+        """The curves, or what the tab in front shows instead, as a figure; None when there are none yet."""
+        if self.upper_tabs.is_shown(INSIDE):
+            return self._figure_inside()
+        if self.upper_tabs.is_shown(SCALING):
+            scaling = self._scaling.charts()
+            note = ", ".join(run.name for run in self._state.runs.summaries)
+            return (
+                FigureSpec(
+                    view="curves", charts=scaling, title="Scaling", caption=Caption(note=f"Runs: {note}.")
+                )
+                if scaling
+                else None
+            )
+        charts = self._curves.charts() if self._curves is not None else ()
+        if not charts:
+            return None
+        if len(self._state.runs.shown) > 1:
+            return FigureSpec(
+                view="curves",
+                charts=charts,
+                title="Training runs",
+                caption=Caption(note="One colour a run: held-out loss strong, training loss pale."),
+            )
+        name = self._state.run_folder.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        return FigureSpec(
+            view="curves",
+            charts=charts,
+            title=f"Training of {name}" if name else "Training",
+            caption=Caption(model=name, step=self._state.step, note=self._state.run_note),
+        )
+
+    def _figure_inside(self) -> FigureSpec | None:
+        charts = self._inside.charts()
+        folder = self._state.runs.inspections.folder.replace("\\", "/").rstrip("/")
+        name = folder.rpartition("/")[2]
+        caption = Caption(model=name, note=READING)
+        return (
+            FigureSpec(view="curves", charts=charts, title=f"Inside the training of {name}", caption=caption)
+            if charts
+            else None
+        )
+
+    def offer_sweep(self, sweep: SweepState) -> None:
+        """Let several runs be started beside Start, and tell above the list how they go."""
+        self.sweep_line = SweepLine(sweep)
+        self.sweep_line.failed.connect(self.failed)
+        self.sweep_line.begun.connect(lambda: self.lower_tabs.show_panel("Runs"))
+        self._runs.add_line(self.sweep_line)
+        self._run.several_button.clicked.connect(self.sweep_line.open_dialog)
+        self._run.several_button.show()
+
+    def open_several(self) -> None:
+        """Ask which seeds and values to train."""
+        if self.sweep_line is not None:
+            self.sweep_line.open_dialog()
+
+    def splitters(self) -> tuple[QSplitter, ...]:
+        """The splitters whose places are worth remembering."""
+        return (self._across, self._down, self._watch.splitter())
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._add_curves()
+        self._state.watch.set_watched(True)
+        self._timer.start()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._state.watch.set_watched(False)
+        self._timer.stop()
+
+    def _add_curves(self) -> None:
+        """Build the plots when they are first seen: the plotting library is slow to import."""
+        if self._curves is None:
+            from attnscope.widgets.training.curves_view import CurvesView
+
+            self._curves = CurvesView(lambda: self._state.runs.shown, self._palette)
+            self._curves.hover_text.connect(self.hover_text)
+            self._curves.step_pointed.connect(self._inside.stand_at)
+            self._curves_place.addWidget(self._curves)
+
+    def _build(self) -> None:
+        upper, lower = QWidget(), QWidget()
+        curves = QWidget()
+        self._curves_place = column(curves)
+        self.upper_tabs, self.lower_tabs = SideTabs(), SideTabs()
+        self.upper_tabs.add("Curves", curves)
+        self.upper_tabs.add(SCALING, self._scaling)
+        self.upper_tabs.add(INSIDE, self._inside)
+        self._show_upper_tabs()
+        self.lower_tabs.add("Attention", self._watch)
+        self.lower_tabs.add("Runs", self._runs)
+        for panel in (self._watch, self._runs):
+            panel.setContentsMargins(0, 8, 0, 0)
+        for part, tabs in ((upper, self.upper_tabs), (lower, self.lower_tabs)):
+            column(part, margin=12).addWidget(tabs)
+        self._down = QSplitter(Qt.Orientation.Vertical)
+        self._across = QSplitter(Qt.Orientation.Horizontal)
+        for splitter, parts in ((self._down, (upper, lower)), (self._across, (self._run, self._down))):
+            splitter.setHandleWidth(1)
+            splitter.setChildrenCollapsible(False)
+            for part in parts:
+                splitter.addWidget(part)
+        self._across.setStretchFactor(1, 1)
+        self._across.setSizes([336, 900])
+        self._down.setSizes([350, 386])
+        self._down.setStretchFactor(0, 1)
+        self._down.setStretchFactor(1, 1)
+        column(self).addWidget(self._across)
+
+    def _open_first_recipe(self) -> None:
+        recipes = self._state.recipes
+        if recipes and not self._state.recipe.text:
+            first = next((recipe for recipe in recipes if recipe.name == _FIRST_RECIPE), recipes[0])
+            self._state.open_recipe(first.path)
+
+    def _on_changed(self, name: str) -> None:
+        match name:
+            case "recipe":
+                self._run.show_recipe()
+                self._watch.show_state()
+            case "status":
+                self._run.show_status()
+            case "devices":
+                self._run.show_devices()
+            case "runs":
+                self._runs.show_runs()
+                self._scaling.show_runs()
+                self._show_upper_tabs()
+            case "inspections":
+                self._inside.show_history()
+                self._show_upper_tabs()
+            case "plan":
+                self._run.show_plan()
+            case "watch" | "checkpoints":
+                self._watch.show_state()
+            case _:
+                pass
+
+    def _show_upper_tabs(self) -> None:
+        """Scaling is a question only where several runs are listed, Inside where steps were looked at."""
+        runs = self._state.runs
+        offered = {SCALING: runs.n_listed > 1, INSIDE: runs.inspections.history is not None}
+        self.upper_tabs.show_bar(any(offered.values()))
+        for name, is_offered in offered.items():
+            self.upper_tabs.tabs[name].setVisible(is_offered)
+            if not is_offered and self.upper_tabs.is_shown(name):
+                self.upper_tabs.show_panel("Curves")
+
+    def _loss_at(self, step: float) -> str:
+        """The training loss of the run that is looked into, at a step."""
+        curve = self._state.runs.curves_of(self._state.runs.inspections.folder).train_loss
+        places = curve.steps
+        if not len(places):
+            return ""
+        i = min(int(places.searchsorted(step)), len(places) - 1)
+        return f"loss {number_text(float(curve.values[i]))}"
+
+    @Slot(float)
+    def _on_step_pointed(self, step: float) -> None:
+        if self._curves is not None:
+            self._curves.stand_at(step)
+
+    @Slot()
+    def _on_tick(self) -> None:
+        self._state.tick()
+        self._run.show_progress()
+        if self._curves is None:
+            return
+        self._curves.set_n_steps(self._state.n_steps)
+        self._curves.redraw()
+        self._timer.setInterval(max(REDRAW_MS, min(500, round(4 * self._curves.last_redraw_ms))))

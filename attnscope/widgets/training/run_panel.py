@@ -1,0 +1,319 @@
+"""The left side of the training page: the recipe, where it runs, and the controls of the run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QMenu,
+    QProgressBar,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope import paths
+from attnscope.errors import UserError
+from attnscope.figures.colours import Palette
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, rule, tool_button
+from attnscope.widgets.training.cost_bar import CostBar
+from attnscope.widgets.training.preset_button import PresetButton
+from attnscope.widgets.training.recipe_editor import RecipeEditor
+from attnscope.widgets.training.run_places import RunPlaces
+
+_LEAST_PX, _MOST_FACTOR = 300, 1.5
+"""The panel's least width, and how much larger type may make it."""
+_TOML = "Recipes (*.toml);;All files (*)"
+
+
+class RunPanel(QWidget):
+    """Shows the state's recipe and run, and reports what the person wants of them."""
+
+    failed = Signal(str)
+
+    def __init__(self, state: TrainingState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._state = state
+        self._shown_path: str | None = None
+        self._build_actions()
+        layout = column(self, margin=12)
+        layout.addLayout(self._build_recipe_row())
+        self._editor = RecipeEditor(palette)
+        self._editor.textChanged.connect(self._on_text_changed)
+        layout.addWidget(self._editor, 1)
+        self._problem = ElidedLabel(role="good")
+        self._problem.setFixedHeight(18)
+        layout.addWidget(self._problem)
+        self._cost = CostBar(state)
+        layout.addWidget(self._cost)
+        self.preset_button.table_wanted.connect(self._cost.open_presets)
+        self._places = RunPlaces(state)
+        layout.addWidget(self._places)
+        layout.addLayout(self._build_buttons())
+        layout.addWidget(rule())
+        self._build_status(layout)
+        self._fit_width(palette)
+        self.show_recipes()
+        self.show_recipe()
+        self.show_devices()
+        self.show_status()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._editor.set_theme(palette)
+        self._fit_width(palette)
+
+    def _fit_width(self, palette: Palette) -> None:
+        """Leave room for the buttons in type of this size."""
+        self.setMinimumWidth(round(_LEAST_PX * min(palette.type_factor, _MOST_FACTOR)))
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build_actions(self) -> None:
+        self.start_action = self._action("Start", "Ctrl+Return", self._on_start)
+        self.hold_action = self._action("Pause", "Ctrl+Shift+Return", self._on_hold)
+        self.stop_action = self._action("Stop", "Ctrl+.", self._on_stop)
+        self.open_run_action = self._action("Open run…", "", self._on_open_run)
+        self.open_recipe_action = self._action("Open recipe…", "", self._on_open_recipe)
+        self.save_recipe_action = self._action("Save recipe as…", "", self._on_save_recipe)
+        self.revert_action = self._action("Undo all edits", "", self._on_revert)
+
+    def _action(self, text: str, key: str, slot: Callable[[], None]) -> QAction:
+        action = QAction(text, self)
+        if key:
+            action.setShortcut(QKeySequence(key))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        action.triggered.connect(slot)
+        self.addAction(action)
+        return action
+
+    def _build_recipe_row(self) -> QHBoxLayout:
+        self._recipes = QComboBox()
+        self._recipes.setAccessibleName("Recipe file")
+        self._recipes.setPlaceholderText("Choose a recipe")
+        self._recipes.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self._recipes.activated.connect(self._on_recipe_chosen)
+        more = QToolButton()
+        more.setText("⋯")
+        more.setToolTip("Open, save or restore the recipe")
+        menu = QMenu(more)
+        menu.addActions([self.open_recipe_action, self.save_recipe_action, self.revert_action])
+        more.setMenu(menu)
+        more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.preset_button = PresetButton(self._state)
+        layout = row(self._recipes, self.preset_button, more)
+        layout.setStretch(0, 1)
+        return layout
+
+    def _build_buttons(self) -> QHBoxLayout:
+        self._start = QPushButton("Start")
+        self._start.setDefault(True)
+        self._hold = QPushButton("Pause")
+        self._stop = QPushButton("Stop")
+        self._open = QPushButton("Open…")
+        self._open.setAccessibleName("Open run")
+        for button, action in (
+            (self._start, self.start_action),
+            (self._hold, self.hold_action),
+            (self._stop, self.stop_action),
+            (self._open, self.open_run_action),
+        ):
+            button.clicked.connect(action.trigger)
+            key = _key_text(action)
+            button.setToolTip(f"{button.text()} ({key})" if key else "Open a run, finished or still written")
+        self.several_button = tool_button("×n", "Several runs")
+        self.several_button.setToolTip("Several runs: seeds and values (Ctrl+Alt+Return)")
+        self.several_button.hide()
+        layout = row(self._start, self.several_button, self._hold, self._stop, self._open, spacing=6)
+        for button in (self._start, self._hold, self._stop, self._open):
+            layout.setStretchFactor(button, 1)
+        return layout
+
+    def _build_status(self, layout: QVBoxLayout) -> None:
+        self._title = PlainLabel(role="name")
+        self._remaining = PlainLabel(role="muted")
+        self._progress = QProgressBar()
+        self._progress.setTextVisible(False)
+        self._progress.setRange(0, 1000)
+        self._detail = PlainLabel(role="muted")
+        self._detail.setWordWrap(True)
+        self._detail.setMinimumHeight(3 * 14)
+        self._detail.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._warning = PlainLabel(role="warning")
+        self._warning.setWordWrap(True)
+        layout.addLayout(row(self._title, None, self._remaining))
+        for widget in (self._progress, self._detail, self._warning):
+            layout.addWidget(widget)
+
+    # --- showing ----------------------------------------------------------------------------------
+
+    def show_recipes(self) -> None:
+        """List the recipes that come with the program, and the open one when it is another."""
+        self._recipes.clear()
+        for recipe in self._state.recipes:
+            self._recipes.addItem(recipe.name, recipe.path)
+
+    def show_recipe(self) -> None:
+        """Show the recipe, its faults and where it runs."""
+        recipe = self._state.recipe
+        self._show_chosen_recipe(recipe.path)
+        self._editor.set_text(recipe.text, is_edit=recipe.path == self._shown_path)
+        self._shown_path = recipe.path
+        self._show_problem()
+        self._places.show_recipe()
+        self.revert_action.setEnabled(recipe.is_changed and bool(recipe.path))
+        self.show_status()
+
+    def show_plan(self) -> None:
+        """Show what the recipe costs, or what is wrong with it."""
+        self._cost.show_plan()
+        self._show_problem()
+
+    def show_devices(self) -> None:
+        """List the devices of this machine."""
+        self._places.show_devices()
+
+    def show_status(self) -> None:
+        """Show how the run stands and what can be done now."""
+        state, phase = self._state, self._state.status.phase
+        self._title.setText(state.status.title)
+        self._title.set_role("error" if phase in ("failed", "diverged") else "name")
+        self._detail.setText(state.status.detail)
+        self._warning.setText(state.save_warning)
+        self._warning.setVisible(bool(state.save_warning))
+        self.start_action.setEnabled(state.can_start)
+        self._show_start()
+        self.hold_action.setText("Resume" if phase == "paused" else "Pause")
+        self._hold.setText(self.hold_action.text())
+        for control, is_possible in (
+            (self._hold, state.can_pause or state.can_resume),
+            (self.hold_action, state.can_pause or state.can_resume),
+            (self._stop, state.can_stop),
+            (self.stop_action, state.can_stop),
+            (self._open, not state.is_active),
+            (self._recipes, not state.is_active),
+        ):
+            control.setEnabled(is_possible)
+        self._editor.setReadOnly(state.is_active)
+        self._places.show_status()
+        self.show_progress()
+
+    def _show_start(self) -> None:
+        """What Start does, and why it does nothing."""
+        state = self._state
+        self._start.setEnabled(state.can_start)
+        self._start.setText("Continue" if state.out_holds_run and not state.is_active else "Start")
+        reason = "Another process writes this run: Start needs a folder of its own."
+        if state.recipe.lacks_data:
+            reason = "Give the file to train on, after Data."
+        elif not state.is_followed:
+            reason = ""
+        self._start.setToolTip(reason or f"{self._start.text()} ({_key_text(self.start_action)})")
+
+    def show_progress(self) -> None:
+        """Show how far the run is; cheap enough for a timer."""
+        fraction = self._state.fraction
+        if self._state.status.phase == "starting":
+            self._progress.setRange(0, 0)
+        else:
+            self._progress.setRange(0, 1000)
+            self._progress.setValue(round(1000 * (fraction or 0.0)))
+        self._remaining.setText(self._state.remaining)
+
+    def _show_chosen_recipe(self, path: str) -> None:
+        index = self._recipes.findData(path)
+        if path and index < 0:
+            self._recipes.addItem(Path(path).stem, path)
+            index = self._recipes.count() - 1
+        self._recipes.setCurrentIndex(index)
+        origin = self._state.recipe.origin
+        self._recipes.setPlaceholderText(f"recipe of {origin}" if origin else "Choose a recipe")
+
+    def _show_problem(self) -> None:
+        recipe = self._state.recipe
+        self._editor.set_marked_line(recipe.problem.line if recipe.problem else recipe.marked_line)
+        if recipe.marked_line is not None and not recipe.problem:
+            self._editor.reveal_line(recipe.marked_line)
+        if recipe.problem:
+            self._problem.set_full_text(recipe.problem.sentence)
+        elif not recipe.text.strip():
+            self._problem.set_full_text("Choose a recipe above, or write one in TOML.")
+        else:
+            self._problem.set_full_text("TOML is well formed" + (" · edited" if recipe.is_changed else ""))
+        self._problem.set_role("error" if recipe.problem else "good")
+        self._problem.setVisible(bool(recipe.problem) or not self._cost.has_words)
+
+    # --- what the person wants --------------------------------------------------------------------
+
+    @Slot()
+    def _on_start(self) -> None:
+        self._editor.setFocus()  # read-only in a run; the disabled button would hand the focus to a sentence
+        self._state.start()
+
+    @Slot()
+    def _on_hold(self) -> None:
+        if self._state.can_resume:
+            self._state.resume()
+        else:
+            self._state.pause()
+
+    @Slot()
+    def _on_stop(self) -> None:
+        self._state.stop()
+
+    @Slot()
+    def _on_open_run(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Open run", str(paths.runs_folder()))
+        if folder:
+            self._state.open_run(folder)
+
+    @Slot(int)
+    def _on_recipe_chosen(self, index: int) -> None:
+        self._open_recipe(str(self._recipes.itemData(index)))
+
+    @Slot()
+    def _on_open_recipe(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open recipe", "", _TOML)
+        if path:
+            self._open_recipe(path)
+
+    def _open_recipe(self, path: str) -> None:
+        try:
+            self._state.open_recipe(path)
+        except UserError as error:
+            self.failed.emit(str(error))
+            self._show_chosen_recipe(self._state.recipe.path)
+
+    @Slot()
+    def _on_save_recipe(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, "Save recipe", self._state.recipe.path, _TOML)
+        if path:
+            try:
+                self._state.recipe.save(path if path.endswith(".toml") else f"{path}.toml")
+            except UserError as error:
+                self.failed.emit(str(error))
+
+    @Slot()
+    def _on_revert(self) -> None:
+        try:
+            self._state.recipe.revert()
+        except UserError as error:
+            self.failed.emit(str(error))
+
+    @Slot()
+    def _on_text_changed(self) -> None:
+        self._state.recipe.edit(self._editor.toPlainText())
+
+
+def _key_text(action: QAction) -> str:
+    return action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)

@@ -1,0 +1,132 @@
+"""Where a run takes its data, where it is written, and on which device it is made."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Slot
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QGridLayout,
+    QLineEdit,
+    QPushButton,
+    QToolButton,
+    QWidget,
+)
+
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.form_parts import row
+from attnscope.widgets.labels import PlainLabel, plain_tooltip
+
+_DATA_HINT = "Text or pairs to train on"
+
+
+class RunPlaces(QWidget):
+    """Shows the places of the state's recipe and run, and reports other ones."""
+
+    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._data, self._browse_data = self._path_row(
+            "Data", _DATA_HINT, self._on_data_typed, self._on_browse_data
+        )
+        self._out, browse_out = self._path_row(
+            "Run folder", "Where the run is written", self._on_out_typed, self._on_browse_out
+        )
+        self._device = QComboBox()
+        self._device.setAccessibleName("Device")
+        self._device.activated.connect(self._on_device_chosen)
+        self._out_note = PlainLabel(role="muted")
+        self._out_note.setWordWrap(True)
+        new_folder = QPushButton("New folder")
+        new_folder.clicked.connect(self._on_new_folder)
+        self._out_row = QWidget()
+        note_row = row(self._out_note, new_folder)
+        note_row.setStretch(0, 1)
+        self._out_row.setLayout(note_row)
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(6)
+        for i, (name, field, browse) in enumerate(
+            (("Data", self._data, self._browse_data), ("Run folder", self._out, browse_out))
+        ):
+            grid.addWidget(PlainLabel(name, "muted"), i, 0)
+            grid.addWidget(field, i, 1)
+            grid.addWidget(browse, i, 2)
+        grid.addWidget(self._out_row, 2, 0, 1, 3)
+        grid.addWidget(PlainLabel("Device", "muted"), 3, 0)
+        grid.addWidget(self._device, 3, 1, 1, 2)
+        grid.setColumnStretch(1, 1)
+
+    def _path_row(
+        self, name: str, hint: str, typed: Callable[[], None], browse: Callable[[], None]
+    ) -> tuple[QLineEdit, QToolButton]:
+        field = QLineEdit()
+        field.setPlaceholderText(hint)
+        field.editingFinished.connect(typed)
+        button = QToolButton()
+        button.setText("…")
+        button.setToolTip(f"Choose: {name.lower()}")
+        button.clicked.connect(browse)
+        return field, button
+
+    def show_recipe(self) -> None:
+        """Show the data of the recipe and the folder of the run."""
+        recipe = self._state.recipe
+        self._data.setText(recipe.data_path)
+        self._data.setPlaceholderText(_DATA_HINT if recipe.needs_data else "The task makes its own data")
+        self._data.setEnabled(recipe.needs_data)
+        self._browse_data.setEnabled(recipe.needs_data)
+        self._data.setCursorPosition(0)
+        self._out.setText(self._state.out)
+        self._out.setToolTip(plain_tooltip(self._state.out))
+
+    def show_devices(self) -> None:
+        """List the devices of this machine."""
+        self._device.clear()
+        for name in self._state.devices:
+            self._device.addItem("Automatic" if name == "auto" else name, name)
+        self._device.setCurrentIndex(max(0, self._device.findData(self._state.device)))
+
+    def show_status(self) -> None:
+        """Show what the folder holds, and what may be changed while a run is in progress."""
+        state = self._state
+        self._out_row.setVisible(state.out_holds_run and not state.is_active)
+        words = "Holds a complete run." if state.is_complete else "Holds a run to go on with."
+        writer = state.writer if state.is_followed else None
+        self._out_note.setText(f"Following, written by process {writer.pid}" if writer else words)
+        for field in (self._out, self._device):
+            field.setEnabled(not state.is_active)
+        self._data.setReadOnly(state.is_active)
+
+    # What the person wants
+
+    @Slot()
+    def _on_data_typed(self) -> None:
+        if self._data.text() != self._state.recipe.data_path:
+            self._state.recipe.set_data_path(self._data.text())
+
+    @Slot()
+    def _on_browse_data(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Data to train on", self._data.text())
+        if path:
+            self._state.recipe.set_data_path(path)
+
+    @Slot()
+    def _on_out_typed(self) -> None:
+        if self._out.text() != self._state.out:
+            self._state.set_out(self._out.text())
+
+    @Slot()
+    def _on_browse_out(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Run folder", self._out.text())
+        if folder:
+            self._state.set_out(folder)
+
+    @Slot()
+    def _on_new_folder(self) -> None:
+        self._state.take_fresh_out()
+
+    @Slot(int)
+    def _on_device_chosen(self, index: int) -> None:
+        self._state.set_device(str(self._device.itemData(index)))

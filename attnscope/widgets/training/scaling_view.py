@@ -1,0 +1,206 @@
+"""Loss against parameters, data or compute over the listed runs, with the power law through them."""
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal, Slot
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QStackedWidget, QWidget
+
+from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.paint_chart import ChartLayout, paint_chart
+from attnscope.figures.scaling_charts import scaling_charts
+from attnscope.figures.spec import Chart
+from attnscope.records.loss_units import loss_unit
+from attnscope.viewmodels.stage import Stage
+from attnscope.viewmodels.training.runs_list import RunsState
+from attnscope.viewmodels.training.scaling import SCALES, UNITS, Scale, scaling_points
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel
+from attnscope.widgets.number_text import number_text
+from attnscope.widgets.state_card import StateCard
+
+_NEAR_PX = 12.0
+_DOT_PX = 4.5
+_EMPTY = Stage(
+    kind="empty",
+    title="No finished run is ticked",
+    hint="Add runs of several sizes below, for instance a folder that a sweep wrote. Runs that made all "
+    "their steps become points here, and a power law is fitted through three of them or more.",
+)
+
+
+class ScalingView(QWidget):
+    """Draws the shown runs of a RunsState; `run_clicked` carries the folder of the point clicked."""
+
+    hover_text = Signal(str)
+    run_clicked = Signal(str)
+
+    def __init__(self, state: RunsState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._scale: Scale = "parameters"
+        self._choice = ChoiceButton("loss against", "What the loss is drawn against", {s: s for s in SCALES})
+        self._choice.show_choice(self._scale)
+        self._choice.chosen.connect(self._on_scale)
+        self._law = ElidedLabel(role="small")
+        self._card = StateCard()
+        self._card.show_stage(_EMPTY)
+        self.plot = _ScalingPlot(palette)
+        self.plot.hover_text.connect(self.hover_text)
+        self.plot.run_clicked.connect(self.run_clicked)
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._card)
+        self._pages.addWidget(self.plot)
+        layout = column(self, spacing=4)
+        top = row(PlainLabel("Scaling", "section"), self._choice, self._law)
+        top.setStretch(2, 1)
+        layout.addLayout(top)
+        layout.addWidget(self._pages, 1)
+        self.show_runs()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self.plot.set_theme(palette)
+
+    def charts(self) -> tuple[Chart, ...]:
+        """All three scales, as an export shows them."""
+        return scaling_charts(self._state.summaries)
+
+    def show_runs(self) -> None:
+        """Draw the runs as they are listed now."""
+        runs = self._state.summaries
+        charts = scaling_charts(runs)
+        self._pages.setCurrentWidget(self.plot if charts else self._card)
+        if not charts:
+            self._law.set_full_text("")
+            return
+        points = scaling_points(runs, self._scale)
+        self._law.set_full_text(
+            " · ".join(
+                text for text in (points.law.words(self._scale) if points.law else "", points.note) if text
+            )
+        )
+        folders = {run.name: run.folder for run in runs}
+        dots = tuple(
+            Dot(
+                x=float(x),
+                loss=float(loss),
+                name=name,
+                folder=folders[name],
+                colour=self._state.colour_of(folders[name]),
+                is_chosen=folders[name] == self._state.chosen,
+            )
+            for name, x, loss in zip(points.names, points.xs, points.losses, strict=True)
+        )
+        chart = charts[SCALES.index(self._scale)]
+        unit = loss_unit(run.objective for run in runs if run.is_converged)
+        plain = replace(chart, title="Loss", y_label=unit)
+        self.plot.show_chart(plain, dots, UNITS[self._scale])
+
+    @Slot(str)
+    def _on_scale(self, scale: str) -> None:
+        self._scale = cast("Scale", scale)
+        self._choice.show_choice(scale)
+        self.show_runs()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dot:
+    """One finished run in the plot."""
+
+    x: float
+    loss: float
+    name: str
+    folder: str
+    colour: int
+    is_chosen: bool
+
+
+class _ScalingPlot(QWidget):
+    hover_text = Signal(str)
+    run_clicked = Signal(str)
+
+    def __init__(self, palette: Palette) -> None:
+        super().__init__()
+        self._palette = palette
+        self._chart: Chart | None = None
+        self._dots: tuple[Dot, ...] = ()
+        self._unit = ""
+        self._layout: ChartLayout | None = None
+        self._near = -1
+        self.setMouseTracking(True)
+        self.setMinimumHeight(120)
+
+    def set_theme(self, palette: Palette) -> None:
+        self._palette = palette
+        self.update()
+
+    def show_chart(self, chart: Chart, dots: tuple[Dot, ...], unit: str) -> None:
+        self._chart, self._dots, self._unit, self._near = chart, dots, unit, -1
+        facts = ", ".join(f"{dot.name} {dot.loss:.4g} at {dot.x:.4g}" for dot in dots)
+        self.setAccessibleName(f"Loss against {unit}: {facts}")
+        self.update()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        if self._chart is None:
+            return
+        with QPainter(self) as painter:
+            self._layout = paint_chart(
+                painter, QRectF(self.rect()).adjusted(0, 0, -8, -2), self._chart, palette=self._palette
+            )
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            places = self._places()
+            for i, place in enumerate(places):
+                dot = self._dots[i]
+                n_above = sum(_are_one(place, other) for other in places[i + 1 :])
+                size = _DOT_PX * (1 + 0.6 * n_above) + (1.0 if i == self._near else 0.0)
+                ink = self._palette.text if dot.is_chosen else self._palette.background
+                painter.setPen(QPen(QColor(ink), 1.5))
+                painter.setBrush(QColor(series_colour(self._palette, dot.colour)))
+                painter.drawEllipse(place, size, size)
+
+    def _places(self) -> list[QPointF]:
+        if self._layout is None or not self._dots:
+            return []
+        xs = np.array([dot.x for dot in self._dots])
+        ys = np.array([dot.loss for dot in self._dots])
+        px, py = self._layout.place(xs, ys)
+        return [QPointF(x, y) for x, y in zip(px.tolist(), py.tolist(), strict=True)]
+
+    def _dot_at(self, place: QPointF) -> int:
+        apart = [QPointF(dot - place).manhattanLength() for dot in self._places()]
+        nearest = min(range(len(apart)), key=apart.__getitem__, default=-1)
+        return nearest if nearest >= 0 and apart[nearest] <= _NEAR_PX else -1
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        near = self._dot_at(event.position())
+        if near != self._near:
+            self._near = near
+            self.setCursor(Qt.CursorShape.PointingHandCursor if near >= 0 else Qt.CursorShape.ArrowCursor)
+            self.hover_text.emit(self._words(near))
+            self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        at = self._dot_at(event.position())
+        if at >= 0 and event.button() == Qt.MouseButton.LeftButton:
+            self.run_clicked.emit(self._dots[at].folder)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self._near = -1
+        self.hover_text.emit("")
+        self.update()
+
+    def _words(self, i: int) -> str:
+        if i < 0:
+            return ""
+        dot = self._dots[i]
+        return f"{dot.name} · loss {number_text(dot.loss)} · {number_text(dot.x)} {self._unit}"
+
+
+def _are_one(place: QPointF, other: QPointF) -> bool:
+    """Whether one dot would hide the other: the lower is then drawn as a wider ring."""
+    return QPointF(place - other).manhattanLength() < _DOT_PX

@@ -1,0 +1,202 @@
+"""Several runs of the recipe: which seeds and values, which go on, and where they are written."""
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QGridLayout,
+    QLineEdit,
+    QPushButton,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.errors import UserError
+from attnscope.figures.style import type_px
+from attnscope.records.sweeps import MAX_RUNS, SEED
+from attnscope.viewmodels.training.recipe_differences import settings_of
+from attnscope.viewmodels.training.sweeping import SweepState, SweepWish, summary_of
+from attnscope.widgets.form_parts import narrow_combo, row
+from attnscope.widgets.labels import PlainLabel, listen
+
+_WIDTH_PX = 520
+_N_ROWS = 3
+_LAST_STEP = 10**9
+
+
+class SweepDialog(QDialog):
+    """Asks what to vary and starts it; closes once the engine has found every recipe well formed."""
+
+    begun = Signal()
+
+    def __init__(self, state: SweepState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state, self._is_asked = state, False
+        self.setWindowTitle("Several runs")
+        self.setMinimumWidth(round(type_px(_WIDTH_PX)))
+        self.seeds = QLineEdit("3")
+        self.seeds.setAccessibleName("Seeds")
+        self.seeds.setToolTip("3 means the seeds 0, 1 and 2; a list such as 4,7 is taken as it is")
+        self.rows = [self._value_row(k) for k in range(_N_ROWS)]
+        self.is_early = QCheckBox("Keep best")
+        self.is_early.setToolTip("All runs make their first steps, then only these go on")
+        self.keep, self.after = QSpinBox(), QSpinBox()
+        self.out = QLineEdit(state.suggested_out)
+        self.out.setAccessibleName("Folder of the runs")
+        self.out.setCursorPosition(0)
+        self.told = PlainLabel()
+        self.told.setWordWrap(True)
+        self.told.setMinimumHeight(round(type_px(54)))
+        self.told.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.told.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        self.start_button = QPushButton("Start")
+        self._build()
+        listen(self, state, self._on_state)
+        listen(self, state.training, self._on_training)
+        self._show_sum()
+
+    @property
+    def wish(self) -> SweepWish:
+        """What the fields say."""
+        texts = [(key.currentText().strip(), values.text().strip()) for key, values in self.rows]
+        is_early = self.is_early.isChecked()
+        return SweepWish(
+            values=tuple(f"{key}={values}" for key, values in texts if key or values),
+            seeds=self.seeds.text(),
+            keep_best=self.keep.value() if is_early else None,
+            after=self.after.value() if is_early else None,
+            out=self.out.text().strip(),
+        )
+
+    def reject(self) -> None:
+        """Close; what is still being checked is given up."""
+        if self._state.phase == "checking":
+            self._state.stop()
+        super().reject()
+
+    def _value_row(self, k: int) -> tuple[QComboBox, QLineEdit]:
+        key = narrow_combo(f"Key {k + 1} to vary", 18)
+        key.setEditable(True)
+        names = [name for name, _ in settings_of(self._state.training.recipe.text) if name != SEED]
+        key.addItems(names)
+        key.setCurrentIndex(-1)
+        if completer := key.completer():
+            completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        if line := key.lineEdit():
+            line.setPlaceholderText("section.key")
+        values = QLineEdit()
+        values.setAccessibleName(f"Values of key {k + 1}")
+        values.setPlaceholderText("value, value")
+        return key, values
+
+    def _build(self) -> None:
+        for box, name in ((self.keep, "How many runs go on"), (self.after, "The step at which is chosen")):
+            box.setAccessibleName(name)
+            box.setGroupSeparatorShown(True)
+            box.setEnabled(False)
+        plan = self._state.training.planning.plan
+        self.keep.setRange(1, MAX_RUNS)
+        self.after.setRange(1, _LAST_STEP)
+        self.after.setValue(max(1, plan.n_steps // 4) if plan else 100)
+        browse = QToolButton()
+        browse.setText("…")
+        browse.setToolTip("Choose: folder of the runs")
+        browse.clicked.connect(self._on_browse)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(12)
+        grid.setVerticalSpacing(8)
+        grid.setColumnStretch(2, 1)
+        grid.addWidget(PlainLabel("Seeds", "muted"), 0, 0)
+        grid.addWidget(self.seeds, 0, 1)
+        grid.addWidget(PlainLabel("a number, or a list", "hint"), 0, 2)
+        for k, (key, values) in enumerate(self.rows):
+            grid.addWidget(PlainLabel("" if k else "Vary", "muted"), k + 1, 0)
+            grid.addWidget(key, k + 1, 1)
+            grid.addWidget(values, k + 1, 2)
+        grid.addWidget(PlainLabel("Stop early", "muted"), 4, 0)
+        early = row(self.is_early, self.keep, PlainLabel("after step"), self.after, None)
+        grid.addLayout(early, 4, 1, 1, 2)
+        grid.addWidget(PlainLabel("Folder", "muted"), 5, 0)
+        folder = row(self.out, browse)
+        folder.setStretch(0, 1)
+        grid.addLayout(folder, 5, 1, 1, 2)
+        self.start_button.setDefault(True)
+        self.buttons.addButton(self.start_button, QDialogButtonBox.ButtonRole.ActionRole)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 24, 24, 16)
+        layout.setSpacing(12)
+        layout.addLayout(grid)
+        layout.addWidget(self.told)
+        layout.addStretch(1)
+        layout.addWidget(self.buttons)
+        self._connect()
+
+    def _connect(self) -> None:
+        for field in (self.seeds, self.out, *(values for _, values in self.rows)):
+            field.textChanged.connect(self._show_sum)
+        for key, _ in self.rows:
+            key.editTextChanged.connect(self._show_sum)
+        for box in (self.keep, self.after):
+            box.valueChanged.connect(self._show_sum)
+        self.is_early.toggled.connect(self.keep.setEnabled)
+        self.is_early.toggled.connect(self.after.setEnabled)
+        self.is_early.toggled.connect(self._show_sum)
+        self.start_button.clicked.connect(self._on_start)
+        self.buttons.rejected.connect(self.reject)
+
+    def _tell(self, text: str, role: str = "") -> None:
+        self.told.setText(text)
+        self.told.set_role(role)
+
+    @Slot()
+    def _show_sum(self) -> None:
+        """How much is asked for, or what is wrong with it."""
+        if self._state.is_active:
+            self._tell(self._state.what)
+            self.start_button.setEnabled(False)
+            return
+        recipe = self._state.training.recipe
+        try:
+            text = summary_of(self.wish, self._state.training.planning.plan)
+        except UserError as error:
+            self._tell(str(error), "error")
+            self.start_button.setEnabled(False)
+            return
+        if not recipe.can_run:
+            text = "The recipe cannot run yet: see what is said below it on the page."
+        self._tell(text, "" if recipe.can_run else "error")
+        self.start_button.setEnabled(recipe.can_run)
+
+    @Slot()
+    def _on_start(self) -> None:
+        try:
+            self._is_asked = True
+            self._state.start(self.wish)
+        except UserError as error:
+            self._tell(str(error), "error")
+
+    @Slot()
+    def _on_browse(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Folder of the runs", self.out.text())
+        if folder:
+            self.out.setText(folder)
+
+    def _on_training(self, name: str) -> None:
+        if name == "plan":
+            self._show_sum()
+
+    def _on_state(self, _name: str) -> None:
+        state = self._state
+        if state.phase == "running" and self._is_asked:
+            self.accept()
+            self.begun.emit()
+            return
+        self._show_sum()
+        if state.phase == "failed":
+            self._tell(state.problem, "error")

@@ -1,0 +1,89 @@
+"""One line above the list of runs: how several runs go, and which was best."""
+
+from PySide6.QtCore import QTimer, Signal, Slot
+from PySide6.QtWidgets import QPushButton, QWidget
+
+from attnscope.viewmodels.training.sweeping import SweepState
+from attnscope.widgets.form_parts import row
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+from attnscope.widgets.training.sweep_dialog import SweepDialog
+
+_LOOK_MS = 700
+_TITLES = {
+    "idle": "",
+    "checking": "Checking…",
+    "running": "In training",
+    "stopping": "Stopping…",
+    "done": "Done",
+    "stopped": "Stopped",
+    "failed": "Not all went well",
+}
+
+
+class SweepLine(QWidget):
+    """Shows a SweepState and keeps looking at it; hidden while there was nothing. `begun`: runs are there."""
+
+    begun = Signal()
+    failed = Signal(str)
+
+    def __init__(self, state: SweepState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self.dialog: SweepDialog | None = None
+        self.title = PlainLabel(role="name")
+        self.words = PlainLabel(role="muted")
+        self.words.setWordWrap(True)
+        self.best_button = QPushButton("Open best")
+        self.best_button.setToolTip("Show the run with the lowest held-out loss: curves and checkpoints")
+        self.best_button.clicked.connect(state.open_best)
+        self.stop_button = QPushButton("Stop")
+        self.stop_button.setToolTip("Save what is in training; the same folder goes on later")
+        self.stop_button.setAccessibleName("Stop: several runs")
+        self.stop_button.clicked.connect(state.stop)
+        layout = row(self.title, self.words, self.best_button, self.stop_button)
+        layout.setStretch(1, 1)
+        self.setLayout(layout)
+        self._timer = QTimer(self)
+        self._timer.setInterval(_LOOK_MS)
+        self._timer.timeout.connect(state.tick)
+        listen(self, state, self._on_state)
+        listen(self, state.training, lambda name: self._show() if name == "status" else None)
+        self._show()
+
+    @Slot()
+    def open_dialog(self) -> None:
+        """Ask what to vary."""
+        if self.dialog is None:
+            self.dialog = SweepDialog(self._state, self.window())
+            self.dialog.begun.connect(self.begun)
+            self.dialog.finished.connect(self._on_finished)
+        self.dialog.show()
+        self.dialog.raise_()
+
+    @Slot()
+    def _on_finished(self) -> None:
+        if self.dialog is not None:
+            self.dialog.deleteLater()
+            self.dialog = None
+
+    def _on_state(self, _name: str) -> None:
+        if self._state.is_active != self._timer.isActive():
+            (self._timer.start if self._state.is_active else self._timer.stop)()
+        self._show()
+        if self._state.phase == "failed" and self.dialog is None:
+            self.failed.emit(self._state.problem)
+
+    def _show(self) -> None:
+        state = self._state
+        words = [state.best.words] if state.best else []
+        words += ["start them again in the same folder to go on"] if state.phase == "stopped" else []
+        text = state.what if state.is_active else " · ".join(words)
+        self.title.setText(f"Several runs: {_TITLES[state.phase].lower()}")
+        self.words.setText(text)
+        self.words.setToolTip(plain_tooltip(state.problem))
+        self.best_button.setVisible(state.best is not None)
+        self.best_button.setEnabled(not state.training.is_active)
+        self.stop_button.setVisible(state.is_active)
+        self.stop_button.setEnabled(state.phase != "stopping")
+        is_unbegun = state.phase == "failed" and state.best is None
+        self.setVisible(state.phase not in ("idle", "checking") and not is_unbegun)

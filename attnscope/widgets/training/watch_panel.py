@@ -1,0 +1,229 @@
+"""The lower part of the training page: the attention of one sentence as the model learns."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QObject, Qt, Signal, Slot
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QHBoxLayout,
+    QLineEdit,
+    QSplitter,
+    QStackedWidget,
+    QToolButton,
+    QWidget,
+)
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import MapStyle
+from attnscope.records.sites import STACKS, HeadRef
+from attnscope.viewmodels.stage import Stage
+from attnscope.viewmodels.training.recipe_text import recipe_value
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.explore.grid_view import GridView
+from attnscope.widgets.explore.head_view import HeadView
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button
+from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.training.replay_bar import ReplayBar
+
+_SMALL_SHARE = 0.6
+"""Width of a small map, at most, as a share of that of the large one's cells."""
+
+
+class WatchPanel(QWidget):
+    """A sentence, the heads of one stack small, one head large, and the slider over checkpoints."""
+
+    hover_text = Signal(str)
+
+    def __init__(
+        self,
+        state: TrainingState,
+        palette: Palette,
+        open_checkpoint: Callable[[str], None] | None,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._watch = state.watch
+        self._shown: object = None
+        layout = column(self, spacing=6)
+        layout.addLayout(self._build_texts())
+        layout.addLayout(self._build_tabs())
+        self._card = StateCard()
+        self._grid = GridView()
+        self._head = HeadView()
+        self._maps = QSplitter(Qt.Orientation.Horizontal)
+        self._maps.setHandleWidth(1)
+        self._maps.setChildrenCollapsible(False)
+        self._maps.addWidget(self._grid)
+        self._maps.addWidget(self._head)
+        self._maps.setSizes([420, 580])
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._card)
+        self._pages.addWidget(self._maps)
+        layout.addWidget(self._pages, 1)
+        self._replay = ReplayBar(self._watch, palette, open_checkpoint)
+        layout.addWidget(self._replay)
+        self._head.set_compact(True)  # the line above names the head; the cells need the height
+        self._head.installEventFilter(self)
+        self._grid.head_selected.connect(self._on_head_selected)
+        self._head.cell_hovered.connect(self._on_cell_hovered)
+        self._head.left.connect(self._on_left)
+        self.set_theme(palette)
+        self.show_state()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._grid.set_theme(palette)
+        self._head.set_theme(palette)
+        self._replay.set_theme(palette)
+
+    def set_style(self, style: MapStyle) -> None:
+        """Draw the maps in another way."""
+        self._grid.set_style(style)
+        self._head.set_style(style)
+
+    def splitter(self) -> QSplitter:
+        """The splitter between the heads and the large map."""
+        return self._maps
+
+    def _build_texts(self) -> QHBoxLayout:
+        self._text = QLineEdit()
+        self._text.setPlaceholderText("A sentence to watch while the model learns")
+        self._text.setAccessibleName("Sentence to watch")
+        self._text.textEdited.connect(self._on_text_edited)
+        self._target = QLineEdit()
+        self._target.setPlaceholderText("Target; empty: the model writes its own")
+        self._target.setAccessibleName("Target of the sentence")
+        self._target.textEdited.connect(self._on_target_edited)
+        layout = row(PlainLabel("Watch", "section"), self._text, self._target)
+        layout.setStretch(1, 3)
+        layout.setStretch(2, 2)
+        return layout
+
+    def _build_tabs(self) -> QHBoxLayout:
+        self._tabs: dict[str, QToolButton] = {}
+        self._group = QButtonGroup(self)
+        for stack in STACKS:
+            button = tool_button(stack, f"Show the {stack} stack", role="tab", is_checkable=True)
+            self._tabs[stack] = button
+            self._group.addButton(button)
+        self._group.buttonClicked.connect(self._on_tab_clicked)
+        self._note = ElidedLabel(role="muted")
+        self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        layout = row(*self._tabs.values(), self._note, spacing=0)
+        layout.setStretch(len(self._tabs), 1)
+        return layout
+
+    # --- showing ----------------------------------------------------------------------------------
+
+    def show_state(self) -> None:
+        """Show what the state watches, redrawing only what changed."""
+        watch = self._watch
+        for field, text in ((self._text, watch.text), (self._target, watch.target or "")):
+            if field.text() != text:
+                field.setText(text)
+        self._target.setVisible(self._takes_target())
+        for stack, button in self._tabs.items():
+            button.setVisible(stack in watch.stacks)
+            button.setChecked(stack == watch.stack)
+        self._note.set_role("warning" if watch.note else "muted")
+        self._note.set_full_text(watch.note or self._caption())
+        self._replay.show_state()
+        self._show_maps()
+
+    def _show_maps(self) -> None:
+        watch = self._watch
+        if watch.traced is None:
+            self._card.show_stage(self._stage())
+            self._pages.setCurrentWidget(self._card)
+            return
+        self._pages.setCurrentWidget(self._maps)
+        shown = (watch.traced, watch.stack)
+        if self._shown != shown:
+            self._shown = shown
+            self._grid.set_grids(watch.grids)
+            self._grid.setVisible(sum(grid.site.n_heads for grid in watch.grids) > 1)
+        self._grid.set_selection((watch.head,) if watch.head else ())
+        self._head.set_map(watch.head_map)
+        self._fit_grid()
+        self._grid.set_stale(watch.is_stale)
+        self._head.set_stale(watch.is_stale or watch.head_map is None)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """The small maps follow the size of the large one."""
+        if watched is self._head and event.type() == QEvent.Type.Resize:
+            self._fit_grid()
+        return super().eventFilter(watched, event)
+
+    def _fit_grid(self) -> None:
+        """Keep the small maps smaller than the large one."""
+        layout = self._head.layout_now()
+        self._grid.set_most(_SMALL_SHARE * layout.cells.width() if layout is not None else 0.0)
+
+    def _stage(self) -> Stage:
+        watch = self._watch
+        if watch.note:
+            return Stage(kind="failed", title="This sentence cannot be drawn", hint=watch.note)
+        if not watch.text.strip():
+            return Stage(
+                kind="empty",
+                title="No sentence to watch",
+                hint="Type one above: its attention is redrawn here while the model learns.",
+            )
+        if watch.is_live or watch.checkpoint:
+            return Stage(kind="waiting", title="Tracing…", is_working=True)
+        return Stage(
+            kind="empty",
+            title="Attention appears here",
+            hint="Every head of the model is drawn for this sentence as soon as training starts, and "
+            "afterwards for every saved checkpoint.",
+        )
+
+    def _caption(self) -> str:
+        watch = self._watch
+        if watch.traced is None:
+            return ""
+        step = watch.traced.step
+        parts = [f"{watch.head.label} {watch.head.stack}" if watch.head else ""]
+        parts.append(f"at step {step:,}" if step is not None else "")
+        parts.append("" if watch.traced.check.is_good else watch.traced.check.sentence)
+        return " · ".join(part for part in parts if part)
+
+    def _takes_target(self) -> bool:
+        traced = self._watch.traced
+        kind = recipe_value(self._state.recipe.text, "objective", "kind")
+        has_target = self._watch.target is not None or (traced is not None and traced.target is not None)
+        return has_target or kind == "translation"
+
+    # --- what the person wants --------------------------------------------------------------------
+
+    @Slot(str)
+    def _on_text_edited(self, text: str) -> None:
+        self._watch.set_text(text)
+
+    @Slot(str)
+    def _on_target_edited(self, text: str) -> None:
+        self._watch.set_target(text)
+
+    @Slot(object)
+    def _on_tab_clicked(self, button: QToolButton) -> None:
+        for stack in STACKS:
+            if self._tabs[stack] is button:
+                self._watch.choose_stack(stack)
+
+    @Slot(object, bool)
+    def _on_head_selected(self, head: HeadRef, _is_additive: bool) -> None:
+        self._watch.choose_head(head)
+
+    @Slot(int, int, float)
+    def _on_cell_hovered(self, query: int, key: int, weight: float) -> None:
+        head_map = self._watch.head_map
+        if head_map is None:
+            return
+        pieces = f"{head_map.queries[query].piece} → {head_map.keys[key].piece}"
+        self.hover_text.emit(f"{head_map.head.label} · {pieces} · weight {weight:.4g}")
+
+    @Slot()
+    def _on_left(self) -> None:
+        self.hover_text.emit("")

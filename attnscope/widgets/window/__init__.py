@@ -1,0 +1,1 @@
+"""The window itself: bars, commands, files."""

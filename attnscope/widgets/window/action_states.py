@@ -1,0 +1,39 @@
+"""Which actions can be done now, and what undo and redo would do."""
+
+from collections.abc import Mapping
+
+from PySide6.QtGui import QAction
+
+from attnscope.viewmodels.session.state import Session
+
+
+def show_possible(
+    actions: Mapping[str, QAction], session: Session, *, is_enlarged: bool, is_waiting: bool = False
+) -> None:
+    """Enable and name the actions that depend on the session, and on whether one head is enlarged.
+
+    `is_waiting`: there is work that Esc would stop.
+    """
+    has_model, has_head = session.model is not None, bool(session.selection)
+    possible = {
+        "toggle-heads": has_head,
+        "prune-all-but": has_head,
+        "enlarge": has_head,
+        "invert": has_model,
+        "save-model": has_model,
+        "reload-model": has_model,
+        "reset": bool(session.gates),
+        "remove-heads": has_model and bool(session.gates.off()),
+        "dismiss": session.notice is not None or is_enlarged or is_waiting,
+    }
+    for name, is_possible in possible.items():
+        actions[name].setEnabled(is_possible)
+    for name, label in (("undo", session.history.undo_label), ("redo", session.history.redo_label)):
+        verb = name.capitalize()
+        actions[name].setEnabled(bool(label))
+        actions[name].setText(f"{verb}: {label}" if label else verb)
+        actions[name].setToolTip(f"{actions[name].text()} ({actions[name].shortcut().toString()})")
+    for k in range(3):
+        actions[f"stack-{k + 1}"].setVisible(k < len(session.stacks))
+        if k < len(session.stacks):
+            actions[f"stack-{k + 1}"].setText(f"Stack {session.stacks[k]}")

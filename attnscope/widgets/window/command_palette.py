@@ -1,0 +1,199 @@
+"""The command palette: a field and a list over the window, from which everything can be reached."""
+
+from collections.abc import Callable, Iterable
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QEvent,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QSize,
+    Qt,
+)
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QApplication, QFrame, QLineEdit, QListView, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.palette import KIND_NAMES, Match, find
+from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.offers import Offer
+from attnscope.widgets.window.palette_rows import MatchDelegate
+
+MATCH_ROLE = Qt.ItemDataRole.UserRole
+_WIDTH_PX, _N_ROWS, _TOP_PX = 640, 11, 72
+_N_REMEMBERED = 30
+_MOVES = {
+    Qt.Key.Key_Down: 1,
+    Qt.Key.Key_Up: -1,
+    Qt.Key.Key_PageDown: _N_ROWS - 1,
+    Qt.Key.Key_PageUp: 1 - _N_ROWS,
+}
+Index = QModelIndex | QPersistentModelIndex
+
+
+class MatchModel(QAbstractListModel):
+    """The matches as rows."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.matches: tuple[Match, ...] = ()
+
+    def show_matches(self, matches: tuple[Match, ...]) -> None:
+        """Show other rows."""
+        self.beginResetModel()
+        self.matches = matches
+        self.endResetModel()
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
+        return 0 if parent.isValid() else len(self.matches)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        if not index.isValid() or index.row() >= len(self.matches):
+            return None
+        item = self.matches[index.row()].item
+        if role == MATCH_ROLE:
+            return self.matches[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return item.title
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            parts = (KIND_NAMES[item.kind], item.title, item.detail, item.keys)
+            return ", ".join(part for part in parts if part)
+        return None
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        if index.isValid() and index.row() < len(self.matches) and self.matches[index.row()].item.is_enabled:
+            return Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
+        return Qt.ItemFlag.ItemIsSelectable
+
+
+class CommandPalette(QFrame):
+    """Lies over `window`; `gather` is asked for every offer each time it opens."""
+
+    def __init__(self, window: QWidget, palette: Palette, gather: Callable[[], Iterable[Offer]]) -> None:
+        super().__init__(window)
+        self._window, self._gather = window, gather
+        self._offers: dict[str, Offer] = {}
+        self._used: list[str] = []
+        self._came_from: QWidget | None = None
+        self.setProperty("role", "palette")
+        self.setAccessibleName("Command palette")
+        self.field = QLineEdit()
+        self.field.setPlaceholderText("Type a command, a page, a model, a sample or a head such as L3H5")
+        self.field.setAccessibleName("Find a command, page, model, sample or head")
+        self.list = QListView()
+        self.list.setAccessibleName("What was found")
+        self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.list.setUniformItemSizes(True)
+        self.list.setFrameShape(QFrame.Shape.NoFrame)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.rows = MatchModel(self)
+        self.list.setModel(self.rows)
+        self._delegate = MatchDelegate(palette, self)
+        self.list.setItemDelegate(self._delegate)
+        self.nothing = PlainLabel("Nothing is called that.", "hint")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(8, 8, 8, 8)
+        layout.setSpacing(8)
+        for widget in (self.field, self.nothing, self.list):
+            layout.addWidget(widget)
+        self.field.textEdited.connect(self._on_edited)
+        self.list.clicked.connect(self._on_clicked)
+        self.field.installEventFilter(self)
+        window.installEventFilter(self)
+        self.hide()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self._delegate.set_theme(palette)
+        self.list.viewport().update()
+
+    def open(self, query: str = "") -> None:
+        """Show the palette and take the keyboard."""
+        if not self.isVisible():
+            self._came_from = QApplication.focusWidget()
+        self._offers = {offer.item.key: offer for offer in self._gather()}
+        self.field.setText(query)
+        self._on_edited(query)
+        self._place()
+        self.show()
+        self.raise_()
+        self.field.setFocus(Qt.FocusReason.PopupFocusReason)
+        self.field.selectAll()
+
+    def close_palette(self) -> None:
+        """Hide the palette and give the keyboard back to where it was."""
+        came_from, self._came_from = self._came_from, None
+        self.hide()
+        if came_from is not None and came_from.isVisible():
+            came_from.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def run_current(self) -> None:
+        """Do what the chosen row says; a greyed one does nothing."""
+        match = self.list.currentIndex().data(MATCH_ROLE)
+        if not isinstance(match, Match) or not match.item.is_enabled:
+            return
+        key = match.item.key
+        self._used = [key, *(other for other in self._used if other != key)][:_N_REMEMBERED]
+        self.close_palette()
+        self._offers[key].run()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Take the keys of the list from the field; close when the person turns elsewhere."""
+        if watched is self.field and isinstance(event, QKeyEvent):
+            if event.type() == QEvent.Type.ShortcutOverride and event.key() in _OWN_KEYS:
+                event.accept()
+                return True
+            if event.type() == QEvent.Type.KeyPress and self._takes(Qt.Key(event.key())):
+                return True
+        if watched is self.field and event.type() == QEvent.Type.FocusOut and self.isVisible():
+            self._came_from = None
+            self.hide()
+        if watched is self._window and event.type() == QEvent.Type.Resize and self.isVisible():
+            self._place()
+        return super().eventFilter(watched, event)
+
+    def sizeHint(self) -> QSize:
+        return QSize(round(type_px(_WIDTH_PX)), 56 + _N_ROWS * self._delegate.row_px())
+
+    def _takes(self, key: Qt.Key) -> bool:
+        if key == Qt.Key.Key_Escape:
+            self.close_palette()
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.run_current()
+        elif key in _MOVES:
+            self._go_to(self.list.currentIndex().row() + _MOVES[key])
+        else:
+            return False
+        return True
+
+    def _go_to(self, row: int) -> None:
+        n_rows = self.rows.rowCount()
+        if n_rows:
+            self.list.setCurrentIndex(self.rows.index(min(max(row, 0), n_rows - 1)))
+            self.field.setAccessibleDescription(
+                str(self.list.currentIndex().data(Qt.ItemDataRole.AccessibleTextRole))
+            )
+
+    def _on_edited(self, query: str) -> None:
+        ranks = {key: rank + 1 for rank, key in enumerate(self._used)}
+        self.rows.show_matches(find((offer.item for offer in self._offers.values()), query, used=ranks))
+        self.nothing.setVisible(not self.rows.matches)
+        self.list.setVisible(bool(self.rows.matches))
+        self._go_to(0)
+        self._place()
+
+    def _on_clicked(self, index: QModelIndex) -> None:
+        self.list.setCurrentIndex(index)
+        self.run_current()
+
+    def _place(self) -> None:
+        width = min(self.sizeHint().width(), self._window.width() - 32)
+        n_rows = min(max(self.rows.rowCount(), 1), _N_ROWS)
+        wanted = self.field.sizeHint().height() + 32 + n_rows * self._delegate.row_px()
+        height = min(wanted, self._window.height() - _TOP_PX - 16)
+        self.setGeometry((self._window.width() - width) // 2, _TOP_PX, width, height)
+
+
+_OWN_KEYS = (Qt.Key.Key_Escape, Qt.Key.Key_Return, Qt.Key.Key_Enter, *_MOVES)

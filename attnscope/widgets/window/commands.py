@@ -1,0 +1,244 @@
+"""What the menu actions do: each is an intent of the session or the view, or opens a dialog."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+
+from attnscope import paths
+from attnscope.errors import UserError
+from attnscope.figures.caption import program_version
+from attnscope.figures.clipboard import to_clipboard
+from attnscope.figures.colours import COLOUR_MAPS
+from attnscope.figures.spec import FigureSpec, View
+from attnscope.viewmodels.heads.pruning import PruningState
+from attnscope.viewmodels.session.exploring import open_and_explore
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import SCALES, THEMES, Page, ViewState
+from attnscope.widgets.aspect_steps import following
+from attnscope.widgets.export.dialog import ExportDialog
+from attnscope.widgets.export.figures_offered import current_figure
+from attnscope.widgets.heads.prune_dialog import PruneDialog
+from attnscope.widgets.tours.shortcuts_sheet import ShortcutsSheet
+
+ChooseFolder = Callable[[QWidget, str, str], str]
+OfferFigures = Callable[[], dict[View, FigureSpec]]
+
+
+def _ask_folder(parent: QWidget, title: str, start: str) -> str:
+    return QFileDialog.getExistingDirectory(parent, title, start)
+
+
+class Commands:
+    """The handlers of the actions; `window` is the parent of dialogs."""
+
+    def __init__(
+        self,
+        session: Session,
+        view: ViewState,
+        window: QWidget,
+        *,
+        offer_figures: OfferFigures,
+        open_run: Callable[[str], None],
+        edit_text: Callable[[], None],
+        export_folder: str = "",
+        pruning: PruningState | None = None,
+        choose_folder: ChooseFolder = _ask_folder,
+    ) -> None:
+        self._session, self._view, self._window = session, view, window
+        self._offer_figures, self._open_run, self._edit_text = offer_figures, open_run, edit_text
+        self._choose_folder, self._pruning = choose_folder, pruning
+        self.export_folder = export_folder
+
+    def handlers(self) -> Mapping[str, Callable[[], None]]:
+        """One handler for each action of the table."""
+        session = self._session
+        return {
+            "open-model": self.open_model,
+            "open-run": self.open_run,
+            "save-model": self.save_model,
+            "reload-model": self.reload_model,
+            "remove-heads": self.remove_heads,
+            "export": self.export,
+            "copy-figure": self.copy_figure,
+            "quit": self._quit,
+            "undo": session.undo,
+            "redo": session.redo,
+            "edit-text": self._edit_text,
+            "toggle-heads": self._toggle_heads,
+            "prune-all-but": self._prune_all_but,
+            "invert": session.head_changes.invert_gates,
+            "reset": session.head_changes.reset_gates,
+            "page-explore": self._turn_to("explore"),
+            "page-positions": self._turn_to("positions"),
+            "page-heads": self._turn_to("heads"),
+            "page-train": self._turn_to("train"),
+            "page-labs": self._turn_to("labs"),
+            "stack-1": self._show_stack(0),
+            "stack-2": self._show_stack(1),
+            "stack-3": self._show_stack(2),
+            "heatmap": self._show_heatmap,
+            "lines": self._show_lines,
+            "picture": self._show_on_picture,
+            "inside": self._show_inside,
+            "enlarge": self._enlarge,
+            "next-scale": self._next_scale,
+            "next-colours": self._next_colours,
+            "next-theme": self._next_theme,
+            "shortcuts": self.show_shortcuts,
+            "about": self.show_about,
+            "dismiss": self._dismiss,
+        }
+
+    def open_model(self) -> None:
+        """Ask for a model folder and open it."""
+        folder = self._choose_folder(self._window, "Open model folder", str(Path.home()))
+        if folder:
+            open_and_explore(self._session, self._view, folder)
+
+    def open_run(self) -> None:
+        """Ask for a run folder; show its curves and open its newest checkpoint."""
+        folder = self._choose_folder(self._window, "Open training run", str(paths.runs_folder()))
+        if folder:
+            self._open_run(folder)
+
+    def save_model(self) -> None:
+        """Ask for a folder and write the open model there."""
+        if self._session.model is None:
+            return
+        start = str(Path.home() / self._session.model.name)
+        folder = self._choose_folder(self._window, "Save model as", start)
+        if folder:
+            self._session.save_model(folder)
+
+    def remove_heads(self) -> None:
+        """Open the dialog that makes a smaller model without the heads that are off."""
+        session, pruning = self._session, self._pruning
+        if session.model is None or pruning is None or not session.gates.off():
+            session.tell_person("No head is off. Switch heads off first, then remove them.")
+            return
+        pruning.begin(session.gates, session.text, session.target)
+        dialog = PruneDialog(
+            pruning,
+            name=session.model.name,
+            suggested=str(Path.home() / f"{session.model.name}-smaller"),
+            choose_folder=self._choose_folder,
+            parent=self._window,
+        )
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open_wanted.connect(self._on_open_wanted)
+        dialog.open()
+
+    def reload_model(self) -> None:
+        """Open the files of the open model again."""
+        if self._session.model is not None:
+            self._session.load_model(self._session.model.source)
+
+    def export(self) -> None:
+        """Open the export dialog on the figure that is looked at."""
+        offered = self._offer_figures()
+        shown = current_figure(self._view, offered)
+        if shown is None:
+            self._session.tell_person("There is no figure yet: type a sentence or open a run first.")
+            return
+        dialog = ExportDialog(offered, shown, folder=self.export_folder, parent=self._window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.exported.connect(self._on_exported)
+        dialog.open()
+
+    def copy_figure(self) -> None:
+        """Put the figure that is looked at on the clipboard."""
+        offered = self._offer_figures()
+        shown = current_figure(self._view, offered)
+        if shown is None:
+            self._session.tell_person("There is no figure yet: type a sentence or open a run first.")
+            return
+        try:
+            to_clipboard(offered[shown])
+        except UserError as error:
+            self._session.tell_person(str(error), is_error=True)
+        else:
+            self._session.tell_person(f"The figure ({shown}) is on the clipboard.")
+
+    def show_shortcuts(self) -> None:
+        """Open the sheet of shortcuts."""
+        sheet = ShortcutsSheet(self._window.findChildren(QAction), self._window)
+        sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        sheet.open()
+
+    def show_about(self) -> None:
+        """Say which program this is."""
+        box = QMessageBox(self._window)
+        box.setWindowTitle("About AttnScope")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setText(
+            f"AttnScope {program_version()}\n\n"
+            "See attention: every layer and head of a Transformer, live.\nMIT licence."
+        )
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()
+
+    def _on_open_wanted(self, folder: str) -> None:
+        open_and_explore(self._session, self._view, folder)
+
+    def _on_exported(self, path: str) -> None:
+        self.export_folder = str(Path(path).parent)
+        self._session.tell_person(f"Saved {path}.")
+
+    def _quit(self) -> None:
+        self._window.close()
+
+    def _toggle_heads(self) -> None:
+        self._session.head_changes.toggle_gates(self._session.selection)
+
+    def _prune_all_but(self) -> None:
+        self._session.head_changes.prune_all_but(self._session.selection)
+
+    def _turn_to(self, page: Page) -> Callable[[], None]:
+        view = self._view
+        return lambda: view.show_page(page)
+
+    def _show_stack(self, index: int) -> Callable[[], None]:
+        session = self._session
+
+        def run() -> None:
+            if index < len(session.stacks):
+                session.select_stack(session.stacks[index])
+
+        return run
+
+    def _show_heatmap(self) -> None:
+        self._view.show_view("heatmap")
+
+    def _show_lines(self) -> None:
+        self._view.show_view("lines")
+
+    def _show_on_picture(self) -> None:
+        model = self._session.model
+        if model is not None and model.reads == "picture":
+            self._view.show_view("picture")
+        else:
+            self._session.tell_person("Only a vision model's attention can be laid on a picture.")
+
+    def _show_inside(self) -> None:
+        self._view.show_view("inside")
+
+    def _enlarge(self) -> None:
+        self._view.enlarge(not self._view.is_enlarged)
+
+    def _next_scale(self) -> None:
+        self._view.set_scale(following(tuple(SCALES), self._view.scale))
+
+    def _next_colours(self) -> None:
+        self._view.set_colour_map(following(tuple(COLOUR_MAPS), self._view.colour_map))
+
+    def _next_theme(self) -> None:
+        self._view.set_theme(following(THEMES, self._view.theme))
+
+    def _dismiss(self) -> None:
+        if self._session.notice:
+            self._session.dismiss_notice()
+        else:
+            self._view.enlarge(False)

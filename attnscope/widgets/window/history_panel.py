@@ -1,0 +1,118 @@
+"""Everything that was done, in words: a click goes back to a step, or forward again."""
+
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text
+from attnscope.figures.style import font, type_px
+from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.icons import icon
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.window.right_edge import RightEdge
+
+_WIDTH_PX = 280
+_ROOMY_PX = 1500
+"""From this width of a page on, the history stays open when another page is shown."""
+
+
+class HistoryPanel(QWidget):
+    """The session's history, newest below; undone steps stay, quietly, until something new is done.
+
+    It lies over the right edge of `over`, so that nothing moves when it comes. Where `over` is narrow it
+    closes when the page changes, since it would lie over what the new page shows.
+    """
+
+    def __init__(self, session: Session, palette: Palette, over: QWidget) -> None:
+        super().__init__(over)
+        self._session, self._palette, self._over = session, palette, over
+        self._edge = RightEdge(self, over, _WIDTH_PX)
+        self.setProperty("role", "panel")
+        self.setProperty("edge", "left")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.steps = QListWidget()
+        self.steps.setAccessibleName("Steps that can be gone back to")
+        self.steps.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.steps.setWordWrap(True)
+        self.close_button = tool_button("", "Close the history", role="flat")
+        self.close_button.setToolTip("Close (Ctrl+H)")
+        self.python_button = QPushButton("Copy as Python")
+        self.command_button = QPushButton("Copy as command line")
+        self.hint = PlainLabel("Click a step to go back to it.", "muted")
+        self._lay_out()
+        self.steps.itemClicked.connect(self._on_chosen)
+        self.steps.itemActivated.connect(self._on_chosen)
+        self.set_theme(palette)
+        listen(self, session, self._on_session)
+        if isinstance(over, QStackedWidget):
+            over.currentChanged.connect(self._on_page_changed)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self._palette = palette
+        self._edge.place()
+        self.close_button.setIcon(icon("close", palette.muted, side_px=16))
+        self.show_steps()
+
+    def show_steps(self) -> None:
+        """Show the session's steps, the present one marked."""
+        if self.isHidden():
+            return
+        history = self._session.history
+        texts = ("start", *history.labels)
+        for k, text in enumerate(texts):
+            item = self.steps.item(k)
+            if item is None:
+                item = QListWidgetItem()
+                self.steps.addItem(item)
+            shown = plain_text(text)
+            is_now, is_undone = k == history.n_done, k > history.n_done
+            item.setText(shown)
+            item.setToolTip(plain_tooltip(shown))
+            item.setFont(font(13, is_bold=is_now, is_italic=is_undone))
+            item.setForeground(QColor(self._palette.muted if is_undone else self._palette.text))
+            state = "present step" if is_now else "undone" if is_undone else "done"
+            item.setData(Qt.ItemDataRole.AccessibleTextRole, f"{shown}, {state}")
+        while self.steps.count() > len(texts):
+            self.steps.takeItem(self.steps.count() - 1)
+        self.steps.setCurrentRow(history.n_done)
+
+    def setVisible(self, is_visible: bool) -> None:
+        super().setVisible(is_visible)
+        if is_visible:
+            self._edge.place()
+            self.show_steps()
+
+    def _lay_out(self) -> None:
+        heading = QHBoxLayout()
+        heading.addWidget(PlainLabel("History", "name"), 1)
+        heading.addWidget(self.close_button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 8, 16, 16)
+        layout.setSpacing(8)
+        layout.addLayout(heading)
+        layout.addWidget(self.hint)
+        layout.addWidget(self.steps, 1)
+        layout.addWidget(self.python_button)
+        layout.addWidget(self.command_button)
+
+    @Slot()
+    def _on_page_changed(self) -> None:
+        if self._over.width() < type_px(_ROOMY_PX):
+            self.hide()
+
+    def _on_session(self, name: str) -> None:
+        if name == "history":
+            self.show_steps()
+
+    def _on_chosen(self, item: QListWidgetItem) -> None:
+        self._session.go_to(self.steps.row(item))

@@ -1,0 +1,393 @@
+"""The window: places the bars and pages, builds the actions, keeps theme and layout."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from attnscope.errors import UserError
+from attnscope.figures.clipboard import release_clipboard
+from attnscope.figures.colours import Palette
+from attnscope.figures.export import save
+from attnscope.figures.spec import FigureSpec, View
+from attnscope.records.messages import Request
+from attnscope.records.models import Sample
+from attnscope.settings import Settings
+from attnscope.viewmodels.compare.state import CompareState
+from attnscope.viewmodels.heads.pruning import PruningState
+from attnscope.viewmodels.heads.state import HeadsState
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.view_state import Page, page_named
+from attnscope.widgets.actions import HEAD_ACTIONS, build_actions
+from attnscope.widgets.compare.page import ComparePage, compare_handlers
+from attnscope.widgets.explore.mask_dialog import MaskEditing
+from attnscope.widgets.explore.page import ExplorePage
+from attnscope.widgets.export.figures_offered import SpecOfPage, current_figure, offered_figures
+from attnscope.widgets.heads.page import HeadsPage
+from attnscope.widgets.heads.tabs import HeadsTabs
+from attnscope.widgets.labels import listen
+from attnscope.widgets.labs.page import LabsPage, lab_offers
+from attnscope.widgets.map_style import map_style, remembered_view
+from attnscope.widgets.positions.page import PositionsPage
+from attnscope.widgets.theme import apply_theme, dress_application, palette_for
+from attnscope.widgets.tours.learning import Learning
+from attnscope.widgets.training.page import TrainingPage
+from attnscope.widgets.window.action_states import show_possible
+from attnscope.widgets.window.banner import Banner
+from attnscope.widgets.window.commands import Commands
+from attnscope.widgets.window.layout_memory import restore_geometry, restore_splitters, splitter_sizes
+from attnscope.widgets.window.model_menu import ModelMenu
+from attnscope.widgets.window.model_watch import ModelWatch
+from attnscope.widgets.window.page_bar import PageBar
+from attnscope.widgets.window.status_bar import StatusBar
+from attnscope.widgets.window.top_bar import TopBar
+from attnscope.widgets.window.workspace import Workspace
+
+_LEAST, _LARGE_LEAST, _LARGE_FROM = (960, 600), (1200, 720), 1.2
+"""The least size of the window; larger where type is larger than this factor."""
+_PAGES: tuple[Page, ...] = ("explore", "compare", "heads", "positions", "train", "labs", "learn")
+
+
+class MainWindow(QMainWindow):
+    """Shows the states and reports what the person wants; `closing` when it is being closed."""
+
+    closing = Signal()
+
+    def __init__(
+        self,
+        session: Session,
+        training: TrainingState,
+        positions: PositionsState,
+        settings: Settings | None = None,
+        pruning: PruningState | None = None,
+        heads: HeadsState | None = None,
+        compare: CompareState | None = None,
+    ) -> None:
+        super().__init__()
+        dress_application()
+        self._session, self._training = session, training
+        self._settings = settings or Settings()
+        self.view = remembered_view(self._settings)
+        self._palette = palette_for(self.view.theme, self.view.size_percent)
+        self.workspace = Workspace(self, session, self.view, self._settings, self._open_run)
+        self._commands = Commands(
+            session,
+            self.view,
+            self,
+            offer_figures=self.offered_figures,
+            open_run=self._open_run,
+            edit_text=self._edit_text,
+            export_folder=self._settings.export_folder,
+            pruning=pruning,
+        )
+        self._compare = compare or CompareState(session, _post_nothing, Numbers())
+        handlers = {**self._commands.handlers(), **self.workspace.handlers()}
+        handlers |= compare_handlers(self._compare, session, self.view)
+        self.learning = Learning(self, session, training, self._palette)
+        handlers |= self.learning.handlers()
+        self.mask_editing = MaskEditing(session, self, lambda: self._palette)
+        handlers |= self.mask_editing.handlers()
+        handlers["several-runs"] = self._open_several
+        handlers["work"] = lambda: self.status_bar.work.open_list()
+        handlers["dismiss"] = functools.partial(self._stop_or, handlers["dismiss"])
+        self.actions_by_name = build_actions(self, handlers)
+        self.mask_editing.attach(self.actions_by_name["custom-mask"])
+        self._build_pages(positions, heads or HeadsState(session, _post_nothing, Numbers()))
+        self._build_bars()
+        splitters = self._splitters()
+        self.workspace.attach(self.actions_by_name, self.explore, splitters, self._palette, self._stack)
+        self.workspace.add_offers(lambda: lab_offers(self.labs_page, self.view))
+        self.workspace.add_offers(self.learning.offers)
+        self.workspace.add_scripts("compare", self.compare_page.scripts)
+        self._lay_out()
+        listen(self, session, self._on_session)
+        listen(self, self.view, self._on_view)
+        listen(self, self.status_bar.work.state, lambda _name: self._show_actions())
+        QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_theme_changed)
+        self.set_theme(self._palette)
+        restore_geometry(self, self._settings)
+        restore_splitters(self._splitters(), self._settings)
+        if self.workspace.panels is not None:
+            self.workspace.panels.restore(self._settings.panels)
+        if self._settings.is_maximised:
+            self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
+        self._show_page()
+        self._on_session("model")
+        self.explore.text_bar.text_edit.setFocus()
+
+    # For the program and its commands
+
+    def set_theme(self, palette: Palette) -> None:
+        """Dress everything in the colours of a theme."""
+        self._palette = palette
+        apply_theme(self, palette)
+        self.setMinimumSize(*(_LARGE_LEAST if palette.type_factor > _LARGE_FROM else _LEAST))
+        parts = (self.top_bar, self.page_bar, self.status_bar, self.banner)
+        for part in (
+            *parts,
+            self.workspace,
+            self.explore,
+            self.compare_page,
+            self.positions,
+            self.heads_tabs,
+            self.training_page,
+            self.labs_page,
+            self.learning,
+            self.mask_editing,
+        ):
+            part.set_theme(palette)
+
+    def offered_figures(self) -> dict[View, FigureSpec]:
+        """Every figure that can be exported now, by its view."""
+        pages: dict[Page, SpecOfPage] = {
+            "compare": self.compare_page.figure_spec,
+            "positions": self.positions.figure_spec,
+            "train": self.training_page.figure_spec,
+            "labs": self.labs_page.figure_spec,
+        }
+        head = self.explore.head_panel
+        part, lines, gold = head.long_part(), head.long_lines(), head.gold_cells()
+        inside = head.inside.figure() if head.inside is not None and self.view.view == "inside" else None
+        return offered_figures(
+            self._session,
+            self.view,
+            pages,
+            part=part,
+            long_lines=lines,
+            inside=inside,
+            gold=gold,
+            picture=head.picture.figure() if head.picture is not None else None,
+        )
+
+    def export_current(self, path: Path | str) -> Path:
+        """Write the figure that is looked at; raises UserError when there is none or it cannot be saved."""
+        offered = self.offered_figures()
+        shown = current_figure(self.view, offered)
+        if shown is None:
+            raise UserError("There is no figure to export.", action="Type a sentence or open a run first.")
+        return save(offered[shown], path)
+
+    def settings_snapshot(self) -> Settings:
+        """What to remember until the next start."""
+        place = self.normalGeometry() if self.isMaximized() else self.geometry()
+        return Settings(
+            theme=self.view.theme,
+            colour_map=self.view.colour_map,
+            scale=self.view.scale,
+            device=self._settings.device,
+            page=self.view.page,
+            geometry=(place.x(), place.y(), place.width(), place.height()),
+            is_maximised=self.isMaximized(),
+            splitters=splitter_sizes(self._splitters()),
+            recent=self.workspace.recents.models,
+            recent_sessions=self.workspace.recents.sessions,
+            recent_runs=self.workspace.recents.runs,
+            tours=self.learning.progress(),
+            size_percent=self.view.size_percent,
+            panels=self.workspace.panels.places() if self.workspace.panels else (),
+            export_folder=self._commands.export_folder,
+        )
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Tell the program, which stops the worker and saves."""
+        release_clipboard()
+        self.workspace.end()
+        super().closeEvent(event)
+        self.closing.emit()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Models, runs, sessions and texts can be dropped anywhere."""
+        if self.workspace.can_take(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Open what was dropped."""
+        self.workspace.take(event.mimeData())
+        event.acceptProposedAction()
+
+    # Building
+
+    def _build_pages(self, positions: PositionsState, heads: HeadsState) -> None:
+        head_actions = tuple(self.actions_by_name[name] for name in HEAD_ACTIONS)
+        self.explore = ExplorePage(self._session, self.view, self._palette, head_actions)
+        self.compare_page = ComparePage(
+            self._compare, self._session, self.view, self._palette, offer_models=self._models_offered
+        )
+        self.compare_page.hover_text.connect(self.view.set_pointer_text)
+        self.positions = PositionsPage(positions, self._palette)
+        self.heads_page = HeadsPage(heads, self._palette)
+        self.heads_tabs = HeadsTabs(self.heads_page, self._palette)
+        for heads_part in (self.heads_page, self.heads_tabs):
+            heads_part.failed.connect(self._on_failed)
+            heads_part.explore_wanted.connect(self.actions_by_name["page-explore"].trigger)
+        self.heads_tabs.remove_wanted.connect(self.actions_by_name["remove-heads"].trigger)
+        self.training_page = TrainingPage(
+            self._training, self._palette, open_checkpoint=self._open_checkpoint
+        )
+        self.training_page.failed.connect(self._on_failed)
+        self.positions.hover_text.connect(self.view.set_pointer_text)
+        self.training_page.hover_text.connect(self.view.set_pointer_text)
+        self.labs_page = LabsPage(self._palette)
+        self.labs_page.hover_text.connect(self.view.set_pointer_text)
+        self.labs_page.export_wanted.connect(self.actions_by_name["export"].trigger)
+        self.labs_page.page_wanted.connect(self._on_page_wanted)
+        self.positions.lab_wanted.connect(self._on_lab_wanted)
+        self._stack = QStackedWidget()
+        for page in (
+            self.explore,
+            self.compare_page,
+            self.heads_tabs,
+            self.positions,
+            self.training_page,
+            self.labs_page,
+            self.learning.page,
+        ):
+            self._stack.addWidget(page)
+
+    def _build_bars(self) -> None:
+        actions = self.actions_by_name
+        model_actions = tuple(
+            actions[name]
+            for name in (
+                "open-model",
+                "open-run",
+                "reload-model",
+                "save-model",
+                "remove-heads",
+                "custom-mask",
+            )
+        )
+        self.model_menu = ModelMenu(self._session, model_actions, self, self.workspace.recents)
+        self.top_bar = TopBar(
+            self._session,
+            self.view,
+            self._palette,
+            actions=actions,
+            model_menu=self.model_menu,
+            recent_menu=self.workspace.recent_menu(),
+        )
+        pages: dict[Page, QAction] = {page: actions[f"page-{page}"] for page in _PAGES}
+        self.page_bar = PageBar(self.view, self._palette, pages, actions["help-here"])
+        self.status_bar = StatusBar(
+            self._session, self.view, self._palette, undo=actions["undo"], redo=actions["redo"]
+        )
+
+    def _lay_out(self) -> None:
+        self.setMenuWidget(self.top_bar)
+        centre = QWidget()
+        self.banner = Banner(self._session, self._palette, self._stack, actions=self.actions_by_name)
+        self.model_watch = ModelWatch(self._session, self)
+        self.setAcceptDrops(True)
+        column = QVBoxLayout(centre)
+        row, right = QHBoxLayout(), QVBoxLayout()
+        for layout in (column, row, right):
+            layout.setContentsMargins(0, 0, 0, 0)
+            layout.setSpacing(0)
+        right.addWidget(self.learning.invitation)
+        right.addWidget(self._stack, 1)
+        right.addWidget(self.learning.bar)
+        row.addWidget(self.page_bar)
+        row.addLayout(right, 1)
+        column.addLayout(row, 1)
+        column.addWidget(self.status_bar)
+        self.setCentralWidget(centre)
+
+    def _splitters(self) -> dict[str, QSplitter]:
+        training = {f"train.{k}": s for k, s in enumerate(self.training_page.splitters())}
+        positions = {f"positions.{k}": s for k, s in enumerate(self.positions.splitters())}
+        heads = {f"heads.{k}": s for k, s in enumerate(self.heads_page.splitters())}
+        compare = {f"compare.{k}": s for k, s in enumerate(self.compare_page.splitters())}
+        return {**self.explore.splitters(), **training, **positions, **heads, **compare}
+
+    # Showing
+
+    def _on_session(self, name: str) -> None:
+        if name in ("model", "history", "gates", "selection", "notice", "traced"):
+            self._show_actions()
+        if name == "model":
+            model = self._session.model
+            self.setWindowTitle(f"{model.name} – AttnScope" if model else "AttnScope")
+
+    def _on_view(self, name: str) -> None:
+        if name == "page":
+            self._show_page()
+        elif name == "theme":
+            self.set_theme(palette_for(self.view.theme, self.view.size_percent))
+        elif name == "enlarged":
+            self._show_actions()
+        elif name == "style":
+            self.training_page.set_style(map_style(self.view))
+
+    def _show_page(self) -> None:
+        self._stack.setCurrentIndex(_PAGES.index(self.view.page))
+        self.status_bar.duration.setVisible(self.view.page == "explore")
+
+    def _show_actions(self) -> None:
+        is_waiting = self.status_bar.work.state.waited_for is not None
+        actions, is_enlarged = self.actions_by_name, self.view.is_enlarged
+        show_possible(actions, self._session, is_enlarged=is_enlarged, is_waiting=is_waiting)
+
+    def _stop_or(self, dismiss: Callable[[], None]) -> None:
+        """Esc ends what is waited for; where nothing is, what is told or enlarged."""
+        work = self.status_bar.work.state
+        if work.waited_for is not None:
+            work.stop(work.waited_for.name)
+        else:
+            dismiss()
+
+    # Intents that need more than one state
+
+    def _models_offered(self) -> tuple[str, ...]:
+        """Models that a side of a comparison may be: demos, those opened lately, checkpoints of the run."""
+        checkpoints = [checkpoint.folder for checkpoint in self._training.watch.checkpoints[-8:]]
+        demos, recent = self._session.demo_models, self.workspace.recents.models[:6]
+        return tuple(dict.fromkeys((*demos, *recent, *reversed(checkpoints))))
+
+    def _open_run(self, folder: str) -> None:
+        self._training.open_run(folder)
+        self._session.load_model(folder)
+        self.view.show_page("train")
+
+    def _open_several(self) -> None:
+        self.view.show_page("train")
+        self.training_page.open_several()
+
+    def _open_checkpoint(self, folder: str) -> None:
+        watch = self._training.watch
+        sample = Sample(text=watch.text, target=watch.target) if watch.text.strip() else None
+        self._session.load_model(folder, sample=sample)
+        self.view.show_page("explore")
+
+    def _edit_text(self) -> None:
+        self.view.show_page("explore")
+        edit = self.explore.text_bar.text_edit
+        edit.setFocus()
+        edit.selectAll()
+
+    @Slot(str)
+    def _on_page_wanted(self, name: str) -> None:
+        self.view.show_page(page_named(name) or self.view.page)
+
+    @Slot(str)
+    def _on_lab_wanted(self, name: str) -> None:
+        self.labs_page.show_lab(name)
+        self.view.show_page("labs")
+
+    @Slot(str)
+    def _on_failed(self, message: str) -> None:
+        self._session.tell_person(message, is_error=True)
+
+    @Slot(Qt.ColorScheme)
+    def _on_system_theme_changed(self, _scheme: Qt.ColorScheme) -> None:
+        if self.view.theme == "system":
+            self.set_theme(palette_for("system", self.view.size_percent))
+
+
+def _post_nothing(_request: Request) -> None:
+    """For a window without a worker."""

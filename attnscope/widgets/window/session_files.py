@@ -1,0 +1,259 @@
+"""Opening and saving sessions, finding a model that has moved, and taking whatever is dropped."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from attnscope.errors import LoadError, UserError
+from attnscope.figures.caption import program_version
+from attnscope.figures.export import slug_of
+from attnscope.files import replace_file
+from attnscope.records.models import Sample
+from attnscope.viewmodels.session.exploring import open_and_explore
+from attnscope.viewmodels.session.file import (
+    ENDING,
+    LookSaved,
+    SavedSession,
+    read_session,
+    session_bytes,
+    setting_for,
+)
+from attnscope.viewmodels.session.gating import every_head
+from attnscope.viewmodels.session.notes import NotesState
+from attnscope.viewmodels.session.notices import OPENING
+from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.labels import listen
+from attnscope.widgets.window.opening import Opened, find_moved_model, is_picture, kind_of
+from attnscope.widgets.window.session_guard import AskOverwrite, SessionGuard, ask_overwrite, digest_of
+
+AskPath = Callable[[QWidget, str, str], str]
+
+
+def _ask_text(parent: QWidget, title: str, start: str) -> str:
+    kinds = "Texts (*.txt *.md *.text);;Pictures (*.png *.jpg *.jpeg);;All files (*)"
+    return QFileDialog.getOpenFileName(parent, title, start, kinds)[0]
+
+
+def _ask_open(parent: QWidget, title: str, start: str) -> str:
+    return QFileDialog.getOpenFileName(parent, title, start, f"Sessions (*{ENDING})")[0]
+
+
+def _ask_save(parent: QWidget, title: str, start: str) -> str:
+    return QFileDialog.getSaveFileName(parent, title, start, f"Sessions (*{ENDING})")[0]
+
+
+def _ask_folder(parent: QWidget, title: str, start: str) -> str:
+    return QFileDialog.getExistingDirectory(parent, title, start)
+
+
+class SessionFiles(QObject):
+    """What is open, as files; `open_run` shows a training run."""
+
+    def __init__(
+        self,
+        session: Session,
+        view: ViewState,
+        recents: Recents,
+        window: QWidget,
+        *,
+        open_run: Callable[[str], None],
+        device: str = "auto",
+        notes: NotesState | None = None,
+    ) -> None:
+        super().__init__(window)
+        self._session, self._view, self._recents, self._window = session, view, recents, window
+        self._open_run, self._device = open_run, device
+        self.notes = notes or NotesState()
+        self._pending: SavedSession | None = None
+        self._guard = SessionGuard()
+        self.ask_overwrite: AskOverwrite = ask_overwrite
+        self.ask_open: AskPath = _ask_open
+        self.ask_text: AskPath = _ask_text
+        self.ask_save: AskPath = _ask_save
+        self.ask_folder: AskPath = _ask_folder
+        listen(window, session, self._on_session)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a session waits for its model."""
+        return self._pending is not None
+
+    def content(self, folder: Path | None = None) -> bytes:
+        """What is open as a session file; empty when there is nothing worth keeping."""
+        session, view = self._session, self._view
+        if session.model is None or not session.text.strip():
+            return b""
+        look = LookSaved(
+            page=view.page,
+            view=view.view,
+            colour_map=view.colour_map,
+            scale=view.scale,
+            least_weight=view.least_weight,
+            n_strongest=view.n_strongest,
+            position=view.position,
+        )
+        saved = SavedSession(
+            source=session.model.source,
+            model=session.model.name,
+            sha256=session.model.sha256,
+            setting=session.setting,
+            look=look,
+            notes=self.notes.text,
+        )
+        return session_bytes(saved, folder=folder, version=program_version())
+
+    def save(self) -> None:
+        """Ask where, and write the session there."""
+        if not self.content():
+            self._session.tell_person("There is nothing to save yet: open a model and type a sentence.")
+            return
+        model = self._session.model
+        name = f"{slug_of(model.name) if model else 'session'}{ENDING}"
+        start = str(self._guard.path or Path.home() / name)
+        path = self.ask_save(self._window, "Save session", start)
+        if path:
+            self.save_to(Path(path))
+
+    def save_to(self, path: Path) -> None:
+        """Write the session; on failure the old file is untouched and the reason is told.
+
+        Where another program has written the file since it was opened or saved here, the person is asked.
+        """
+        path = path if path.suffix == ENDING else path.with_name(path.name + ENDING)
+        warning = self._guard.warning(path)
+        answer = self.ask_overwrite(self._window, warning) if warning else "overwrite"
+        if answer != "overwrite":
+            if answer == "elsewhere":
+                self.save()
+            return
+        try:
+            replace_file(path, self.content(path.parent))
+        except UserError as error:
+            self._session.tell_person(str(error), is_error=True)
+            return
+        self._guard.remember(path)
+        self._recents.add_session(str(path))
+        self._session.tell_person(f"The session is saved in {path}.")
+
+    def ask_and_open(self) -> None:
+        """Ask for a session file and open it."""
+        start = str(self._guard.path.parent if self._guard.path else Path.home())
+        path = self.ask_open(self._window, "Open session", start)
+        if path:
+            self.open_path(path)
+
+    def ask_and_open_text(self) -> None:
+        """Ask for a text file and look at it."""
+        path = self.ask_text(self._window, "Open text", str(Path.home()))
+        if path:
+            self._look_at_file(path)
+
+    def open_path(self, path: str) -> None:
+        """Open whatever `path` is: a session, a model, a run or a text. What cannot be is told."""
+        try:
+            kind = kind_of(path)
+            self._open_kind(kind, path)
+        except LoadError as error:
+            self._recents.forget(path)
+            self._session.tell_person(str(error), is_error=True, about="Open")
+
+    def open_session(self, path: Path) -> None:
+        """Open a session file; raises LoadError."""
+        digest = digest_of(path)  # before it is read: what is written meanwhile counts as a change
+        saved = read_session(path)
+        self._guard.remember(path, digest)
+        self._recents.add_session(str(path))
+        self.restore(saved, near=path.parent)
+
+    def restore(self, saved: SavedSession, *, near: Path | None = None) -> None:
+        """Open the session's model, and show everything else once it is there."""
+        notice = self._session.notice
+        if notice is not None and not notice.is_error:
+            self._session.dismiss_notice()
+        self._pending = saved
+        source = saved.source
+        if near is not None:
+            source = find_moved_model(saved.source, saved.sha256, near) or source
+        setting = saved.setting
+        sample = Sample(text=setting.text, target=setting.target)
+        self._session.load_model(source, self._device, sample=sample)
+
+    def locate_model(self) -> None:
+        """Ask where the model of the waiting session is."""
+        saved = self._pending
+        if saved is None:
+            return
+        folder = self.ask_folder(self._window, f"Where is the model {saved.model}?", str(Path.home()))
+        if folder:
+            sample = Sample(text=saved.setting.text, target=saved.setting.target)
+            self._session.load_model(folder, self._device, sample=sample)
+
+    def _open_kind(self, kind: Opened, path: str) -> None:
+        match kind:
+            case "session":
+                self.open_session(Path(path))
+            case "text" | "picture":
+                self._look_at_file(path)
+            case "run":
+                self._session.drop_notice(*OPENING)
+                self._open_run(path)
+            case "model":
+                open_and_explore(self._session, self._view, path, self._device)
+
+    def _look_at_file(self, path: str) -> None:
+        """Read a text file; for a model of pictures or recordings the file's path is the text."""
+        self._view.show_page("explore")
+        self._session.drop_notice(*OPENING)
+        model = self._session.model
+        if model is not None and model.reads != "text":
+            self._session.set_text(path)
+        elif is_picture(path):
+            words = f"{path} is a picture, and the open model reads text. Open a vision model first."
+            self._session.tell_person(words, is_error=True, about="Open")
+        else:
+            self._session.open_text(path)
+
+    def _on_session(self, name: str) -> None:
+        if name == "model" and self._session.model is not None:
+            self._recents.add_model(self._session.model.source)
+            if self._pending is not None:
+                QTimer.singleShot(0, self, self._restore_rest)
+        elif name == "notice" and self._pending is not None:
+            notice = self._session.notice
+            if notice is not None and notice.is_error and notice.request == "LoadModel" and not notice.action:
+                self._offer_to_locate(notice.message)
+
+    def _offer_to_locate(self, reason: str) -> None:
+        saved = self._pending
+        if saved is None:
+            return
+        if not self._session.text.strip():
+            self._session.set_text(saved.setting.text)
+        self._session.tell_person(
+            f"The session's model {saved.model or saved.source} was not found. {reason}",
+            is_error=True,
+            action="locate-model",
+            about="Open",
+        )
+
+    def _restore_rest(self) -> None:
+        saved, model = self._pending, self._session.model
+        self._pending = None
+        if saved is None or model is None:
+            return
+        setting, n_lacking = setting_for(saved.setting, frozenset(every_head(model.sites)))
+        self._session.restore(setting, "open session")
+        self.notes.write(saved.notes)
+        look, view = saved.look, self._view
+        view.show_saved(look)
+        warnings = [saved.warning] if saved.warning else []
+        if saved.sha256 and saved.sha256 != model.sha256:
+            warnings.append("The model's weights are not those the session was saved with.")
+        if n_lacking:
+            warnings.append(f"{n_lacking} heads of the session do not exist in this model.")
+        if warnings:
+            self._session.tell_person(" ".join(warnings), is_error=True)

@@ -1,0 +1,165 @@
+"""The bar at the top: the program, its menus, the open model, the theme."""
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QMenuBar, QProgressBar, QSizePolicy, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text, shorten
+from attnscope.figures.style import type_px
+from attnscope.records.models import ModelInfo
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import THEME_NAMES, ViewState
+from attnscope.widgets.actions import ACTIONS, MENUS
+from attnscope.widgets.icons import icon
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+
+HEIGHT_PX = 40
+_NAME_FROM_PX, _FACTS_FROM_PX, _WORDS_FROM_PX = 760, 900, 820
+
+
+class TopBar(QWidget):
+    """Shows the open model and what is being loaded; holds the menu bar."""
+
+    def __init__(
+        self,
+        session: Session,
+        view: ViewState,
+        palette: Palette,
+        *,
+        actions: Mapping[str, QAction],
+        model_menu: QMenu,
+        recent_menu: QMenu | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._view, self._palette = session, view, palette
+        self.setProperty("role", "bar")
+        self.setProperty("edge", "bottom")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._brand = PlainLabel()
+        self.menu_bar = build_menu_bar(actions, model_menu, recent_menu)
+        self.model_button = tool_button("No model ▾", "Open model", role="flat")
+        self.model_button.setPopupMode(self.model_button.ToolButtonPopupMode.InstantPopup)
+        self.model_button.setMenu(model_menu)
+        self.facts = PlainLabel(role="muted")
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setFixedWidth(96)
+        self.progress.setAccessibleName("Loading a model")
+        self.busy = PlainLabel(role="muted")
+        self.palette_button = tool_button("Commands", "Find a command", role="flat")
+        self.palette_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.palette_button.setToolTip(actions["palette"].toolTip())
+        self.palette_button.clicked.connect(actions["palette"].trigger)
+        self.theme_button = tool_button("", "Theme", role="flat")
+        self.theme_button.clicked.connect(actions["next-theme"].trigger)
+        self._name = PlainLabel("AttnScope", "name")
+        self._lay_out()
+        listen(self, session, self._on_session)
+        listen(self, view, self._on_view)
+        self.set_theme(palette)
+        self._show_model()
+        self._show_busy()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Draw the icons in other colours."""
+        self._palette = palette
+        self.setFixedHeight(round(type_px(HEIGHT_PX)))
+        self._brand.setPixmap(icon("brand", palette.accent, side_px=20).pixmap(20, 20))
+        self.palette_button.setIcon(icon("search", palette.text, side_px=16))
+        self.theme_button.setIcon(icon(self._view.theme, palette.text, side_px=16))
+        tip = f"Theme: {THEME_NAMES[self._view.theme]} (Ctrl+D)"
+        self.theme_button.setToolTip(tip)
+        self.theme_button.setAccessibleName(tip)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """In a narrow window the menus keep their room: the name of the program goes first."""
+        super().resizeEvent(event)
+        room = self.width() / max(type_px(1.0), 0.1)
+        self._name.setVisible(room >= _NAME_FROM_PX)
+        self.facts.setVisible(room >= _FACTS_FROM_PX)
+        self.palette_button.setText("Commands" if room >= _WORDS_FROM_PX else "")
+
+    def _lay_out(self) -> None:
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(16, 0, 8, 0)
+        layout.setSpacing(8)
+        layout.addWidget(self._brand)
+        layout.addWidget(self._name)
+        layout.addWidget(self.menu_bar, 0, Qt.AlignmentFlag.AlignVCenter)
+        layout.addSpacing(16)
+        layout.addWidget(self.model_button)
+        layout.addWidget(self.facts)
+        layout.addStretch(1)
+        layout.addWidget(self.busy)
+        layout.addWidget(self.progress)
+        layout.addWidget(self.palette_button)
+        layout.addWidget(self.theme_button)
+
+    def _on_session(self, name: str) -> None:
+        if name == "model":
+            self._show_model()
+        elif name == "busy":
+            self._show_busy()
+
+    def _on_view(self, name: str) -> None:
+        if name == "theme":
+            self.set_theme(self._palette)
+
+    def _show_model(self) -> None:
+        model = self._session.model
+        name = shorten(plain_text(model.name), 40) if model else "No model"
+        self.model_button.setText(f"{name.replace('&', '&&')} ▾")
+        self.facts.setText(f"{model.device} · {count_text(model.n_parameters)} parameters" if model else "")
+        self.facts.setToolTip(plain_tooltip(_facts(model) if model else ""))
+
+    def _show_busy(self) -> None:
+        busy = self._session.busy
+        is_shown = busy is not None and self._session.model is not None
+        self.busy.setText(shorten(plain_text(busy.what), 48) if busy and is_shown else "")
+        self.progress.setVisible(is_shown)
+        if busy is None or busy.fraction is None:
+            self.progress.setRange(0, 0 if is_shown else 100)
+        else:
+            self.progress.setRange(0, 100)
+            self.progress.setValue(round(100 * busy.fraction))
+
+
+def build_menu_bar(
+    actions: Mapping[str, QAction], model_menu: QMenu, recent_menu: QMenu | None = None
+) -> QMenuBar:
+    """The menus of the table, in its order, with the menu of models in its place."""
+    bar = QMenuBar()
+    bar.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.Fixed)
+    for name in MENUS:
+        if name == "Model":
+            bar.addMenu(model_menu)
+            continue
+        menu = bar.addMenu(f"&{name}")
+        for spec in ACTIONS:
+            if spec.menu == name and spec.name in actions:
+                if spec.is_after_rule:
+                    menu.addSeparator()
+                menu.addAction(actions[spec.name])
+                if spec.name == "open-session" and recent_menu is not None:
+                    menu.addMenu(recent_menu)
+    return bar
+
+
+def count_text(number: int) -> str:
+    """A count in short, for instance 1.2 M."""
+    for size, sign in ((1_000_000_000, " G"), (1_000_000, " M"), (1_000, " k")):
+        if number >= size:
+            return f"{number / size:.3g}{sign}"
+    return str(number)
+
+
+def _facts(model: ModelInfo) -> str:
+    return (
+        f"{model.form}, trained for {model.objective}\n{model.n_parameters:,} parameters\n"
+        f"reads at most {model.max_tokens} tokens; {model.vocab_size:,} pieces ({model.tokenizer})\n"
+        f"from {model.source}\nSHA-256 of the weights {model.sha256[:16]}…"
+    )

@@ -1,0 +1,322 @@
+"""What lies around the pages: command palette, history, sessions, panels in windows of their own."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from PySide6.QtCore import QMimeData, QObject, QTimer
+from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtWidgets import QApplication, QDialog, QMainWindow, QSplitter, QWidget
+
+from attnscope.errors import LoadError
+from attnscope.figures.colours import Palette
+from attnscope.settings import Settings
+from attnscope.viewmodels.session.file import read_session
+from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.scripts import Scripts, scripts_now
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import SIZES, ViewState
+from attnscope.widgets.aspect_steps import aspect_handlers
+from attnscope.widgets.explore.lines_panel import LinesPanel
+from attnscope.widgets.explore.page import DEFAULT_SIZES, ExplorePage
+from attnscope.widgets.labels import listen
+from attnscope.widgets.offers import (
+    Offer,
+    action_offers,
+    choice_offers,
+    head_offers,
+    model_offers,
+    sample_offers,
+    session_offers,
+)
+from attnscope.widgets.theme import palette_for
+from attnscope.widgets.window.autosave import Autosave
+from attnscope.widgets.window.command_palette import CommandPalette
+from attnscope.widgets.window.history_panel import HistoryPanel
+from attnscope.widgets.window.notes_panel import NotesPanel
+from attnscope.widgets.window.panel_windows import Panel, PanelWindows
+from attnscope.widgets.window.recent_menu import RecentMenu
+from attnscope.widgets.window.session_files import SessionFiles
+
+PANELS = ("grid", "head", "lines", "inspector", "output")
+_MAX_DROPPED = 100_000
+
+
+class Workspace(QObject):
+    """Belongs to one window; `attach` is called when its pages are there."""
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        session: Session,
+        view: ViewState,
+        settings: Settings,
+        open_run: Callable[[str], None],
+    ) -> None:
+        super().__init__(window)
+        self._window, self._session, self._view = window, session, view
+        self._settings = settings
+        self._actions: Mapping[str, QAction] = {}
+        self._default_sizes: dict[str, list[int]] = {}
+        self._splitters: Mapping[str, QSplitter] = {}
+        self.recents = Recents(settings.recent, settings.recent_sessions, settings.recent_runs)
+        self.files = SessionFiles(
+            session, view, self.recents, window, open_run=open_run, device=settings.device
+        )
+        self.palette: CommandPalette | None = None
+        self.history: HistoryPanel | None = None
+        self.notes: NotesPanel | None = None
+        self.panels: PanelWindows | None = None
+        self.autosave: Autosave | None = None
+        self._lines: LinesPanel | None = None
+        self._came_from: QWidget | None = None
+        self._more_offers: list[Callable[[], Iterable[Offer]]] = []
+        self._scripts: dict[str, Callable[[], Scripts | None]] = {}
+
+    def handlers(self) -> Mapping[str, Callable[[], None]]:
+        """One handler for each action that belongs here."""
+        files = self.files
+        return {
+            "palette": self.open_palette,
+            "history": self.toggle_history,
+            "notes": self.toggle_notes,
+            "copy-python": self.copy_python,
+            "copy-command": self.copy_command,
+            "open-text": files.ask_and_open_text,
+            "open-session": files.ask_and_open,
+            "save-session": files.save,
+            "restore-session": self.restore_last,
+            "locate-model": files.locate_model,
+            "larger": lambda: self._resize_type(1),
+            "smaller": lambda: self._resize_type(-1),
+            "reset-layout": self.reset_layout,
+            **{f"own-{name}": self._toggle_panel(name) for name in PANELS},
+            **aspect_handlers(self._session),
+        }
+
+    def attach(
+        self,
+        actions: Mapping[str, QAction],
+        explore: ExplorePage,
+        splitters: Mapping[str, QSplitter],
+        palette: Palette,
+        over: QWidget,
+    ) -> None:
+        """Make what needs the window's actions and pages; the history lies over the pages, `over`."""
+        self._actions, self._splitters = actions, splitters
+        self._default_sizes = {name: splitter.sizes() for name, splitter in splitters.items()}
+        self._default_sizes.update(DEFAULT_SIZES)
+        self.palette = CommandPalette(self._window, palette, self._offers)
+        self.history = HistoryPanel(self._session, palette, over)
+        self.history.close_button.clicked.connect(self.toggle_history)
+        self.history.python_button.clicked.connect(self.copy_python)
+        self.history.command_button.clicked.connect(self.copy_command)
+        self.history.hide()
+        self.notes = NotesPanel(self.files.notes, palette, over)
+        self.notes.close_button.clicked.connect(self.toggle_notes)
+        self.notes.hide()
+        panels = (
+            Panel(name="grid", title="Grid", widget=explore.grid_panel),
+            Panel(name="head", title="Head", widget=explore.head_panel),
+            Panel(name="lines", title="Lines", make=self._make_lines),
+            Panel(name="inspector", title="Inspector", widget=explore.inspector),
+            Panel(name="output", title="Output", widget=explore.answers),
+        )
+        self.panels = PanelWindows(self._window, {panel.name: panel for panel in panels})
+        listen(self._window, self._session, self._on_session)
+        listen(self._window, self._view, self._on_view)
+        listen(self._window, self.files.notes, self._on_notes)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        for part in (self.palette, self.history, self.notes, self._lines):
+            if part is not None:
+                part.set_theme(palette)
+
+    def add_scripts(self, page: str, make: Callable[[], Scripts | None]) -> None:
+        """Let a page say for itself what makes again what it shows."""
+        self._scripts[page] = make
+
+    def add_offers(self, make: Callable[[], Iterable[Offer]]) -> None:
+        """Let the command palette offer what a page has besides."""
+        self._more_offers.append(make)
+
+    def start_autosave(self, folder: Path) -> None:
+        """Keep a copy of what is open in `folder`; offers what a program that died has left there."""
+        self.autosave = Autosave(folder, self.files.content, self)
+        if self.autosave.start() is not None:
+            self._session.tell_person(
+                "AttnScope ended unexpectedly the last time; what was open is still there.",
+                action="restore-session",
+            )
+
+    def end(self) -> None:
+        """The window closes: dialogs close, panels go back, the copy of the session goes."""
+        for dialog in self._window.findChildren(QDialog):
+            dialog.close()
+        if self.panels is not None:
+            self.panels.end()
+        if self.autosave is not None:
+            self.autosave.end()
+            self.autosave = None
+
+    def recent_menu(self) -> RecentMenu:
+        """A menu of the sessions opened lately."""
+        return RecentMenu(self.recents, self.files.open_path, self._window)
+
+    # Intents
+
+    def open_palette(self) -> None:
+        """Show the command palette."""
+        if self.palette is not None:
+            self.palette.open()
+
+    def toggle_history(self) -> None:
+        """Show or hide the history."""
+        if self.history is not None:
+            self._toggle_drawer(self.history, self.history.steps, self.notes)
+
+    def toggle_notes(self) -> None:
+        """Show or hide the notes."""
+        if self.notes is not None:
+            self._toggle_drawer(self.notes, self.notes.edit, self.history)
+
+    def copy_python(self) -> None:
+        """Put a script that makes what is shown on the clipboard."""
+        scripts = self._scripts_now()
+        if scripts is not None:
+            QGuiApplication.clipboard().setText(scripts.python)
+            self._session.tell_person("A Python script that makes this figure is on the clipboard.")
+
+    def copy_command(self) -> None:
+        """Put a command line that makes what is shown on the clipboard."""
+        scripts = self._scripts_now()
+        if scripts is not None:
+            QGuiApplication.clipboard().setText(scripts.command)
+            lacks = " It leaves out the changes of single heads: Copy as Python has them."
+            told = "A command that makes this figure is on the clipboard."
+            self._session.tell_person(told + ("" if scripts.is_command_whole else lacks))
+
+    def restore_last(self) -> None:
+        """Open what was open when the program ended the last time, or died."""
+        path = self.autosave.last() if self.autosave is not None else None
+        if path is None:
+            self._session.tell_person("There is no earlier session to restore.")
+            return
+        try:
+            self.files.restore(read_session(path))
+        except LoadError as error:
+            self._session.tell_person(str(error), is_error=True)
+        if self.autosave is not None:
+            self.autosave.forget(path)
+
+    def reset_layout(self) -> None:
+        """Every panel in its page, every splitter where it was at first, type at its own size."""
+        if self.panels is not None:
+            self.panels.close_all()
+        for drawer in (self.history, self.notes):
+            if drawer is not None:
+                drawer.hide()
+        self._view.enlarge(False)
+        self._view.set_size(100)
+        self._reset_splitters()
+        QTimer.singleShot(0, self, self._reset_splitters)  # once more when the type has its size
+
+    def can_take(self, data: QMimeData) -> bool:
+        """Whether something dropped could be opened."""
+        return data.hasText() or any(url.isLocalFile() for url in data.urls())
+
+    def take(self, data: QMimeData) -> None:
+        """Open what was dropped: a file or folder, or a text."""
+        paths = [url.toLocalFile() for url in data.urls() if url.isLocalFile()]
+        if paths:
+            self.files.open_path(paths[0])
+        elif data.hasText():
+            self._view.show_page("explore")
+            self._session.set_text(" ".join(data.text()[:_MAX_DROPPED].split()))
+
+    # Within
+
+    def _toggle_drawer(self, drawer: QWidget, inside: QWidget, other: QWidget | None) -> None:
+        """Show a panel at the right edge with the focus in it, or hide it and give the focus back.
+
+        There is room for one: the `other` goes.
+        """
+        focus = QApplication.focusWidget()
+        is_opened = drawer.isHidden()
+        drawers = [part for part in (drawer, other) if part is not None]
+        is_within = focus is not None and any(part.isAncestorOf(focus) for part in drawers)
+        if is_opened and not is_within:
+            self._came_from = focus
+        if other is not None and is_opened:
+            other.hide()
+        drawer.setVisible(is_opened)
+        if is_opened:
+            inside.setFocus()
+        elif is_within and self._came_from is not None and self._came_from.isVisible():
+            self._came_from.setFocus()
+
+    def _reset_splitters(self) -> None:
+        for name, splitter in self._splitters.items():
+            splitter.setSizes(self._default_sizes[name])
+
+    def _offers(self) -> Iterable[Offer]:
+        session, view = self._session, self._view
+        yield from action_offers(self._actions)
+        for make in self._more_offers:
+            yield from make()
+        yield from model_offers(session, self.recents.models)
+        yield from session_offers(self.recents.sessions, self.files.open_path)
+        yield from choice_offers(session, view)
+        yield from sample_offers(session, self._show_explore)
+        yield from head_offers(session, self._show_explore)
+
+    def _show_explore(self) -> None:
+        self._view.show_page("explore")
+
+    def _toggle_panel(self, name: str) -> Callable[[], None]:
+        def run() -> None:
+            if self.panels is not None:
+                self._show_explore()
+                self.panels.toggle(name)
+
+        return run
+
+    def _make_lines(self) -> LinesPanel:
+        self._lines = LinesPanel(self._session, self._view, self._window_palette())
+        self._lines.destroyed.connect(self._on_lines_gone)
+        return self._lines
+
+    def _window_palette(self) -> Palette:
+        return palette_for(self._view.theme, self._view.size_percent)
+
+    def _on_lines_gone(self) -> None:
+        self._lines = None
+
+    def _resize_type(self, step: int) -> None:
+        present = self._view.size_percent
+        larger = [size for size in SIZES if size > present]
+        smaller = [size for size in SIZES if size < present]
+        wanted = larger[:1] if step > 0 else smaller[-1:]
+        if wanted:
+            self._view.set_size(wanted[0])
+            self._session.tell_person(f"Type at {wanted[0]} %.")
+
+    def _scripts_now(self) -> Scripts | None:
+        """The scripts of the page that is shown; those of Explore on pages without their own."""
+        make = self._scripts.get(self._view.page)
+        scripts = make() if make is not None else scripts_now(self._session, self._view)
+        if scripts is None:
+            self._session.tell_person("There is nothing to copy yet: open a model and type a sentence.")
+        return scripts
+
+    def _on_session(self, name: str) -> None:
+        if name in ("history", "text", "model") and self.autosave is not None:
+            self.autosave.touch()
+
+    def _on_view(self, name: str) -> None:
+        if name in ("style", "view", "page") and self.autosave is not None:
+            self.autosave.touch()
+
+    def _on_notes(self, _name: str) -> None:
+        if self.autosave is not None:
+            self.autosave.touch()

@@ -1,0 +1,154 @@
+"""A beam search as a tree: one row a token, the best at the left, kept paths drawn strong."""
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.plain import isolated, plain_piece
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
+from attnscope.records.generation import BeamTree
+from attnscope.viewmodels.writing.beam_layout import PlacedNode, place_nodes
+from attnscope.viewmodels.writing.words import signed
+from attnscope.widgets.labels import plain_tooltip
+
+_COLUMNS_PX, _ROW_PX, _NODE_PX = (56, 96), 56, 36
+
+
+class BeamView(QWidget):
+    """Draws a BeamTree; a click on the best path tells which of its tokens."""
+
+    step_chosen = Signal(int)
+
+    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._palette = palette
+        self._tree: BeamTree | None = None
+        self._placed: tuple[PlacedNode, ...] = ()
+        self._has_dropped = True
+        self._chosen: int | None = None
+        self._column_px = float(_COLUMNS_PX[0])
+        self.setAccessibleName("Tree of the beam search")
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setMouseTracking(True)
+        self._fit()
+
+    def show_tree(self, tree: BeamTree | None) -> None:
+        """Draw another tree."""
+        if tree is not self._tree:
+            self._tree = tree
+            self._fit()
+
+    def show_dropped(self, has_dropped: bool) -> None:
+        """Draw the nodes that the search dropped, or leave them out."""
+        self._has_dropped = has_dropped
+        self._fit()
+
+    def show_chosen(self, step: int | None) -> None:
+        """Mark a token of the best path."""
+        self._chosen = step
+        self.update()
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self._palette = palette
+        self._fit()
+
+    def node_rect(self, node: PlacedNode) -> QRectF:
+        """Where a node is drawn."""
+        column, height = self._column_px, type_px(_NODE_PX)
+        return QRectF(node.column * column + 2, node.row * type_px(_ROW_PX) + 2, column - 6, height)
+
+    def placed(self) -> tuple[PlacedNode, ...]:
+        """Every node that is drawn."""
+        return self._placed
+
+    def sizeHint(self) -> QSize:
+        return self.size()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        node = self._node_at(event.position())
+        if node is not None and node.kind == "best":
+            self.step_chosen.emit(node.row)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip:
+            node = self._node_at(QPointF(event.pos()))  # type: ignore[attr-defined]
+            text = "" if node is None else node.sentence
+            QToolTip.showText(event.globalPos(), plain_tooltip(text), self)  # type: ignore[attr-defined]
+            return True
+        return super().event(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        seen = QRectF(event.rect()).adjusted(0, -type_px(_ROW_PX), 0, type_px(_ROW_PX))
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            shown = [node for node in self._placed if self.node_rect(node).intersects(seen)]
+            for kind in ("dropped", "kept", "best"):
+                for node in shown:
+                    if node.kind == kind:
+                        self._paint_edge(painter, node)
+            for node in shown:
+                self._paint_node(painter, node)
+
+    def _paint_edge(self, painter: QPainter, node: PlacedNode) -> None:
+        if node.parent is None:
+            return
+        above, below = self.node_rect(self._placed[node.parent]), self.node_rect(node)
+        begin, end = QPointF(above.center().x(), above.bottom()), QPointF(below.center().x(), below.top())
+        half = (end.y() - begin.y()) / 2
+        path = QPainterPath(begin)
+        path.cubicTo(begin + QPointF(0, half), end - QPointF(0, half), end)
+        palette = self._palette
+        colour, width = {
+            "best": (palette.accent, 2.5),
+            "kept": (palette.muted, 1.5),
+            "dropped": (palette.line, 1.0),
+        }[node.kind]
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(QColor(colour), width))
+        painter.drawPath(path)
+
+    def _paint_node(self, painter: QPainter, node: PlacedNode) -> None:
+        palette, rect = self._palette, self.node_rect(node)
+        is_best, is_dropped = node.kind == "best", node.kind == "dropped"
+        is_chosen = is_best and node.row == self._chosen
+        if not is_dropped:
+            painter.setBrush(QColor(palette.accent if is_chosen else palette.raised))
+            pen = QPen(QColor(palette.accent if is_best else palette.line), 1.5 if is_best else 1.0)
+            painter.setPen(pen)
+            painter.drawRoundedRect(rect, 4, 4)
+            if node.node.state == "finished":
+                painter.drawRoundedRect(rect.adjusted(2.5, 2.5, -2.5, -2.5), 3, 3)
+        type_ = font(NORMAL_PX, is_bold=not is_dropped)
+        text = QFontMetricsF(type_).elidedText(
+            plain_piece(node.node.token.piece), Qt.TextElideMode.ElideMiddle, rect.width() - 8
+        )
+        ink = palette.accent_text if is_chosen else palette.muted if is_dropped else palette.text
+        upper, lower = QRectF(rect), QRectF(rect)
+        upper.setHeight(rect.height() * 0.58)
+        lower.setTop(rect.top() + rect.height() * 0.50)
+        painter.setPen(QColor(ink))
+        painter.setFont(type_)
+        painter.drawText(upper, Qt.AlignmentFlag.AlignCenter, isolated(text))
+        painter.setFont(font(SMALL_PX))
+        painter.setPen(QColor(palette.accent_text if is_chosen else palette.muted))
+        painter.drawText(lower, Qt.AlignmentFlag.AlignCenter, signed(node.node.score))
+
+    def _node_at(self, place: QPointF) -> PlacedNode | None:
+        return next((node for node in self._placed if self.node_rect(node).contains(place)), None)
+
+    def _fit(self) -> None:
+        self._placed = place_nodes(self._tree, has_dropped=self._has_dropped) if self._tree else ()
+        n_columns = 1 + max((node.column for node in self._placed), default=0)
+        n_rows = 1 + max((node.row for node in self._placed), default=0)
+        gap = type_px(_ROW_PX - _NODE_PX)
+        widest = max((_piece_width(node) for node in self._placed), default=0.0) + type_px(16)
+        self._column_px = min(max(widest, type_px(_COLUMNS_PX[0])), type_px(_COLUMNS_PX[1]))
+        self.setFixedSize(round(n_columns * self._column_px), round(n_rows * type_px(_ROW_PX) - gap + 6))
+        self.update()
+
+
+def _piece_width(node: PlacedNode) -> float:
+    is_bold = node.kind != "dropped"
+    return text_width(plain_piece(node.node.token.piece), NORMAL_PX, is_bold=is_bold)

@@ -1,0 +1,153 @@
+"""How the model is to write: greedily, by drawing, or with beams, and the numbers of each way."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QButtonGroup,
+    QDoubleSpinBox,
+    QGridLayout,
+    QHBoxLayout,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.records.generation import MAX_BEAMS, WriteMode
+from attnscope.viewmodels.writing.state import GenerationState
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+
+_MODES: dict[WriteMode, tuple[str, str]] = {
+    "greedy": ("Greedy", "Always the most probable token."),
+    "sample": ("Sample", "Draw each token by its probability."),
+    "beams": ("Beams", "Follow the best texts side by side and take the one with the best score."),
+}
+_TIPS = {
+    "temperature": "Logits are divided by this: below 1 bolder, above 1 more surprising, 0 greedy.",
+    "top_k": "Only the k most probable tokens are drawn from; 0: all.\n(Fan et al. 2018)",
+    "top_p": "Only the fewest tokens that hold this share of the probability.\n(Holtzman et al. 2020)",
+    "seed": "The same seed draws the same text.",
+    "n_beams": "Texts that are followed at a time.",
+    "length_penalty": "α of score = Σ log p / ((5 + n) / 6)^α; 0: none.\n(Wu et al. 2016, equation 14)",
+    "max_tokens": "Tokens that are written at most.",
+}
+
+
+class WritingForm(QWidget):
+    """Shows and changes the settings of a GenerationState."""
+
+    def __init__(self, state: GenerationState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self.modes = {
+            mode: tool_button(text, f"Write: {text}", role="segment", is_checkable=True)
+            for mode, (text, _) in _MODES.items()
+        }
+        self.boxes: dict[str, QSpinBox | QDoubleSpinBox] = {
+            "temperature": _decimal(0.0, 10.0, 0.1),
+            "top_k": _whole(0, 1_000_000, "all"),
+            "top_p": _decimal(0.01, 1.0, 0.05),
+            "seed": _whole(0, 2**31 - 1),
+            "n_beams": _whole(1, MAX_BEAMS),
+            "length_penalty": _decimal(0.0, 5.0, 0.1),
+            "max_tokens": _whole(1, 10_000),
+        }
+        self._of_mode: dict[WriteMode, list[QWidget]] = {"greedy": [], "sample": [], "beams": []}
+        self._lay_out()
+        for mode, button in self.modes.items():
+            button.setToolTip(_MODES[mode][1])
+            button.clicked.connect(_chooser(state, mode))
+        for name, box in self.boxes.items():
+            box.setToolTip(plain_tooltip(_TIPS[name]))
+            box.valueChanged.connect(_setter(state, name))
+        listen(self, state, self._on_state)
+        self._show()
+
+    def _lay_out(self) -> None:
+        switch = QHBoxLayout()
+        switch.setSpacing(0)
+        group = QButtonGroup(self)
+        for button in self.modes.values():
+            group.addButton(button)
+            switch.addWidget(button)
+        switch.addStretch(1)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(4)
+        grid.setColumnStretch(4, 1)
+        self._add(grid, 0, "sample", ("temperature", "temp."), ("seed", "seed"))
+        self._add(grid, 1, "sample", ("top_k", "top-k"), ("top_p", "top-p"))
+        self._add(grid, 2, "beams", ("n_beams", "beams"), ("length_penalty", "length α"))
+        grid.addWidget(PlainLabel("at most", "muted"), 3, 0)
+        grid.addWidget(self.boxes["max_tokens"], 3, 1)
+        grid.addWidget(PlainLabel("tokens", "muted"), 3, 2)
+        self.boxes["max_tokens"].setAccessibleName(_TIPS["max_tokens"])
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addLayout(switch)
+        layout.addLayout(grid)
+
+    def _add(self, grid: QGridLayout, row: int, mode: WriteMode, *fields: tuple[str, str]) -> None:
+        for k, (name, text) in enumerate(fields):
+            label = PlainLabel(text, "muted")
+            self.boxes[name].setAccessibleName(_TIPS[name].partition("\n")[0])
+            grid.addWidget(label, row, 2 * k)
+            grid.addWidget(self.boxes[name], row, 2 * k + 1)
+            self._of_mode[mode] += [label, self.boxes[name]]
+
+    def _on_state(self, name: str) -> None:
+        if name in ("settings", "writing"):
+            self._show()
+
+    def _show(self) -> None:
+        settings = self._state.settings
+        for mode, button in self.modes.items():
+            button.setChecked(mode == settings.mode)
+            for widget in self._of_mode[mode]:
+                widget.setVisible(mode == settings.mode)
+        for name, box in self.boxes.items():
+            box.setValue(getattr(settings, name))
+        self.setEnabled(not self._state.is_writing)
+
+
+def _chooser(state: GenerationState, mode: WriteMode) -> Callable[[], None]:
+    def choose() -> None:
+        state.set_mode(mode)
+
+    return choose
+
+
+def _setter(state: GenerationState, name: str) -> Callable[[object], None]:
+    """Showing a value does not set it: the state ignores what it already holds."""
+
+    def set_value(value: object) -> None:
+        state.set_settings(replace(state.settings, **{name: value}))  # type: ignore[arg-type]
+
+    return set_value
+
+
+def _whole(least: int, most: int, zero: str = "") -> QSpinBox:
+    box = QSpinBox()
+    box.setRange(least, most)
+    if zero:
+        box.setSpecialValueText(zero)
+    _dress(box)
+    return box
+
+
+def _decimal(least: float, most: float, step: float) -> QDoubleSpinBox:
+    box = QDoubleSpinBox()
+    box.setRange(least, most)
+    box.setSingleStep(step)
+    box.setDecimals(2)
+    _dress(box)
+    return box
+
+
+def _dress(box: QAbstractSpinBox) -> None:
+    box.setKeyboardTracking(False)
+    box.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)
+    box.setAlignment(Qt.AlignmentFlag.AlignRight)

@@ -1,0 +1,78 @@
+"""Texts of an SVG that other programs read: families, directions, spaces between words (F28, F29)."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from figure_samples import head_map, spec, tokens
+from PySide6.QtGui import QFont, QFontMetricsF
+
+from attnscope.figures.export import render
+from attnscope.figures.svg_text import is_right_to_left, mended_texts
+
+pytestmark = pytest.mark.qt
+PLAIN = '<text fill="#000" x="12" y="3" font-family="Noto Sans" font-size="20" font-weight="400">{}</text>'
+WORDS = (
+    "שלום",
+    "العالم",
+    "你好",
+    "こんにちは",
+    "e\u0301te\u0301",
+    "👩\u200d👩\u200d👧",
+    "a\u202eb",
+    "</script>",
+    "नमस्ते",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_so"),
+    [("שלום", True), ("  العالم", True), ("(a) שלום", False), ("你好", False), ("12 —", False), ("", False)],
+)
+def test_that_the_first_letter_says_the_direction(text: str, is_so: bool) -> None:
+    assert is_right_to_left(text) == is_so
+
+
+def test_that_every_text_has_a_family_to_fall_back_to_and_keeps_its_own() -> None:
+    assert "font-family=\"'Noto Sans', sans-serif\"" in mended_texts(PLAIN.format("a"))
+    two = PLAIN.replace("Noto Sans", "Inter, 'Noto Sans', sans-serif").format("a")
+    assert "font-family=\"Inter, 'Noto Sans', sans-serif\"" in mended_texts(two)
+
+
+def test_that_text_from_right_to_left_stands_at_its_left_edge_without_the_space_there() -> None:
+    mended = mended_texts(PLAIN.format("שלום "))
+    face = QFont("Noto Sans")
+    face.setPixelSize(20)
+    place = re.search(r' x="([^"]*)"', mended)
+    assert place is not None
+    assert float(place[1]) == pytest.approx(12 + QFontMetricsF(face).horizontalAdvance(" "), abs=0.01)
+    assert ">שלום<" in mended
+    assert 'direction="rtl" text-anchor="end"' in mended
+    assert "direction" not in mended_texts(PLAIN.format("abc "))
+    assert ">abc <" in mended_texts(PLAIN.format("abc "))
+
+
+def test_that_every_script_is_text_in_the_figure_and_nothing_hidden_reaches_it() -> None:
+    one = head_map(len(WORDS), len(WORDS))
+    shown = spec(
+        "head",
+        maps=(type(one)(head=one.head, queries=tokens(*WORDS), keys=tokens(*WORDS), weights=one.weights),),
+    )
+    root = ElementTree.fromstring(render(shown, "svg"))
+    texts = ["".join(e.itertext()) for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    for word in (
+        "שלום",
+        "العالم",
+        "你好",
+        "こんにちは",
+        "e\u0301te\u0301",
+        "</script>",
+        "नमस्ते",
+        "a‹U+202E›b",
+    ):
+        assert sum(word in text for text in texts) >= 2, word  # as a query and as a key
+    assert not any("\u202e" in text for text in texts)
+    for element in root.iter("{http://www.w3.org/2000/svg}text"):
+        assert element.get("font-family", "").endswith("sans-serif")
+        is_rtl = is_right_to_left("".join(element.itertext()))
+        assert element.get("direction") == ("rtl" if is_rtl else None)

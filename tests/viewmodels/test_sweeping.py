@@ -1,0 +1,123 @@
+"""Several runs from the window: what is asked of the command line, and what its folder tells."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from attnscope.errors import RecipeError
+from attnscope.records.messages import Request
+from attnscope.records.runs import OpenRuns
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.sweeping import SweepState, SweepWish, best_of, share_of
+
+
+class Child:
+    """A process that ends when it is told."""
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        self.n_terminated = 0
+
+    def poll(self) -> int | None:
+        return self.code
+
+    def terminate(self) -> None:
+        self.n_terminated += 1
+
+
+class Desk:
+    """A sweep whose process is played by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.posted: list[Request] = []
+        self.child = Child()
+        self.commands: list[list[str]] = []
+        self.out = folder / "several"
+        training = TrainingState(self.posted.append, Numbers())
+        training.recipe.take('[data]\nkind = "task"\n')
+        self.state = SweepState(training, self.spawn)  # type: ignore[arg-type]
+
+    def spawn(self, words: list[str], _out: Path) -> Child:
+        self.commands.append(words)
+        return self.child
+
+    def run_begins(self, name: str, *lines: str) -> None:
+        (self.out / name).mkdir()
+        (self.out / name / "recipe.toml").write_text("")
+        with open(self.out / "sweep.log", "a", encoding="utf-8") as log:
+            log.writelines(f"{line}\n" for line in lines)
+        self.state.tick()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def _wish(desk: Desk) -> SweepWish:
+    return SweepWish(values=("model.d_model=16,32",), seeds="2", keep_best=1, after=10, out=str(desk.out))
+
+
+def test_that_it_is_the_command_lines_sweep_followed_by_its_log(desk: Desk) -> None:
+    desk.state.start(_wish(desk))
+    words = desk.commands[0]
+    assert words[words.index("train") + 1] == str(desk.out / "sweep.toml")
+    assert " ".join(words).endswith("--sweep model.d_model=16,32 --seeds 0,1 --keep-best 1 --after 10")
+    desk.run_begins("d_model=16,seed=0", "[1/4] d_model=16,seed=0: step 10 of 1,000, validation 2.5000")
+    assert desk.state.phase == "running"
+    assert desk.state.fraction == pytest.approx(10 / (4 * 10 + 990))  # three of four end at step 10
+    assert [r.folders for r in desk.posted if isinstance(r, OpenRuns)] == [(str(desk.out),)]
+    desk.state.stop()
+    desk.state.stop()
+    desk.child.code = 130
+    desk.state.tick()
+    assert (desk.child.n_terminated, desk.state.phase) == (1, "stopped")
+    assert desk.state.suggested_out == str(desk.out)
+
+
+def test_that_what_the_engine_refuses_is_told(desk: Desk) -> None:
+    desk.state.start(_wish(desk))
+    (desk.out / "sweep.log").write_text("attnscope: seed=x: training.seed is x. Change it.\n")
+    desk.child.code = 2
+    desk.state.tick()
+    assert (desk.state.phase, desk.state.problem) == ("failed", "seed=x: training.seed is x. Change it.")
+
+
+def test_that_the_best_run_is_told_with_the_spread_over_its_seeds() -> None:
+    def run(name: str, loss: float | None, **settings: str) -> dict[str, object]:
+        known = {"folder": f"/r/{name}", "name": name, "best_loss": loss, "best_step": 40}
+        return {**known, "loss_unit": "nats per token", "settings": settings}
+
+    runs = [
+        run("a", 2.0, **{"training.seed": "0", "model.d_model": "16"}),
+        run("b", 1.0, **{"training.seed": "1", "model.d_model": "16"}),
+        run("c", None, **{"training.seed": "0", "model.d_model": "32"}),
+    ]
+    spread = {"settings": [["model.d_model", "16"]], "n": 2, "mean": 1.5, "deviation": math.sqrt(0.5)}
+    best = best_of(json.dumps({"out": "/r", "runs": runs, "seeds": [spread]}))
+    assert best is not None
+    assert best.folder == "/r/b"
+    assert "1.0000 nats per token at step 40 · 1.5000 ± 0.7071 over 2 seeds" in best.words
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        (SweepWish(seeds="0"), "0 seeds"),
+        (SweepWish(seeds="999999999999"), "999,999,999,999 seeds"),
+        (SweepWish(), "nothing to vary"),
+        (SweepWish(values=("model.d_model=",)), "names no values"),
+        (SweepWish(values=("model.d_model=1,2",), seeds="150"), "300 runs"),
+    ],
+)
+def test_that_wrong_values_are_refused_before_anything_starts(wish: SweepWish, words: str) -> None:
+    with pytest.raises(RecipeError, match=words):
+        _ = wish.runs
+
+
+def test_that_stopping_early_costs_less() -> None:
+    assert share_of(SweepWish(keep_best=1, after=25), 4, 100) == (4 * 25 + 75) / 400
+    assert share_of(SweepWish(), 4, 100) == 1.0

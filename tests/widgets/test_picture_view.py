@@ -1,0 +1,190 @@
+"""Attention on a picture: what is asked for, which patch is where, which colour a weight has."""
+
+import dataclasses
+import io
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hf_folders import make, save_folder, save_picture
+from PySide6.QtCore import QRectF, Qt
+from pytestqt.qtbot import QtBot
+from session_samples import Desk, info
+
+from attnscope.cli.main import main
+from attnscope.errors import UserError
+from attnscope.figures.colours import LIGHT, lut
+from attnscope.figures.export import render, suggested_name
+from attnscope.figures.figure import Figure
+from attnscope.figures.paint_picture import overlaid
+from attnscope.figures.picture_layout import picture_layout
+from attnscope.figures.spec import Caption, FigureSpec, PicturePart
+from attnscope.models.huggingface.images import Preparation, prepare, seen_pixels
+from attnscope.records.maps import HeadMap
+from attnscope.records.pictures import Picture, PictureShown, ShowPicture
+from attnscope.records.sites import HeadRef
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.maps.picturing import PictureState
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.scripts import scripts_now
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.explore.head_panel import HeadPanel
+
+pytestmark = pytest.mark.qt
+PIXELS = (np.arange(12)[:, None, None] * 20 + np.arange(18)[None, :, None] + np.arange(3)).astype(np.uint8)
+PICTURE = Picture(text="x.png", pixels=PIXELS, n_rows=1, n_columns=3, n_first=1)
+NAMES = ("[CLS]", "0,0", "0,1", "0,2")
+TOKENS = tuple(Token(id=i, piece=name, is_special=i == 0) for i, name in enumerate(NAMES))
+WEIGHTS = np.array([[0.7, 0.1, 0.2, 0.0], [0.13, 0.6, 0.2, 0.07], [0.25] * 4, [np.nan] * 4], dtype=np.float32)
+MAP = HeadMap(head=HeadRef(stack="encoder", layer=0, head=1), queries=TOKENS, keys=TOKENS, weights=WEIGHTS)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk().open(dataclasses.replace(info("encoder"), reads="picture"))
+
+
+@pytest.fixture
+def shown(qtbot: QtBot, desk: Desk) -> tuple[HeadPanel, PictureState, list[ShowPicture], ViewState]:
+    desk.session.set_text("one two three")  # and </s>: four tokens, as the picture has
+    desk.answer()
+    asked: list[ShowPicture] = []
+    state = PictureState(desk.session, asked.append, Numbers())  # type: ignore[arg-type]
+    view = ViewState()
+    panel = HeadPanel(desk.session, view, LIGHT)
+    panel.offer_picture(state)
+    qtbot.addWidget(panel)
+    panel.resize(620, 420)
+    panel.show()
+    assert asked == []
+    view.show_view("picture")
+    assert state.note == "Reading the picture…"
+    state.handle(PictureShown(number=asked[-1].number, picture=PICTURE))
+    return panel, state, asked, view
+
+
+def test_that_a_click_and_arrows_choose_the_query(qtbot: QtBot, shown: tuple) -> None:  # type: ignore[type-arg]
+    panel, state, asked, view = shown
+    picture = panel.picture
+    layout = picture.layout_now()
+    assert (len(asked), asked[0].text, state.query) == (1, "one two three", 0)
+    qtbot.mouseClick(picture, Qt.MouseButton.LeftButton, pos=layout.patch("query", 3).center().toPoint())
+    assert state.query == 3
+    seen = []
+    for key in (Qt.Key.Key_Left, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home):
+        qtbot.keyClick(picture, key)
+        seen.append(state.query)
+    assert seen == [2, 0, 1, 0]
+    qtbot.mouseMove(picture, layout.patch("key", 2).center().toPoint())
+    qtbot.waitUntil(lambda: (view.highlight.query, view.highlight.key) == (0, 2))
+    assert panel.picture.figure() == PicturePart(picture=PICTURE, query=0)
+
+
+def test_that_only_models_of_pictures_have_the_view(shown: tuple, qtbot: QtBot) -> None:  # type: ignore[type-arg]
+    panel, state, _asked, view = shown
+    assert panel.picture_button.isVisible()
+    text = Desk().open(info("encoder"))
+    other = HeadPanel(text.session, view, LIGHT)
+    qtbot.addWidget(other)
+    other.offer_picture(PictureState(text.session, lambda _: None, Numbers()))
+    other.show()
+    assert not other.picture_button.isVisible()
+    assert other.heatmap_button.isChecked()
+    assert state.shown is not None
+
+
+def test_that_every_patch_is_hit_where_it_lies() -> None:
+    for rect in (QRectF(0, 0, 620, 300), QRectF(0, 0, 300, 620)):
+        layout = picture_layout(rect, PICTURE, NAMES[:1])
+        assert rect.contains(layout.query)
+        assert rect.contains(layout.keys)
+        for side in ("query", "key"):
+            for token in (1, 2, 3):
+                assert layout.hit(layout.patch(side, token).center()) == (side, token)
+        assert layout.hit(layout.chips[0].center()) == ("query", 0)
+        assert layout.query.width() / layout.query.height() == pytest.approx(18 / 12)
+
+
+def test_that_colours_are_those_of_the_weights_of_patches_alone() -> None:
+    pixels = overlaid(PICTURE, WEIGHTS[1], (18, 12), "viridis")
+    for column, weight in enumerate((0.6, 0.2, 0.07)):
+        colour = lut("viridis")[round(weight / 0.6 * 255)].astype(float)
+        for y, x in ((0, 6 * column), (11, 6 * column + 5)):
+            light = PIXELS[y, x].astype(float) @ (0.299, 0.587, 0.114)
+            grey = 64 + light / 255 * (192 - 64)
+            np.testing.assert_allclose(pixels[y, x], 0.62 * colour + 0.38 * grey, atol=0.51)
+    without = overlaid(PICTURE, WEIGHTS[3], (18, 12), "viridis")
+    assert (without == without[:, :, :1]).all()  # grey where there is no weight
+
+
+def test_that_a_figure_holds_the_row_of_its_query(qapp: object) -> None:
+    part = PicturePart(picture=PICTURE, query=1)
+    spec = FigureSpec(
+        view="picture", maps=(MAP,), picture=part, caption=Caption(model="m"), height_mm=90, dpi=60
+    )
+    lines = render(spec, "csv").decode().splitlines()
+    assert lines[1:] == [
+        f'"encoder","0","1","1","0,0","{j}","{NAMES[j]}","{WEIGHTS[1, j]:.9g}"' for j in range(4)
+    ]
+    assert np.load(io.BytesIO(render(spec, "npz")))["encoder_L0H1_query_1"].tolist() == WEIGHTS[1].tolist()
+    assert b"patch 0,0" in render(spec, "svg")
+    assert suggested_name(spec) == "m-picture-encoder-l0h1.svg"
+
+
+def test_that_what_the_model_sees_is_prepared_pixels_taken_back() -> None:
+    how = Preparation(height=12, width=18, mode="nearest", mean=(0.1, 0.5, 0.9), deviation=(0.2, 0.5, 1.0))
+    assert (seen_pixels(prepare(PIXELS, how), how) == PIXELS).all()
+
+
+def test_that_the_command_line_lays_a_head_over_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = save_folder(tmp_path / "vit", *make("vit"))
+    picture = save_picture(tmp_path / "p.png", height=9, width=9)
+    out = tmp_path / "on.csv"
+    asked = ["figure", str(folder), "--text", picture, "--view", "picture", "--layer", "1", "--head", "2"]
+    assert main([*asked, "--query", "1,0", "-o", str(out)]) == 0
+    rows = out.read_text().splitlines()
+    assert [row.split('","')[3] for row in rows[1:]] == ["3"] * 5  # one special token, 2 × 2 patches
+    assert main(["figure", str(folder), "-f", picture, "-o", str(out)]) == 2
+    assert f"path with --text: --text {picture}" in capsys.readouterr().err
+    assert main(["figure", str(folder), "-f", "gone.png", "-o", str(out)]) == 2
+    assert "UTF-8" not in capsys.readouterr().err.partition("Expected")[2].partition(".")[2]
+    drawn = ["figure", str(folder), "--view", "positions", "-o", str(tmp_path / "p.svg")]
+    assert main(drawn) == 0
+
+
+def test_that_scripts_draw_the_picture_that_is_shown(
+    shown: tuple,  # type: ignore[type-arg]
+    desk: Desk,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _panel, state, _asked, view = shown
+    state.choose_query(2)
+    scripts = scripts_now(desk.session, view)
+    assert scripts is not None
+    assert "--view picture" in scripts.command
+    assert "--query 2" in scripts.command
+    drawn = Figure(FigureSpec(view="head", maps=(MAP,))).on_picture(PICTURE, 2)
+    assert drawn.spec.picture == PicturePart(picture=PICTURE, query=2)
+    made = SimpleNamespace(
+        load=lambda source: SimpleNamespace(trace=lambda text: text),
+        picture=lambda model, text: PICTURE,
+        figure=lambda trace, view, head: Figure(FigureSpec(view=view, maps=(MAP,))),
+    )
+    monkeypatch.setitem(sys.modules, "attnscope", made)  # type: ignore[arg-type]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        Figure, "save", lambda self, path: Path(path).write_text(str(self.spec.picture.query))
+    )
+    exec(compile(scripts.python, "script", "exec"), {})
+    assert Path("figure.svg").read_text() == "2"
+
+
+@pytest.mark.parametrize("wrong", [{"query": 4}, {"query": -1}])
+def test_that_a_token_that_is_not_there_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(UserError, match="no token"):
+        Figure(FigureSpec(view="head", maps=(MAP,))).on_picture(PICTURE, **wrong)

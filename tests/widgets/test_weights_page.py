@@ -1,0 +1,153 @@
+"""The tab of what a head's weights say: asked for when seen, linked to the selection, stopped, exported."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pytestqt.qtbot import QtBot
+from session_samples import Desk, ref
+
+from attnscope.figures.colours import DARK, LIGHT, PROJECTOR
+from attnscope.figures.export import render
+from attnscope.records.head_weights import (
+    HeadWeightsFound,
+    ShowWeights,
+    StopWeights,
+    WeightPart,
+    WeightsNews,
+    WeightsShown,
+)
+from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum, TokenPair
+from attnscope.records.sites import HeadRef, Site
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.heads.head_weights import WeightsState
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.widgets.heads.weights_page import WeightsPage
+
+pytestmark = pytest.mark.qt
+
+
+def part(head: HeadRef, kind: CircuitKind, sameness: float = 0.75) -> WeightPart:
+    pairs = tuple(
+        TokenPair(first=Token(id=k, piece=f"=a{k}"), second=Token(id=9, piece="<b>"), value=4.0 - k)
+        for k in range(3)
+    )
+    site = Site(stack=head.stack, layer=head.layer, n_heads=2, n_kv_heads=2)
+    spectrum = SiteSpectrum(
+        site=site, kind=kind, single=np.array([[2.0, 1.0], [3.0, 0.0]]), stacked=np.array([3.0, 2.0, 1.0])
+    )
+    circuit = HeadCircuit(head=head, kind=kind, largest=pairs, smallest=pairs[::-1], sameness=sameness)
+    return WeightPart(kind=kind, circuit=circuit, spectrum=spectrum)
+
+
+def found_of(head: HeadRef) -> HeadWeightsFound:
+    return HeadWeightsFound(head=head, parts=(part(head, "ov"), part(head, "qk", -0.9)))
+
+
+class Page:
+    def __init__(self, qtbot: QtBot, save_to: str = "") -> None:
+        self.desk = Desk().open()
+        self.asked: list[object] = []
+        self.state = WeightsState(self.desk.session, self.asked.append, Numbers())
+        self.widget = WeightsPage(self.state, LIGHT, ask_save=lambda *_: save_to)
+        qtbot.addWidget(self.widget)
+        self.widget.resize(1100, 600)
+
+    def answer(self) -> None:
+        asked = self.asked[-1]
+        assert isinstance(asked, ShowWeights)
+        self.state.handle(WeightsShown(number=asked.number, found=found_of(asked.head)))
+
+
+def test_that_a_head_is_asked_for_once_it_is_seen_and_kept_for_when_it_comes_back(qtbot: QtBot) -> None:
+    page = Page(qtbot)
+    page.desk.session.select_heads((ref(0, 1),))
+    assert page.asked == []
+    page.widget.show()
+    asked = page.asked[-1]
+    assert isinstance(asked, ShowWeights)
+    assert asked.head == ref(0, 1)
+    page.state.handle(WeightsNews(number=asked.number, n_done=1, n_total=4, about="OV"))
+    assert page.state.stage is not None
+    assert (page.state.stage.title, page.state.fraction) == ("OV: 1 of 4 tokens", 0.25)
+    partly = HeadWeightsFound(head=ref(0, 1), parts=(replace(part(ref(0, 1), "ov"), circuit=None),))
+    page.state.handle(WeightsShown(number=asked.number, found=partly))
+    assert (page.state.stage, page.state.note("ov")) == (None, "Multiplying…")
+    page.answer()
+    assert page.state.note("ov") == "Σ Re λ / Σ |λ| = +0.75: it copies"
+    assert page.state.note("qk") == "Σ Re λ / Σ |λ| = −0.90: it shuns its like"
+    # Head 1 has all of Σσ² in one dimension, head 0 needs two of two; all together 13 of 14 in two.
+    assert "QK: 90% of Σσ² in 1 of 2 dimensions (the layer's heads one by one 3, together 2)" in (
+        page.state.statement()
+    )
+    page.widget.forward.click()
+    assert page.desk.session.primary == ref(1, 0)
+    page.answer()
+    n = len(page.asked)
+    page.widget.back.click()
+    assert (page.desk.session.primary, len(page.asked), page.state.stage) == (ref(0, 1), n, None)
+    late = WeightsShown(number=asked.number, found=partly)
+    page.state.handle(late)
+    assert page.state.note("qk") != ""
+    for palette in (DARK, PROJECTOR, LIGHT):
+        page.widget.set_theme(palette)
+        assert not page.widget.grab().isNull()
+    page.state.handle(ModelLoaded(number=1, info=page.desk.session.model))  # type: ignore[arg-type]
+    assert page.state.found is None
+
+
+def test_that_it_stops_goes_on_and_says_what_cannot_be_read(qtbot: QtBot) -> None:
+    page = Page(qtbot)
+    page.widget.show()
+    page.widget.stop_button.click()
+    assert isinstance(page.asked[-1], StopWeights)
+    assert page.state.stage is not None
+    assert page.state.stage.title == "Stopped"
+    page.widget.run_button.click()
+    asked = page.asked[-1]
+    assert isinstance(asked, ShowWeights)
+    page.state.handle(Failed(number=asked.number, request="ShowWeights", message="Out of memory."))
+    assert page.state.stage is not None
+    assert page.state.stage.hint == "Out of memory."
+    page.widget.run_button.click()
+    asked = page.asked[-1]
+    assert isinstance(asked, ShowWeights)
+    refused = tuple(WeightPart(kind=k, refusal="No tokens.", no_spectrum="No tokens.") for k in ("ov", "qk"))
+    found = HeadWeightsFound(head=asked.head, parts=refused)
+    page.state.handle(WeightsShown(number=asked.number, found=found))
+    assert page.state.stage is not None
+    assert (page.state.stage.kind, page.state.stage.hint) == ("failed", "No tokens.")
+    assert page.widget.figure_spec() is None
+
+
+def test_that_pairs_values_and_curves_are_exported(qtbot: QtBot, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    page = Page(qtbot, str(target))
+    page.widget.show()
+    page.answer()
+    page.widget._on_export_pairs()
+    rows = list(csv.DictReader(io.StringIO(target.read_text(encoding="utf-8"))))
+    assert len(rows) == 12
+    assert (rows[0]["product"], rows[0]["end"], rows[0]["value"]) == ("ov", "strongest", "4")
+    assert not rows[0]["first"].startswith("=")  # no formula for a spreadsheet
+    page.widget._on_export_json()
+    found = json.loads(target.read_text(encoding="utf-8"))
+    assert found["products"]["qk"]["sameness"] == -0.9
+    head = page.desk.session.primary
+    assert head is not None
+    assert found["products"]["ov"]["singular_values"] == [[2.0, 1.0], [3.0, 0.0]][head.head]
+    assert found["products"]["ov"]["weakest"][0]["value"] == 2.0
+    spec = page.widget.figure_spec()
+    assert spec is not None
+    numbers = render(spec, "csv").decode()
+    assert "QK of layer" in numbers
+    assert '"all heads","2","0.928571' in numbers  # (9 + 4) / 14
+    assert render(spec, "svg").startswith(b"<?xml")
+    page.state.show_end("weakest")
+    assert page.state.pairs("ov")[0].value == 2.0
+    assert page.widget.panels[0].table.pair_at(30.0) == page.state.pairs("ov")[0]

@@ -1,0 +1,81 @@
+"""Heads are those of the trace that is shown, also when a trace was given up after it was made."""
+
+from pathlib import Path
+
+import pytest
+from session_samples import Desk, ref
+
+from attnscope.models.huggingface.library import library_faults
+from attnscope.nn.stopping import Stopped, stoppable
+from attnscope.records.messages import (
+    HeadsShown,
+    LoadModel,
+    ModelLoaded,
+    ShowHeads,
+    Traced,
+    TraceText,
+)
+from attnscope.records.sites import HeadRef
+from attnscope.workers import serve_views
+from attnscope.workers.handlers import Engine
+from attnscope.workers.views import Views
+
+HEAD = HeadRef(stack="decoder", layer=0, head=0)
+
+
+def write_nothing(_error: BaseException, _what: str) -> Path | None:
+    return None
+
+
+def opened() -> Engine:
+    engine = Engine(write_nothing)
+    assert isinstance(
+        [*engine.handle(LoadModel(number=1, source="shakespeare", device="cpu"))][-1], ModelLoaded
+    )
+    return engine
+
+
+def test_that_heads_of_another_trace_than_the_shown_one_do_not_come() -> None:
+    engine = opened()
+    (shown,) = engine.handle(TraceText(number=2, text="to be or not"))
+    given_up = engine.handle(TraceText(number=3, text="the king"))
+    assert isinstance(next(given_up), Traced)  # made, but nobody waits for it any more
+    given_up.close()  # type: ignore[attr-defined]
+    assert [*engine.handle(ShowHeads(number=4, heads=(HEAD,), trace=2))] == []
+    (heads,) = engine.handle(ShowHeads(number=5, heads=(HEAD,), trace=3))
+    assert isinstance(heads, HeadsShown)
+    assert len(heads.maps[0].queries) != len(shown.source.tokens)  # type: ignore[attr-defined]
+    assert len([*engine.handle(ShowHeads(number=6, heads=(HEAD,)))]) == 1
+
+
+def test_that_a_trace_given_up_at_its_very_end_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = opened()
+    list(engine.handle(TraceText(number=2, text="to be or not")))
+    kept, is_made = list[int](), list[bool]()
+    monkeypatch.setattr(Views, "keep", lambda _self, _place, _trace, number=0: kept.append(number))
+    made = serve_views.Traced
+
+    def make(**values: object) -> Traced:
+        is_made.append(True)
+        return made(**values)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(serve_views, "Traced", make)
+    with stoppable(lambda: bool(is_made)):
+        assert [*engine.handle(TraceText(number=3, text="the king"))] == []
+    assert is_made == [True]
+    assert kept == []
+
+
+def test_that_a_session_asks_for_heads_of_the_trace_that_it_shows() -> None:
+    desk = Desk().open()
+    shown = desk.session.traced
+    assert shown is not None
+    desk.posted.clear()
+    desk.session.select_heads((ref(1, 1),))
+    (request,) = [one for one in desk.posted if isinstance(one, ShowHeads)]
+    assert request.trace == shown.number > 0
+
+
+def test_that_giving_up_is_no_fault_of_the_library() -> None:
+    with pytest.raises(Stopped), library_faults("It failed", kind="architecture", action="None."):
+        raise Stopped
