@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnscope.figures.figure import figure as figure
     from attnscope.models.model import Model as Model
     from attnscope.models.opening import load as load
+    from attnscope.models.pictures import picture as picture
     from attnscope.models.sources import demo_models as demo_models
     from attnscope.records.generation import WriteSettings as WriteSettings
     from attnscope.records.sites import Gates as Gates
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from attnscope.trace.trace import Trace as Trace
     from attnscope.training import train as train
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _HOMES = {
     "Gates": "attnscope.records.sites",
@@ -38,6 +39,7 @@ _HOMES = {
     "load": "attnscope.models.opening",
     "load_trace": "attnscope.trace.store",
     "measure": "attnscope.analysis.measures",
+    "picture": "attnscope.models.pictures",
     "pruning_curve": "attnscope.analysis.pruning_curve",
     "save_trace": "attnscope.trace.store",
     "train": "attnscope.training",

@@ -122,9 +122,9 @@ def table_of_parts(found: "Attribution", order: str) -> list[str]:
     ]
     for part in parts:
         bar = ("+" if part.value > 0 else "-") * round(_BAR_CELLS * abs(part.value) / top)
-        lines.append(f"{part.label:<20}{part.value:>12.5f}  {bar}".rstrip())
-    lines.append(f"{'sum of the parts':<20}{found.total:>12.5f}")
-    return lines
+        lines.append(f"{part.label:<24}{part.value:>12.5f}  {bar}".rstrip())
+    lines.append(f"{'sum of the parts':<24}{found.total:>12.5f}")
+    return [*lines, found.note] if found.note else lines
 
 
 def csv_of_parts(found: "Attribution") -> str:

@@ -8,7 +8,7 @@ from attnscope.cli.terminal import json_text, say
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 
-NAMES = ("start", "grid", "trace", "typing", "lag", "analysis", "train", "tiles", "write")
+NAMES = ("start", "grid", "window", "trace", "typing", "lag", "analysis", "train", "tiles", "write")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -22,6 +22,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="NAME",
         help="where models compute: cpu, cuda, mps or auto",
     )
+    parser.add_argument(
+        "--texts", type=int, default=0, metavar="N", help="texts of the corpus that analysis measures"
+    )
     parser.set_defaults(run=run)
 
 
@@ -34,13 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
             action="Choose one of these, or none for all.",
         )
     application = boot.offscreen_application(has_widgets=True)
-    from attnscope.bench.groups import GROUPS
+    from attnscope.bench.groups import GROUPS, Wish
     from attnscope.bench.report import Measurement, report
 
+    wish = Wish(device=arguments.device, n_texts=max(0, arguments.texts))
     done: dict[str, tuple[Measurement, ...]] = {}
     for name in (arguments.group,) if arguments.group else NAMES:
         say(f"{name}")
-        done[name] = GROUPS[name](arguments.device)
+        done[name] = GROUPS[name](wish)
         for measurement in done[name]:
             say(f"  {measurement.sentence}")
     if arguments.json is not None:

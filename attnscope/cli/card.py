@@ -75,7 +75,8 @@ def _layers(config: ModelConfig) -> str:
     if not config.is_recurrent:
         return f"{config.n_layers} layers of {config.n_heads} heads"
     heads = "one head" if config.n_heads == 1 else f"{config.n_heads} heads"
-    return f"{config.body.upper()} cells in {config.n_layers} layer(s) and {heads} of attention"
+    heads = f"{heads} of" if config.has_attention else "no"
+    return f"{config.body.upper()} cells in {config.n_layers} layer(s) and {heads} attention"
 
 
 def _time(wall_s: float, processor_s: float, training: TrainingRun) -> str:

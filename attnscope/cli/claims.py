@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from attnscope.analysis.scores import cross_alignment, induction_scores, previous_scores
 from attnscope.models.model import Model
+from attnscope.records.loss_units import loss_unit
 from attnscope.records.training import Evaluated
 from attnscope.text.examples import Example
 from attnscope.text.repeats import repeated_random_ids, word_ids
@@ -65,9 +66,11 @@ def sentences_about(model: Model, last: Evaluated | None, characters_per_token: 
     """The measured results in sentences for the model card."""
     sentences = []
     if last is not None:
+        unit, is_of_labels = loss_unit([model.info.objective]), bool(model.own.card.labels)
+        perplexity = "" if is_of_labels else f" (perplexity {math.exp(min(last.loss, 700.0)):.2f})"
+        scored = "labels" if is_of_labels else "scored tokens"
         sentences.append(
-            f"Validation loss {last.loss:.4f} nats per token (perplexity "
-            f"{math.exp(min(last.loss, 700.0)):.2f}), {last.accuracy:.1%} of the scored tokens right."
+            f"Validation loss {last.loss:.4f} {unit}{perplexity}, {last.accuracy:.1%} of the {scored} right."
         )
     if last is not None and model.info.objective == "causal" and characters_per_token > 0:
         sentences.append(

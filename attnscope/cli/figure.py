@@ -24,18 +24,19 @@ from attnscope.cli.inputs import (
     parse_stack,
 )
 from attnscope.cli.other_figures import curves_figure, positions_figure, scaling_figure
+from attnscope.cli.pictures import on_picture
 from attnscope.cli.terminal import say
 from attnscope.errors import UserError
-from attnscope.records.sites import HeadRef, Site, Stack, check_heads
+from attnscope.records.sites import HeadRef, Site, Stack, check_heads, require_heads
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
-    from attnscope.figures.spec import Caption
+    from attnscope.figures.spec import Caption, View
     from attnscope.figures.style import Turn
     from attnscope.models import Model
     from attnscope.trace import Trace
 
-VIEWS = ("grid", "head", "lines", "panels", "difference", "positions", "curves", "scaling")
+VIEWS = ("grid", "head", "lines", "picture", "panels", "difference", "positions", "curves", "scaling")
 _WITHOUT_TEXT = {"positions": positions_figure, "curves": curves_figure, "scaling": scaling_figure}
 _TURNS: "dict[str, Turn | None]" = {"auto": None, "0": 0, "45": 45, "90": 90}
 _LABELS = re.compile(r"L\d{1,6}H\d{1,6}(,L\d{1,6}H\d{1,6})*")
@@ -71,6 +72,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         default="sinusoidal,rotary,model",
         help="for positions: some of sinusoidal, learned, rotary, binary, model (default: %(default)s)",
     )
+    parser.add_argument(
+        "--query",
+        default="0",
+        help="for picture: the token whose weights are shown, by number or as row,column (default: 0)",
+    )
     add_page_arguments(parser)
     add_look_arguments(parser)
     add_aspect_arguments(parser)
@@ -96,8 +102,12 @@ def run(arguments: argparse.Namespace) -> int:
         path, about = _WITHOUT_TEXT[arguments.view](arguments).save(Path(arguments.out)), arguments.view
     else:
         model, trace = load_and_trace(arguments)
+        require_heads(trace.sites)
         build = build_difference if arguments.view == "difference" else build_figure
-        path = build(arguments, model, trace).save(Path(arguments.out))
+        drawn = build(arguments, model, trace)
+        if arguments.view == "picture":
+            drawn = on_picture(drawn, model, arguments.text, arguments.query)
+        path = drawn.save(Path(arguments.out))
         about = trace.check().sentence + other_stacks(arguments, trace.sites)
     say(f"{path}: {path.stat().st_size:,} bytes, {about}")
     del application
@@ -112,7 +122,7 @@ def build_figure(
     from attnscope.figures.figure import figure
 
     stack, heads = chosen_heads(arguments, trace.sites) if head is None else (head.stack, (head,))
-    view = arguments.view
+    view: View = "head" if arguments.view == "picture" else arguments.view
     if view == "grid" and target_of(arguments.out)[1] == "html":
         chosen = stack or trace.sites[0].stack  # a page shows whole maps: every head of the stack
         view, heads = "lines", tuple(h for s in trace.sites if s.stack == chosen for h in s.heads)
@@ -195,7 +205,7 @@ def labelled_heads(text: str, stack: Stack, sites: tuple[Site, ...]) -> tuple[He
 
 def _one_or_more(arguments: argparse.Namespace, heads: tuple[HeadRef, ...]) -> tuple[HeadRef, ...]:
     """The heads, when the view can show so many; raises UserError."""
-    if arguments.view in ("head", "difference") and len(heads) != 1 and arguments.blend == "none":
+    if arguments.view in ("head", "picture", "difference") and len(heads) != 1 and arguments.blend == "none":
         raise UserError(
             f"The view '{arguments.view}' shows one head, not {len(heads)}.",
             expected="one number after --head",

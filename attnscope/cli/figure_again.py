@@ -1,6 +1,7 @@
 """`attnscope figure FILE.figure.json -o OUT`: a saved figure drawn again from its model and its text."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def draw_again(arguments: argparse.Namespace) -> "tuple[Figure, Trace]":
 
 def figure_of(saved: "SavedFigure", model: "Model", trace: "Trace") -> "Figure":
     """The saved figure on this trace; raises UserError for a head that the model does not have."""
-    from attnscope.figures.figure import figure
+    from attnscope.figures.figure import Figure, figure
     from attnscope.figures.spec import Caption
 
     origin, style, info = saved.origin, saved.style, model.info
@@ -55,7 +56,7 @@ def figure_of(saved: "SavedFigure", model: "Model", trace: "Trace") -> "Figure":
         target=origin.target,
         note="; ".join(dict.fromkeys(filter(None, (saved.note, source.cut_words)))),
     )
-    return figure(
+    made = figure(
         trace,
         saved.view,
         stack=saved.stack,
@@ -83,3 +84,4 @@ def figure_of(saved: "SavedFigure", model: "Model", trace: "Trace") -> "Figure":
         dpi=saved.dpi,
         origin=origin,
     )
+    return Figure(replace(made.spec, gold=saved.gold)) if saved.view == "head" else made

@@ -89,7 +89,7 @@ def settle_page(arguments: argparse.Namespace) -> None:
             setattr(arguments, name, size)
     if arguments.panels:
         arguments.view = "panels"
-    elif arguments.also:
+    elif arguments.also and arguments.view != "panels":
         raise UserError("--also adds panels.", expected="--panels with it", action="Add --panels --head …")
 
 
@@ -98,7 +98,7 @@ def origin_of(
 ) -> "FigureOrigin":
     """What the figure is made from, for a figure file; the target is what was read, given or not."""
     from attnscope.figures.spec import FigureOrigin
-    from attnscope.viewmodels.aspect import Aspect
+    from attnscope.viewmodels.maps.aspect import Aspect
 
     info = model.info
     target = arguments.target

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, parse_gates, tell_cut
+from attnscope.cli.inputs import add_device_argument, add_gate_argument, parse_gates, tell_cut
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.records.generation import WriteMode, WriteSettings
@@ -40,13 +40,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable tokens")
     parser.add_argument("--top-p", type=float, metavar="P", help="draw from the fewest tokens that hold P")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed draws the same text")
-    parser.add_argument(
-        "--gate",
-        action="append",
-        default=[],
-        metavar="[STACK:]L0H1=0",
-        help="multiply a head's output: 0 removes it; again for another head",
-    )
+    add_gate_argument(parser)
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the trace here (.safetensors)")
     parser.add_argument("--json", action="store_true", help="print every token and the beam tree as JSON")
     add_device_argument(parser)

@@ -166,9 +166,10 @@ _ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "temperature": ("score", ("cosine",)),
     "sigma": ("score", ("gaussian",)),
     "sentence_ends": ("pooling", ("hierarchical",)),
+    "sentence_encoder": ("pooling", ("hierarchical",)),
 }
-_OF_LABELS = ("n_labels", "pooling", "reads_pair", "sentence_ends")
-_OF_CELLS = ("feeds_context", "local_reach")
+_OF_LABELS = ("n_labels", "pooling", "reads_pair", "sentence_ends", "sentence_encoder")
+_OF_CELLS = ("has_attention", "feeds_context", "local_reach")
 _OF_PIECES = ("tie_embeddings", "transform_head", "output_bias", "has_pooler", "has_next_sentence")
 
 

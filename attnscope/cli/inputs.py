@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.masks import add_mask_arguments, mask_changes
 from attnscope.cli.terminal import say_error
-from attnscope.errors import UserError
+from attnscope.errors import LoadError, UserError
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack, check_heads
 
 if TYPE_CHECKING:
@@ -22,17 +22,13 @@ _MAX_FIRST_LINE = 100_000
 def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = True) -> None:
     """Add MODEL, --text, --target, --gate and --device."""
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
-    parser.add_argument("--text", required=needs_text, help="the text to look at")
+    parser.add_argument(
+        "--text", required=needs_text, help="the text to look at; for a vision model a picture's path"
+    )
     parser.add_argument(
         "--target", help="the second text, where the model reads one (default: what it writes)"
     )
-    parser.add_argument(
-        "--gate",
-        action="append",
-        default=[],
-        metavar="[STACK:]L0H1=0",
-        help="multiply a head's output: 0 removes it, 1 leaves it alone; may be given again",
-    )
+    add_gate_argument(parser)
     parser.add_argument(
         "--past-trained",
         action="store_true",
@@ -40,6 +36,17 @@ def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = T
     )
     add_mask_arguments(parser)
     add_device_argument(parser)
+
+
+def add_gate_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --gate."""
+    parser.add_argument(
+        "--gate",
+        action="append",
+        default=[],
+        metavar="[STACK:]L0H1=0",
+        help="multiply a head's output: 0 removes it, 1 leaves it alone; may be given again",
+    )
 
 
 def add_file_argument(parser: argparse.ArgumentParser) -> None:
@@ -79,14 +86,21 @@ def load_and_trace(arguments: argparse.Namespace) -> "tuple[Model, Trace]":
     """Load the model and trace the text that the arguments name; raises UserError."""
     from attnscope.models import load
 
+    model = load(arguments.model, device=arguments.device)
+    if getattr(arguments, "view", "") == "picture" and model.info.reads == "text":
+        raise UserError(
+            f"{model.info.name} reads text, not pictures.",
+            expected="a vision model, such as a ViT",
+            action="Open one from its folder, or choose --view head.",
+        )
     path = getattr(arguments, "file", None)
     if path is not None and arguments.text is None:
-        arguments.text = read_file_argument(path)
+        arguments.text = _text_of_file(path, model)
     if not (arguments.text or "").strip():
+        what = "at least one word" if model.info.reads == "text" else f"the path of a {model.info.reads}"
         raise UserError(
-            "There is no text to look at.", expected="at least one word", action="Give one with --text or -f."
+            f"There is no {model.info.reads} to look at.", expected=what, action="Give one with --text or -f."
         )
-    model = load(arguments.model, device=arguments.device)
     if arguments.target is not None and not model.info.takes_target:
         raise UserError(
             f"The model {model.info.name} reads one text only.",
@@ -100,6 +114,21 @@ def load_and_trace(arguments: argparse.Namespace) -> "tuple[Model, Trace]":
     trace = model.trace(text, target, gates, interventions=changes, past_trained=past_trained)
     tell_cut(trace.source, trace.target, can_read_on=model.info.can_read_past and not past_trained)
     return model, trace
+
+
+def _text_of_file(path: Path, model: "Model") -> str:
+    """The text of -f; raises UserError for a picture or recording itself, whose path is the text."""
+    try:
+        return read_file_argument(path)
+    except LoadError as error:
+        kind = model.info.reads
+        if kind == "text" or not path.is_file():
+            raise
+        raise UserError(
+            f"-f reads a text, and {path} is none: {model.info.name} reads a {kind} by its path.",
+            expected=f"the {kind}'s path as the text",
+            action=f"Give the {kind}'s path with --text: --text {path}",
+        ) from error
 
 
 def tell_cut(source: "Tokens", target: "Tokens | None" = None, *, can_read_on: bool = False) -> None:

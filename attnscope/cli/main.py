@@ -25,6 +25,7 @@ from attnscope.cli import (
     trace,
     train,
     translate,
+    weights,
 )
 from attnscope.cli.terminal import say, say_error
 from attnscope.crash import CrashLog, fault_sentence
@@ -43,6 +44,7 @@ _COMMANDS = (
     curve,
     attribute,
     patch,
+    weights,
     prune,
     info,
     study,
@@ -114,9 +116,22 @@ def run_guarded(arguments: argparse.Namespace) -> int:
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001  the outer edge: panics of native libraries end here
+        lost = _lost_device(error)
+        if lost is not None:
+            say_error(f"attnscope: {lost}")
+            return MENDABLE
         log = CrashLog(paths.logs_folder()).write(error, f"attnscope {' '.join(sys.argv[1:])}"[:2000])
         say_error(f"attnscope: {fault_sentence(error, log)}")
         return FAULT
+
+
+def _lost_device(error: BaseException) -> UserError | None:
+    """What to tell when an accelerator gave up; nothing is imported for it that was not needed before."""
+    if "torch" not in sys.modules:
+        return None
+    from attnscope.models.device import lost_device
+
+    return lost_device(error)
 
 
 def _add_window_options(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:

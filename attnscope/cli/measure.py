@@ -126,7 +126,7 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
     from attnscope.figures.head_tables import csv_of_alignment, csv_of_corpus
     from attnscope.models import load
     from attnscope.records.measures import HeadTable, order_heads
-    from attnscope.viewmodels.alignment_column import with_alignment
+    from attnscope.viewmodels.heads.alignment_column import with_alignment
 
     if arguments.max_texts < 1:
         raise UserError(f"--max-texts is {arguments.max_texts}.", expected="1 or more")
@@ -134,6 +134,8 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
     stack = _stack(arguments, model)
     trees = _trees(arguments)
     texts = _texts(arguments, model, trees)
+    if model.info.form == "encoder-decoder" and all(isinstance(text, str) for text in texts):
+        _tell_sources_only(arguments, texts, stack)
     name = str(arguments.corpus or arguments.conllu)
     table = _last(measure_corpus(model, texts, name=name, specials=arguments.special), HeadTable, "measuring")
     syntax = _measure_syntax(model, trees, name)
@@ -198,6 +200,21 @@ def _texts(arguments: argparse.Namespace, model: "Model", trees: "Sequence[Tree]
     if model.info.takes_target:
         tell_columns(arguments.corpus)
     return read_corpus(arguments.corpus, takes_target=model.info.takes_target, max_texts=arguments.max_texts)
+
+
+def _tell_sources_only(arguments: argparse.Namespace, texts: "Sequence[Text]", stack: Stack | None) -> None:
+    """Say that texts without second ones measure the encoder only; raises UserError for another stack."""
+    line = "The first line" if any("\t" in text for text in texts if isinstance(text, str)) else "Every line"
+    why = f"{line} of {arguments.corpus} is without a tab and a second text"
+    if arguments.corpus is None:
+        why = f"The trees of {arguments.conllu} are without second texts"
+    if stack not in (None, "encoder"):
+        raise UserError(
+            f"{why}, so the {stack} stack has nothing to measure.",
+            expected="pairs: source, tab, target in each line",
+            action="Add the second texts, or measure the encoder with --stack encoder.",
+        )
+    say_error(f"attnscope: {why}: only the encoder is measured.")
 
 
 def _measure_syntax(model: "Model", trees: "Sequence[Tree]", name: str) -> "SyntaxTable | None":

@@ -26,7 +26,7 @@ _SHOWN = (
     "stripe",
     "rare",
 )
-_CELL = 11
+_CELL = 13
 
 
 def table_of_text(measures: "Sequence[HeadMeasures]") -> str:
@@ -96,11 +96,15 @@ def table_of_syntax(table: "SyntaxTable") -> str:
 
 def table_of_alignment(table: "AlignmentTable") -> str:
     """Error rate, precision and recall of every head and layer mean, the best first."""
-    lines = [f"{'cross-attention':<18}{'error rate':>20}{'precision':>12}{'recall':>10}"]
+    lines = [f"{'cross-attention':<18}{'error rate':>22}{'precision':>22}{'recall':>22}"]
     for index in np.argsort(np.where(np.isnan(table.error_rate), np.inf, table.error_rate), kind="stable"):
-        rate = f"{table.error_rate[index]:.3f} ({table.low[index]:.3f}–{table.high[index]:.3f})"
-        numbers = f"{table.precision[index]:>12.3f}{table.recall[index]:>10.3f}"
-        lines.append(f"{table.label(int(index)):<18}{rate:>20}{numbers}")
+        numbers = (
+            (table.error_rate, table.low, table.high),
+            (table.precision, table.precision_low, table.precision_high),
+            (table.recall, table.recall_low, table.recall_high),
+        )
+        cells = (f"{value[index]:.3f} ({low[index]:.3f}–{high[index]:.3f})" for value, low, high in numbers)
+        lines.append(f"{table.label(int(index)):<18}" + "".join(f"{cell:>22}" for cell in cells))
     n_heads = len(table.heads)
     rates = table.error_rate[:n_heads]
     best = "" if np.isnan(rates).all() else f"Best head {table.label(int(np.nanargmin(rates)))}; "

@@ -9,9 +9,12 @@ from attnscope.errors import UserError
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
     from attnscope.figures.spec import Chart
+    from attnscope.models import Model
 
 _SCHEMES = ("sinusoidal", "learned", "rotary", "binary", "model")
 _SMOOTHING = 0.9
+_FOREIGN_POSITIONS, _WIDTH = 1024, 64
+"""Models of other libraries may read a million tokens, and some have no one width."""
 
 
 def positions_figure(arguments: argparse.Namespace) -> "Figure":
@@ -29,7 +32,7 @@ def positions_figure(arguments: argparse.Namespace) -> "Figure":
             action="Separate them with commas.",
         )
     model = load(arguments.model, device=arguments.device)
-    n_positions, d_model = model.own.config.max_tokens, model.own.config.d_model
+    n_positions, d_model = _size_of(model)
     tables = position_tables(names, n_positions, d_model, model)
     note = " ".join(table.note for table in tables if table.note)
     caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)
@@ -46,22 +49,44 @@ def positions_figure(arguments: argparse.Namespace) -> "Figure":
     )
 
 
+def _size_of(model: "Model") -> tuple[int, int]:
+    """The most positions that are drawn of a model, and its width; those of the window where it has none."""
+    from attnscope.analysis.positions import MAX_POSITIONS
+
+    if not model.info.architecture:
+        return model.own.config.max_tokens, model.own.config.d_model
+    config = getattr(getattr(model.network, "module", None), "config", None)
+    width = getattr(config, "hidden_size", None)
+    n_positions = min(model.info.max_tokens, _FOREIGN_POSITIONS, MAX_POSITIONS)
+    return n_positions, width if isinstance(width, int) else _WIDTH
+
+
 def curves_figure(arguments: argparse.Namespace) -> "Figure":
     """The curves of a run folder, or of all runs in a folder: loss, learning rate, gradient norm, speed."""
     from attnscope.figures.run_charts import shown_charts
     from attnscope.training import read_run
     from attnscope.training.summaries import find_runs, short_names
-    from attnscope.viewmodels.overlaid_curves import Drawing, ShownRun
-    from attnscope.viewmodels.run_axes import RunAxis
-    from attnscope.viewmodels.run_curves import RunCurves
+    from attnscope.viewmodels.training.overlaid_curves import Drawing, ShownRun
+    from attnscope.viewmodels.training.recipe_differences import settings_of
+    from attnscope.viewmodels.training.run_axes import RunAxis
+    from attnscope.viewmodels.training.run_curves import RunCurves
 
     folder = Path(arguments.model)
     runs, _ = find_runs([str(folder)])
     shown = []
     for colour, (run, name) in enumerate(short_names(runs).items()):
-        curves = RunCurves()
-        curves.add(read_run(run).events)
-        shown.append(ShownRun(folder=str(run), name=name, colour=colour, curves=curves, axis=RunAxis(curves)))
+        curves, record = RunCurves(), read_run(run)
+        curves.add(record.events)
+        shown.append(
+            ShownRun(
+                folder=str(run),
+                name=name,
+                colour=colour,
+                curves=curves,
+                axis=RunAxis(curves),
+                objective=dict(settings_of(record.recipe)).get("objective.kind", ""),
+            )
+        )
     charts = shown_charts(tuple(shown), Drawing(smoothing=_SMOOTHING), is_log=False)
     if not charts:
         raise UserError(
@@ -77,15 +102,16 @@ def scaling_figure(arguments: argparse.Namespace) -> "Figure":
     """Loss against parameters, data and compute over the finished runs in a folder, with the power law."""
     from attnscope.figures.scaling_charts import scaling_charts
     from attnscope.training.summaries import read_runs
-    from attnscope.viewmodels.scaling import MIN_POINTS
+    from attnscope.viewmodels.training.scaling import MIN_POINTS
 
     runs, _ = read_runs([arguments.model])
     n_finished = sum(run.is_converged for run in runs)
     if n_finished < MIN_POINTS:
         raise UserError(
-            f"Of the {len(runs)} runs in {arguments.model} {n_finished} made all of their steps and have a "
-            "held-out loss.",
-            expected=f"at least {MIN_POINTS} of different sizes",
+            f"{arguments.model} has {len(runs)} run{'' if len(runs) == 1 else 's'}, of which "
+            f"{n_finished or 'none'} {'has' if n_finished <= 1 else 'have'} made every step and measured "
+            "a held-out loss.",
+            expected=f"at least {MIN_POINTS} such runs, of {MIN_POINTS} different sizes",
             action="Train more: attnscope train RECIPE --sweep model.d_model=32,64,128 --out DIR.",
         )
     name = Path(arguments.model).resolve().name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.paths import runs_folder
 from attnscope.records.plans import Plan, PresetRow
-from attnscope.viewmodels.plan_words import (
+from attnscope.viewmodels.training.plan_words import (
     PRESET_COLUMNS,
     Row,
     disk_rows,

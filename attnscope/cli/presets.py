@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.info import cost_text, matters, table
 from attnscope.cli.plan import preset_values
 from attnscope.cli.terminal import say, say_json
-from attnscope.viewmodels.plan_words import bytes_text
+from attnscope.viewmodels.training.plan_words import bytes_text
 
 if TYPE_CHECKING:
     from attnscope.records.plans import PresetRow
@@ -26,7 +26,7 @@ def preset_row(name: str) -> "PresetRow | None":
 
 def recipe_of(name: str) -> str:
     """What `read_recipe` is given for a word: the text of a preset's recipe, else the word itself."""
-    from attnscope.viewmodels.preset_recipe import new_recipe
+    from attnscope.viewmodels.training.preset_recipe import new_recipe
 
     row = preset_row(name)
     return name if row is None else new_recipe(row)

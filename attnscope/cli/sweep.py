@@ -5,7 +5,6 @@ import dataclasses
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,15 +14,15 @@ from attnscope import boot
 from attnscope.cli.runs_table import table_of_runs, values_of_runs
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import RecipeError, UserError
+from attnscope.paths import own_command
 
 if TYPE_CHECKING:
     from attnscope.records.runs import RunSummary
+    from attnscope.records.sweeps import SweepRun
     from attnscope.training.loop import TrainingRun
     from attnscope.training.recipe import Recipe
-    from attnscope.training.sweep import SweepRun
 
 _STOPPED = 130
-_PROGRAM = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "attnscope"]
 
 
 def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +43,7 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_sweep(arguments: argparse.Namespace, overrides: Mapping[str, str]) -> int:
     """Train every combination; what an earlier call has finished is not done again."""
-    from attnscope.training.sweep import parse_axes, sweep_runs
+    from attnscope.records.sweeps import parse_axes, sweep_runs
 
     runs = sweep_runs(parse_axes(arguments.sweep, arguments.seeds))
     sweep = _Sweep(arguments, overrides, runs)
@@ -92,7 +91,7 @@ class _Sweep:
 
     def best(self, runs: Sequence["SweepRun"]) -> tuple["SweepRun", ...]:
         """The runs that are worth going on with, told."""
-        from attnscope.training.sweep import best_at, loss_at
+        from attnscope.records.sweeps import best_at, loss_at
 
         after = self._arguments.after
         by_folder = {str(self._out / run.name): run for run in runs}
@@ -105,7 +104,7 @@ class _Sweep:
 
     def tell_end(self, is_whole: bool) -> int:
         """The table of all runs, or JSON; gives the exit code."""
-        from attnscope.training.sweep import seed_spreads
+        from attnscope.records.sweeps import seed_spreads
 
         summaries = self._summaries()
         spreads = seed_spreads(summaries)
@@ -155,7 +154,14 @@ class _Sweep:
 
     def _train_apart(self, run: "SweepRun", until: int | None) -> None:
         """Train in a process of its own, which has its share of the processor cores."""
-        words = [*_PROGRAM, "train", self._arguments.recipe, "--out", str(self._out / run.name), "--json"]
+        words = [
+            *own_command(),
+            "train",
+            self._arguments.recipe,
+            "--out",
+            str(self._out / run.name),
+            "--json",
+        ]
         words += ["--device", self._arguments.device]
         for key, value in {**self._overrides, **dict(run.overrides)}.items():
             words += ["--set", f"{key}={value}"]
@@ -206,13 +212,14 @@ def _checked_recipes(
     arguments: argparse.Namespace, overrides: Mapping[str, str], runs: Sequence["SweepRun"]
 ) -> dict[str, "Recipe"]:
     """Every recipe, read before the first run begins; raises UserError naming the run it belongs to."""
+    from attnscope.cli.presets import recipe_of
     from attnscope.training import read_recipe
 
     _check_arguments(arguments)
-    recipes = {}
+    source, recipes = recipe_of(arguments.recipe), {}
     for run in runs:
         try:
-            recipe = read_recipe(arguments.recipe, {**overrides, **dict(run.overrides)})
+            recipe = read_recipe(source, {**overrides, **dict(run.overrides)})
         except RecipeError as error:
             happened = f"{run.name}: {error.happened}"
             raise RecipeError(happened, expected=error.expected, action=error.action) from error
@@ -231,9 +238,9 @@ def _checked_recipes(
 def _check_arguments(arguments: argparse.Namespace) -> None:
     if not arguments.out:
         raise UserError("There is no folder for the runs.", expected="--out DIR", action="Name one.")
-    if arguments.export or arguments.until is not None:
+    if arguments.export or arguments.plan or arguments.until is not None:
         raise UserError(
-            "--export and --until are for one run.",
+            "--export, --plan and --until are for one run.",
             action="Leave them out, or train without --sweep.",
         )
     if (arguments.keep_best is None) != (arguments.after is None):

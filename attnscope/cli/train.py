@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,9 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
     from attnscope.training import read_recipe
     from attnscope.training.distributed import joined, ranks_of
 
+    overrides = dict(read_overrides(arguments.overrides))
+    if arguments.tensorboard:
+        overrides["training.tensorboard"] = "true"
     if arguments.sweep or arguments.seeds:
-        return run_sweep(arguments, read_overrides(arguments.overrides))
-    overrides = read_overrides(arguments.overrides)
+        return run_sweep(arguments, overrides)
     recipe = read_recipe(recipe_of(arguments.recipe), overrides, needs_data=not arguments.plan)
     if arguments.plan:
         from attnscope.cli.plan import tell_plan
@@ -98,8 +99,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             "There is no run folder.", expected="--out DIR", action="Name one, or ask for --plan only."
         )
-    if arguments.tensorboard:
-        recipe = replace(recipe, training=replace(recipe.training, tensorboard=True))
     ranks = ranks_of(boot.environment())
     with joined(ranks, choose_device(arguments.device)) as device:
         return _train(arguments, recipe, device, ranks)

@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, parse_gates
+from attnscope.cli.inputs import add_device_argument, add_gate_argument, parse_gates
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -34,13 +34,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--length-penalty", type=float, default=0.6, metavar="A", help="for beams (0.6)")
     parser.add_argument("--max-tokens", type=int, default=200, metavar="N", help="of each (200)")
     parser.add_argument("--batch", type=int, default=32, metavar="N", help="texts at a time (default: 32)")
-    parser.add_argument(
-        "--gate",
-        action="append",
-        default=[],
-        metavar="[STACK:]L0H1=0",
-        help="multiply a head's output: 0 removes it; again for another head",
-    )
+    add_gate_argument(parser)
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the translations there")
     parser.add_argument("--json", action="store_true", help="print translations and score as JSON")
     add_device_argument(parser)

@@ -23,12 +23,14 @@ ENGINE = ("torch", "tokenizers", "safetensors", "transformers")
 QT = ("PySide6", "pyqtgraph")
 
 
-@pytest.mark.parametrize("name", ["attnscope", "attnscope.records.messages", "attnscope.viewmodels.session"])
+@pytest.mark.parametrize(
+    "name", ["attnscope", "attnscope.records.messages", "attnscope.viewmodels.session.state"]
+)
 def test_that_importing_the_light_parts_imports_nothing_heavy(name: str) -> None:
     assert _imported(f"import {name}", HEAVY) == []
 
 
-@pytest.mark.parametrize("name", ["widgets.main_window", "figures.export", "boot", "app"])
+@pytest.mark.parametrize("name", ["widgets.window.main_window", "figures.export", "boot", "app"])
 def test_that_the_window_never_imports_tensors(name: str) -> None:
     assert _imported(f"import attnscope.{name}", ENGINE) == []
 

@@ -3,17 +3,24 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from pytestqt.qtbot import QtBot
 
 from attnscope.bench import tracing
+from attnscope.bench.child import told_by
+from attnscope.bench.curves import measure_curves
+from attnscope.bench.exports import measure_exports
 from attnscope.bench.grid import measure_grid, random_grids
 from attnscope.bench.groups import GROUPS
+from attnscope.bench.lines import measure_lines
 from attnscope.bench.report import Measurement, percentile, report, spread
+from attnscope.bench.resident import MemoryWatch, own_bytes, resident_bytes
 from attnscope.bench.tracing import Subject, trace_ratios
 from attnscope.cli.bench import NAMES
 from attnscope.cli.terminal import json_text
+from attnscope.errors import UserError
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import build_transformer
 
@@ -71,8 +78,47 @@ def test_that_the_benchmarked_grid_is_causal() -> None:
 def test_that_tracing_is_compared_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
     config = ModelConfig(form="decoder", vocab_size=16, d_model=16, n_layers=1, n_heads=2, d_ff=16)
     model = build_transformer(config, seed=0).eval()
-    subject = Subject(name="tiny", module=model, device=torch.device("cpu"))
+    subject = Subject(name="tiny", module=model, device=torch.device("cpu"), sites=model.sites())
     monkeypatch.setattr(tracing, "VOCAB_SIZE", 16)
     ratios, plain_ms = trace_ratios(subject, 8, n_rounds=4)
     assert len(ratios) == len(plain_ms) == 4
     assert min(ratios) > 0
+
+
+@pytest.mark.qt
+def test_that_lines_are_painted_panned_zoomed_and_pointed_at(qtbot: QtBot) -> None:
+    found = {one.name: one for one in measure_lines(n_frames=2, n_heads=2, n_tokens=12)}
+    for what in ("repaint", "pan", "zoom", "pointing at a token", "new data"):
+        assert found[f"lines of 2 heads, {what} p95"].note.startswith("processor time")
+    assert found["lines of 2 heads, zoom p95"].target == 16.0
+
+
+@pytest.mark.qt
+def test_that_curves_are_drawn_by_every_axis(qtbot: QtBot) -> None:
+    names = [one.name for one in measure_curves(n_frames=2, n_runs=2, n_steps=60)]
+    for axis in ("step", "tokens read", "seconds of training"):
+        assert f"2 runs of 60 steps drawn again, by {axis} p95" in names
+
+
+@pytest.mark.qt
+def test_that_figures_are_written_in_every_format_of_pictures() -> None:
+    found = measure_exports(n_rounds=1)
+    assert [one.name.split(" as ")[1].split()[0] for one in found] == ["png", "svg", "pdf"]
+    assert all(one.unit == "s" and one.target == 1.0 and one.note.endswith("MB") for one in found)
+
+
+def test_that_memory_is_that_of_the_process() -> None:
+    before = resident_bytes()
+    if not before:
+        pytest.skip("this system does not say what memory a process has")
+    with MemoryWatch() as watch:
+        held = np.ones(8_000_000)  # 64 MB
+        assert resident_bytes() - before > 50e6
+    assert watch.peak_bytes - before > 50e6
+    shared, own = own_bytes()
+    assert held.nbytes < own <= shared <= resident_bytes() * 1.05
+
+
+def test_that_a_process_that_tells_nothing_is_an_error() -> None:
+    with pytest.raises(UserError, match="told nothing"):
+        told_by("attnscope.bench.report")

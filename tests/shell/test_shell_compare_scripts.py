@@ -10,8 +10,8 @@ import numpy as np
 from attnscope.cli.main import main
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.viewmodels.compare_scripts import ShownComparison, comparison_command, comparison_script
-from attnscope.viewmodels.compare_sides import SideWish
+from attnscope.viewmodels.compare.scripts import ShownComparison, comparison_command, comparison_script
+from attnscope.viewmodels.compare.sides import SideWish
 
 HEAD = HeadRef(stack="cross", layer=1, head=1)
 

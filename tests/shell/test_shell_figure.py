@@ -105,6 +105,8 @@ def test_that_panels_and_batches_need_what_they_are_made_of(capsys, tiny_model, 
     out = ("-o", str(tmp_path / "x.svg"))
     assert "--panels" in run(capsys, tiny_model, *TEXT, "--also", "grid", *out)[1]
     assert "needs a layer" in run(capsys, tiny_model, *TEXT, "--panels", *out)[1]
+    assert "needs a layer" in run(capsys, tiny_model, *TEXT, "--view", "panels", "--also", "grid", *out)[1]
+    assert "reads text, not pictures" in run(capsys, tiny_model, *TEXT, "--view", "picture", *out)[1]
     assert "-f FILE" in run(capsys, tiny_model, *TEXT, "--each", *out)[1]
     assert "not 5" in run(capsys, tiny_model, *TEXT, "--head", ",".join(["L0H0"] * 5), "--panels", *out)[1]
 

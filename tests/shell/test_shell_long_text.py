@@ -10,7 +10,7 @@ from attnscope.bench.long_model import long_text, write_long_model
 from attnscope.cli.main import main
 from attnscope.crash import CrashLog
 from attnscope.settings import Settings, StartOptions
-from attnscope.viewmodels.map_tiles import MapTiles
+from attnscope.viewmodels.maps.map_tiles import MapTiles
 
 N_WORDS = 1_600
 

@@ -78,6 +78,18 @@ def test_that_links_tell_the_error_rate_of_heads(capsys: pytest.CaptureFixture[s
     assert len(json.loads(said)["alignment"]["heads"]) == 10
 
 
+def test_that_sources_alone_measure_the_encoder_and_say_so(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    asked = ("encoder-decoder", "--corpus", "texts.txt")
+    code, said, told = run(capsys, folder, *asked)
+    assert (code, "L0H0" in said) == (0, True)
+    assert "only the encoder is measured" in told
+    code, said, told = run(capsys, folder, *asked, "--stack", "cross")
+    assert (code, said) == (2, "")
+    assert "without a tab and a second text" in told
+
+
 def test_that_one_text_may_come_from_a_file_and_be_sorted(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:

@@ -9,8 +9,8 @@ import pytest
 from attnscope.cli.main import main
 from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.viewmodels.aspect import Aspect
-from attnscope.viewmodels.scripts import Shown, command_line, python_script
+from attnscope.viewmodels.maps.aspect import Aspect
+from attnscope.viewmodels.session.scripts import Shown, command_line, python_script
 
 
 def cross(layer: int, head: int) -> HeadRef:

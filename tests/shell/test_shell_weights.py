@@ -1,0 +1,36 @@
+"""`attnscope weights`: token pairs and singular values of a head, without any text."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from attnscope.cli.main import main
+
+
+def test_that_a_heads_weights_are_printed_written_and_drawn(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path
+) -> None:
+    files = ["-o", str(tmp_path / "w.svg"), "--csv", str(tmp_path / "w.csv")]
+    assert main(["weights", tiny_model, "cross:L1H0", "--top", "2", "--json", *files]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["stack"], found["layer"], found["head"]) == ("cross", 1, 0)
+    values = [pair["value"] for pair in found["products"]["qk"]["strongest"]]
+    assert values == sorted(values, reverse=True)
+    with (tmp_path / "w.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if (row["product"], row["end"]) == ("qk", "strongest")]
+    assert [float(row["value"]) for row in rows] == pytest.approx(values, rel=1e-5)
+    assert (tmp_path / "w.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert main(["weights", tiny_model, "cross:L1H0", "--top", "1"]) == 0
+    assert "QK of cross L1H0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("head", "words"), [("L0H0", "stacks"), ("cross:1", "no head"), ("cross:L9H0", "L9H0")]
+)
+def test_that_a_head_that_is_not_there_is_refused(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, head: str, words: str
+) -> None:
+    assert main(["weights", tiny_model, head]) == 2
+    assert words in capsys.readouterr().err
