@@ -18,7 +18,7 @@ from attnscope.bench.tracing import Subject, build_subject
 from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace import Trace, TraceProbe
-from attnscope.widgets.grid_view import GridView
+from attnscope.widgets.explore.grid_view import GridView
 
 N_TOKENS = 512
 N_ROUNDS = 5
@@ -65,7 +65,7 @@ def _paint_s(subject: Subject, view: GridView, n_tokens: int) -> float:
     ids = subject.ids(n_tokens)
     tokens = Tokens(text="", tokens=tuple(Token(id=int(id), piece=str(int(id))) for id in ids[0]))
     begin_s = time.perf_counter()
-    sites = subject.module.sites()
+    sites = subject.sites
     probe = TraceProbe(sites, NO_GATES)
     with torch.inference_mode():
         subject.module(ids, probe=probe)
@@ -81,7 +81,7 @@ def _paint_s(subject: Subject, view: GridView, n_tokens: int) -> float:
 def _bertviz_s(subject: Subject, n_tokens: int) -> float:
     """Seconds that BertViz takes to write the page of the same attention, which it is handed."""
     bertviz: Any = importlib.import_module("bertviz")
-    attention = tuple(torch.rand(1, 12, n_tokens, n_tokens).softmax(dim=-1) for _ in subject.module.sites())
+    attention = tuple(torch.rand(1, 12, n_tokens, n_tokens).softmax(dim=-1) for _ in subject.sites)
     pieces = [f"t{index}" for index in range(n_tokens)]
     begin_s = time.perf_counter()
     page = bertviz.model_view(attention, pieces, html_action="return")

@@ -8,8 +8,8 @@ from attnscope.bench.report import Measurement, spread
 from attnscope.bench.tiles import FIRST_MS, FRAME_MS, long_files
 from attnscope.bench.window import open_program, turn_loop, wait_until
 from attnscope.errors import UserError
-from attnscope.viewmodels.map_tiles import MapTiles
-from attnscope.widgets.street_map import StreetMap
+from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.widgets.explore.street_map import StreetMap
 
 N_FRAMES = 240
 WITHIN_S = 120.0

@@ -1,12 +1,9 @@
 """How soon a window is there, and attention in it: whole processes, timed from before they exist."""
 
-import json
-import subprocess
-import sys
 import time
 
+from attnscope.bench.child import told_by
 from attnscope.bench.report import Measurement, percentile
-from attnscope.boot import environment
 from attnscope.errors import UserError
 
 N_RUNS = 5
@@ -36,18 +33,7 @@ def measure_start(n_runs: int = N_RUNS) -> tuple[Measurement, ...]:
 def start_once() -> dict[str, float]:
     """Seconds from before the process existed to each milestone of one smoke run."""
     begin_s = time.time()
-    process = subprocess.run(
-        [sys.executable, "-m", "attnscope", "--smoke", "--json"],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    try:
-        seen = json.loads(process.stdout.splitlines()[-1])
-    except (ValueError, IndexError) as error:
-        raise UserError(f"The program did not start: {process.stderr.strip()[-300:]}") from error
+    seen = told_by("attnscope", "--smoke", "--json", within_s=180)
     if not seen["ok"]:
         raise UserError(f"The program did not start well: {seen['sentence']}")
     return {name: seen["started_at_s"] + seen[f"{name}_s"] - begin_s for name in MILESTONES}

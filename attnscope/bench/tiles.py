@@ -1,8 +1,5 @@
 """Long texts: tiles and pyramids of one head, and a window on 32,768 tokens."""
 
-import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -11,10 +8,9 @@ from pathlib import Path
 
 import torch
 
+from attnscope.bench.child import told_by
 from attnscope.bench.long_model import N_TOKENS, long_text, write_long_model
 from attnscope.bench.report import Measurement, spread
-from attnscope.boot import environment
-from attnscope.errors import UserError
 from attnscope.nn.attention import row_lse
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
@@ -92,14 +88,7 @@ def memory_of(what: str, *, is_past_trained: bool) -> Measurement:
     """Most memory that a process of its own takes to open, trace, measure and draw a long text."""
     with long_files() as (model, text):
         source = "shakespeare" if is_past_trained else str(model)
-        command = [sys.executable, "-m", "attnscope.bench.long_memory", source, str(text)]
-        process = subprocess.run(
-            command, env=environment(), capture_output=True, text=True, timeout=900, check=False
-        )
-    try:
-        seen = json.loads(process.stdout.splitlines()[-1])
-    except (ValueError, IndexError) as error:
-        raise UserError(f"The long text was not traced: {process.stderr.strip()[-300:]}") from error
+        seen = told_by("attnscope.bench.long_memory", source, str(text))
     note = f"{seen['n_tokens']:,} tokens, {seen['seconds']:.1f} s; {seen['before_mb']:.0f} MB before the text"
     return Measurement(name=f"peak memory, {what}", value=seen["peak_mb"], unit="MB", note=note)
 

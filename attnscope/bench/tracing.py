@@ -15,7 +15,7 @@ from attnscope.bench.report import Measurement, percentile
 from attnscope.models.device import choose_device
 from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import Transformer, build_transformer
-from attnscope.records.sites import NO_GATES
+from attnscope.records.sites import NO_GATES, Site
 from attnscope.trace import TraceProbe
 
 ROUNDS = {16: 40, 64: 25, 256: 9, 512: 7, 1024: 4}
@@ -30,11 +30,12 @@ VOCAB_SIZE = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A model whose passes are timed, by the name of its shape."""
+    """A model whose passes are timed, by the name of its shape; its sites are listed once, as when loaded."""
 
     name: str
     module: Transformer
     device: torch.device
+    sites: tuple[Site, ...]
 
     def ids(self, n_tokens: int) -> torch.Tensor:
         """One text of random tokens."""
@@ -60,7 +61,8 @@ def build_subject(name: str, device: str) -> Subject:
     """A model of the preset's shape with random weights."""
     config = replace(PRESETS[name], dropout=0.0, vocab_size=VOCAB_SIZE, max_tokens=max(ROUNDS))
     chosen = choose_device(device)
-    return Subject(name=name, module=build_transformer(config, seed=0).eval().to(chosen), device=chosen)
+    module = build_transformer(config, seed=0).eval().to(chosen)
+    return Subject(name=name, module=module, device=chosen, sites=module.sites())
 
 
 def trace_ratios(subject: Subject, n_tokens: int, n_rounds: int) -> tuple[list[float], list[float]]:
@@ -119,7 +121,7 @@ def _measure_kept(subject: Subject) -> list[Measurement]:
 
 
 def _traced(subject: Subject, ids: torch.Tensor) -> TraceProbe:
-    probe = TraceProbe(subject.module.sites(), NO_GATES)
+    probe = TraceProbe(subject.sites, NO_GATES)
     subject.module(ids, probe=probe)
     _ = probe.records
     return probe

@@ -21,9 +21,9 @@ from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Gates, HeadRef, Site
-from attnscope.widgets.grid_view import GridView
-from attnscope.widgets.head_view import HeadView
-from attnscope.widgets.lines_view import LinesView
+from attnscope.widgets.explore.grid_view import GridView
+from attnscope.widgets.explore.head_view import HeadView
+from attnscope.widgets.explore.lines_view import LinesView
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 NASTY: tuple[str, ...] = (

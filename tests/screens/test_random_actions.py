@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.app import Program
 from attnscope.records.interventions import MakeUniform, RemoveEdge
-from attnscope.viewmodels.session import Session
+from attnscope.viewmodels.session.state import Session
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]
 
@@ -23,7 +23,7 @@ _NOT_PRESSED = {
     # These ask for a file or a choice, and wait for the answer.
     *("open-model", "open-run", "save-model", "remove-heads", "open-text", "open-session", "save-session"),
     *("restore-session", "locate-model", "export", "shortcuts", "about", "palette"),
-    *("quit", "reload-model", "undo", "redo"),
+    *("quit", "reload-model", "several-runs", "undo", "redo"),
 }
 _MOST_MORE_OBJECTS = 60
 """QObjects and traces are counted after each part; what the first part made lazily may stay."""
