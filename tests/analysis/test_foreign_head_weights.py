@@ -144,6 +144,17 @@ def test_that_the_circuits_of_gpt2_and_gemma_are_slow_products() -> None:
         assert (found.largest[0].first.id, found.largest[0].second.id) == divmod(place, hf_tiny.N_PIECES)
 
 
+def test_that_bert_s_heads_read_embeddings_through_their_norm() -> None:
+    model, module = foreign("bert"), hf_tiny.build("bert")
+    head = HeadRef(stack="encoder", layer=1, head=2)
+    with torch.no_grad():
+        embeddings = module.bert.embeddings
+        read = embeddings.LayerNorm(embeddings.word_embeddings.weight).double()
+    left, right = factors_of(model, head, "qk")
+    expected = read @ qk_matrix(model, head) @ read.T
+    torch.testing.assert_close((left @ right.T).double(), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_that_embeddings_of_another_width_are_refused_by_name() -> None:
     head = foreign("albert").sites[0].heads[0]
     with pytest.raises(UserError, match=r"AlbertForMaskedLM.*embeddings are of another width"):
