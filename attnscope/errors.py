@@ -8,6 +8,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
+class Stopped(BaseException):
+    """A pass was given up because nobody waits for it; see `nn.stopping`.
+
+    Not an Exception: what catches every error of a library, to try another way, must not catch this.
+    """
+
+
 class UserError(Exception):
     """Something the person can mend: what happened, the value expected, what to do."""
 

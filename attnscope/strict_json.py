@@ -10,6 +10,8 @@ from pathlib import Path
 from attnscope.errors import LoadError
 
 MAX_BYTES = 10_000_000
+MAX_DIGITS = 300
+"""Of a whole number: what is longer is no float either, and readers may take one for the other."""
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -20,7 +22,7 @@ def read_json(path: Path, *, max_bytes: int = MAX_BYTES) -> object:
             f"The file {path} is missing or is not a regular file.",
             kind="missing" if not path.exists() else "not-a-file",
             expected="a JSON file",
-            action="Restore it from a copy.",
+            action="Check the path, or restore the file from a copy.",
         )
     if path.stat().st_size > max_bytes:
         raise _refuse(str(path), f"it is larger than {max_bytes} bytes", kind="too-large")
@@ -45,6 +47,7 @@ def parse_json(data: bytes, *, what: str, kind: str = "json") -> object:
             object_pairs_hook=_object_of_unique_keys,
             parse_constant=_refuse_constant,
             parse_float=_finite_float,
+            parse_int=_int_in_range,
         )
     except json.JSONDecodeError as error:
         offset = len(text[: error.pos].encode())
@@ -91,6 +94,12 @@ def _finite_float(digits: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"the number {digits[:40]} is out of range")
     return value
+
+
+def _int_in_range(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"the number {digits[:40]} is out of range")
+    return int(digits)
 
 
 def _json_name(value: object) -> str:

@@ -45,12 +45,13 @@ class GoldPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowAlignment:
-    """Compare the cross-attention of the newest trace of the open model with gold links. Newest wins.
+    """Compare the cross-attention of a trace of the open model with gold links. Newest wins.
 
-    `files` None: the links of the model's own task.
+    `trace` is the number of the trace that is shown. `files` None: the links of the model's own task.
     """
 
     number: int
+    trace: int
     rows: AlignmentRows = "predicting"
     files: GoldFiles | None = None
 
@@ -61,10 +62,11 @@ class AlignmentShown:
 
     Without links `table` is None and `note` says what is missing; `offered` is a pair whose links are known
     and which could be read instead, `following` the next pair of the files. `origin` says whose links they
-    are. On a single text there are no intervals: they are NaN.
+    are. On a single text there are no intervals: they are NaN. `trace` is that of the request.
     """
 
     number: int
+    trace: int
     cells: tuple[GoldCell, ...] = ()
     table: AlignmentTable | None = None
     origin: str = ""

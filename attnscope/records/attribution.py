@@ -38,7 +38,8 @@ class Attribution:
     """Every contribution to logit(answer) − logit(other) at one position, in the order of the model.
 
     `difference` is what the model itself says; the contributions add up to it (`total`), but for rounding.
-    `note` says what else than norms was taken as it was in this run.
+    `note` says what else than norms was taken as it was in this run. Of a picture `reads` [n_tokens] says
+    what all heads read at each of its tokens, in logits: together what the heads add. None for texts.
     """
 
     contributions: tuple[Contribution, ...]
@@ -48,6 +49,12 @@ class Attribution:
     other: Token
     difference: float
     note: str = ""
+    reads: NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        if self.reads is not None:
+            reads = frozen_array(self.reads, dtype=np.float32, rank=1, name="reads")
+            object.__setattr__(self, "reads", reads)
 
     @property
     def total(self) -> float:

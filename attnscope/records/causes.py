@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from attnscope.records.attribution import Attribution, PatchKind, PatchMap
 from attnscope.records.outputs import Candidate
+from attnscope.records.pictures import Picture
 from attnscope.records.sites import NO_GATES, Gates, Stack
 
 WishedToken = int | str | None
@@ -31,11 +32,15 @@ class AttributeOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputAttributed:
-    """What an AttributeOutput asked for; `candidates` are the most probable tokens there."""
+    """What an AttributeOutput asked for; `candidates` are the most probable tokens, or classes, there.
+
+    `picture` is what a vision model saw, None for texts and where its tokens are no grid of patches.
+    """
 
     number: int
     attribution: Attribution
     candidates: tuple[Candidate, ...]
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

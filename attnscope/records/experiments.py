@@ -23,6 +23,10 @@ WARMINGS: tuple[Warming, ...] = get_args(Warming)
 """Adam at its full rate at once, Adam with a linear warm-up, RAdam (Liu et al. 2020)."""
 Scheme = Literal["sinusoidal", "learned", "rotary", "t5", "alibi", "none"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+Writer = Literal["none", "additive", "dot", "transformer"]
+"""GRUs that hand over one vector, that attend as Bahdanau et al. 2014 or Luong et al. 2015; a Transformer."""
+WRITERS: tuple[Writer, ...] = get_args(Writer)
+WritingTask = Literal["reverse", "copy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +151,44 @@ class ReachFinding:
     n_parameters: int
 
 
-Question = CollapseQuestion | GradientQuestion | WarmupQuestion | ReachQuestion
-Finding = CollapseFinding | GradientFinding | WarmupFinding | ReachFinding
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritingQuestion:
+    """Small models that write rows of tokens again, trained on short rows and read on longer ones."""
+
+    task: WritingTask = "reverse"
+    n_trained: int = 12
+    d_model: int = 32
+    n_steps: int = 600
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritingCurve:
+    """One model after its last reading: mean loss (nats a token) of the steps before each reading so far.
+
+    Of every length in turn `n_exact` rows were written right to the end, and `token_shares` of their tokens.
+    """
+
+    writer: Writer
+    n_parameters: int
+    losses: tuple[float, ...]
+    n_exact: tuple[int, ...]
+    token_shares: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritingFinding:
+    """Every model that was read: `n_rows` rows of each of `lengths`, first after `read_every` steps."""
+
+    question: WritingQuestion
+    lengths: tuple[int, ...]
+    n_rows: int
+    read_every: int
+    curves: tuple[WritingCurve, ...]
+
+
+Question = CollapseQuestion | GradientQuestion | WarmupQuestion | ReachQuestion | WritingQuestion
+Finding = CollapseFinding | GradientFinding | WarmupFinding | ReachFinding | WritingFinding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

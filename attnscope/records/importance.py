@@ -21,7 +21,7 @@ MetricName = Literal["loss", "accuracy", "exact-match", "alignment-error", "bleu
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 UNITS: dict[MetricName, str] = {
     "loss": "nats per token",
-    "accuracy": "share of tokens told",
+    "accuracy": "share of tokens predicted correctly",
     "exact-match": "share of texts told whole",
     "alignment-error": "alignment error rate",
     "bleu": "BLEU",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
 from attnscope.records.interventions import Interventions
+from attnscope.records.pictures import Picture
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.records.tokens import Token
 
@@ -79,11 +80,19 @@ class ShowInfluence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopInfluence:
+    """Give up the flow that is under way."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InfluenceShown:
     """What a ShowInfluence asked for; the first `n_source` keys are of another text.
 
     Comes again as more methods are done; those that are not are missing in `rows`. `explained` is the token
-    whose logit the relevance explains.
+    whose logit the relevance explains. `picture` as in `records.causes.OutputAttributed`.
+    `flow_done` counts the inputs whose flow is known while it is not known of all.
     """
 
     number: int
@@ -92,6 +101,8 @@ class InfluenceShown:
     rows: tuple[InfluenceRow, ...]
     n_source: int = 0
     explained: str = ""
+    picture: Picture | None = None
+    flow_done: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

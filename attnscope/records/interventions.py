@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attnscope.errors import UserError
 from attnscope.records.masks import UseMask, cells_from_rows, mask_of, rows_as_text
 from attnscope.records.sites import HeadRef
 
@@ -79,6 +80,21 @@ _KINDS: dict[
     "copy-pattern": CopyPattern,
     "mask": UseMask,
 }
+
+
+def as_interventions(given: Intervention | Sequence[Intervention]) -> Interventions:
+    """One intervention, or several, as a tuple; raises UserError for anything else."""
+    found = (given,) if isinstance(given, Intervention) else given
+    if isinstance(found, str) or not isinstance(found, Sequence):
+        found = (found,)
+    for one in found:
+        if not isinstance(one, Intervention):
+            raise UserError(
+                f"{str(one)[:60]!r} is no change of a head.",
+                expected=", ".join(kind.__name__ for kind in _KINDS.values()),
+                action='For instance: attnscope.MakeUniform(head=HeadRef(stack="encoder", layer=0, head=1)).',
+            )
+    return tuple(found)
 
 
 def interventions_as_json(interventions: Interventions) -> list[dict[str, object]]:

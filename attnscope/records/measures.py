@@ -66,26 +66,26 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
     ),
     CorpusMeasure(
         name="stripe",
-        title="stripe",
+        title="induction",
         unit="weight",
-        definition="On random tokens written twice: the weight on the token after the same one before."
-        " (Olsson et al. 2022)",
+        definition="On random tokens written twice: the weight on the token after the same one before, the"
+        " stripe of a map. Near 1: an induction head. (Olsson et al. 2022)",
         is_self_only=True,
     ),
     CorpusMeasure(
         name="duplicate_mul",
         title="duplicates",
         unit="share of all weight",
-        definition="Σ(a∘P)/Σa with P on earlier tokens equal to the query; texts that have any."
-        " (Nanda & Bloom 2022)",
+        definition="How much of all weight lies on earlier tokens equal to the query: Σ(a∘P)/Σa with P on"
+        " these; texts that have any. (Nanda & Bloom 2022)",
         is_self_only=True,
     ),
     CorpusMeasure(
         name="induction_mul",
-        title="induction",
+        title="induction, in texts",
         unit="share of all weight",
-        definition="Σ(a∘P)/Σa with P on tokens that followed an earlier token equal to the query;"
-        " texts that have any. (Nanda & Bloom 2022)",
+        definition="How much of all weight lies on tokens that followed an earlier token equal to the query:"
+        " Σ(a∘P)/Σa with P on these; texts that have any. (Nanda & Bloom 2022)",
         is_self_only=True,
     ),
     CorpusMeasure(
@@ -114,7 +114,8 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
         name="confidence",
         title="confidence",
         unit="weight",
-        definition="The largest weight of a row, the end token's column left out. (Voita et al. 2019)",
+        definition="The largest weight of a row, the end token's column left out: a row that rests on it"
+        " counts with what it gives the other keys. (Voita et al. 2019)",
     ),
     CorpusMeasure(
         name="distance",
@@ -144,7 +145,7 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
     ),
     CorpusMeasure(
         name="entropy_nats",
-        title="nats",
+        title="entropy, nats",
         unit="nats",
         definition="−Σ a·ln a, averaged over rows. (Clark et al. 2019)",
     ),
@@ -152,30 +153,32 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
         name="previous_mul",
         title="previous, mul",
         unit="share of all weight",
-        definition="Σ(a∘P)/Σa with P on the previous token. (Nanda & Bloom 2022)",
+        definition="How much of all weight lies on the previous token: Σ(a∘P)/Σa with P on it."
+        " (Nanda & Bloom 2022)",
         is_self_only=True,
     ),
     CorpusMeasure(
         name="previous_abs",
         title="previous, abs",
         unit="score up to 1",
-        definition="1 − n·mean|a − P| with P on the previous token. (Nanda & Bloom 2022)",
+        definition="How near the map is to one with all weight on the previous token: 1 − n·mean|a − P| with"
+        " P on it. (Nanda & Bloom 2022)",
         is_self_only=True,
     ),
     CorpusMeasure(
         name="duplicate_abs",
         title="duplicate, abs",
         unit="score up to 1",
-        definition="1 − n·mean|a − P| with P on earlier tokens equal to the query; texts that have any."
-        " (Nanda & Bloom 2022)",
+        definition="How near the map is to one with all weight on earlier tokens equal to the query:"
+        " 1 − n·mean|a − P| with P on these; texts that have any. (Nanda & Bloom 2022)",
         is_self_only=True,
     ),
     CorpusMeasure(
         name="induction_abs",
         title="induction, abs",
         unit="score up to 1",
-        definition="1 − n·mean|a − P| with P on tokens that followed an earlier token equal to the query;"
-        " texts that have any. (Nanda & Bloom 2022)",
+        definition="How near the map is to one with all weight on tokens that followed an earlier token equal"
+        " to the query: 1 − n·mean|a − P| with P on these; texts that have any. (Nanda & Bloom 2022)",
         is_self_only=True,
     ),
 )

@@ -27,7 +27,7 @@ from attnscope.records.corpora import (
 from attnscope.records.experiments import ExperimentNews, RunExperiment, StopExperiment
 from attnscope.records.generation import TextWritten, WriteText, WritingNews
 from attnscope.records.head_weights import ShowWeights, StopWeights, WeightsNews, WeightsShown
-from attnscope.records.influence import InfluenceShown, ShowInfluence
+from attnscope.records.influence import InfluenceShown, ShowInfluence, StopInfluence
 from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.inspections import InspectionsShown, ShowInspections
 from attnscope.records.interventions import Interventions
@@ -200,6 +200,7 @@ Request = (
     | ShowLens
     | ShowAlignment
     | ShowInfluence
+    | StopInfluence
     | AttributeOutput
     | PatchTexts
     | StopPatching

@@ -65,9 +65,7 @@ class PruningProof:
     @property
     def sentence(self) -> str:
         """The proof in words."""
-        verdict = (
-            "the smaller model says the same" if self.is_good else "the smaller model says something else"
-        )
+        verdict = "the pruned model says the same" if self.is_good else "the pruned model says something else"
         return (
             f"max |Δlogit| {self.max_difference:.1e} of {self.largest_logit:.3g} "
             f"over {self.n_logits:,} logits of {self.n_texts} texts: {verdict}"

@@ -8,6 +8,7 @@
 | stacked     | singular values of all heads' together, falling              | [n_values]        |
 """
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,9 @@ from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.tokens import Token
 
 CircuitKind = Literal["ov", "qk"]
+
+_BYTES = re.compile("⟨(?:[0-9A-F]{2}|[0-9]/[0-9])⟩|\ufffd")
+"""How pieces write bytes that are no character, or a part of one; what could not be read at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +128,12 @@ class TokenPair:
     first: Token
     second: Token
     value: float
+
+    @property
+    def is_text(self) -> bool:
+        """Whether both pieces can be read: none of them bytes of no character, or a control sign."""
+        pieces = (self.first.piece, self.second.piece)
+        return all(piece.isprintable() and not _BYTES.search(piece) for piece in pieces)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

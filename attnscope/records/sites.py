@@ -14,6 +14,8 @@ are written `L3H5`. All sites of a stack have the same rows and columns (`record
     sentence      the sentences            the text
 """
 
+import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -25,6 +27,7 @@ STACKS: tuple[Stack, ...] = get_args(Stack)
 KeyKind = Literal["tokens", "sentences", "slots"]
 KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
 SiteKey = tuple[Stack, int]
+_LABEL = re.compile(r"(?:(?P<stack>[a-z-]+)[ :])?L(?P<layer>\d{1,6})H(?P<head>\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,10 @@ class HeadRef:
         return f"L{self.layer}H{self.head}"
 
 
+HeadName = HeadRef | tuple[Stack, int, int] | str
+"""A head as a record, as (stack, layer, head), or as people write it: `L0H1`, `cross:L0H1`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gates:
     """Multipliers of head outputs before the output projection; heads not named are at 1.
@@ -86,7 +93,7 @@ class Gates:
         """Build gates from pairs of head and value; raises UserError outside 0…1."""
         pairs = dict(values)
         for head, value in pairs.items():
-            if not 0.0 <= value <= 1.0:
+            if isinstance(value, str) or not 0.0 <= value <= 1.0:
                 raise UserError(
                     f"The gate of {head.label} ({head.stack}) is {value}.",
                     expected="a number from 0 (head removed) to 1 (head untouched)",
@@ -117,6 +124,8 @@ NO_GATES = Gates()
 class GateTable(MutableMapping[tuple[Stack, int, int], float]):
     """Gates of one model that can be written like a table: `gates["encoder", 0, 3] = 0.0`.
 
+    A head may also be named by its record, or as `gates["encoder:L0H3"]`, without the stack if there is one.
+
     Raises UserError for a head that the model does not have. Iterates over every head of the model.
     """
 
@@ -127,15 +136,15 @@ class GateTable(MutableMapping[tuple[Stack, int, int], float]):
         """The present setting as an immutable record."""
         return Gates.of(self._set)
 
-    def __getitem__(self, key: tuple[Stack, int, int]) -> float:
+    def __getitem__(self, key: HeadName) -> float:
         return self._set.get(self._head(key), 1.0)
 
-    def __setitem__(self, key: tuple[Stack, int, int], value: float) -> None:
+    def __setitem__(self, key: HeadName, value: float) -> None:
         head = self._head(key)
         Gates.of({head: value})
         self._set[head] = float(value)
 
-    def __delitem__(self, key: tuple[Stack, int, int]) -> None:
+    def __delitem__(self, key: HeadName) -> None:
         self._set.pop(self._head(key), None)
 
     def __iter__(self) -> Iterator[tuple[Stack, int, int]]:
@@ -146,11 +155,48 @@ class GateTable(MutableMapping[tuple[Stack, int, int], float]):
     def __len__(self) -> int:
         return sum(site.n_heads for site in self.sites)
 
-    def _head(self, key: tuple[Stack, int, int]) -> HeadRef:
-        stack, layer, index = key
-        head = HeadRef(stack=stack, layer=layer, head=index)
-        check_heads((head,), self.sites)
-        return head
+    def _head(self, key: HeadName) -> HeadRef:
+        return head_named(key, self.sites)
+
+
+def head_named(name: HeadName, sites: Iterable[Site]) -> HeadRef:
+    """The head of `sites` that `name` means; raises UserError where there is none, or more than one."""
+    sites = tuple(sites)
+    head = name if isinstance(name, HeadRef) else _read_head(name, sites)
+    check_heads((head,), sites)
+    return head
+
+
+def gates_named(values: object, sites: Iterable[Site]) -> Gates:
+    """Gates from a mapping of heads, named in any way, to numbers; raises UserError for anything else."""
+    if not isinstance(values, Mapping):
+        raise UserError(
+            f"{str(values)[:60]!r} are no gates.",
+            expected='a mapping of heads to numbers, such as {("encoder", 0, 1): 0.0}',
+            action="Give such a mapping, or model.gates() with values set.",
+        )
+    sites = tuple(sites)
+    return Gates.of({head_named(name, sites): value for name, value in values.items()})
+
+
+def _read_head(name: tuple[Stack, int, int] | str, sites: tuple[Site, ...]) -> HeadRef:
+    stacks = tuple(dict.fromkeys(site.stack for site in sites))
+    try:
+        if isinstance(name, str):
+            match = _LABEL.fullmatch(name.strip())
+            assert match is not None
+            named = [s for s in stacks if s == match["stack"]] if match["stack"] else list(stacks)
+            (stack,) = named
+            return HeadRef(stack=stack, layer=int(match["layer"]), head=int(match["head"]))
+        stack, layer, index = name
+        return HeadRef(stack=stack, layer=operator.index(layer), head=operator.index(index))
+    except (AssertionError, TypeError, ValueError) as error:
+        first = stacks[0] if stacks else "encoder"
+        raise UserError(
+            f"{str(name)[:60]!r} does not name one head of this model.",
+            expected=f'("{first}", 0, 1) or "{first}:L0H1", of the stacks {", ".join(stacks)}',
+            action="Layers and heads count from 0; the stack may be left out of “L0H1” where there is one.",
+        ) from error
 
 
 def check_heads(heads: Iterable[HeadRef], sites: Iterable[Site]) -> None:

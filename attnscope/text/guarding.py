@@ -7,9 +7,9 @@ passes every ordinary handler.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attnscope.errors import LoadError, UserError
+from attnscope.errors import LoadError, Stopped, UserError
 
-_LET_PASS = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, UserError)
+_LET_PASS = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, UserError, Stopped)
 
 
 @contextmanager
