@@ -4,6 +4,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,10 +21,10 @@ from attnscope.models.writing.written import SoFar, Written, write_text
 from attnscope.nn.edits import Edits
 from attnscope.nn.patterns import Pattern
 from attnscope.records.generation import WriteSettings
-from attnscope.records.interventions import CopyPattern, Interventions
+from attnscope.records.interventions import CopyPattern, Intervention, Interventions, as_interventions
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison, Output
-from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site
+from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site, gates_named
 from attnscope.trace.probe import GateProbe, TraceProbe
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.trace import Trace
@@ -32,7 +33,9 @@ N_CONTINUE = 8
 """Tokens that a decoder writes on after a text, unless asked for another number."""
 MAX_LOGIT_BYTES = 256 * 2**20
 """A trace keeps the model's output up to this size; longer texts are asked for predictions instead."""
-GateSetting = Gates | GateTable | None
+GateSetting = Gates | Mapping[Any, float] | None
+"""Gates, a `GateTable`, or any mapping of heads (by `records.sites.HeadName`) to numbers."""
+Changes = Intervention | Sequence[Intervention]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +127,7 @@ class Model:
         target: str | None = None,
         gates: GateSetting = None,
         *,
-        interventions: Interventions = (),
+        interventions: Changes = (),
         keep_values: bool = False,
         past_trained: bool = False,
         pattern: Pattern | None = None,
@@ -134,6 +137,11 @@ class Model:
         `keep_values` keeps each site's values and outputs too, at twice the memory or more; `past_trained`
         is as in `encode`. `pattern` is a mask in the place of our own model's, in the self-attention of the
         source: for instance a graph's (`nn.patterns.graph_mask`), special tokens counted in.
+
+        A text longer than the model reads is cut: `trace.source.cut_words` (and `trace.target.cut_words`)
+        says what was not read, and is empty otherwise; `trace.source.n_dropped` counts the tokens.
+        `gates` may be any mapping of heads to numbers, such as {("encoder", 0, 1): 0.0} or {"L0H1": 0.0};
+        `interventions` one change or several.
         """
         change = self._change(gates, interventions)
         probe = TraceProbe(self.sites, change.gates, edits=change.edits, keep_values=keep_values)
@@ -150,7 +158,7 @@ class Model:
         target: str | None = None,
         gates: GateSetting = None,
         *,
-        interventions: Interventions = (),
+        interventions: Changes = (),
         past_trained: bool = False,
     ) -> Trace:
         """`trace` of one site alone, with its values, for little more than the price of the pass."""
@@ -167,7 +175,7 @@ class Model:
             target=inputs.target,
             records=probe.records,
             logits=None,
-            interventions=interventions,
+            interventions=change.interventions,
         )
 
     def predict(
@@ -187,7 +195,7 @@ class Model:
         target: str | None = None,
         gates: GateSetting = None,
         *,
-        interventions: Interventions = (),
+        interventions: Changes = (),
         top: int = 10,
         n_continue: int = N_CONTINUE,
     ) -> Comparison:
@@ -208,7 +216,7 @@ class Model:
         target: str | None = None,
         gates: GateSetting = None,
         *,
-        interventions: Interventions = (),
+        interventions: Changes = (),
         top: int = 10,
         n_continue: int = N_CONTINUE,
         past_trained: bool = False,
@@ -269,9 +277,10 @@ class Model:
         settings = WriteSettings() if settings is None else settings
         return write_text(self.network, text, settings, self._frozen(gates), prefix=prefix)
 
-    def edits(self, interventions: Interventions) -> Mapping[SiteKey, Edits]:
+    def edits(self, interventions: Changes) -> Mapping[SiteKey, Edits]:
         """What interventions change at each site, for a probe; raises UserError for an unknown head."""
-        return build_edits(interventions, self.sites, self._record_for) if interventions else {}
+        changes = as_interventions(interventions)
+        return build_edits(changes, self.sites, self._record_for) if changes else {}
 
     def prune(self, gates: Gates | GateTable, text: str = "", target: str | None = None) -> "Model":
         """A smaller copy without the heads whose gate is 0; see `models.pruning`.
@@ -289,14 +298,14 @@ class Model:
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _change(self, gates: GateSetting, interventions: Interventions) -> _Change:
-        edits = self.edits(interventions)
-        return _Change(gates=self._frozen(gates), interventions=interventions, edits=edits)
+    def _change(self, gates: GateSetting, interventions: Changes) -> _Change:
+        changes = as_interventions(interventions)
+        return _Change(gates=self._frozen(gates), interventions=changes, edits=self.edits(changes))
 
     def _frozen(self, gates: GateSetting) -> Gates:
         if gates is None:
             return self.first_gates
-        return gates.frozen() if isinstance(gates, GateTable) else gates
+        return gates if isinstance(gates, Gates) else gates_named(gates, self.sites)
 
     def _record_for(self, pattern: CopyPattern) -> SiteRecord:
         """What the site of a pattern's head does on the pattern's own text, untouched."""

@@ -2,21 +2,34 @@
 
 from pathlib import Path
 
+from attnscope.errors import LoadError
 from attnscope.models.device import choose_device
 from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.models.sources import demo_models, read_source
+from attnscope.models.sources import OPENS, demo_models, read_source
 
 
 def load(source: str | Path, device: str = "auto") -> Model:
     """The model that `source` means: a demo's name, a model folder, a run folder (its newest checkpoint),
     a folder in the format of Hugging Face, or a name in that library's local cache.
 
+    Only those open: a folder that AttnScope saved or one in the format of Hugging Face. A module of one's
+    own, its `state_dict`, a .pt file or weights alone do not say where heads are nor how text becomes
+    tokens.
+
     `hf:owner/name` downloads a model from the Hugging Face Hub first; nothing else reads the network.
     Raises LoadError when it cannot be opened, UserError when there is no such device. Nothing in a
     model's files is ever run.
     """
+    if not isinstance(source, str | Path):
+        kind = type(source).__name__
+        raise LoadError(
+            f"An object of the class {kind} cannot be opened as a model.",
+            kind="not-a-model",
+            expected=OPENS,
+            action="Give the name or the folder of such a model.",
+        )
     chosen = choose_device(device)
     foreign = None if source in demo_models() else find_huggingface(source)
     if foreign is not None:

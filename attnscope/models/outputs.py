@@ -6,11 +6,14 @@
 | log_p  | log-softmax of the logits              | [n_positions, vocab_size]|
 """
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.models import Form
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
 from attnscope.records.tokens import Token
@@ -45,20 +48,20 @@ def build_output(
     contexts = _contexts(network, inputs, positions)
     n_shown = max(0, min(top, log_p.shape[-1]))
     values, ids = log_p.topk(n_shown, dim=-1)
-    predictions = tuple(
-        Prediction(
-            position=position,
-            context=context,
-            candidates=tuple(
-                Candidate(token=network.answer(id), probability=probability)
-                for id, probability in zip(row_ids, row_values, strict=True)
-            ),
-        )
-        for position, context, row_ids, row_values in zip(
-            positions, contexts, ids.tolist(), values.exp().tolist(), strict=True
-        )
-    )
+    tokens = {id: network.answer(id) for id in set(ids.flatten().tolist())}  # long texts repeat them
+    rows = zip(positions, contexts, ids.tolist(), values.exp().tolist(), strict=True)
+    predictions = tuple(_prediction(tokens, *row) for row in rows)
     return Output(kind=network.output_kind, predictions=predictions, generated=generated)
+
+
+def _prediction(
+    tokens: Mapping[int, Token], position: int, context: str, ids: list[int], probabilities: list[float]
+) -> Prediction:
+    """One position's candidates; a pass that nobody waits for ends here."""
+    stop_if_unwanted()
+    pairs = zip(ids, probabilities, strict=True)
+    candidates = tuple(Candidate(token=tokens[id], probability=probability) for id, probability in pairs)
+    return Prediction(position=position, context=context, candidates=candidates)
 
 
 def kl_nats(before: Tensor, after: Tensor) -> tuple[float, ...]:

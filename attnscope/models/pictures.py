@@ -26,3 +26,13 @@ def picture(model: Model, text: str) -> Picture:
             action="Open one from its folder, or look at the heatmap.",
         )
     return network.picture(text)
+
+
+def picture_under(model: Model, text: str) -> Picture | None:
+    """The picture that maps of patches are laid over; None for a text, or without a grid of patches."""
+    if model.info.reads != "picture":
+        return None
+    try:
+        return picture(model, text)
+    except UserError:
+        return None

@@ -16,6 +16,9 @@ from attnscope.paths import resources_folder
 from attnscope.trace.sniff import refuse_foreign
 from attnscope.trace.tensor_file import require_regular_file
 
+OPENS = (
+    "a folder saved by AttnScope, or one in the format of Hugging Face (config.json, safetensors, tokenizer)"
+)
 _ACTION = "Give the name of a demo model, a model folder or a run folder."
 
 
@@ -87,9 +90,9 @@ def _folder_of_file(path: Path) -> Path:
         return path.parent
     refuse_foreign(path)
     raise LoadError(
-        f"{path} is a single file.",
+        f"{path} is a single file: weights alone do not say where heads are, nor how text becomes tokens.",
         kind="not-a-model",
-        expected="the folder of a model, with its configuration and its tokenizer",
+        expected=OPENS,
         action=_ACTION,
     )
 

@@ -3,7 +3,7 @@
 A *probe* on the call can record what a head's weights are made of, change single heads, and multiply
 each head's output by a gate. Without a probe the call is the library's fused attention and nothing
 else. With one, a pass that nobody waits for ends here, between two layers (`stopping.py`). Must not import
-anything of the program but masks, scores, edits, stopping and records.
+anything of the program but masks, scores, edits, operators, stopping and records.
 
     symbol   meaning                                        shape
     q        queries                                        [batch, n_heads, n_queries, d_head]
@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnscope.nn.cpu_attention import attend_on_cpu
 from attnscope.nn.edits import Call, Edits, apply_edits
 from attnscope.nn.kernel_attention import attend_by_sums
 from attnscope.nn.masks import MaskRule
@@ -35,8 +36,6 @@ from attnscope.records.sites import SiteKey
 
 BLOCK_BYTES = 32 * 2**20
 """Most memory that the scores or the mask of one row block may take."""
-STOP_CELLS = 2**27
-"""Most cells of maps between two places where a pass can be given up: some tenths of a second on a CPU."""
 _GATHERED_ROWS, _LEAST_GATHERED = 64, 1024
 
 
@@ -155,7 +154,7 @@ def _attend_unseen(call: Call, dropout: float) -> Tensor:
         return _attend_masked(call, dropout, has_lse=False)[0]
     q, k, v, rule, scale = call.q, call.k, call.v, call.rule, call.score.scale
     if rule.key_valid is not None and _fits_cpu_operator(call, dropout) and _is_aligned(call):
-        return _attend_on_cpu(call, rule.key_bias(q.dtype), is_causal=rule.is_causal)[0]
+        return attend_on_cpu(call, rule.key_bias(q.dtype), is_causal=rule.is_causal)[0]
     has_groups = q.shape[1] != k.shape[1]
     n_queries, n_keys = q.shape[2], k.shape[2]
     if rule.key_valid is None and (not rule.is_causal or n_queries in (1, n_keys)):
@@ -181,7 +180,7 @@ def _attend_with_lse(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
         return out[..., : call.v.shape[3]], lse
     if score.bias is None and rule.is_simple and _is_aligned(call):
         if _fits_cpu_operator(call, dropout):
-            out, lse = _attend_on_cpu(call, rule.key_bias(call.q.dtype), is_causal=rule.is_causal)
+            out, lse = attend_on_cpu(call, rule.key_bias(call.q.dtype), is_causal=rule.is_causal)
             blind = rule.rows_without_keys(call.q.shape[2], call.k.shape[2])
             return out, lse if blind is None else lse.masked_fill(blind.to(lse.device), -math.inf)
         return _attend_unseen(call, dropout), row_lse(call.q, call.k, rule=rule, score=score)
@@ -218,7 +217,7 @@ def _attend_block(call: Call, rows: slice, dropout: float, *, has_lse: bool) -> 
     is_learning = mask.requires_grad
     if has_lse and _fits_cpu_operator(block, dropout) and not is_learning:
         additive = mask if mask.is_floating_point() else _as_bias(mask, call.q.dtype)
-        out, lse = _attend_on_cpu(block, additive, is_causal=False)
+        out, lse = attend_on_cpu(block, additive, is_causal=False)
     else:
         has_groups = call.q.shape[1] != call.k.shape[1]
         out = F.scaled_dot_product_attention(
@@ -271,6 +270,8 @@ def _attend_by_weights(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
     n_groups = call.q.shape[1] // call.k.shape[1]
     v = call.v if n_groups == 1 else call.v.repeat_interleave(n_groups, dim=1)
     for rows in _row_blocks(call):
+        if not torch.is_grad_enabled():
+            stop_if_unwanted()
         s = scores(call.q, call.k, rule=call.rule, score=call.score, rows=rows)
         lse = s.logsumexp(dim=-1)
         weights = (s - lse[..., None].clamp(min=torch.finfo(lse.dtype).min)).exp()
@@ -344,43 +345,6 @@ def _fits_cpu_operator(call: Call, dropout: float) -> bool:
         and min(q.shape[2], k.shape[2]) > 0
         and q.stride(3) == k.stride(3) == v.stride(3) == 1
     )
-
-
-def _attend_on_cpu(call: Call, bias: Tensor | None, *, is_causal: bool) -> tuple[Tensor, Tensor]:
-    """Output and lse from one operator; queries that see no key get the output 0 and the lse 0.
-
-    A long text is taken head by head, which changes no digit: between them the pass can be given up.
-    """
-    batch, n_heads, n_queries = call.q.shape[:3]
-    n_kv_heads = call.k.shape[1]
-    if batch * n_heads * n_queries * call.k.shape[2] > STOP_CELLS and batch * n_kv_heads > 1:
-        texts = [
-            [_attend_one(call, bias, text, head, is_causal=is_causal) for head in range(n_kv_heads)]
-            for text in range(batch)
-        ]
-        outs, sums = (
-            torch.cat([torch.cat([part[i] for part in heads], dim=1) for heads in texts]) for i in (0, 1)
-        )
-        return outs, sums
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        call.q, call.k, call.v, 0.0, is_causal, attn_mask=bias, scale=call.score.scale
-    )
-    return out, lse
-
-
-def _attend_one(
-    call: Call, bias: Tensor | None, text: int, kv_head: int, *, is_causal: bool
-) -> tuple[Tensor, Tensor]:
-    """One text of the batch and the query heads of one key-value head."""
-    stop_if_unwanted()
-    n_groups = call.q.shape[1] // call.k.shape[1]
-    row, one = slice(text, text + 1), slice(kv_head, kv_head + 1)
-    group = slice(kv_head * n_groups, (kv_head + 1) * n_groups)
-    if bias is not None:
-        bias = bias[row] if bias.shape[0] > 1 else bias
-        bias = bias[:, group] if bias.shape[1] > 1 else bias
-    part = replace(call, q=call.q[row, group], k=call.k[row, one], v=call.v[row, one])
-    return _attend_on_cpu(part, bias, is_causal=is_causal)
 
 
 def _as_bias(allowed: Tensor, dtype: torch.dtype) -> Tensor:

@@ -37,7 +37,9 @@ class ModelConfig:
     `bias` covers every linear layer and LayerNorm. `transform_head`, `output_bias`, `embedding_norm`,
     `n_segments`, `has_pooler` and `has_next_sentence` are what BERT (Devlin et al. 2018) adds. `kept_heads`
     names the heads that are left at the sites that lost some; `n_heads` stays the number before, since it
-    gives the width of a head where `d_head` does not.
+    gives the width of a head where `d_head` does not. `dropout` acts on what each branch adds and on the
+    embedding, `attention_dropout` on the attention weights, None as much as `dropout`: on a CPU, weights of
+    which none is dropped stay on the fused path.
 
     `mask` limits self-attention (`nn/self_masks.py`): `window` is the most tokens that a query looks back
     and ahead, in steps of `dilation` for dilated; `global_tokens`, `random_blocks` of `mask_block` tokens
@@ -97,6 +99,7 @@ class ModelConfig:
     has_feed_forward: bool = True
     activation: Activation = "gelu"
     dropout: float = 0.0
+    attention_dropout: float | None = None
     bias: bool = True
     tie_embeddings: bool = True
     scale_embeddings: bool = False
@@ -118,6 +121,11 @@ class ModelConfig:
     def head_width(self) -> int:
         """Width of one head, whether given or not."""
         return self.d_model // self.n_heads if self.d_head is None else self.d_head
+
+    @property
+    def weight_dropout(self) -> float:
+        """Share of the attention weights that training drops, whether given or not."""
+        return self.dropout if self.attention_dropout is None else self.attention_dropout
 
     @property
     def is_recurrent(self) -> bool:

@@ -122,6 +122,7 @@ def _number_ranges(config: "ModelConfig") -> Iterator[tuple[str, bool, str]]:
     yield "rope_base", 1.0 <= config.rope_base <= 1e12, "a number from 1 to 1e12"
     yield "norm_epsilon", 0.0 < config.norm_epsilon <= 0.1, "above 0, at most 0.1"
     yield "dropout", 0.0 <= config.dropout < 1.0, "from 0 to below 1"
+    yield "attention_dropout", 0.0 <= config.weight_dropout < 1.0, "from 0 to below 1, or nothing: as dropout"
     yield "temperature", 1e-3 <= config.temperature <= 1e3, "a number from 0.001 to 1,000"
     yield "sigma", sigma is None or 1e-3 <= sigma <= 1e3, "a number from 0.001 to 1,000, or nothing"
 
@@ -139,6 +140,8 @@ def _form_faults(config: "ModelConfig") -> Iterator[Fault]:
         ("n_segments", config.n_segments > 0, ("encoder", "encoder-decoder")),
         ("has_pooler", config.has_pooler, ("encoder",)),
     )
+    if config.score == "kernel" and config.attention_dropout:
+        yield "attention_dropout", "0 or nothing: the score kernel has sums, and no single weights to drop"
     if not config.has_attention:
         yield "has_attention", "true, since only recurrent cells carry a text from token to token without it"
     for key, is_used, forms in only:

@@ -25,6 +25,7 @@ from attnscope.nn.positions import apply_rotary
 from attnscope.nn.relative import bias_of_heads
 from attnscope.nn.scores import Bias, ScoreRule
 from attnscope.nn.scoring import Scoring, is_needed
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.sites import SiteKey, Stack
 
 Rotary = tuple[Tensor, Tensor]
@@ -66,6 +67,7 @@ class BlockShape:
     d_ff: int
     bias: bool
     dropout: float
+    weight_dropout: float
     activation: Activation
     norm: Norm
     norm_place: NormPlace
@@ -117,6 +119,7 @@ def block_shape(config: ModelConfig) -> BlockShape:
         d_ff=config.d_ff,
         bias=config.bias,
         dropout=config.dropout,
+        weight_dropout=config.weight_dropout,
         activation=config.activation,
         norm=config.norm,
         norm_place=config.norm_place,
@@ -143,7 +146,7 @@ class SelfAttention(nn.Module):
         self.site, self.layout = site, layout
         self.n_heads, self.n_kv_heads = layout.n_heads, layout.n_kv_heads
         self.d_head = shape.d_head
-        self.dropout = shape.dropout
+        self.dropout = shape.weight_dropout
         n_rows = (self.n_heads + 2 * self.n_kv_heads) * self.d_head
         self.qkv = nn.Linear(shape.d_model, n_rows, bias=shape.bias)
         self.projection = shape.make_projection(site[0])
@@ -162,6 +165,8 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """Attend, to what the cache holds as well, and project: [B, T, d_model]. `bias` is of all heads."""
         heads = self.qkv(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H + 2K, T, D]
+        if not torch.is_grad_enabled():
+            stop_if_unwanted()
         q, k, v = self._turned(heads, rotary)
         if self.projection is not None:
             (k, v), rule = self.projection(k, v, rule.key_valid), MaskRule()
@@ -211,7 +216,7 @@ class CrossAttention(nn.Module):
         self.site, self.layout = site, layout
         self.n_heads, self.n_kv_heads = layout.n_heads, layout.n_kv_heads
         self.d_head = shape.d_head
-        self.dropout = shape.dropout
+        self.dropout = shape.weight_dropout
         self.query = nn.Linear(shape.d_model, self.n_heads * self.d_head, bias=shape.bias)
         self.kv = nn.Linear(shape.d_model, 2 * self.n_kv_heads * self.d_head, bias=shape.bias)
         self.scoring = shape.make_scoring(self.n_heads, site[0])
@@ -316,8 +321,16 @@ class FeedForward(nn.Module):
         self.down = nn.Linear(shape.d_ff, shape.d_model, bias=shape.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Widen, activate, narrow: [B, T, d_model]."""
-        projected: Tensor = self.down(activate(self.up(x), self.activation))
+        """Widen, activate, narrow: [B, T, d_model]; a pass that nobody waits for ends here."""
+        if not torch.is_grad_enabled():
+            stop_if_unwanted()
+        wide = self.up(x)
+        if not torch.is_grad_enabled():
+            stop_if_unwanted()
+        narrow = activate(wide, self.activation)
+        if not torch.is_grad_enabled():
+            stop_if_unwanted()
+        projected: Tensor = self.down(narrow)
         return projected
 
 

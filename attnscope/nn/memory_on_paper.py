@@ -168,10 +168,10 @@ def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> int:
     if config.score == "kernel":
         return 0
     if config.score == "additive":
-        return 4 if config.dropout else 2
+        return 4 if config.weight_dropout else 2
     if config.position == "shaw" and stack != "cross":
-        return 3 if config.dropout else 1
-    if config.dropout:
+        return 3 if config.weight_dropout else 1
+    if config.weight_dropout:
         return 3 if shape.is_on_cpu else int(has_bias)
     return int(has_bias)
 

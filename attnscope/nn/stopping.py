@@ -2,21 +2,16 @@
 
 A thread says with `stoppable` how to learn that nobody waits for its work any more; whatever it then calls
 asks by `stop_if_unwanted` at places where nothing is half done. In other threads the question is not asked.
-Imports the standard library only, so that the thread can know it before torch is there.
+Imports no torch, so that the thread can know it before torch is there.
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from attnscope.errors import Stopped as Stopped
+
 _asked = threading.local()
-
-
-class Stopped(BaseException):
-    """A pass was given up because nobody waits for it.
-
-    Not an Exception: what catches every error of a library, to try another way, must not catch this.
-    """
 
 
 @contextmanager

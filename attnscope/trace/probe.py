@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attnscope.nn.edits import Call, Edits
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.sites import Gates, Site, SiteKey, check_heads
 from attnscope.trace.record import Pending, SiteRecord
 
@@ -88,6 +89,8 @@ class TraceProbe(GateProbe):
         self._pending.add(site, call, lse=lse, out=out, is_training=is_training)
         if call.q.shape[1] * call.q.shape[2] * call.k.shape[2] > PENDING_CELLS:
             self._records |= self._pending.finish()
+            if not torch.is_grad_enabled():
+                stop_if_unwanted()
 
 
 def _gate_of(site: Site, gates: Gates, is_paired: bool) -> Tensor | None:

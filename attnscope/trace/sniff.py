@@ -14,10 +14,23 @@ _SAFE = "weights in the safetensors format"
 _PICKLE_SUFFIXES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
 
 
+def unreadable(path: Path, error: OSError) -> LoadError:
+    """The error of a file that is there and may not, or can not, be read."""
+    return LoadError(
+        f"{path} cannot be read: {error.strerror}.",
+        kind="unreadable",
+        expected=_SAFE,
+        action="Check that you may read it, or copy it again; nothing was opened.",
+    )
+
+
 def refuse_foreign(path: Path) -> None:
-    """Raise LoadError when `path` is recognisably something other than a safetensors file."""
-    with path.open("rb") as stream:
-        start = stream.read(_N_BYTES)
+    """Raise LoadError when `path` is recognisably something else than a safetensors file, or unreadable."""
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(_N_BYTES)
+    except OSError as error:
+        raise unreadable(path, error) from error
     if start.startswith(b"version https://git-lfs"):
         raise LoadError(
             f"{path} is a Git LFS pointer, not the weights themselves.",
@@ -71,5 +84,6 @@ def _pickle_error(path: Path, start: bytes) -> LoadError:
         kind="pickle" if is_torch else "not-weights",
         expected=_SAFE,
         action="Where you trust its origin, convert it in Python: "
-        "safetensors.torch.save_file(torch.load(path, weights_only=True), 'model.safetensors').",
+        "safetensors.torch.save_file(torch.load(path, weights_only=True), 'model.safetensors'). "
+        "It opens in its model's folder only, beside config.json and the tokenizer.",
     )

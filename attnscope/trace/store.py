@@ -29,17 +29,17 @@ _TENSORS = ("q", "k", "lse")
 _VALUES = ("v", "out")
 
 
-def save_trace(path: Path, trace: Trace, *, has_logits: bool = True) -> None:
+def save_trace(path: str | Path, trace: Trace, *, has_logits: bool = True) -> None:
     """Write one trace; raises SaveError and leaves the old file on any fault."""
     save_traces(path, (trace,), has_logits=has_logits)
 
 
-def load_trace(path: Path) -> Trace:
+def load_trace(path: str | Path) -> Trace:
     """Read a file of one trace (of several, the first); raises LoadError."""
     return load_traces(path)[0]
 
 
-def save_traces(path: Path, traces: Sequence[Trace], *, has_logits: bool = True) -> None:
+def save_traces(path: str | Path, traces: Sequence[Trace], *, has_logits: bool = True) -> None:
     """Write traces to one file; without logits it is much smaller and shows maps only."""
     tensors: dict[str, Tensor] = {}
     described = []
@@ -50,11 +50,12 @@ def save_traces(path: Path, traces: Sequence[Trace], *, has_logits: bool = True)
             tensors[f"{number}.logits"] = trace.logits_tensor()
         described.append(_describe(trace))
     metadata = {_KEY: json.dumps({"format": FORMAT, "traces": described}, ensure_ascii=True)}
-    write_tensors(path, tensors, metadata)
+    write_tensors(Path(path), tensors, metadata)
 
 
-def load_traces(path: Path) -> tuple[Trace, ...]:
+def load_traces(path: str | Path) -> tuple[Trace, ...]:
     """Read every trace of a file; raises LoadError when it is damaged or not such a file."""
+    path = Path(path)
     file = read_tensors(path)
     text = file.metadata.get(_KEY)
     if text is None:

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
 from attnscope.strict_json import as_object, parse_object
-from attnscope.trace.sniff import refuse_foreign
+from attnscope.trace.sniff import refuse_foreign, unreadable
 
 MAX_HEADER_BYTES = 10_000_000
 MAX_TENSORS = 20_000
@@ -70,9 +71,7 @@ def read_tensors(path: Path) -> TensorFile:
             data = np.empty(n_bytes, dtype=np.uint8).data
             n_read = stream.readinto(data)
     except OSError as error:
-        raise LoadError(
-            f"{path} cannot be read: {error.strerror}.", kind="unreadable", action=_ADVICE
-        ) from error
+        raise unreadable(path, error) from error
     if n_read != n_bytes:
         raise _truncated(path, n_read, n_bytes)
     return tensors_from_bytes(data, path)
@@ -85,18 +84,26 @@ def read_shapes(path: Path) -> TensorFile:
     """
     n_bytes = require_regular_file(path)
     refuse_foreign(path)
-    with path.open("rb") as stream:
-        start = _LENGTH_BYTES + int.from_bytes(stream.read(_LENGTH_BYTES), "little")
-        stream.seek(0)
-        header, start = _read_header(bytearray(stream.read(min(start, MAX_HEADER_BYTES))), path)
-        metadata = _text_metadata(header.pop("__metadata__", {}), path)
-        tensors = {}
-        for entry in _checked_entries(header, n_bytes - start, path):
-            tensors[entry.name] = torch.empty(entry.shape, dtype=entry.dtype)
-            if not entry.shape:
-                stream.seek(start + entry.begin)
-                data = bytearray(stream.read(entry.end - entry.begin))
-                tensors[entry.name] = torch.frombuffer(data, dtype=entry.dtype)[0]
+    try:
+        with path.open("rb") as stream:
+            return _shapes_of(stream, n_bytes, path)
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _shapes_of(stream: BinaryIO, n_bytes: int, path: Path) -> TensorFile:
+    start = _LENGTH_BYTES + int.from_bytes(stream.read(_LENGTH_BYTES), "little")
+    stream.seek(0)
+    n_read = min(start, _LENGTH_BYTES + MAX_HEADER_BYTES)
+    header, start = _read_header(bytearray(stream.read(n_read)), path)
+    metadata = _text_metadata(header.pop("__metadata__", {}), path)
+    tensors = {}
+    for entry in _checked_entries(header, n_bytes - start, path):
+        tensors[entry.name] = torch.empty(entry.shape, dtype=entry.dtype)
+        if not entry.shape:
+            stream.seek(start + entry.begin)
+            data = bytearray(stream.read(entry.end - entry.begin))
+            tensors[entry.name] = torch.frombuffer(data, dtype=entry.dtype)[0]
     return TensorFile(tensors=tensors, metadata=metadata)
 
 

@@ -1,67 +1,73 @@
 """Thumbnails of long maps: rough ones at once, exact ones when there is time.
 
-| symbol    | meaning                                          | shape               |
-|-----------|--------------------------------------------------|---------------------|
-| thumbnail | weights, NaN where nothing is allowed            | at most [px, px]    |
+| symbol    | meaning                                          | shape                  |
+|-----------|--------------------------------------------------|------------------------|
+| thumbnail | weights, NaN where nothing is allowed            | [min(Q, px), min(T, px)] |
 """
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.records.maps import SiteGrid
+from attnscope.records.sites import Site
+from attnscope.records.tiles import is_long
 from attnscope.trace.pooling import OneHead, pool_strip, strips
 from attnscope.trace.pyramid import FINEST_BLOCK, Level, bytes_of
-from attnscope.trace.trace import Trace
+from attnscope.trace.record import SiteRecord
+from attnscope.trace.weights import pooled_levels
 
-MAX_FIRST_CELLS = 64_000_000
+MAX_EXACT_CELLS = 64_000_000
 """Traces with more cells over all heads get sampled thumbnails first (exact ones take 0.1 s up to here)."""
 
 
-def first_grids(trace: Trace, max_px: int) -> tuple[SiteGrid, ...]:
-    """Thumbnails of every head of every site, at most `max_px` a side: sampled ones of a long text."""
-    sizes = ((site.n_heads, trace.records[site.key]) for site in trace.sites)
-    n_cells = sum(n_heads * record.n_queries * record.n_keys for n_heads, record in sizes)
-    if n_cells <= MAX_FIRST_CELLS:
-        return tuple(trace.grid(site, max_px) for site in trace.sites)
-    return tuple(_sampled_grid(trace, index, max_px) for index in range(len(trace.sites)))
-
-
-def exact_grid(trace: Trace, index: int, max_px: int) -> SiteGrid:
-    """The exact thumbnails of one site of a long text; seconds of work for tens of thousands of tokens."""
-    site = trace.sites[index]
-    record = trace.records[site.key]
-    found = [list(build_thumbnail(OneHead(record, head), max_px))[-1] for head in range(site.n_heads)]
-    return _grid_of(
-        trace, index, [thumbnail for thumbnail in found if thumbnail is not None], is_sampled=False
+def site_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:
+    """The exact thumbnails of one site; seconds of work for tens of thousands of tokens."""
+    if is_long(record.n_queries, record.n_keys) and min(record.n_queries, record.n_keys) > max_px:
+        heads = (OneHead(record, head) for head in range(site.n_heads))
+        found = [list(build_thumbnail(head, max_px))[-1] for head in heads]
+        return _grid_of(site, record, [thumbnail for thumbnail in found if thumbnail is not None])
+    levels, peaks = pooled_levels(record, max_px)
+    return SiteGrid(
+        site=site,
+        n_queries=record.n_queries,
+        n_keys=record.n_keys,
+        levels=frozen_array(levels),
+        peaks=frozen_array(peaks),
     )
 
 
-def _sampled_grid(trace: Trace, index: int, max_px: int) -> SiteGrid:
-    site = trace.sites[index]
-    record = trace.records[site.key]
+def sampled_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:
+    """Rough thumbnails of a site, from a few of its weights; exact ones where it has no more than these."""
     if max(record.n_queries, record.n_keys) <= max_px:
-        return trace.grid(site, max_px)
+        return site_grid(site, record, max_px)
     thumbnails = [sample_thumbnail(OneHead(record, head), max_px).cpu() for head in range(site.n_heads)]
-    return _grid_of(trace, index, thumbnails, is_sampled=True)
+    return replace(_grid_of(site, record, thumbnails), is_sampled=True)
 
 
-def _grid_of(trace: Trace, index: int, thumbnails: list[Tensor], *, is_sampled: bool) -> SiteGrid:
-    site = trace.sites[index]
-    record = trace.records[site.key]
+def _grid_of(site: Site, record: SiteRecord, thumbnails: list[Tensor]) -> SiteGrid:
     peaks = [largest_weight(thumbnail) for thumbnail in thumbnails]
     levels = [bytes_of(thumbnail, peak) for thumbnail, peak in zip(thumbnails, peaks, strict=True)]
     return SiteGrid(
         site=site,
         n_queries=record.n_queries,
         n_keys=record.n_keys,
-        levels=torch.stack(levels).numpy(),
-        peaks=torch.tensor(peaks).numpy(),
-        is_sampled=is_sampled,
+        levels=frozen_array(torch.stack(levels)),
+        peaks=frozen_array(torch.tensor(peaks)),
     )
+
+
+def frozen_array(tensor: Tensor) -> NDArray[Any]:
+    """The numbers of a tensor on the CPU, not to be written to."""
+    array = tensor.contiguous().cpu().numpy()
+    array.flags.writeable = False
+    return array
 
 
 def largest_weight(weights: Tensor) -> float:
@@ -80,15 +86,33 @@ def sample_thumbnail(head: OneHead, max_px: int, n_per_px: int = 3) -> Tensor:
     return torch.where(found.isneginf(), math.nan, found.exp())
 
 
+def size_of(head: OneHead, max_px: int) -> tuple[int, int]:
+    """Rows and columns of a head's thumbnail, rough or exact: all of them, or `max_px`."""
+    return min(head.n_queries, max_px), min(head.n_keys, max_px)
+
+
+def has_enough(shape: tuple[int, ...], size: tuple[int, int]) -> bool:
+    """Whether blocks in so many rows and columns are enough for a thumbnail of this size."""
+    return all(n >= wanted for n, wanted in zip(shape, size, strict=True))
+
+
 def build_thumbnail(head: OneHead, max_px: int) -> Iterator[Tensor | None]:
     """The exact thumbnail of a long map, last; before it None, at most every 50 ms of work.
 
-    Each cell is the largest weight of all blocks of 8 × 8 cells that it touches.
+    Each cell is the largest weight of all blocks of b × b cells that it touches: b is 8, or less where a
+    side with few queries or keys would have fewer blocks than the thumbnail has pixels.
     """
     rows, cols = range(head.n_queries), range(head.n_keys)
+    size = size_of(head, max_px)
+    if not rows or not cols:
+        yield torch.full(size, math.nan)
+        return
+    b = FINEST_BLOCK
+    while not has_enough((-(-len(rows) // b), -(-len(cols) // b)), size):
+        b //= 2
     found: list[Tensor] = []
-    for strip in strips(rows, FINEST_BLOCK):
-        values = pool_strip(head, strip, cols, FINEST_BLOCK).values
+    for strip in strips(rows, b):
+        values = pool_strip(head, strip, cols, b).values
         found.append(_fit_columns(values, max_px))
         yield None
     whole = _fit_columns(torch.cat(found).T.contiguous(), max_px).T.contiguous()
@@ -96,7 +120,7 @@ def build_thumbnail(head: OneHead, max_px: int) -> Iterator[Tensor | None]:
 
 
 def thumbnail_of(level: Level, max_px: int) -> Tensor:
-    """The same thumbnail from a pyramid's finest level, as float32 weights."""
+    """The same thumbnail from a pyramid's finest level that has enough blocks, as float32 weights."""
     found = level.levels.float()
     if found.numel():
         found = _fit(found, max_px)
@@ -109,9 +133,9 @@ def _every(n: int, n_wanted: int) -> slice:
 
 def _fit(values: Tensor, max_px: int) -> Tensor:
     size = tuple(min(n, max_px) for n in values.shape)
-    return (
-        values if size == values.shape or not values.numel() else F.adaptive_max_pool2d(values[None], size)[0]
-    )
+    if not values.numel():
+        return values.new_zeros(size)
+    return values if size == values.shape else F.adaptive_max_pool2d(values[None], size)[0]
 
 
 def _fit_columns(values: Tensor, max_px: int) -> Tensor:

@@ -6,7 +6,6 @@ log-sum-exp (`weights.py`). A trace never changes, needs no model, and may be re
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,24 @@ from attnscope.errors import UserError
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
-from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, Stack, check_heads, find_site
+from attnscope.records.sites import (
+    Gates,
+    HeadName,
+    HeadRef,
+    Site,
+    SiteKey,
+    Stack,
+    check_heads,
+    find_site,
+    head_named,
+)
 from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, is_long
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace.check import merge_proofs
 from attnscope.trace.record import SiteRecord
-from attnscope.trace.weights import Reduction, pooled_levels, pooled_tile, site_weights
+from attnscope.trace.thumbnails import MAX_EXACT_CELLS, frozen_array, sampled_grid, site_grid
+from attnscope.trace.tiles import tile_of
+from attnscope.trace.weights import Reduction, pooled_tile, site_weights
 
 SiteName = int | Site | tuple[Stack, int]
 """A site by its place in `Trace.sites`, as a record, or as (stack, layer)."""
@@ -74,6 +85,12 @@ class Trace:
 
     def site(self, name: SiteName) -> Site:
         """The site that `name` means; raises UserError when the model has none such."""
+        if isinstance(name, str):
+            raise UserError(
+                f"The stack alone names no site: {name!r}.",
+                expected=f"a stack and a layer, such as ({name!r}, 0), or a number from 0",
+                action=f"Sites of this trace: {', '.join(str(site.key) for site in self.sites[:6])} …",
+            )
         if isinstance(name, int):
             if not -len(self.sites) <= name < len(self.sites):
                 raise UserError(
@@ -139,35 +156,28 @@ class Trace:
     def grid(self, site: SiteName, max_px: int = 96) -> SiteGrid:
         """Thumbnails of all heads of a site, at most `max_px` cells a side."""
         found = self.site(site)
-        record = self.records[found.key]
-        if is_long(record.n_queries, record.n_keys) and min(record.n_queries, record.n_keys) > max_px:
-            from attnscope.trace.thumbnails import exact_grid  # thumbnails know traces
+        return site_grid(found, self.records[found.key], max_px)
 
-            return exact_grid(self, self.sites.index(found), max_px)
-        levels, peaks = pooled_levels(record, max_px)
-        return SiteGrid(
-            site=found,
-            n_queries=record.n_queries,
-            n_keys=record.n_keys,
-            levels=_frozen(levels),
-            peaks=_frozen(peaks),
-        )
+    def grids(self, max_px: int = 96) -> tuple[SiteGrid, ...]:
+        """Thumbnails of every head of every site; of a long text rough ones, from a few of its weights."""
+        sizes = ((site.n_heads, self.records[site.key]) for site in self.sites)
+        n_cells = sum(n_heads * record.n_queries * record.n_keys for n_heads, record in sizes)
+        of_site = site_grid if n_cells <= MAX_EXACT_CELLS else sampled_grid
+        return tuple(of_site(site, self.records[site.key], max_px) for site in self.sites)
 
     def is_long(self, site: SiteName) -> bool:
         """Whether a site's maps are too large to be held whole; `head_tile` shows those."""
         record = self.records[self.site(site).key]
         return is_long(record.n_queries, record.n_keys)
 
-    def head_tile(self, head: HeadRef, max_px: int = 1024) -> MapTile:
+    def head_tile(self, head: HeadName, max_px: int = 1024) -> MapTile:
         """The whole map of one head in blocks of cells, at most `max_px` blocks a side; for any length."""
-        from attnscope.trace.tiles import tile_of  # tiles know records, not the other way round
-
-        check_heads((head,), self.sites)
+        head = head_named(head, self.sites)
         return tile_of(self.records[head.site_key], head, max_px=max_px)
 
-    def head_map(self, head: HeadRef) -> HeadMap:
+    def head_map(self, head: HeadName) -> HeadMap:
         """One head in full, with its tokens; raises UserError for a map too large to be held whole."""
-        check_heads((head,), self.sites)
+        head = head_named(head, self.sites)
         queries, keys = self.tokens(head.site_key)
         record = self.records[head.site_key]
         if is_long(record.n_queries, record.n_keys):
@@ -178,7 +188,7 @@ class Trace:
             )
         weights = site_weights(record, slice(head.head, head.head + 1))[0]
         check = self.check(head.site_key)
-        return HeadMap(head=head, queries=queries, keys=keys, weights=_frozen(weights), check=check)
+        return HeadMap(head=head, queries=queries, keys=keys, weights=frozen_array(weights), check=check)
 
     def save(self, path: str | Path, *, has_logits: bool = True) -> None:
         """Write the trace to a file that `load_trace` reads back; raises SaveError."""
@@ -207,12 +217,6 @@ class Trace:
 
 def _numpy(tensor: Tensor) -> NDArray[np.float32]:
     return np.asarray(tensor.cpu().numpy(), dtype=np.float32)
-
-
-def _frozen(tensor: Tensor) -> NDArray[Any]:
-    array = tensor.contiguous().cpu().numpy()
-    array.flags.writeable = False
-    return array
 
 
 def _index(index: int, n: int, what: str) -> int:

@@ -142,6 +142,8 @@ def pooled_levels(record: SiteRecord, max_px: int) -> tuple[Tensor, Tensor]:
 
 def _pool_heads(weights: Tensor, size: tuple[int, int]) -> Tensor:
     values = weights.nan_to_num_(nan=-1.0, posinf=-1.0)
-    if values.shape[1:] == size or values.numel() == 0:
+    if values.numel() == 0:
+        return values.new_zeros((len(values), *size))
+    if values.shape[1:] == size:
         return values
     return F.adaptive_max_pool2d(values, size)

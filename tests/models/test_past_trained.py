@@ -6,7 +6,6 @@ from tiny_models import SENTENCE, tiny_model
 
 from attnscope.analysis.measures import measure
 from attnscope.errors import UserError
-from attnscope.trace.thumbnails import first_grids
 
 LONG = " ".join([SENTENCE] * 12)
 """73 tokens with the first; the tiny models were trained on 24."""
@@ -68,8 +67,8 @@ def test_that_the_grid_of_a_long_text_is_exact_and_its_first_one_says_that_it_is
     largest = [float(torch.from_numpy(trace.weights(0, head)).nan_to_num(0).max()) for head in range(4)]
     assert exact.peaks.tolist() == pytest.approx(largest, abs=1e-6)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attnscope.trace.thumbnails.MAX_FIRST_CELLS", 1_000)
-        (first,) = first_grids(trace, 40)
+        patch.setattr("attnscope.trace.trace.MAX_EXACT_CELLS", 1_000)
+        (first,) = trace.grids(40)
     assert first.is_sampled
     assert (first.peaks <= exact.peaks + 1e-6).all()
 

@@ -143,7 +143,7 @@ def test_that_a_model_which_says_something_else_is_not_to_be_had(monkeypatch: py
 
     monkeypatch.setattr(own_network, "prune_module", spoil)
     model = tiny_model("decoder")
-    with pytest.raises(SaveError, match="Nothing was saved: the smaller model does not say"):
+    with pytest.raises(SaveError, match="Nothing was saved: the pruned model does not say"):
         prune_model(model, gates_of(model, "one head"), text=SENTENCE)
 
 

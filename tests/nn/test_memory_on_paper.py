@@ -12,6 +12,8 @@ B, T, V = 3, 40, 300
 CHOICES = {
     "plain": {},
     "dropout": {"dropout": 0.1},
+    "dropout, but of no weights": {"dropout": 0.1, "attention_dropout": 0.0},
+    "dropout of weights alone": {"attention_dropout": 0.1},
     "rms, rotary, gated": {"norm": "rms", "position": "rotary", "activation": "swiglu"},
     "post, relu": {"norm_place": "post", "activation": "relu"},
     "sandwich, few key-value heads": {"norm_place": "sandwich", "n_kv_heads": 2},

@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-import attnscope.nn.attention as attention
+import attnscope.nn.cpu_attention as cpu_attention
 from attnscope.nn.attention import attend
+from attnscope.nn.edits import Call
 from attnscope.nn.masks import MaskRule
+from attnscope.nn.scores import ScoreRule
 from attnscope.nn.stopping import Stopped, stop_if_unwanted, stoppable
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.trace.probe import TraceProbe
@@ -58,16 +60,79 @@ def test_that_taking_a_long_text_head_by_head_changes_no_digit(
     is_causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(is_causal=is_causal)
-    calls: list[int] = []
-    one = attention._attend_one
-
-    def counted(*args: object, **names: object) -> tuple[Tensor, Tensor]:
-        calls.append(1)
-        return one(*args, **names)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(attention, "STOP_CELLS", 100)
-    monkeypatch.setattr(attention, "_attend_one", counted)
-    parts = run(is_causal=is_causal)
-    assert len(calls) == 4  # two texts, two key-value heads
+    asked: list[int] = []
+    monkeypatch.setattr(cpu_attention, "STOP_CELLS", 100)
+    with stoppable(lambda: bool(asked.append(1))):
+        parts = run(is_causal=is_causal)
+    assert len(asked) == 1 + 4  # the call, and two texts with two key-value heads each
     for expected, found in zip(whole, parts, strict=True):
         assert torch.equal(expected, found), float((expected - found).abs().max())
+
+
+def slow_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, is_causal: bool) -> tuple[Tensor, Tensor]:
+    """Output and lse in float64, with the whole map laid out."""
+    n_groups = q.shape[1] // k.shape[1]
+    q, k, v = q.double(), *(x.double().repeat_interleave(n_groups, dim=1) for x in (k, v))
+    scores = scale * q @ k.transpose(2, 3)
+    if is_causal:
+        n = q.shape[2]
+        scores = scores.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), -torch.inf)
+    return scores.softmax(dim=-1) @ v, scores.logsumexp(dim=-1)
+
+
+@pytest.mark.parametrize(("is_causal", "n_asked"), [(True, 2 * (1 + 4)), (False, 2 * (1 + 4))])
+def test_that_a_head_is_taken_in_pieces_of_rows_that_make_the_whole(
+    is_causal: bool, n_asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(5)
+    q, k, v = (torch.randn(1, n, 13, 8, generator=generator) for n in (4, 2, 2))
+    monkeypatch.setattr(cpu_attention, "STOP_CELLS", 1)
+    monkeypatch.setattr(cpu_attention, "LEAST_ROWS", 4)  # 4, 4, 4 and 1 of 13
+    asked: list[int] = []
+    call = Call(q=q, k=k, v=v, rule=MaskRule(is_causal=is_causal), score=ScoreRule(scale=0.3))
+    with torch.no_grad(), stoppable(lambda: bool(asked.append(1))):
+        found = cpu_attention.attend_on_cpu(call, None, is_causal=is_causal)
+    assert len(asked) == n_asked
+    for one, expected in zip(found, slow_attention(q, k, v, 0.3, is_causal), strict=True):
+        assert torch.allclose(one.double(), expected, rtol=0, atol=1e-6), float((one - expected).abs().max())
+
+
+def test_that_pieces_of_rows_take_their_part_of_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(6)
+    q, k, v = (torch.randn(1, 2, 7, 8, generator=generator) for _ in range(3))
+    bias = torch.randn(1, 2, 7, 7, generator=generator)
+    call = Call(q=q, k=k, v=v, rule=MaskRule(), score=ScoreRule(scale=0.3))
+    monkeypatch.setattr(cpu_attention, "STOP_CELLS", 1)
+    monkeypatch.setattr(cpu_attention, "LEAST_ROWS", 3)
+    with torch.no_grad():
+        out, lse = cpu_attention.attend_on_cpu(call, bias, is_causal=False)
+    scores = 0.3 * q.double() @ k.double().transpose(2, 3) + bias
+    assert torch.allclose(lse.double(), scores.logsumexp(dim=-1), rtol=0, atol=1e-6)
+    assert torch.allclose(out.double(), scores.softmax(dim=-1) @ v.double(), rtol=0, atol=1e-6)
+
+
+def test_that_training_on_a_long_text_has_the_gradient_of_the_whole_head(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    generator = torch.Generator().manual_seed(7)
+    q, k, v = (torch.randn(1, 1, 9, 8, generator=generator, requires_grad=True) for _ in range(3))
+    monkeypatch.setattr(cpu_attention, "STOP_CELLS", 1)
+    monkeypatch.setattr(cpu_attention, "LEAST_ROWS", 2)
+    call = Call(q=q, k=k, v=v, rule=MaskRule(is_causal=True), score=ScoreRule(scale=0.3))
+    found = torch.autograd.grad(
+        cpu_attention.attend_on_cpu(call, None, is_causal=True)[0].square().sum(), (q, k, v)
+    )
+    expected = torch.autograd.grad(slow_attention(q, k, v, 0.3, True)[0].square().sum(), (q, k, v))
+    for one, other in zip(found, expected, strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-5), float((one - other).abs().max())
+
+
+def test_that_what_was_asked_before_is_asked_again_afterwards() -> None:
+    with stoppable(lambda: True):
+        with stoppable(lambda: False):
+            stop_if_unwanted()
+        with pytest.raises(Stopped):
+            stop_if_unwanted()
+    with pytest.raises(ValueError, match="other"), stoppable(lambda: True):
+        raise ValueError("other")
+    stop_if_unwanted()

@@ -1,17 +1,27 @@
 """Pooling and pyramids of long maps against all weights at once; properties of parts and wholes."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from long_records import KINDS, long_record
 
+from attnscope.records.sites import Site
 from attnscope.trace.edges import Edges, strongest_edges
 from attnscope.trace.pooling import OneHead, pool_strip
 from attnscope.trace.pyramid import Level, build_pyramid, bytes_of, finest_block, sample_blocks
-from attnscope.trace.thumbnails import build_thumbnail, sample_thumbnail, thumbnail_of
+from attnscope.trace.thumbnails import (
+    build_thumbnail,
+    sample_thumbnail,
+    sampled_grid,
+    site_grid,
+    size_of,
+    thumbnail_of,
+)
 from attnscope.trace.weights import site_weights
 
 SIZES = ((75, 75), (40, 90), (90, 40))
@@ -179,3 +189,34 @@ def test_that_the_strongest_edges_are_found(kind: str) -> None:
     assert edges.n_all == int((~weights.isnan()).sum())
     rows = int((~weights.isnan()).any(dim=2).sum())
     assert edges.hidden == pytest.approx(1 - float(expected.sum()) / rows, abs=1e-5)
+
+
+RAGGED = ((3, 90), (90, 3), (16, 200), (200, 16), (21, 161), (161, 21), (1, 50), (50, 1), (19, 19), (0, 30))
+
+
+@pytest.mark.parametrize(("n_queries", "n_keys"), RAGGED)
+def test_that_rough_and_exact_thumbnails_have_one_shape_however_ragged(n_queries: int, n_keys: int) -> None:
+    record, px = long_record("open", max(n_queries, 1), n_keys), 20
+    record = replace(record, q=record.q[:, :n_queries], lse=record.lse[:, :n_queries])
+    one = OneHead(record, 0)
+    *_, exact = build_thumbnail(one, px)
+    assert exact is not None
+    size = min(n_queries, px), min(n_keys, px)
+    assert exact.shape == sample_thumbnail(one, px).shape == size_of(one, px) == size
+    site = Site(stack="decoder", layer=0, n_heads=2, n_kv_heads=2)
+    assert site_grid(site, record, px).levels.shape == sampled_grid(site, record, px).levels.shape
+    assert site_grid(site, record, px).levels.shape == (2, *size)
+    if not n_queries:
+        return
+    weights = site_weights(record)[0].double()
+    b = next(b for b in (8, 4, 2, 1) if -(-n_queries // b) >= size[0] and -(-n_keys // b) >= size[1])
+    for i, j in np.ndindex(*size):
+        rows, cols = (_touched(k, n, m, b) for k, n, m in ((i, n_queries, size[0]), (j, n_keys, size[1])))
+        assert float(exact[i, j]) == pytest.approx(float(weights[rows, cols].max()), abs=5e-6)
+
+
+def _touched(pixel: int, n: int, n_pixels: int, b: int) -> slice:
+    """The queries or keys of every block that a pixel touches."""
+    n_blocks = math.ceil(n / b)
+    first, last = math.floor(pixel * n_blocks / n_pixels), math.ceil((pixel + 1) * n_blocks / n_pixels)
+    return slice(first * b, last * b)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.huggingface.proof import example_of, run_example
 from attnscope.models.places import Place
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
@@ -173,7 +174,11 @@ def _find_projections(network: HuggingFaceNetwork) -> dict[SiteKey, Place]:
     products = [module for module in network.module.modules() if is_product(module)]
     handles = [module.register_forward_pre_hook(reads) for module in products]
     try:
-        network.run(network.encode("a b"), gave)
+        if network.info.reads == "text":
+            network.run(network.encode("a b"), gave)
+        else:
+            with network.attached.probing(gave):
+                run_example(network.module, example_of(network.module))
     finally:
         for handle in handles:
             handle.remove()

@@ -41,14 +41,18 @@ class Source:
 
 
 class FrozenPass:
-    """The sources of one pass in the order of the model, and what was frozen in the head."""
+    """The sources of one pass in the order of the model, and what was frozen in the head.
 
-    def __init__(self, model: Any, anatomy: Anatomy) -> None:
+    With `has_one_embedding` what enters the first layer is one source: patches and their places alike.
+    """
+
+    def __init__(self, model: Any, anatomy: Anatomy, *, has_one_embedding: bool = False) -> None:
         self.sources: list[Source] = []
         self.frozen: list[str] = []
         self.strange: list[str] = []
         """Norms of an unknown form, by name: when one stands on the way, the proof fails there."""
         self._model, self._anatomy = model, anatomy
+        self._has_one_embedding = has_one_embedding
         self._names: dict[nn.Module, str] = {part: name for name, part in model.named_modules()}
         self._n_calls: Counter[nn.Module] = Counter()
         self._layer: SiteKey | None = None
@@ -90,11 +94,15 @@ class FrozenPass:
                 after.append((part, self._activation))
         return before, after + [(part, self._leave) for part in blocks]
 
-    def _enter(self, part: nn.Module, _: Any) -> None:
+    def _enter(self, part: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """A layer begins."""
         self._layer = _key_of(self._anatomy.blocks, part, self._n_calls[part])
         self._n_calls[part] += 1
+        is_first = not self._has_begun
         self._has_begun |= self._layer is not None and self._layer[0] == self._anatomy.predicting_stack
+        if not (self._has_one_embedding and is_first and self._has_begun and arguments):
+            return None
+        return (self._keep("embedding", arguments[0], "embedding"), *arguments[1:])
 
     def _leave(self, *_: Any) -> None:
         self._layer = None

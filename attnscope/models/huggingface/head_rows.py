@@ -4,7 +4,8 @@ Families keep them in many layouts: in three matrices or in one, part below part
 groups, with a norm behind them. None is believed: some texts with different first tokens go through the
 model, and each number that a head gets at its first token must be, to the last bit, what one row of one
 matrix gave, times a factor of `_factors`, on every text. Rotary turns are by no angle at the first token. A
-norm behind a matrix (Qwen 3, Gemma 3) gives its weight to the rows; its scale is left out.
+norm behind a matrix (Qwen 3, Gemma 3) gives its weight to the rows; its scale is left out. The first token of
+every picture is the same, so that other numbers enter the first layer of a vision model.
 
 | symbol  | meaning                                            | shape                        |
 |---------|----------------------------------------------------|------------------------------|
@@ -24,13 +25,16 @@ from torch import Tensor, nn
 from attnscope.models.huggingface.anatomy import anatomy_of, is_product, not_known
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.norms import NormForm, is_norm, norm_form
+from attnscope.models.huggingface.proof import example_of
 from attnscope.models.huggingface.writer import takes_argument
+from attnscope.models.places import changed_reads
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
 from attnscope.records.sites import SiteKey, Stack
 
 _N_TEXTS, _N_TOKENS = 16, 11
 """As many tokens as no model has heads: the axes of a tensor are told by their sizes."""
+_N_PICTURES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,7 +98,8 @@ def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
     """The weights of a site's heads; raises UserError, by name, for numbers that no row of a matrix gives."""
     anatomy = anatomy_of(network)
     place, seen = anatomy.attentions[site], _SeenCall(site)
-    with torch.no_grad(), watched_steps(place.module) as steps:
+    n_tokens = network.max_tokens if network.info.reads == "picture" else _N_TOKENS
+    with torch.no_grad(), watched_steps(place.module, n_tokens) as steps:
         pass_first_tokens(network, seen)
     n_steps = len(steps) // len(
         [key for key, one in anatomy.attentions.items() if one.module is place.module]
@@ -109,7 +114,7 @@ def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
         rows = taken.reshape(*given.shape[1:], taken.shape[1])
         return rows.repeat_interleave(n_heads // given.shape[1], 0)
 
-    output = _matrix(anatomy.projections[site].module).double()  # [d_model, H · D]
+    output = matrix_of(anatomy.projections[site].module).double()  # [d_model, H · D]
     return HeadRows(
         q=of_heads("q"),
         k=of_heads("k"),
@@ -122,7 +127,9 @@ def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
 
 
 def pass_first_tokens(network: HuggingFaceNetwork, probe: QuietProbe | None = None) -> None:
-    """One pass over texts that differ in their first token."""
+    """One pass over texts that differ in their first token; over pictures whose streams do."""
+    if network.info.reads == "picture":
+        return _pass_pictures(network, probe)
     model, ids = network.module, first_tokens(network, "encoder")
     arguments: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if network.form == "encoder-decoder":
@@ -131,6 +138,19 @@ def pass_first_tokens(network: HuggingFaceNetwork, probe: QuietProbe | None = No
         arguments["use_cache"] = False
     with torch.no_grad(), network.attached.probing(probe or QuietProbe()):
         model(**arguments)
+
+
+def _pass_pictures(network: HuggingFaceNetwork, probe: QuietProbe | None) -> None:
+    model = network.module
+    pixels = example_of(model)["pixel_values"][:1].expand(_N_PICTURES, -1, -1, -1)
+
+    def other(stream: Tensor) -> Tensor:
+        steps = torch.arange(stream.numel(), dtype=torch.float64)
+        return torch.sin(steps * steps * 0.731).reshape(stream.shape).to(stream)
+
+    first = anatomy_of(network).layers("encoder")[0]
+    with torch.no_grad(), network.attached.probing(probe or QuietProbe()), changed_reads([(first, other)]):
+        model(pixel_values=pixels)
 
 
 def first_tokens(network: HuggingFaceNetwork, stack: Stack) -> Tensor:
@@ -143,13 +163,13 @@ def first_tokens(network: HuggingFaceNetwork, stack: Stack) -> Tensor:
 
 
 @contextmanager
-def watched_steps(part: nn.Module) -> Iterator[list[Step]]:
+def watched_steps(part: nn.Module, n_tokens: int = _N_TOKENS) -> Iterator[list[Step]]:
     """A list that fills with what products and norms inside a part read and gave at the first token."""
     steps: list[Step] = []
 
     def after(module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         if arguments and isinstance(output, Tensor) and output.ndim > 2:
-            axis = 2 if output.ndim == 4 and output.shape[1] != _N_TOKENS else 1
+            axis = 2 if output.ndim == 4 and output.shape[1] != n_tokens else 1
             read, given = (one.detach().select(axis, 0).flatten(1) for one in (arguments[0], output))
             steps.append(Step(module, read.clone(), given.clone(), output.shape[-1]))
 
@@ -173,7 +193,7 @@ def _find_rows(
             indices = _same_columns(wanted, step.given * factor)
             if indices is not None:
                 factors = torch.full((len(indices),), factor, device=given.device)
-                return _Row(_matrix(step.module), step.read, indices, factors)
+                return _Row(matrix_of(step.module), step.read, indices, factors)
         for step in steps:
             through = None if is_product(step.module) else _same_columns(wanted, step.given * factor)
             form = None if through is None else _form_of(step)
@@ -184,7 +204,7 @@ def _find_rows(
                 if indices is not None:
                     weight = step.given.new_ones(step.width) if form.weight is None else form.weight
                     factors = factor * weight.repeat(step.given.shape[1] // step.width)[through]
-                    return _Row(_matrix(product.module), product.read, indices, factors)
+                    return _Row(matrix_of(product.module), product.read, indices, factors)
     what = f"no matrix gives the numbers of {name} of {site[0]} layer {site[1]}"
     raise not_known(network, what)
 
@@ -216,7 +236,7 @@ def _columns(table: Tensor) -> list[bytes]:
     return [column.tobytes() for column in columns]
 
 
-def _matrix(module: Any) -> Tensor:
+def matrix_of(module: Any) -> Tensor:
     """The matrix of a product, [n_rows, d_in]; the library keeps GPT-2's the other way round."""
     weight: Tensor = module.weight.detach()
     return weight if isinstance(module, nn.Linear) else weight.T

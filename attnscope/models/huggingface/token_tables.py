@@ -1,28 +1,32 @@
 """Every token of the vocabulary as a head of a library's model would read it, and as its output is told.
 
-An embedding passes, as if it were all of the stream, through the norms that stand before the head: the one of
-the embedding and the one of the layer. Which they are is found by their numbers on some texts, as in
-`head_rows.py`: a norm is passed when what it gave is what the matrix read.
+An embedding passes, as if it were all of the stream, through what stands before the head: the norm of the
+embedding, the product that widens it (ALBERT, ELECTRA), the norm of the layer. Which they are is found by
+their numbers on some texts, as in `head_rows.py`: a step is passed when what it gave is what the next one
+read. An output's own layer (BERT's) counts with its matrix, as if its activation let everything through.
 
 | symbol   | meaning                                                | shape            |
 |----------|--------------------------------------------------------|------------------|
 | queries  | embeddings as the matrix of the queries reads them     | [vocab, d_model] |
 | keys     | embeddings as the matrices of keys and values read them| [vocab, d_model] |
-| outputs  | output weights times the last norm's weight            | [vocab, d_model] |
+| outputs  | output weights times norms' weights and a head's matrix| [vocab, d_model] |
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_product, not_known
 from attnscope.models.huggingface.head_rows import (
     HeadRows,
     Step,
     first_tokens,
+    matrix_of,
     pass_first_tokens,
     watched_steps,
 )
@@ -30,6 +34,15 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.norms import is_norm, norm_form
 from attnscope.models.places import changed_reads
 from attnscope.records.sites import SiteKey, Stack
+
+_ACTIVATIONS: tuple[Callable[[Tensor], Tensor], ...] = (
+    lambda x: x,
+    functional.gelu,
+    partial(functional.gelu, approximate="tanh"),
+    torch.relu,
+    torch.tanh,
+    functional.silu,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,16 +108,28 @@ def _entered(network: HuggingFaceNetwork, anatomy: Anatomy, reading: _Reading, s
     ids = torch.arange(table.num_embeddings, device=network.device)
     every: Tensor = table(ids[None])[0].float()
     _, first = reading.entered[(stack, min(layer for name, layer in anatomy.blocks if name == stack))]
-    inside = _inside(anatomy)
-    for step in reading.steps:
-        if step.module not in inside and is_norm(step.module) and torch.equal(step.given, first):
-            return step.module(every) if every.shape[1] == first.shape[1] else every
+    passed = list(_passed(first, [step for step in reading.steps if step.module not in _inside(anatomy)]))
+    if passed:
+        for step in reversed(passed):
+            if step.read.shape[1] != every.shape[1]:
+                return every
+            every = step.module(every)
+        return every
     own = every[first_tokens(network, stack)[:, 0]]
     if own.shape == first.shape:
         factor = float((own * first).sum() / own.square().sum().clamp(min=1e-12))
         if torch.allclose(own * factor, first.float(), rtol=1e-4, atol=1e-6):
             return every * factor
     return every
+
+
+def _passed(wanted: Tensor, steps: list[Step]) -> Iterator[Step]:
+    """The norms and products that gave some numbers, one before the other, the last one first."""
+    found: Step | None = None
+    for step in reversed(steps):
+        if step.given.shape == wanted.shape and torch.equal(step.given, wanted):
+            found, wanted = step, step.read
+            yield found
 
 
 def _embedding(network: HuggingFaceNetwork, stack: Stack) -> Any:
@@ -124,23 +149,31 @@ def _through(table: Tensor, steps: list[Step], wanted: Tensor) -> Tensor:
 
 
 def _outputs(network: HuggingFaceNetwork, anatomy: Anatomy, steps: list[Step]) -> Tensor:
-    """Output weights with what stands before them: the weight of the last norm, its mean taken away."""
+    """Output weights with what stands before them: norms' weights, and products of the head's own layer."""
     model, inside = network.module, _inside(anatomy)
     head = model.get_output_embeddings()
     if head is None or not is_product(head):
         raise not_known(network, "its output is no product of its stream")
     rows: Tensor = head.weight.detach().float()
-    read = next(step.read for step in reversed(steps) if step.module is head)
-    body = set(model.base_model.modules())
+    wanted = next(step.read for step in reversed(steps) if step.module is head)
     for step in reversed(steps):
-        is_last = is_norm(step.module) and step.module in body - inside
-        if is_last and step.given.shape == read.shape and _is_multiple(read, step.given):
+        if step.module is head or step.module in inside or step.given.shape != wanted.shape:
+            continue
+        if is_norm(step.module) and _is_multiple(wanted, step.given):
             form = norm_form(step.module, step.read, step.given)
             if form is None:
                 raise not_known(network, "its last norm has a form of its own")
             rows = rows if form.weight is None else rows * form.weight
-            return rows - rows.mean(dim=-1, keepdim=True) if form.is_centred else rows
+            rows = rows - rows.mean(dim=-1, keepdim=True) if form.is_centred else rows
+            wanted = step.read
+        elif is_product(step.module) and _is_activated(wanted, step.given):
+            rows, wanted = rows @ matrix_of(step.module).float(), step.read
     return rows
+
+
+def _is_activated(x: Tensor, of: Tensor) -> bool:
+    """Whether `x` is `of`, as it is or through an activation that the library uses in a head."""
+    return any(torch.allclose(x, activated(of), rtol=1e-4, atol=1e-6) for activated in _ACTIVATIONS)
 
 
 def _is_multiple(x: Tensor, of: Tensor) -> bool:
