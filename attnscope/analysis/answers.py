@@ -7,8 +7,9 @@
 
 from torch import Tensor
 
+from attnscope.analysis.class_logits import reads_classes, told_position
 from attnscope.analysis.reading import predicting_tokens
-from attnscope.analysis.subject import telling_subject
+from attnscope.analysis.subject import require_answers
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities
@@ -22,9 +23,10 @@ from attnscope.trace.probe import GateProbe
 def read_logits(model: Model, text: str, target: str | None = None, gates: Gates = NO_GATES) -> Tensor:
     """The logits at every token of the stack that predicts, float32 [n_tokens, n_pieces].
 
-    Raises UserError for recurrent models and those that tell no tokens of a text.
+    A class of the whole input stands at one token, and NaN elsewhere. Raises UserError for recurrent models
+    and those that tell neither tokens of a text nor classes.
     """
-    telling_subject(model)
+    require_answers(model)
     probe = GateProbe(model.sites, gates) if gates else None
     return model.network.run(model.encode(text, target), probe).logits()
 
@@ -33,6 +35,8 @@ def telling_position(model: Model, text: str, target: str | None = None) -> int:
     """Where a model is asked by default: its first mask, after its last token; in a target, after a word."""
     inputs = model.encode(text, target)
     tokens = predicting_tokens(inputs)
+    if reads_classes(model):
+        return told_position(model, inputs, None)
     if model.network.form == "decoder":
         return len(tokens) - 1
     if model.network.form == "encoder":
@@ -53,7 +57,8 @@ def comparing_position(model: Model, text: str, target: str | None, clean: Tenso
 
     Without a target a run is asked where it tells a token (`telling_position`).
     """
-    if model.network.form == "encoder-decoder" and len(clean) == len(corrupt):
+    is_translated = model.network.form == "encoder-decoder" and not reads_classes(model)
+    if is_translated and len(clean) == len(corrupt):
         return differing_position(clean, corrupt)
     return telling_position(model, text, target)
 
@@ -62,9 +67,9 @@ def candidates_of(model: Model, logits: Tensor, top: int = 8) -> tuple[Candidate
     """The most probable tokens by one row of logits, [n_pieces], most probable first."""
     shares = log_probabilities(logits).exp()
     values, ids = shares.topk(min(top, len(shares)))
-    token = model.network.vocabulary.token
+    answer = model.network.answer
     return tuple(
-        Candidate(token=token(int(id)), probability=float(value))
+        Candidate(token=answer(int(id)), probability=float(value))
         for value, id in zip(values, ids, strict=True)
     )
 
@@ -78,6 +83,8 @@ def resolve_token(model: Model, wish: WishedToken, logits: Tensor) -> int | None
         if wish is not None and not 0 <= wish < len(logits):
             raise UserError(f"There is no token {wish}.", expected=f"0 to {len(logits) - 1}")
         return wish
+    if reads_classes(model):
+        return _class_id(model, wish, len(logits))
     entries = model.network.vocabulary.entries
     found = [id for id in _single_ids(entries, wish) if id < len(logits)]
     if found:
@@ -90,6 +97,20 @@ def resolve_token(model: Model, wish: WishedToken, logits: Tensor) -> int | None
         expected="a text that is one token of this model",
         action="Choose one of the tokens that the model names, or a part of this word.",
     )
+
+
+def _class_id(model: Model, wish: str, n_classes: int) -> int:
+    """The class of a name, whatever its capitals."""
+    names = [model.network.answer(id).piece for id in range(n_classes)]
+    found = [id for id, name in enumerate(names) if name.casefold() == wish.strip().casefold()]
+    if len(found) != 1:
+        said = f"{len(found)} classes are" if found else "No class is"
+        raise UserError(
+            f"{said} called “{wish}”.",
+            expected=", ".join(names[:6]) + (", …" if len(names) > 6 else ""),
+            action="Choose one of the classes that the model names.",
+        )
+    return found[0]
 
 
 def _single_ids(entries: Vocabulary, text: str) -> set[int]:

@@ -14,21 +14,25 @@ norm of its own would not. What a part does through later layers is not counted 
 import torch
 from torch import Tensor
 
+from attnscope.analysis.class_logits import ClassSubject, reads_classes, told_position
 from attnscope.analysis.flow import check_position
-from attnscope.analysis.foreign_parts import Choose, foreign_parts
+from attnscope.analysis.foreign_parts import Choose, PartsFound, foreign_parts
 from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.reading import batch_of, predicting_tokens
 from attnscope.analysis.stream_parts import Addition, Part, stream_parts
 from attnscope.analysis.subject import (
     Batch,
     OwnSubject,
+    Subject,
     TensorGates,
     exact,
     own_subject,
     predicting_stack,
     telling_subject,
 )
+from attnscope.analysis.watched_calls import WatchedCalls
 from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.records.attribution import Attribution, Contribution
 from attnscope.records.sites import NO_GATES, Gates, Stack
@@ -46,15 +50,17 @@ def attribute_logits(
 ) -> Attribution:
     """What every part adds to logit(answer) − logit(other) at one position.
 
-    `answer` None is the token the model says there, `other` None the one it would say next. Raises UserError
-    for models whose parts do not add up exactly (`stream_parts`, `foreign_parts`).
+    `answer` None is the token, or the class, that the model says there, `other` None the one it would say
+    next. Of a picture also what heads read at each patch (`Attribution.reads`). Raises UserError for models
+    whose parts do not add up exactly (`stream_parts`, `foreign_parts`).
     """
     network = model.network
-    subject = telling_subject(model)
     inputs = model.encode(text, target)
     tokens = predicting_tokens(inputs)
     position = check_position(position, len(tokens))
-    probe = TensorGates(gate_tensors(subject, gates)) if gates else None
+    subject = _asked(model, inputs, position)
+    tensors = gate_tensors(subject, gates) if gates else {}
+    probe = WatchedCalls(tensors) if model.info.reads == "picture" else TensorGates(tensors)
 
     def choose(logits: Tensor) -> tuple[int, int]:
         return choose_answers(logits, answer, other)
@@ -63,21 +69,30 @@ def attribute_logits(
         found = foreign_parts(network, inputs, position, choose, probe)
     else:
         found = _own_parts(own_subject(model), batch_of(inputs, model.device), position, choose, probe)
-    contributions, (first, second), difference, note = found
     return Attribution(
-        contributions=tuple(contributions),
+        contributions=tuple(found.contributions),
         position=position,
         token=tokens[position],
-        answer=network.vocabulary.token(first),
-        other=network.vocabulary.token(second),
-        difference=difference,
-        note=note,
+        answer=network.answer(found.answers[0]),
+        other=network.answer(found.answers[1]),
+        difference=found.difference,
+        note=found.note,
+        reads=found.reads,
     )
 
 
+def _asked(model: Model, inputs: Inputs, position: int) -> Subject:
+    """The subject whose logits are taken apart; raises UserError for a position where none are."""
+    network = model.network
+    if isinstance(network, HuggingFaceNetwork) and reads_classes(model):
+        told_position(model, inputs, position)
+        return ClassSubject(network, inputs)
+    return telling_subject(model)
+
+
 def _own_parts(
-    subject: OwnSubject, batch: Batch, position: int, choose: Choose, probe: TensorGates | None
-) -> tuple[list[Contribution], tuple[int, int], float, str]:
+    subject: OwnSubject, batch: Batch, position: int, choose: Choose, probe: TensorGates
+) -> PartsFound:
     """See `foreign_parts`, for a Transformer of this program."""
     parts, hidden = stream_parts(subject, batch, position, probe)
     with subject.studying():
@@ -89,7 +104,7 @@ def _own_parts(
     if bias != 0.0:
         contributions.append(Contribution(label="output bias", kind="bias", value=bias, stack=stack))
     difference = float(exact(logits)[answer] - exact(logits)[other])
-    return contributions, (answer, other), difference, ""
+    return PartsFound(contributions=contributions, answers=(answer, other), difference=difference)
 
 
 def choose_answers(logits: Tensor, answer: int | None, other: int | None) -> tuple[int, int]:

@@ -36,6 +36,10 @@ def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
 
     Raises UserError when there is nothing to score, or a translation model is given single texts.
     """
+    if isinstance(samples, str):
+        raise UserError(
+            "One text was given in the place of several.", expected="a list of texts", action="Write [text]."
+        )
     form = model.info.form
     if model.info.labels:
         return label_batches(model, samples, batch_size)

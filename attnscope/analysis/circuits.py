@@ -3,14 +3,14 @@
 | symbol | meaning                                                    | shape              |
 |--------|------------------------------------------------------------|--------------------|
 | E      | token embeddings as the head reads them                    | [vocab, d_model]   |
-| U      | output weights times the last norm's weight                | [vocab, d_model]   |
+| U      | output weights, the head's own layer, the last norm        | [vocab, d_model]   |
 | OV     | E W_V W_O Uᵀ: what attending to a token does to the output | [vocab, vocab]     |
 | QK     | E W_Q W_Kᵀ Eᵀ · scale: how a query scores a key            | [vocab, vocab]     |
 
 Elhage et al. 2021. The matrices between tokens are never laid out: both are products of two [vocab, d_head]
 factors, gone through in blocks. An embedding passes through the norm before the head as if it were all of
-the stream; positions, biases, rotary turns and the last norm's scale are left out, so these numbers are
-exact for no text, but tell what a head is for.
+the stream; positions, biases, rotary turns, the last norm's scale and the activation of an output's own layer
+(BERT's) are left out, so these numbers are exact for no text, but tell what a head is for.
 """
 
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from attnscope.analysis.batches import chunks
 from attnscope.analysis.head_weights import head_weights, weights_of
 from attnscope.analysis.subject import OwnSubject, exact, own_subject, telling_subject
+from attnscope.errors import UserError
 from attnscope.models.huggingface.head_rows import head_rows
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.token_tables import token_tables
@@ -78,6 +79,11 @@ def factors_of(model: Model, head: HeadRef, kind: CircuitKind) -> tuple[Tensor, 
     network = model.network
     if not isinstance(network, HuggingFaceNetwork):
         return token_factors(own_subject(model), head, kind)
+    if model.info.reads != "text":
+        raise UserError(
+            f"{model.info.name} reads {model.info.reads}s, which have no table of tokens: there are no pairs,"
+            " only singular values."
+        )
     telling_subject(model)
     rows = head_rows(network, head.site_key)
     tables, h = token_tables(network, head.site_key, rows), head.head
@@ -124,9 +130,16 @@ def _read_embeddings(subject: OwnSubject, head: HeadRef) -> tuple[Tensor, Tensor
 
 
 def _output_rows(subject: OwnSubject) -> Tensor:
+    """Output weights with what stands before them, the head's own layer as if it had no activation."""
     module = subject.module
     rows = exact((module.tokens.weight if module.head.weight is None else module.head.weight).detach())
-    norm = module.decoder_norm if subject.form != "encoder" else module.encoder_norm
+    if module.head.transform is not None:
+        rows = _before_norm(rows, module.head.norm) @ exact(module.head.transform.weight.detach())
+    return _before_norm(rows, module.decoder_norm if subject.form != "encoder" else module.encoder_norm)
+
+
+def _before_norm(rows: Tensor, norm: nn.Module | None) -> Tensor:
+    """Rows that read what a norm gives as rows that read what it is given; its scale is left out."""
     weight = getattr(norm, "weight", None)
     rows = rows if weight is None else rows * exact(weight.detach())
     return rows - rows.mean(dim=-1, keepdim=True) if isinstance(norm, nn.LayerNorm) else rows

@@ -1,66 +1,65 @@
 """Attention as a network of pipes: maximum flow, and the graph from one output token to the inputs.
 
 Nodes are tokens at the levels of `levels.py`, an edge's capacity is the level's weight, ½ a + ½ I. The
-flow from input j to token i is the maximum flow between the two (Abnar and Zuidema 2020, section 3), by
-networkx. Rows of a flow need not sum to 1: two inputs may use the same pipe, each by itself.
+flow from input j to token i is the maximum flow between the two (Abnar and Zuidema 2020, section 3); see
+`layered_flow.py`. Rows of a flow need not sum to 1: two inputs may use the same pipe, each by itself.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import networkx
 import numpy as np
 import torch
-from networkx.algorithms.flow import build_residual_network, shortest_augmenting_path
 from numpy.typing import NDArray
 
+from attnscope.analysis.layered_flow import Block, flows_to
 from attnscope.analysis.levels import Level, influence_map, roll_out, trace_levels
 from attnscope.errors import UserError
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.importance import Progress
 from attnscope.records.influence import AttentionGraph, GraphEdge, GraphNode, InfluenceMap
 from attnscope.records.sites import Stack
 from attnscope.trace.trace import Trace
 
-_UNITS = 10**9
-"""Capacities are counted in whole billionths: exact in every algorithm, and always at an end."""
 DEFAULT_THRESHOLD = 0.01
 
 
 def attention_flow(
     trace: Trace, stack: Stack | None = None, queries: Sequence[int] | None = None
 ) -> Iterator[Progress | InfluenceMap]:
-    """Progress after each query, then the flow to those queries (None: all); other rows are NaN.
+    """Progress after each input of each query, then the flow to those queries (None: all); others are NaN.
 
-    The time grows with the fourth power of the text: about 3 s for a whole text of 30 tokens in 6 layers.
+    The time of one query grows with about the third power of the text.
     """
     levels = trace_levels(trace, stack)
     n_tokens = len(levels[-1].tokens)
     wanted = range(n_tokens) if queries is None else [check_position(query, n_tokens) for query in queries]
     rows = np.full((n_tokens, sum(len(level.tokens) for level in levels if not level.parts)), np.nan)
-    for n_done, query in enumerate(wanted, start=1):
-        rows[query] = flow_row(levels, query)
-        yield Progress(n_done=n_done, n_total=len(wanted), about="flow")
+    n_inputs = rows.shape[1]
+    for k, query in enumerate(wanted):
+        for j, value in enumerate(flow_values(levels, query)):
+            rows[query, j] = value
+            yield Progress(n_done=k * n_inputs + j + 1, n_total=len(wanted) * n_inputs, about="flow")
     yield influence_map("flow", levels, len(levels) - 1, torch.from_numpy(rows))
 
 
 def flow_row(levels: Sequence[Level], query: int) -> NDArray[np.float64]:
     """The maximum flow from each input token to one token of the last level, [n_inputs]."""
-    top = (len(levels) - 1, query)
-    network = networkx.DiGraph()
-    network.add_node(top)
-    for upper, lower, weight in _edges_below(levels, query):
-        network.add_edge(upper, lower, capacity=round(weight * _UNITS))
-    residual = build_residual_network(network, "capacity")
-    inputs = [
-        (index, j) for index, level in enumerate(levels) if not level.parts for j in range(len(level.tokens))
+    return np.fromiter(flow_values(levels, query), np.float64)
+
+
+def flow_values(levels: Sequence[Level], query: int) -> Iterator[float]:
+    """The maximum flow from each input token, one after the other; raises Stopped where none is wanted."""
+    sizes = [len(level.tokens) for level in levels]
+    blocks = [
+        Block(upper, lower, weights)
+        for upper, parts in enumerate(_numpy_parts(levels).arrays)
+        for lower, weights in parts
     ]
-    flows = [
-        shortest_augmenting_path(network, top, node, residual=residual, value_only=True).graph["flow_value"]
-        if node in network
-        else 0
-        for node in inputs
-    ]
-    return np.array(flows, np.float64) / _UNITS
+    sinks = [(index, j) for index, level in enumerate(levels) if not level.parts for j in range(sizes[index])]
+    for value in flows_to(sizes, blocks, (len(levels) - 1, query), sinks):
+        yield value
+        stop_if_unwanted()
 
 
 def attention_graph(
@@ -133,17 +132,6 @@ def _numpy_parts(levels: Sequence[Level]) -> _Parts:
     return _Parts(
         tuple(tuple((lower, weights.cpu().numpy()) for lower, weights in level.parts) for level in levels)
     )
-
-
-def _edges_below(levels: Sequence[Level], query: int) -> Iterator[tuple[_Node, _Node, float]]:
-    """Every edge that can be reached from a token of the last level, top first."""
-    maps = _numpy_parts(levels)
-    reached: set[_Node] = {(len(levels) - 1, query)}
-    for index in range(len(levels) - 1, -1, -1):
-        for upper in sorted(node for node in reached if node[0] == index):
-            for lower, weight in maps.below(upper):
-                reached.add(lower)
-                yield upper, lower, weight
 
 
 def _is_stream(levels: Sequence[Level], upper: _Node, lower: _Node) -> bool:

@@ -7,15 +7,23 @@ contribution, gradient times source, and the sum is compared with the difference
 |--------|--------------------------------------------------------|-------------------|
 | row    | the logits at the chosen position                      | [n_answers]       |
 | value  | Σ gradient · source, in logits; for heads one for each | one number, or [H]|
+| reads  | Σ over heads and queries of a_ij (v_j · gradient_i)    | [n_tokens]        |
+
+What heads add is a sum over the tokens they read, so that of a picture `reads` says what they read at each
+patch, and adds up to all heads' values.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.subject import TensorGates, exact, predicting_stack
+from attnscope.analysis.watched_calls import WatchedCalls
 from attnscope.models.huggingface.anatomy import anatomy_of, not_known
 from attnscope.models.huggingface.frozen import FrozenPass
 from attnscope.models.huggingface.linearity import bent_step
@@ -23,7 +31,6 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.proof import TOLERANCES
 from attnscope.models.huggingface.writer import takes_argument
 from attnscope.models.inputs import Inputs
-from attnscope.nn.gating import QuietProbe
 from attnscope.records.attribution import Contribution
 from attnscope.records.sites import Site
 
@@ -31,14 +38,27 @@ Choose = Callable[[Tensor], tuple[int, int]]
 """From a row of logits to the two answers that are compared."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartsFound:
+    """Every contribution, the two answers, their difference, what was frozen, and `reads` of a picture."""
+
+    contributions: list[Contribution]
+    answers: tuple[int, int]
+    difference: float
+    note: str = ""
+    reads: NDArray[np.float32] | None = None
+
+
 def foreign_parts(
     network: HuggingFaceNetwork,
     inputs: Inputs,
     position: int,
     choose: Choose,
-    probe: TensorGates | None = None,
-) -> tuple[list[Contribution], tuple[int, int], float, str]:
-    """Every contribution at one position, the two answers, their difference, and a note on what was frozen.
+    probe: TensorGates,
+) -> PartsFound:
+    """Every contribution at one position, or to the one row of a class of the whole input.
+
+    A probe that watches calls makes `reads` as well.
 
     Raises UserError, by name, for a model in which more than norms and the head's activation stands between
     its parts and its output, or whose parts do not add up.
@@ -49,17 +69,18 @@ def foreign_parts(
     lacking = next((key for key in anatomy.blocks if key not in anatomy.feed_forwards), None)
     if lacking is not None:
         raise not_known(network, f"the feed-forward part of {lacking[0]} layer {lacking[1]} was not found")
-    taken = FrozenPass(model, anatomy)
+    taken = FrozenPass(model, anatomy, has_one_embedding=network.info.reads == "picture")
     arguments = network.arguments(inputs)
     place = position
     if takes_argument(model, "logits_to_keep"):
         arguments["logits_to_keep"] = torch.tensor([position], device=network.device)
         place = 0
     raw: list[Tensor] = []
-    with torch.enable_grad(), network.attached.probing(probe or QuietProbe()), taken.running():
+    with torch.enable_grad(), network.attached.probing(probe), taken.running():
         stop = _watch_products(model, raw)
         try:
-            row = model(**arguments).logits[0, place]  # [n_answers]
+            logits = model(**arguments).logits
+            row = logits[0] if network.task.is_pooled else logits[0, place]  # [n_answers]
         finally:
             stop()
         answers = choose(row.detach().float())
@@ -75,7 +96,13 @@ def foreign_parts(
     _refuse_detours(network, found)
     said = float(exact(row.detach())[answers[0]] - exact(row.detach())[answers[1]])
     _prove(network, found, said, row.detach()[list(answers)])
-    return found, answers, said, _note(taken, model)
+    return PartsFound(
+        contributions=found,
+        answers=answers,
+        difference=said,
+        note=_note(taken, model),
+        reads=_reads(taken, gradients, probe) if isinstance(probe, WatchedCalls) else None,
+    )
 
 
 def _watch_products(model: Any, raw: list[Tensor]) -> Callable[[], None]:
@@ -137,6 +164,25 @@ def _head_shares(site: Site, shares: Tensor) -> Iterator[Contribution]:
         yield Contribution(
             label=label, kind="head", value=float(share), stack=site.stack, layer=site.layer, head=head
         )
+
+
+def _reads(
+    taken: FrozenPass, gradients: tuple[Tensor | None, ...], probe: WatchedCalls
+) -> NDArray[np.float32]:
+    """What all heads read at each token."""
+    total: Tensor | None = None
+    for source, gradient in zip(taken.sources, gradients, strict=True):
+        if source.kind != "heads" or source.site is None or gradient is None:
+            continue
+        seen, gate = probe.seen[source.site], probe.gate(source.site)
+        a, v = seen.weights(), seen.values()  # [H, T, T], [H, T, D]
+        of_heads = exact(gradient[0]).reshape(len(a[0]), len(v), -1).transpose(0, 1)  # [H, T, D]
+        read = (a * (of_heads @ v.mT)).sum(1)  # [H, T]
+        read = read if gate is None else read * exact(gate)[:, None]
+        total = read.sum(0) if total is None else total + read.sum(0)
+    if total is None:
+        raise ValueError("no heads reach the output")
+    return total.float().cpu().numpy()
 
 
 def _refuse_detours(network: HuggingFaceNetwork, found: list[Contribution]) -> None:

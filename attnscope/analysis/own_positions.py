@@ -138,13 +138,13 @@ def _of_foreign(n: int, module: nn.Module, name: str) -> tuple[Tensor, str, tupl
                 first if isinstance(first, int) else 0 if part.padding_idx is None else part.padding_idx + 1
             )
             table = part.weight[first:]
-            kind = "Learned" if part.weight.requires_grad else "Fixed"
-            return table[:n], f"{kind}, {path}.{_end(n, len(table))}", ("dimension", "position")
+            kind = "Fixed" if _is_sinusoidal(table) else "Learned"
+            return table[:n], f"{kind}: {path}.{_end(n, len(table))}", ("dimension", "position")
     for path, parameter in module.named_parameters():
         if path.rpartition(".")[2] in _TABLES and parameter.ndim == 3 and len(parameter) == 1:
             return (
                 parameter[0, :n],
-                f"Learned, {path}.{_end(n, parameter.shape[1])}",
+                f"Learned: {path}.{_end(n, parameter.shape[1])}",
                 ("dimension", "position"),
             )
     for path, part in module.named_modules():
@@ -162,6 +162,15 @@ def _of_foreign(n: int, module: nn.Module, name: str) -> tuple[Tensor, str, tupl
             note = rotary_note(2 * len(buffer), "dimensions of one head", f", {path}")
             return rotated(n, buffer), note, ("dimension", "position")
     raise _nothing(name, "not held under a name that is known here")
+
+
+def _is_sinusoidal(table: Tensor) -> bool:
+    """Whether every row is as long as sines and cosines of the same angles are: √(d / 2), in any order.
+
+    Models are opened with no weight to be learned, so that weights do not say it themselves.
+    """
+    squares = table.detach().float().square().sum(dim=1)
+    return torch.allclose(squares, torch.full_like(squares, table.shape[1] / 2), rtol=0.01)
 
 
 def _end(n: int, n_positions: int) -> str:

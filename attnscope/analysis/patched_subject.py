@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnscope.analysis.reading import batch_of
-from attnscope.analysis.subject import OwnSubject, own_subject, telling_subject
+from attnscope.analysis.subject import OwnSubject, own_subject, require_answers
 from attnscope.models.huggingface.anatomy import anatomy_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
@@ -90,6 +90,6 @@ def patched_subject(model: Model) -> PatchedSubject:
     """The subject behind a model that tells tokens; raises UserError, by name, for others."""
     network = model.network
     if isinstance(network, HuggingFaceNetwork):
-        telling_subject(model)
+        require_answers(model)
         return ForeignPatched(network)
     return OwnPatched(own_subject(model))

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from attnscope.analysis.attribution import choose_answers
 from attnscope.analysis.batches import chunks
+from attnscope.analysis.class_logits import reads_classes, told_position
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.patched_subject import PatchedSubject, patched_subject
 from attnscope.analysis.reading import predicting_tokens
@@ -65,6 +66,8 @@ def patch_map(
     inputs = {name: model.encode(*texts) for name, texts in (("clean", clean), ("corrupt", corrupt))}
     _check_lengths(inputs["clean"], inputs["corrupt"])
     position = check_position(position, len(predicting_tokens(inputs["clean"])))
+    if reads_classes(model):
+        told_position(model, inputs["clean"], position)
     stack = stack or predicting_stack(subject.form)
     probe = GateProbe(model.sites, gates) if gates else None
     runs = {name: _read(subject, one, stack, position, probe) for name, one in inputs.items()}
@@ -86,7 +89,7 @@ def patch_map(
         for (row, column), difference in zip(part, differences, strict=True):
             found[row, column] = (difference - low) / (high - low)
         yield Progress(n_done=cells.index(part[-1]) + 1, n_total=len(cells), about=f"patching {kind}s")
-    token = model.network.vocabulary.token
+    token = model.network.answer
     yield PatchMap(
         kind=kind,
         donor=donor,

@@ -90,7 +90,13 @@ def pruning_curves(
 def pruning_curve(
     model: Model, samples: Sequence[Sample], ranking: Ranking = "gradient", **choices: object
 ) -> PruningCurve:
-    """One whole curve; the choices are those of `pruning_curves`."""
+    """One whole curve: a metric on `samples` as the heads go, the least important of `ranking` first.
+
+    The choices: `metric` (loss, accuracy, bleu …; loss), `step_share` of the heads that goes at a time
+    (0.1), `is_rescored` after each removal (True), `is_normalised` scores of each layer (False),
+    `scoring_samples` to score the heads on (the same texts), `batch_size` (16), and `seed` (0).
+    Raises UserError for an impossible share or a metric that does not apply.
+    """
     events = pruning_curves(model, samples, (ranking,), **choices)  # type: ignore[arg-type]
     return next(event for event in events if isinstance(event, PruningCurve))
 

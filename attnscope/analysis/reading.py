@@ -1,4 +1,4 @@
-"""Reading one text with a model while something watches or changes what flows through it.
+"""Reading one text with a model while something watches what flows through it.
 
 | symbol | meaning                                            | shape                          |
 |--------|----------------------------------------------------|--------------------------------|
@@ -20,9 +20,6 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.records.tokens import Token
-
-Change = Callable[[Tensor], Tensor]
-"""Gives another tensor of the same shape for the one a module is about to read."""
 
 
 def read_text(model: Model, text: str, target: str | None = None) -> tuple[Inputs, Batch]:
@@ -84,20 +81,6 @@ def watched_heads(subject: OwnSubject, sites: Iterable[SiteKey]) -> Iterator[dic
     finally:
         for handle in handles:
             handle.remove()
-
-
-@contextmanager
-def changed_input(module: nn.Module, change: Change) -> Iterator[None]:
-    """Let a module read `change` of its first argument."""
-
-    def before(_: nn.Module, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (change(arguments[0]), *arguments[1:])
-
-    handle = module.register_forward_pre_hook(before)
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def first_tensor(result: object) -> Tensor:

@@ -13,15 +13,18 @@ Chefer, Gur and Wolf 2021, checked against their code (Transformer-MM-Explainabi
 R_sq = 0. Cross-attention: R_sq ← R_sq + N(R_ss)ᵀ Ā N(R_qq) (10), where N divides each row of R − I by its
 sum and adds I again (8, 9); a row of zeros stays zero.
 
+For a class of a whole input the row is Σ_i p_i R_i, with p the tokens that its logit is read off
+(`class_logits.py`; ours): R of [CLS] where that token is read, as in their vision models.
+
 The gradient of a weight needs no weights in the graph: ∂y/∂a_ij = ∂y/∂o_i · v_j, with o the head's output.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from attnscope.analysis.class_logits import ClassSubject, reads_classes, told_position
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.reading import predicting_tokens, read_text
@@ -29,14 +32,15 @@ from attnscope.analysis.subject import (
     Batch,
     OwnSubject,
     Subject,
-    TensorGates,
     exact,
     require_tokens,
     subject_of,
 )
+from attnscope.analysis.watched_calls import WatchedCalls
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.nn.edits import Call, Edits
-from attnscope.nn.scores import scores
+from attnscope.nn.edits import Edits
 from attnscope.records.influence import InfluenceMap
 from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey
@@ -52,33 +56,56 @@ def relevance(
     token_id: int | None = None,
     gates: Gates = NO_GATES,
     interventions: Interventions = (),
+    keeps_start: bool = True,
 ) -> InfluenceMap:
     """The relevance of every input token to the logit of one token at one position: a map of one row.
 
-    `token_id` None explains the token the model says there, with these gates and changes. In the form
-    encoder–decoder the columns are the source tokens, then the target tokens.
+    `token_id` None explains the token, or the class, that the model says there, with these gates and
+    changes. In the form encoder–decoder the columns are the source tokens, then the target tokens.
+    `keeps_start` False takes off the 1 that every token starts with. A class of the whole input is told at
+    one position (`told_position`); raises UserError for another.
     """
-    subject = subject_of(model)
-    if isinstance(subject, OwnSubject):
-        subject.require_transformer()
-        require_tokens(model)
     inputs, batch = read_text(model, text, target)
     queries = predicting_tokens(inputs)
     position = check_position(position, len(queries))
+    subject, place = _asked(model, inputs, position)
     edits = model.edits(interventions)
-    explained, maps = relevance_maps(subject, batch, position, token_id=token_id, gates=gates, edits=edits)
+    explained, maps = relevance_maps(subject, batch, place, token_id=token_id, gates=gates, edits=edits)
     own, other = combine_maps(subject.sites, maps, len(inputs.source), len(queries))
-    row = own[position] if other is None else torch.cat((other[position], own[position]))
+    start = torch.eye(len(queries), dtype=own.dtype, device=own.device)[position]
+    if isinstance(subject, ClassSubject):
+        probe = WatchedCalls(gate_tensors(subject, gates) if gates else {}, edits)
+        start = subject.reading_shares(explained, place, probe)
+    row = start @ own if keeps_start else start @ own - start
+    if other is not None:
+        row = torch.cat((start @ other, row))
     source: tuple[Token, ...] = () if other is None else inputs.source.tokens
-    said = model.network.vocabulary.token(explained).piece
+    said = model.network.answer(explained).piece
+    where = f'at "{queries[position].piece}" ({position})'
+    if isinstance(subject, ClassSubject) and subject.is_of_whole:
+        where = f"of the whole {model.info.reads}"
     return InfluenceMap(
         method="relevance",
         queries=(queries[position],),
         keys=(*source, *queries),
         weights=row[None].float().cpu().numpy(),
         n_source=len(source),
-        about=f'logit of "{said}" at "{queries[position].piece}" ({position})',
+        about=f'logit of "{said}" {where}',
     )
+
+
+def _asked(model: Model, inputs: Inputs, position: int) -> tuple[Subject, int]:
+    """The subject behind a model, and where among its logits the position stands."""
+    network = model.network
+    if isinstance(network, HuggingFaceNetwork) and reads_classes(model):
+        place = 0 if network.task.is_pooled else position
+        told_position(model, inputs, position)
+        return ClassSubject(network, inputs), place
+    subject = subject_of(model)
+    if isinstance(subject, OwnSubject):
+        subject.require_transformer()
+        require_tokens(model)
+    return subject, position
 
 
 def relevance_maps(
@@ -91,7 +118,7 @@ def relevance_maps(
     edits: Mapping[SiteKey, Edits] | None = None,
 ) -> tuple[int, dict[SiteKey, Tensor]]:
     """The explained token, and Ā of every site, float64 [n_queries, n_keys], for a batch of one."""
-    probe = _Watch(gate_tensors(subject, gates) if gates else {}, edits)
+    probe = WatchedCalls(gate_tensors(subject, gates) if gates else {}, edits)
     with subject.studying(), torch.enable_grad():
         logits = subject.logits(subject.hidden(batch, probe)[0, position])
         explained = int(logits.argmax()) if token_id is None else token_id
@@ -100,7 +127,7 @@ def relevance_maps(
     maps = {}
     for (site, seen), gradient in zip(probe.seen.items(), gradients, strict=True):
         a = seen.weights()
-        slope = torch.zeros_like(a) if gradient is None else _weight_gradient(gradient, seen.call.v)
+        slope = torch.zeros_like(a) if gradient is None else exact(gradient[0]) @ seen.values().mT
         maps[site] = (slope * a).clamp(min=0).mean(dim=0)
     return explained, maps
 
@@ -135,41 +162,3 @@ def normalise_rows(relevance: Tensor) -> Tensor:
     gained = relevance - eye
     sums = gained.sum(dim=-1, keepdim=True)
     return torch.where(sums > 0, gained / sums.clamp(min=torch.finfo(sums.dtype).tiny), 0.0) + eye
-
-
-def _weight_gradient(out_gradient: Tensor, v: Tensor) -> Tensor:
-    """∂y/∂a from ∂y/∂out [1, H, Q, D] and v [1, K, T, D]: float64 [H, Q, T]."""
-    n_groups = out_gradient.shape[1] // v.shape[1]
-    values = exact(v.detach()[0].repeat_interleave(n_groups, dim=0))
-    return exact(out_gradient[0]) @ values.transpose(1, 2)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
-    """One attention call whose output is part of the graph."""
-
-    call: Call
-    lse: Tensor
-    out: Tensor
-
-    def weights(self) -> Tensor:
-        """The weights, float64 [n_heads, n_queries, n_keys]; 0 where the mask forbids."""
-        call = self.call
-        with torch.no_grad():
-            s = scores(call.q.detach(), call.k.detach(), rule=call.rule, score=call.score)
-            return exact((s - self.lse[..., None]).exp()[0].nan_to_num(nan=0.0))
-
-
-class _Watch(TensorGates):
-    """Keeps every attention call, graph and all."""
-
-    def __init__(self, gates: dict[SiteKey, Tensor], edits: Mapping[SiteKey, Edits] | None = None) -> None:
-        super().__init__(gates, edits)
-        self.seen: dict[SiteKey, _Seen] = {}
-
-    def wants(self, site: SiteKey) -> bool:
-        return True
-
-    def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        # Where the model's weights are frozen, the graph begins here.
-        self.seen[site] = _Seen(call, lse, out if out.requires_grad else out.requires_grad_())

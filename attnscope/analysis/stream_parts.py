@@ -200,9 +200,10 @@ def _head_parts(subject: OwnSubject, site: SiteKey, joined: Tensor) -> Iterator[
     outputs = exact(joined).reshape(n_heads, -1)  # [H, D]
     weight = exact(projection.weight.detach()).reshape(-1, *outputs.shape)  # [d_model, H, D]
     vectors = torch.einsum("hd,mhd->hm", outputs, weight)
+    has_others = any(one.stack == "cross" for one in subject.sites)
     for index in range(n_heads):
         head = HeadRef(stack=stack, layer=layer, head=index)
-        label = head.label if stack != "cross" else f"cross {head.label}"
+        label = f"{stack} {head.label}" if has_others else head.label
         yield Addition(label=label, kind="head", vector=vectors[index], layer=layer, head=head)
     if projection.bias is not None:
         label = f"L{layer} {stack} bias"

@@ -210,16 +210,35 @@ def subject_of(model: Model) -> Subject:
     network = model.network
     if not isinstance(network, HuggingFaceNetwork):
         return OwnSubject(model.own.module)
-    if (
-        network.output_kind not in ("next-token", "masked-token", "translation")
-        or not network.attached.has_gates
-    ):
-        raise UserError(
-            f"{model.info.name} is a model whose heads cannot be scored.",
-            expected="a model that tells tokens, with heads that can be gated",
-            action="Open another model for this.",
-        )
+    if network.output_kind not in ("next-token", "masked-token", "translation"):
+        raise _cannot_be_scored(network)
+    refuse_gateless(network)
     return HuggingFaceSubject(network)
+
+
+def refuse_gateless(network: HuggingFaceNetwork) -> None:
+    """Raise UserError for a model whose attention is computed by itself, out of reach."""
+    if not network.attached.has_gates:
+        raise _cannot_be_scored(network)
+
+
+def _cannot_be_scored(network: HuggingFaceNetwork) -> UserError:
+    tells = {"class": "it tells classes", "nothing": "it has no output layer"}
+    why = tells.get(network.output_kind, "its attention is computed out of reach")
+    return UserError(
+        f"{network.info.name} is a model whose heads cannot be scored: {why}.",
+        expected="a model that tells tokens, with heads that can be gated",
+        action="Open another model for this.",
+    )
+
+
+def require_answers(model: Model) -> None:
+    """Raise UserError for a model without logits to explain: of tokens of a text, or of classes."""
+    network = model.network
+    if isinstance(network, HuggingFaceNetwork) and network.output_kind == "class":
+        refuse_gateless(network)
+    else:
+        telling_subject(model)
 
 
 def telling_subject(model: Model) -> Subject:

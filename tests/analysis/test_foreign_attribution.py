@@ -197,6 +197,61 @@ def test_that_a_part_which_swallows_the_stream_is_refused(monkeypatch: pytest.Mo
         parts_of("gpt2")
 
 
+def test_that_layers_which_reach_the_output_through_others_alone_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Here the second layer gives on what it adds, without the stream: the parts add up all the same."""
+    block = foreign("gpt2").network.module.transformer.h[1]  # type: ignore[attr-defined]
+
+    def without_stream(x: Tensor, *_: Any, **__: Any) -> Tensor:
+        return block.attn(block.ln_1(x))[0] + block.mlp(block.ln_2(x))
+
+    monkeypatch.setattr(block, "forward", without_stream)
+    with pytest.raises(UserError, match="the heads of decoder layer 0 reach the output by others alone"):
+        parts_of("gpt2")
+
+
+def test_that_parts_that_do_not_add_up_are_refused() -> None:
+    block = foreign("gpt2").network.module.transformer.h[1]  # type: ignore[attr-defined]
+    more = torch.arange(32.0).sin()  # from nowhere: neither a bias nor a part
+    handle = block.register_forward_hook(
+        lambda _, __, given: (given[0] + more, *given[1:]) if isinstance(given, tuple) else given + more
+    )
+    try:
+        with pytest.raises(UserError, match="they add up to"):
+            parts_of("gpt2")
+    finally:
+        handle.remove()
+
+
+def test_that_a_part_of_a_name_that_stands_twice_is_not_taken_for_the_feed_forward_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(anatomy, "_KNOWN", {})
+    for block in foreign("gpt2").network.module.transformer.h:  # type: ignore[attr-defined]
+        monkeypatch.setitem(block._modules, "side", torch.nn.ModuleDict({"mlp": torch.nn.Identity()}))
+    with pytest.raises(UserError, match="feed-forward part of decoder layer 0 was not found"):
+        parts_of("gpt2")
+
+
+def test_that_contributions_say_where_in_the_model_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = foreign("marian").network.module  # type: ignore[attr-defined]
+    constant = torch.linspace(-1.0, 2.0, hf_tiny.N_PIECES)[None]
+    monkeypatch.setitem(module._buffers, "final_logits_bias", constant)
+    found = parts_of("marian")
+    assert found.total == pytest.approx(found.difference, abs=1e-4)
+    by_label = {one.label: one for one in found.contributions}
+    assert by_label["output bias"].value == pytest.approx(float(constant[0, 7] - constant[0, 5]), abs=1e-6)
+    for layer in range(2):
+        for head in range(4):
+            own, cross = by_label[f"L{layer}H{head}"], by_label[f"cross L{layer}H{head}"]
+            assert (own.stack, own.layer, own.head.head) == ("decoder", layer, head)  # type: ignore[union-attr]
+            assert (cross.stack, cross.layer, cross.head.stack) == ("cross", layer, "cross")  # type: ignore[union-attr]
+    layers = {one.layer for one in found.contributions if one.kind == "embedding"}
+    assert layers == {-1}
+    assert "embedding norm bias" in {one.label for one in parts_of("bart").contributions}
+
+
 def test_that_products_of_two_sources_are_no_linear_step() -> None:
     a, b, constant = (torch.ones(2, requires_grad=True) for _ in range(3))
     assert bent_step(((a + b) * constant).sum(), [a, b]) == ""

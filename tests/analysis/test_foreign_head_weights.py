@@ -155,16 +155,58 @@ def test_that_bert_s_heads_read_embeddings_through_their_norm() -> None:
     torch.testing.assert_close((left @ right.T).double(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_that_embeddings_of_another_width_are_refused_by_name() -> None:
-    head = foreign("albert").sites[0].heads[0]
-    with pytest.raises(UserError, match=r"AlbertForMaskedLM.*embeddings are of another width"):
-        list(head_circuit(foreign("albert"), head, "ov"))
+@torch.no_grad()
+def test_that_circuits_of_bert_albert_and_electra_go_through_embedding_and_output_layers() -> None:
+    """ALBERT's and ELECTRA's embeddings are widened by a product; all have a layer before the output."""
+    for family in ("bert", "albert", "electra"):
+        model, module = foreign(family), hf_tiny.build(family)
+        if family == "bert":
+            part, head = module.bert.embeddings, module.cls.predictions
+            read, dense, norm = (
+                part.LayerNorm(part.word_embeddings.weight),
+                head.transform.dense,
+                head.transform.LayerNorm,
+            )
+            rows = head.decoder.weight
+        elif family == "albert":
+            part, head = module.albert.embeddings, module.predictions
+            read = module.albert.encoder.embedding_hidden_mapping_in(
+                part.LayerNorm(part.word_embeddings.weight)
+            )
+            dense, norm, rows = head.dense, head.LayerNorm, head.decoder.weight
+        else:
+            part, head = module.electra.embeddings, module.generator_predictions
+            read = module.electra.embeddings_project(part.LayerNorm(part.word_embeddings.weight))
+            dense, norm, rows = head.dense, head.LayerNorm, module.generator_lm_head.weight
+        told = rows.double() * norm.weight.double()
+        told = (told - told.mean(dim=-1, keepdim=True)) @ dense.weight.double()
+        place = HeadRef(stack="encoder", layer=0, head=2)
+        left, right = factors_of(model, place, "ov")
+        expected = read.double() @ ov_matrix(model, place) @ told.T
+        torch.testing.assert_close((left @ right.T).double(), expected, rtol=1e-4, atol=1e-4, msg=family)
+        left, right = factors_of(model, place, "qk")
+        expected = read.double() @ qk_matrix(model, place) @ read.double().T
+        torch.testing.assert_close((left @ right.T).double(), expected, rtol=1e-4, atol=1e-4, msg=family)
+        assert isinstance(list(head_circuit(model, place, "ov", top=1))[-1], HeadCircuit)
 
 
 def test_that_rows_that_are_nowhere_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_rows, "_factors", lambda network, d_head: (0.5,))
     with pytest.raises(UserError, match=r"Gemma2ForCausalLM.*no matrix gives the numbers of q of decoder"):
         weights_of(foreign("gemma2"), foreign("gemma2").sites[0].key)
+
+
+def test_that_queries_behind_a_norm_that_takes_their_mean_away_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No rows times a weight are such queries; Qwen3's own norm, which takes none away, is no hindrance."""
+    network = foreign("qwen3").network
+    norm = torch.nn.LayerNorm(16, bias=False).requires_grad_(False)
+    norm.weight.copy_(torch.linspace(0.5, 1.5, 16))
+    monkeypatch.setitem(network.module.model.layers[1].self_attn._modules, "q_norm", norm)  # type: ignore[attr-defined]
+    head_rows.head_rows(network, ("decoder", 0))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="no matrix gives the numbers of q"):
+        head_rows.head_rows(network, ("decoder", 1))  # type: ignore[arg-type]
 
 
 # -- rank collapse ----------------------------------------------------------------------------------
@@ -226,6 +268,13 @@ def test_that_taking_out_parts_of_a_layer_changes_what_comes_after_it(family: st
     curves = rank_collapse(foreign(family), CLEAN, target_of(family))
     assert len({curve.ratios[0] for curve in curves}) == 1
     assert len({round(curve.ratios[2], 6) for curve in curves}) == 4
+
+
+def test_that_a_sum_of_something_else_than_the_two_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = foreign("gpt_neox").network.module.gpt_neox.layers[0]  # type: ignore[attr-defined]
+    monkeypatch.setitem(layer._modules, "post_mlp_dropout", torch.nn.Tanh())
+    with pytest.raises(UserError, match="decoder layer 0 were behind other parts"):
+        rank_collapse(foreign("gpt_neox"), CLEAN)
 
 
 def test_that_layers_whose_skips_are_elsewhere_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from foreign_models import foreign, target_of
 from hf_folders import make, save_folder
 from tiny_models import tiny_model
 
@@ -132,3 +133,68 @@ def test_that_a_foreign_model_shows_its_own_positions(kind: str, tmp_path: Path)
             half = states[0, 0, :, :4]
             expected = states[0, 0] * cosines[0] + torch.cat((-half, half), dim=1) * sines[0]
     np.testing.assert_allclose(table.matrix, expected.detach().numpy(), atol=1e-6)
+
+
+def halves_of_sines(n: int, d: int) -> torch.nn.Parameter:
+    """As Marian keeps them: all sines, then all cosines."""
+    angles = np.arange(n)[:, None] / 10_000.0 ** (np.arange(0, d, 2) / d)
+    return torch.nn.Parameter(torch.tensor(np.hstack((np.sin(angles), np.cos(angles))), dtype=torch.float32))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["roberta", "opt", "bart", "marian"])
+def test_that_a_table_begins_where_the_first_token_of_a_text_reads_it(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RoBERTa's begins behind its padding, OPT's and BART's two rows on, Marian's is fixed."""
+    model = foreign(family)
+    module = model.network.module  # type: ignore[attr-defined]
+    if family == "marian":
+        table_of = module.model.encoder.embed_positions
+        monkeypatch.setitem(table_of._parameters, "weight", halves_of_sines(64, 32))
+    read: list[torch.Tensor] = []
+    tables = [part for path, part in module.named_modules() if "position" in path.rpartition(".")[2]]
+    handle = tables[0].register_forward_hook(lambda _, __, rows: read.append(rows))
+    try:
+        model.network.run(model.encode("the cat sat on", target_of(family)))
+    finally:
+        handle.remove()
+    (table,) = position_tables(["model"], 4, 2, model)
+    np.testing.assert_allclose(
+        table.matrix, read[0].reshape(-1, table.matrix.shape[1])[:4].numpy(), atol=1e-6
+    )
+    assert table.note.startswith("Fixed" if family == "marian" else "Learned")
+
+
+def test_that_t5s_buckets_are_as_wide_as_its_own_distance_says(tmp_path: Path) -> None:
+    model = load(save_folder(tmp_path / "t5", *make("t5")), "cpu")
+    attention = model.network.module.encoder.block[0].layer[0].SelfAttention  # type: ignore[attr-defined]
+    attention.relative_attention_max_distance = 20
+    (table,) = position_tables(["model"], 40, 2, model)
+    expected = attention.compute_bias(40, 40)[0, :, -1].flip(1).T
+    np.testing.assert_allclose(table.matrix, expected.detach().numpy(), atol=1e-6)
+
+
+def test_that_a_table_says_where_it_ends_and_whose_it_is() -> None:
+    model = tiny_model("decoder", position="learned")
+    n = model.own.config.max_tokens
+    inside, beyond = (position_tables(["model"], size, 2, model)[0].note for size in (n, n + 1))
+    assert "no more than" not in inside
+    assert f"no more than {n} positions" in beyond
+    both = tiny_model("encoder-decoder", position="t5")
+    (table,) = position_tables(["model"], 3, 2, both)
+    assert "the encoder's" in table.note
+    laid_out = both.own.module.encoder_relative.bias(3, 3).laid_out[0, :, -1].detach().numpy()
+    np.testing.assert_array_equal(table.matrix, laid_out[:, ::-1].T)
+
+
+def test_that_rotary_vectors_turn_by_the_width_of_a_head() -> None:
+    model = tiny_model("decoder", position="rotary")
+    (table,) = position_tables(["model"], 5, 2, model)
+    width = model.own.config.head_width
+    for position in range(5):
+        for pair in range(width // 2):
+            turn = position * model.own.config.rope_base ** (-2 * pair / width)
+            first, second = (np.cos(turn) - np.sin(turn), np.cos(turn) + np.sin(turn))
+            assert table.matrix[position, pair] == pytest.approx(first * width**-0.5, abs=1e-6)
+            assert table.matrix[position, width // 2 + pair] == pytest.approx(second * width**-0.5, abs=1e-6)

@@ -177,12 +177,59 @@ def test_that_token_pairs_are_the_extremes_of_the_whole_matrix(
     for pair, value, place in zip(found.largest, values.tolist(), places.tolist(), strict=True):
         assert (pair.first.id, pair.second.id) == (place // n, place % n)
         assert pair.value == pytest.approx(value, abs=1e-5)
-    assert found.smallest[0].value == pytest.approx(float(whole.min()), abs=1e-5)
+    values, places = whole.flatten().topk(4, largest=False)
+    for pair, value, place in zip(found.smallest, values.tolist(), places.tolist(), strict=True):
+        assert (pair.first.id, pair.second.id) == (place // n, place % n)
+        assert pair.value == pytest.approx(value, abs=1e-5)
     eigenvalues = torch.linalg.eigvals(whole.double())
     expected = float(eigenvalues.real.sum() / eigenvalues.abs().sum())
     assert found.sameness == pytest.approx(expected, abs=1e-3)
     with pytest.raises(UserError):
         list(head_circuit(model, HeadRef(stack="encoder", layer=9, head=0), kind))  # type: ignore[arg-type]
+
+
+def test_that_more_pairs_than_a_block_holds_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnscope.analysis.circuits._BLOCK_CELLS", 50)
+    model = tiny_model("decoder")
+    head = model.sites[0].heads[0]
+    left, right = token_factors(subject_of(model), head, "qk")
+    n_top = len(left) * len(right) - 1  # a block is a row here
+    *_, found = head_circuit(model, head, "qk", top=n_top)
+    assert isinstance(found, HeadCircuit)
+    expected = (left @ right.T).flatten().topk(n_top).values.tolist()
+    assert [pair.value for pair in found.largest] == pytest.approx(expected, abs=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("norm_place", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_that_a_cross_heads_factors_read_each_text_as_its_stack_gives_it(norm_place: str, norm: str) -> None:
+    model = tiny_model("encoder-decoder", norm_place=norm_place, norm=norm, scale_embeddings=True)
+    module, subject, h = model.own.module, subject_of(model), 2
+    site = next(site for site in model.sites if site.stack == "cross")
+    block = subject.block(site.key)
+    attention = block.cross
+    d, group = attention.d_head, attention.n_heads // attention.n_kv_heads
+    norms = (module.encoder_norm, module.decoder_norm, block.cross_norm, block.attention_norm)
+    for i, norm_part in enumerate(norms):
+        if norm_part is not None:
+            norm_part.weight.copy_(torch.linspace(0.5, 1.5, 16).roll(3 * i))
+    entered = module.tokens.weight * 16**0.5
+    reading = block.cross_norm(entered) if norm_place == "pre" else entered
+    read = entered if module.encoder_norm is None else module.encoder_norm(entered)
+    keys, values = attention.kv.weight.double().reshape(2, attention.n_kv_heads, d, -1)[:, h // group]
+    left, right = token_factors(subject, site.heads[h], "qk")
+    queries = attention.query.weight.double()[d * h : d * h + d]
+    expected = reading.double() @ queries.T @ keys @ read.double().T * d**-0.5
+    torch.testing.assert_close((left @ right.T).double(), expected, atol=1e-4, rtol=1e-4)
+    left, right = token_factors(subject, site.heads[h], "ov")
+    rows = (module.tokens.weight if module.head.weight is None else module.head.weight).double()
+    if module.decoder_norm is not None and getattr(module.decoder_norm, "weight", None) is not None:
+        rows = rows * module.decoder_norm.weight.double()
+        rows = rows - rows.mean(-1, keepdim=True) if norm == "layer" else rows
+    written = attention.output.weight.double()[:, d * h : d * h + d]
+    expected = read.double() @ values.T @ written.T @ rows.T
+    torch.testing.assert_close((left @ right.T).double(), expected, atol=1e-4, rtol=1e-4)
 
 
 def test_that_the_ov_factors_are_a_heads_direct_path() -> None:
@@ -198,6 +245,21 @@ def test_that_the_ov_factors_are_a_heads_direct_path() -> None:
         centred = written - written.mean()
         expected = module.tokens.weight.double() @ (centred * module.decoder_norm.weight.double())
     torch.testing.assert_close((left @ right.T)[9].double(), expected, atol=1e-5, rtol=0)
+
+
+def test_that_the_output_s_own_layer_counts_with_its_matrix() -> None:
+    """As BERT's: rows times the norm's weight, centred, through the layer's matrix; there is no last norm."""
+    model = tiny_model("encoder", transform_head=True, norm_place="post")
+    subject, head = subject_of(model), model.sites[0].heads[1]
+    module = subject.module
+    with torch.no_grad():
+        rows = (module.tokens.weight if module.head.weight is None else module.head.weight).double()
+        rows = rows * module.head.norm.weight.double()  # type: ignore[union-attr,operator]
+        rows = rows - rows.mean(dim=-1, keepdim=True)
+        rows = rows @ module.head.transform.weight.double()  # type: ignore[union-attr]
+    _, right = token_factors(subject, head, "ov")
+    expected = rows @ head_weights(subject, head.site_key).o[head.head]
+    torch.testing.assert_close(right.double(), expected, atol=1e-5, rtol=1e-4)
 
 
 def test_that_a_head_that_copies_says_so() -> None:
