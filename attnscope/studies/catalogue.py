@@ -70,6 +70,12 @@ CARDS: tuple[StudyCard, ...] = (
         home="syntax",
         takes=("model", "corpus", "trees"),
     ),
+    StudyCard(
+        name="length",
+        paper="Bahdanau et al. 2014, Neural machine translation by jointly learning to align and translate",
+        question="Does attention write long texts as well as short ones, and one vector not?",
+        home="length",
+    ),
 )
 NAMES: tuple[str, ...] = tuple(card.name for card in CARDS)
 

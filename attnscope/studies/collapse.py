@@ -53,11 +53,16 @@ _Found = tuple[str, tuple[CollapseCurve, ...]]
 
 
 def reproduce(choices: Choices) -> Iterator[Progress | Study]:
-    """Curves of new deep encoders, of a causal one, and of the demo models or the one given."""
+    """Curves of new deep encoders, of a causal one, and of the demo models or the one given.
+
+    Raises UserError at once for a model of another library: it is computed in float64 here.
+    """
     n_texts = 2 if choices.is_quick else _N_TEXTS
     names = (choices.model,) if choices.model else _DEMOS[:1] if choices.is_quick else _DEMOS
+    given = load(choices.model, device=choices.device) if choices.model else None
+    if given is not None:
+        _ = given.own
     found: list[_Found] = []
-    loaded = None
     n_total = len(_NEW) + len(names)
     for name, form, sharpness in _NEW:
         yield Progress(n_done=len(found), n_total=n_total, about=name)
@@ -65,10 +70,10 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
         found.append((name, mean_curves(model, _new_texts(n_texts, choices.seed))))
     for name in names:
         yield Progress(n_done=len(found), n_total=n_total, about=name)
-        loaded = load(name, device=choices.device)
+        loaded = given or load(name, device=choices.device)
         found.append((name, mean_curves(loaded, own_texts(loaded, n_texts)[0])))
     card = find_card("collapse")
-    info = loaded.info if choices.model and loaded is not None else None
+    info = None if given is None else given.info
     yield Study(
         name=card.name,
         paper=card.paper,

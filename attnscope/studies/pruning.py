@@ -266,7 +266,7 @@ def _worth_scoring_again(by_name: Mapping[str, Removal]) -> Comparison:
 
 def _charts(removals: Sequence[Removal], stacks: Sequence[Removal]) -> tuple[Chart, ...]:
     total = f"heads removed of {removals[0].n_heads}"
-    label = "share of tokens told"
+    label = "share of tokens predicted correctly"
     shares = [
         Series(
             name=one.name,

@@ -339,7 +339,7 @@ def _charts(found: Found) -> tuple[Chart, ...]:
         Chart(
             title="Accuracy against heads kept",
             x_label="share of the stack's heads that learned gates keep",
-            y_label="share of tokens told",
+            y_label="share of tokens predicted correctly",
             series=tuple(quality),
         ),
         Chart(

@@ -8,7 +8,7 @@ import torch
 from attnscope import __version__
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.files import replace_file, sweep_temporary
-from attnscope.models.checkpoint import read_model_folder
+from attnscope.models.checkpoint import is_model_folder, read_model_folder
 from attnscope.models.memory import available_bytes
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
@@ -57,6 +57,12 @@ def begin(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks 
         return _resume(recipe, folder, device, ranks)
     if ranks.is_writer and folder.holds_run and folder.checkpoints():
         load_state(folder.state)  # says that it is missing
+    if ranks.is_writer and not folder.holds_run and is_model_folder(folder.folder):
+        raise UserError(
+            f"{folder.folder} holds a model, not a run.",
+            expected="a new or an empty folder, or that of a run to resume",
+            action="Choose another folder for the run; nothing was written.",
+        )
     return _begin_new(recipe, folder, device, ranks)
 
 

@@ -78,8 +78,10 @@ def _body_faults(recipe: Recipe) -> Iterator[Fault]:
     ignored = list(ignored_choices(model, plain))
     if ignored:
         name, value = ignored[0]
-        usual = ", ".join(f"{key} = {_shown(getattr(plain, key))}" for key, _ in ignored)
-        expected = f'{usual}, or left out: the cells of model.body = "{model.body}" do not use it'
+        usual = [(key, getattr(plain, key)) for key, _ in ignored]
+        told = ", ".join(f"{key} = {_shown(known)}" for key, known in usual if known is not None)
+        either = f"{told}, or left out" if told else "left out"
+        expected = f'{either}: the cells of model.body = "{model.body}" do not use it'
         yield f"model.{name}", value, expected
 
 

@@ -7,9 +7,8 @@ same steps as an uninterrupted one, and looking at the model between steps chang
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from attnscope.records.training import Evaluated, Finished, Started, Step, Train
 from attnscope.training.begin import Begun, begin
 from attnscope.training.compiling import compile_loss, wants_compiling
 from attnscope.training.distributed import ALONE, Ranks, whole_of
+from attnscope.training.evaluation import autocast_of, evaluate
 from attnscope.training.lock import RunLock
 from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_of_memory_note
 from attnscope.training.metrics import Metrics
@@ -71,7 +71,7 @@ class TrainingRun:
             self._let_go()
             raise
         self.first_step = self.step = self._begun.step
-        self._autocast = _autocast(recipe.training.precision, self.device)
+        self._autocast = autocast_of(recipe.training.precision, self.device)
         self._clock = clock
         self._is_stop_wanted = False
         self._saver = Saver(
@@ -176,7 +176,7 @@ class TrainingRun:
         """One optimiser step, not taken when the loss or the gradient is no number."""
         recipe, loss_of, optimizer = self.recipe, self._begun.loss, self._begun.optimizer
         rng = np.random.default_rng((recipe.training.seed, self.step + 1))
-        if recipe.model.dropout:
+        if recipe.model.dropout or recipe.model.weight_dropout:
             torch.manual_seed((int(rng.integers(2**63)) + self._ranks.index) % 2**63)
         progress, smoothing = self.step / recipe.training.n_steps, recipe.objective.label_smoothing
         batches = [self._begun.data.batches.draw(rng, progress) for _ in range(recipe.training.accumulate)]
@@ -207,25 +207,12 @@ class TrainingRun:
         )
 
     def _evaluate(self) -> Iterator[Evaluated]:
-        batches = self._begun.data.batches.evaluation()
-        loss_of, told, n_scored, n_pairs = self._begun.loss, [0.0] * 4, 0, 0
-        loss_of.module.eval()
-        with torch.inference_mode(), self._autocast():
-            for batch in batches:
-                seen = loss_of.told(self._begun.techniques.for_evaluation(batch), self.device)
-                told = [a + b for a, b in zip(told, seen, strict=True)]
-                n_scored += len(batch.labels)
-                n_pairs += 0 if batch.is_next is None else len(batch.is_next)
-        loss_of.module.train()
-        loss, n_hits, pair_loss, n_pair_hits = told
-        if n_scored:
-            yield Evaluated(
-                step=self.step,
-                loss=loss / n_scored,
-                accuracy=n_hits / n_scored,
-                next_sentence_loss=pair_loss / n_pairs if n_pairs else None,
-                next_sentence_accuracy=n_pair_hits / n_pairs if n_pairs else None,
-            )
+        begun = self._begun
+        batches = map(begun.techniques.for_evaluation, begun.data.batches.evaluation())
+        with self._autocast():
+            found = evaluate(begun.loss, batches, self.device, self.step)
+        if found is not None:
+            yield found
 
     def _compile(self) -> str:
         """Compile the loss where the recipe wants it; a note how that went."""
@@ -278,18 +265,3 @@ class TrainingRun:
         if self._saver.last_saved != self.step and self.step > self._begun.step:
             note = "The last checkpoint could not be written: save the model elsewhere before closing."
         return Finished(step=self.step, reason="done" if is_done else "stopped", note=note)
-
-
-def _autocast(precision: str, device: torch.device) -> Callable[[], AbstractContextManager[object]]:
-    """The context of a forward pass: bfloat16 products where asked for, and by `auto` where quick."""
-    wants = precision == "bfloat16" or (precision == "auto" and has_quick_bfloat16(device))
-    return partial(torch.autocast, device.type, dtype=torch.bfloat16) if wants else nullcontext
-
-
-def has_quick_bfloat16(device: torch.device) -> bool:
-    """Whether the device multiplies bfloat16 numbers in hardware. Weights and sums stay in float32."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    if device.type == "cpu":
-        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-    return False

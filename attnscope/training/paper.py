@@ -30,8 +30,8 @@ from attnscope.nn.memory_on_paper import (
 from attnscope.records.plans import Pace, Plan
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
+from attnscope.training.evaluation import has_quick_bfloat16
 from attnscope.training.fields import Value
-from attnscope.training.loop import has_quick_bfloat16
 from attnscope.training.recipe import Recipe
 
 Lengths = NDArray[np.int64]

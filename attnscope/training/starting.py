@@ -28,7 +28,7 @@ from attnscope.nn.own_module import OwnModule
 from attnscope.strict_json import as_object, read_json
 from attnscope.training.parts import Recipe, StartPart
 
-_FREE = frozenset({"vocab_size", "dropout", "kept_heads"})
+_FREE = frozenset({"vocab_size", "dropout", "attention_dropout", "kept_heads"})
 """What may differ from the model one goes on from: nothing of it is a weight."""
 _ADDED = frozenset({"has_pooler", "has_next_sentence", "n_segments", "n_labels"})
 """What a model may get that it did not have; its weights begin anew."""

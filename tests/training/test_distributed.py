@@ -201,12 +201,28 @@ def test_that_every_field_of_a_batch_with_rows_is_cut() -> None:
     assert part.labels.tolist() == list(range(3, 9))
 
 
+@pytest.mark.parametrize("n_rows", [4, 5, 7, 11])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_that_every_row_of_a_batch_is_one_processs(n_rows: int, n: int) -> None:
+    ids = torch.arange(n_rows)[:, None].repeat(1, 2)
+    batch = Batch(ids=ids, scored=torch.arange(2 * n_rows), labels=torch.arange(2 * n_rows))
+    shares = [Ranks(index=index, n=n).share(batch) for index in range(n)]
+    assert torch.cat([share.ids for share in shares]).tolist() == ids.tolist()
+    assert torch.cat([share.labels for share in shares]).tolist() == list(range(2 * n_rows))
+    assert max(len(share.ids) for share in shares) - min(len(share.ids) for share in shares) <= 1
+
+
 def test_that_torchruns_variables_say_who_a_process_is() -> None:
     assert ranks_of({}) == ALONE
     assert ranks_of({"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4"}) == Ranks(index=3, n=4, local=1)
     assert not Ranks(index=3, n=4).is_writer
     with pytest.raises(UserError, match="RANK is 'x'"):
         ranks_of({"RANK": "x", "WORLD_SIZE": "2"})
+
+
+def test_that_half_of_the_variables_are_none_and_the_first_of_a_computer_needs_no_number() -> None:
+    assert ranks_of({"RANK": "1"}) == ranks_of({"WORLD_SIZE": "2"}) == ALONE
+    assert ranks_of({"RANK": "1", "WORLD_SIZE": "2"}) == Ranks(index=1, n=2, local=0)
 
 
 def test_that_a_batch_smaller_than_the_processes_is_a_recipe_error() -> None:

@@ -3,16 +3,22 @@
 import argparse
 import json
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from attnscope import paths
 from attnscope.cli import train as command
 from attnscope.errors import RecipeError, UserError
 from attnscope.records.runs import RunLines, RunSummary
 from attnscope.records.sweeps import best_at, loss_at, parse_axes, seed_spreads, sweep_runs
+from attnscope.records.training import Finished, Saved
+from attnscope.training.run import read_run
 
 _NONE = RunLines(steps=np.empty(0), values=np.empty(0))
 
@@ -150,3 +156,36 @@ def test_that_a_sweep_takes_the_name_of_a_preset_and_of_a_built_in_recipe(
     with pytest.raises(UserError, match="--plan"):
         _train(*words, "--plan")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_that_the_end_of_its_input_saves_every_run_of_a_sweep_and_ends_them(
+    task_recipe: str, tmp_path: Path
+) -> None:
+    (tmp_path / "recipe.toml").write_text(task_recipe)
+    out = tmp_path / "out"
+    words = [sys.executable, "-m", "attnscope", "train", str(tmp_path / "recipe.toml"), "--out", str(out)]
+    words += ["--seeds", "0,1", "--jobs", "2", "--json", "--device", "cpu", "--stop-at-eof"]
+    words += ["--set", "training.n_steps=1000000", "--set", "training.evaluate_every=10"]
+    variables = {**os.environ, "PYTHONPATH": str(paths.resources_folder().parent)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", env=variables
+    ) as child:
+        assert child.stdin is not None
+        assert child.stderr is not None
+        assert child.stdout is not None
+        begun: set[str] = set()
+        while len(begun) < 2:
+            begun.add(child.stderr.readline().partition(":")[0])  # [1/2] seed=0: step 10 of …
+        child.stdin.close()
+        told = json.loads(child.stdout.read())
+    assert child.returncode == 130
+    assert {run["end"] for run in told["runs"]} == {"stopped"}
+    for seed in (0, 1):
+        run = read_run(out / f"seed={seed}")
+        saved, finished = run.events[-2:]
+        assert isinstance(saved, Saved)
+        assert isinstance(finished, Finished)
+        assert saved.step == finished.step == run.checkpoints[-1][0] >= 10
+        assert not (out / f"seed={seed}" / ".lock").exists()

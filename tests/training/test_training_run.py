@@ -68,11 +68,15 @@ def test_that_a_run_learns(tiny_recipe: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "radam"])
-@pytest.mark.parametrize("accumulate", ["1", "2"])
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"training.accumulate": "2"}, {"model.dropout": "0", "model.attention_dropout": "0.3"}],
+    ids=["plain", "accumulated", "weights dropped"],
+)
 def test_that_stopping_and_resuming_gives_the_same_bits(
-    task_recipe: str, tmp_path: Path, optimizer: str, accumulate: str
+    task_recipe: str, tmp_path: Path, optimizer: str, values: dict[str, str]
 ) -> None:
-    overrides = {"optimizer.kind": optimizer, "training.accumulate": accumulate}
+    overrides = {"optimizer.kind": optimizer, **values}
     recipe = parse_recipe(task_recipe, overrides=overrides)
     straight = [e for e in TrainingRun(recipe, tmp_path / "straight", "cpu").events() if isinstance(e, Step)]
     run = TrainingRun(recipe, tmp_path / "halves", "cpu")

@@ -1,0 +1,50 @@
+"""A look at held-out data: the loss and the share of right guesses, while a run trains or after it."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import torch
+
+from attnscope.records.training import Evaluated
+from attnscope.training.distributed import SharedLoss
+from attnscope.training.objectives import Batch
+
+
+def evaluate(
+    loss_of: SharedLoss, batches: Iterable[Batch], device: torch.device, step: int
+) -> Evaluated | None:
+    """Losses over held-out batches; None where nothing in them is scored. The module then trains again."""
+    told, n_scored, n_pairs = [0.0] * 4, 0, 0
+    loss_of.module.eval()
+    with torch.inference_mode():
+        for batch in batches:
+            told = [a + b for a, b in zip(told, loss_of.told(batch, device), strict=True)]
+            n_scored += len(batch.labels)
+            n_pairs += 0 if batch.is_next is None else len(batch.is_next)
+    loss_of.module.train()
+    loss, n_hits, pair_loss, n_pair_hits = told
+    if not n_scored:
+        return None
+    return Evaluated(
+        step=step,
+        loss=loss / n_scored,
+        accuracy=n_hits / n_scored,
+        next_sentence_loss=pair_loss / n_pairs if n_pairs else None,
+        next_sentence_accuracy=n_pair_hits / n_pairs if n_pairs else None,
+    )
+
+
+def autocast_of(precision: str, device: torch.device) -> Callable[[], AbstractContextManager[object]]:
+    """The context of a forward pass: bfloat16 products where asked for, and by `auto` where quick."""
+    wants = precision == "bfloat16" or (precision == "auto" and has_quick_bfloat16(device))
+    return partial(torch.autocast, device.type, dtype=torch.bfloat16) if wants else nullcontext
+
+
+def has_quick_bfloat16(device: torch.device) -> bool:
+    """Whether the device multiplies bfloat16 numbers in hardware. Weights and sums stay in float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    if device.type == "cpu":
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return False
