@@ -7,7 +7,7 @@ import numpy as np
 from attnscope.figures.panels import panel_letters, panel_title
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.spec import FigureSpec, MapPart
-from attnscope.records.maps import HeadMap
+from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Gates
 from attnscope.viewmodels.compare.difference import ComparedMaps
 
@@ -27,7 +27,7 @@ def caption_lines(spec: FigureSpec) -> tuple[str, ...]:
         model += f", step {caption.step:,}"
     parts = (
         ("Model", model),
-        ("Text", _quoted(caption.text)),
+        ("Picture" if spec.picture is not None else "Text", _quoted(caption.text)),
         ("Target", _quoted(caption.target or "")),
         ("Shown", _shown(spec)),
         ("Note", plain_text(caption.note)),
@@ -51,10 +51,10 @@ def mask_words(maps: tuple[HeadMap, ...]) -> str:
 def gate_words(gates: Gates) -> str:
     """The gates that are not at 1, in words."""
     if not gates:
-        return "none"
+        return "all heads on"
     shown = [f"{h.stack} {h.label} {'off' if v == 0 else f'× {v:g}'}" for h, v in gates.values[:12]]
     more = len(gates.values) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    return "gates " + ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _mask_of(head_map: HeadMap) -> str:
@@ -63,6 +63,15 @@ def _mask_of(head_map: HeadMap) -> str:
         return "none"
     n_queries, n_keys = is_forbidden.shape
     return "causal" if np.array_equal(is_forbidden, ~np.tri(n_queries, n_keys, dtype=bool)) else "partial"
+
+
+def _mask_of_grids(grids: tuple[SiteGrid, ...]) -> str:
+    """The mask in a word, as thumbnails show it: level 0 is what no head may see."""
+    forbidden = [grid.levels[0] == 0 for grid in grids]
+    if not any(f.any() for f in forbidden):
+        return "none"
+    is_causal = all(np.array_equal(f, np.triu(np.ones(f.shape, np.bool_), 1)) for f in forbidden)
+    return "causal" if is_causal else "partial"
 
 
 def _shown(spec: FigureSpec) -> str:
@@ -80,6 +89,8 @@ def _shown(spec: FigureSpec) -> str:
     if spec.picture is not None and spec.maps:
         token = spec.maps[0].queries[spec.picture.query]
         parts.append(f"query {spec.picture.query} {_quoted(token.piece)}, colours to its largest patch")
+        height, width = spec.picture.picture.pixels.shape[:2]
+        parts.append(f"the picture as the model reads it, {width} × {height}; patches by row,column")
     if spec.inside is not None:
         inside = spec.inside.inside
         query = f"query {inside.query} {_quoted(inside.query_token.piece)}"
@@ -95,6 +106,7 @@ def _shown(spec: FigureSpec) -> str:
     if spec.view == "grid":
         stacks = dict.fromkeys(grid.site.stack for grid in spec.grids)
         parts.append(f"all heads, {' and '.join(stacks)}")
+        parts.append(f"mask {_mask_of_grids(spec.grids)}")
         if any(grid.is_pooled for grid in spec.grids):
             parts.append("each pixel the largest of its weights")
     if spec.view in ("grid", "head", "panels", "difference"):
@@ -103,7 +115,7 @@ def _shown(spec: FigureSpec) -> str:
             scale = "to the largest weight"
         parts.append(f"scale {scale}, {spec.style.colour_map}")
     if spec.view in ("grid", "head", "lines", "picture", "inside", "panels"):
-        parts.append(f"gates {gate_words(spec.gates)}")
+        parts.append(gate_words(spec.gates))
         if spec.interventions:
             words = [change.sentence for change in spec.interventions]
             parts.append("changed " + "; ".join(words[:4]) + (" …" if len(words) > 4 else ""))

@@ -3,9 +3,11 @@
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnscope.figures.cell_map import CellMap
 from attnscope.records.attribution import Attribution, Contribution, PatchMap
+from attnscope.records.pictures import Picture
 from attnscope.records.sites import Stack
 
 _SLACK = 1.02
@@ -69,6 +71,49 @@ def patch_cells(found: PatchMap) -> CellMap:
         legend=("no such head",),
         has_numbers=True,
     )
+
+
+def reads_cells(found: Attribution, picture: Picture) -> CellMap:
+    """What all heads read at each patch, over the picture; raises ValueError for an attribution without."""
+    if found.reads is None:
+        raise ValueError("an attribution of a text has no patches")
+    reads = found.reads.astype(np.float64)
+    values = reads[picture.n_first :].reshape(picture.n_rows, picture.n_columns)
+    return CellMap(
+        title="Patches",
+        note=f"logits: {_apart(reads, picture, '+.3g')}",
+        values=values,
+        kind="signed",
+        limit=float(np.abs(values).max()) or 1.0,
+        row_title="row",
+        column_title="column",
+        backdrop=picture.pixels,
+    )
+
+
+def influence_cells(name: str, weights: NDArray[np.float64], picture: Picture) -> CellMap:
+    """What one output token owes to each patch by one method, over the picture; `weights` [n_tokens]."""
+    values = weights[picture.n_first :].reshape(picture.n_rows, picture.n_columns)
+    limit = float(np.nan_to_num(values).max())
+    return CellMap(
+        title=name,
+        note=f"0–{limit:.2g}; {_apart(weights, picture, '.2g')}",
+        values=values,
+        limit=limit or 1.0,
+        row_title="row",
+        column_title="column",
+        backdrop=picture.pixels,
+    )
+
+
+def _apart(weights: NDArray[np.float64], picture: Picture, form: str) -> str:
+    """What stands on special tokens, and on all patches together."""
+    on_first = float(np.nansum(weights[: picture.n_first]))
+    on_patches = float(np.nansum(weights[picture.n_first :]))
+    said = f"{format(on_patches, form)} on patches"
+    if picture.n_first:
+        said += f", {format(on_first, form)} elsewhere"
+    return said.replace("-", "−")
 
 
 def _round_limit(largest: float) -> float:

@@ -16,7 +16,8 @@ class CellMap:
     """`values` [n_rows, n_columns] and what they are; NaN is not allowed by a mask.
 
     `weights` run from 0 to `limit`, `signed` from −limit to limit, `steps` from 1 to `limit`; `kinds` are
-    numbers from 1 whose names are in `legend`. Without names rows and columns are numbered.
+    numbers from 1 whose names are in `legend`. Without names rows and columns are numbered. `weights` and
+    `signed` may lie over a picture, `backdrop` uint8 [height, width, 3].
     """
 
     title: str
@@ -30,6 +31,7 @@ class CellMap:
     column_title: str = "key"
     legend: tuple[str, ...] = ()
     has_numbers: bool = False
+    backdrop: NDArray[np.uint8] | None = None
 
     def __post_init__(self) -> None:
         values = frozen_array(self.values, dtype=np.float64, rank=2, name="values")

@@ -6,7 +6,6 @@ import math
 from PySide6.QtCore import QByteArray, QMimeData
 from PySide6.QtGui import QGuiApplication
 
-from attnscope.figures.export import image, render
 from attnscope.figures.spec import MIN_DPI, FigureSpec
 
 MAX_CLIPBOARD_PIXELS = 16_000_000
@@ -16,6 +15,8 @@ _MARK = "application/x-attnscope-figure"
 
 def mime_data(spec: FigureSpec) -> QMimeData:
     """The figure as an image and as SVG; the resolution is lowered until the image is small enough."""
+    from attnscope.figures.export import image, render  # the window starts without them
+
     fitting = capped(spec)
     data = QMimeData()
     data.setData(_MARK, QByteArray(b"1"))

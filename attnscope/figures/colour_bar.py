@@ -1,5 +1,7 @@
 """The colour bar beside a map: what the colours stand for, and the two kinds of missing numbers."""
 
+import numpy as np
+from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
@@ -37,9 +39,12 @@ def paint_colour_bar(
     not_allowed_words: str = "not allowed",
     no_data_words: str = "no data",
     no_data_colour: str = "",
-    is_hatched: bool = True,
+    words: NDArray[np.uint32] | None = None,
 ) -> None:
-    """Draw a vertical bar from the top of `rect`; `ticks` are pairs of height (0…1) and label."""
+    """Draw a vertical bar from the top of `rect`; `ticks` are pairs of height (0…1) and label.
+
+    `words` [n] are its colours from 0 to 1 where they are not those of `colour_map`.
+    """
     painter.save()
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
@@ -52,7 +57,8 @@ def paint_colour_bar(
     height = max(24.0, min(type_px(180.0), rect.bottom() - top - below))
     bar = QRectF(rect.left(), top, BAR_PX, height)
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
-    painter.drawImage(bar, image_from_words(lut_argb(colour_map)[::-1, None].repeat(4, axis=1)))
+    shown = lut_argb(colour_map) if words is None else words
+    painter.drawImage(bar, image_from_words(shown[::-1, None].repeat(4, axis=1)))
     _paint_ticks(painter, bar, ticks, palette)
     y = bar.bottom() + 8
     if note:
@@ -60,7 +66,7 @@ def paint_colour_bar(
         painter.drawText(QPointF(rect.left(), y + type_px(9)), note)
         y += type_px(18)
     for colour, label in swatches:
-        _paint_swatch(painter, QPointF(rect.left(), y), colour, label, palette, is_hatched)
+        _paint_swatch(painter, QPointF(rect.left(), y), colour, label, palette)
         y += type_px(17)
     painter.restore()
 
@@ -81,14 +87,12 @@ def _paint_ticks(
         painter.drawText(QPointF(bar.right() + 6, y + type_px(4)), label)
 
 
-def _paint_swatch(
-    painter: QPainter, corner: QPointF, colour: str, label: str, palette: Palette, is_hatched: bool
-) -> None:
+def _paint_swatch(painter: QPainter, corner: QPointF, colour: str, label: str, palette: Palette) -> None:
     box = QRectF(corner.x(), corner.y(), _SWATCH_PX, _SWATCH_PX)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(colour))
     painter.drawRect(box)
-    if colour == palette.not_allowed and is_hatched:
+    if colour == palette.not_allowed:
         painter.setPen(QPen(QColor(palette.hatch), 1.0))
         painter.drawLine(QPointF(box.left() + 5, box.top()), QPointF(box.left(), box.top() + 5))
         painter.drawLine(box.bottomLeft(), box.topRight())

@@ -186,6 +186,13 @@ def lightness(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
     return np.asarray(116 * cube - 16)
 
 
+def ink_on(colours: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Whether black rather than white reads better on each colour [n, 3] of 0…255: 4.5:1 at least."""
+    luminance = _linear_from_srgb(colours / 255.0) @ np.array([0.2126, 0.7152, 0.0722])
+    dark: NDArray[np.bool_] = (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05)
+    return dark
+
+
 def contrast(first: str, second: str) -> float:
     """The contrast ratio of two `#rrggbb` colours by WCAG 2.1, from 1 to 21."""
     rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in (first, second)]) / 255.0

@@ -18,7 +18,7 @@ _SHOWN_DIMENSIONS = 32
 
 
 def collapse_charts(shown: Collapse) -> tuple[Chart, ...]:
-    """The residual by layer in all four settings, and how fast it falls."""
+    """The distance from rank one by layer in all four settings, and how fast it falls."""
     layers = np.arange(float(shown.choice.n_layers + 1))
     mark = ((float(shown.layer), ""),)
     curves = [
@@ -30,7 +30,7 @@ def collapse_charts(shown: Collapse) -> tuple[Chart, ...]:
     straight = Series(name="theory: × 3", xs=layers, ys=_minus_log(shown.cubed), colour=ORANGE, is_quiet=True)
     return (
         Chart(
-            title="Residual",
+            title="Distance from rank one",
             x_label="layer",
             y_label="‖res(X)‖ / ‖X‖",
             series=(theory, *curves, *_own(shown)),
@@ -79,11 +79,9 @@ def reach_charts(shown: GradientReach) -> tuple[Chart, ...]:
     gradient = Chart(
         title="Gradient",
         x_label="distance T − t in tokens",
-        y_label="‖∂ last state / ∂ state at t‖ / √d, geometric mean over random networks",
+        y_label="‖∂ last state / ∂ state at t‖, share of that at distance 1; mean of random networks",
         series=(
-            Series(
-                name="ρ to the distance", xs=shown.distances, ys=shown.linear, colour=ORANGE, is_quiet=True
-            ),
+            Series(name="ρ at each step", xs=shown.distances, ys=shown.linear, colour=ORANGE, is_quiet=True),
             Series(name="tanh network", xs=shown.distances, ys=shown.plain, colour=ORANGE),
             Series(name="LSTM", xs=shown.distances, ys=shown.gated, colour=GREEN),
             Series(name="attention", xs=shown.distances, ys=shown.attention, colour=BLUE),
@@ -111,7 +109,7 @@ def _own(shown: Collapse) -> tuple[Series, ...]:
     wanted = shown.choice.setting
     return tuple(
         Series(
-            name=shown.own.name,
+            name=f"{shown.own.name}, skips {'on' if curve.has_skips else 'off'}",
             xs=np.arange(float(len(curve.ratios))),
             ys=np.array(curve.ratios),
             colour=OCHRE,
@@ -128,6 +126,6 @@ def _fall(setting: Setting, layers: Numbers, ratios: Numbers) -> Series:
 
 
 def _minus_log(ratios: Numbers) -> Numbers:
-    """−ln r; NaN where the residual is all there is."""
+    """−ln r; NaN where the distance from rank one is all there is."""
     logs = -np.log(ratios)
     return np.asarray(np.where(logs > 0, logs, np.nan))

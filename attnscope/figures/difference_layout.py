@@ -1,6 +1,6 @@
 """Where the three maps of a comparison lie: A, B and B − A with cells of one size, so that all axes agree.
 
-They stand in one row, or, where the cells come out larger, A and B above B − A.
+They stand in one row, or, where the cells come out larger, A and B above B − A, or one above the other.
 """
 
 import dataclasses
@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF
 
 from attnscope.figures import colour_bar
-from attnscope.figures.map_layout import MapLayout, map_layout
+from attnscope.figures.map_layout import MARGIN_PX, MapLayout, map_layout
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.compare.difference import ComparedMaps
 
 _BAR_GAP_PX = 14.0
 _PANEL_GAP_PX = 14.0
 _LEAST_GAIN = 1.15
+_HIGHEST = 1.4
+_GOOD_CELL_PX, _NARROW_PX, _LEAST_BAR_PX = 20.0, 520.0, 150.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +50,24 @@ class DifferenceLayout:
 
 def difference_layout(rect: QRectF, shown: ComparedMaps, *, view: QRectF | None = None) -> DifferenceLayout:
     """Lay the three maps out in `rect`; `view` is the visible part in slots (x keys, y queries)."""
-    row, square = _in_a_row(rect, shown, view), _above_each_other(rect, shown, view)
-    gain = _cell_px(square) / max(_cell_px(row), 1e-6)
-    return square if gain > _LEAST_GAIN else row
+    best, *others = (arranged(rect, shown, view) for arranged in _ARRANGEMENTS)
+    for other in others:
+        if _cell_px(other) > _LEAST_GAIN * max(_cell_px(best), 1e-6):
+            best = other
+    return best
+
+
+def natural_difference_height(width: float, shown: ComparedMaps) -> float:
+    """How high the maps want to be at a width: cells that read well, one above the other in a column."""
+    n_rows = 1
+    for n_rows, arranged in enumerate(_ARRANGEMENTS, 1):
+        high = _HIGHEST * width / (3, 2, 1)[n_rows - 1]
+        found = arranged(QRectF(0.0, 0.0, width, high * n_rows), shown, None)
+        if _cell_px(found) >= type_px(_GOOD_CELL_PX) or (n_rows == 2 and width >= _NARROW_PX):
+            break
+    cells = found.panels[0].cells
+    panel = cells.top() + max(cells.height(), type_px(_LEAST_BAR_PX)) + MARGIN_PX
+    return n_rows * panel
 
 
 def _cell_px(layout: DifferenceLayout) -> float:
@@ -74,6 +91,17 @@ def _above_each_other(rect: QRectF, shown: ComparedMaps, view: QRectF | None) ->
     first = _panel(QRectF(rect.left(), rect.top(), width, height), shown, view)
     ends = (rect.left() + width, rect.right(), rect.right())
     return _with_bars(first, _moved(first, width, 0.0), _moved(first, 0.0, height), ends)
+
+
+def _in_a_column(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> DifferenceLayout:
+    bar = type_px(colour_bar.WIDTH_PX) + _BAR_GAP_PX
+    width, height = max(rect.width() - bar, 40.0), rect.height() / 3
+    first = _panel(QRectF(rect.left(), rect.top(), width, height), shown, view)
+    second, delta = _moved(first, 0.0, height), _moved(first, 0.0, 2 * height)
+    return _with_bars(first, second, delta, (rect.right(), rect.right(), rect.right()))
+
+
+_ARRANGEMENTS = (_in_a_row, _above_each_other, _in_a_column)
 
 
 def _panel(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> MapLayout:

@@ -23,6 +23,7 @@ from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.paint_figure import paint_figure
 from attnscope.figures.panels import shown_maps
 from attnscope.figures.plain import plain_text
+from attnscope.figures.room import check_width
 from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, check_dots, check_spec
 from attnscope.figures.svg_text import mended_texts
 from attnscope.files import replace_file
@@ -41,12 +42,9 @@ def render(spec: FigureSpec, format: Format, *, folder: Path | None = None) -> b
     """
     check_spec(spec)
     match format:
-        case "svg":
-            return _svg(spec)
-        case "pdf":
-            return _pdf(spec)
-        case "png":
-            return _png(spec)
+        case "svg" | "pdf" | "png":
+            check_width(spec)
+            return {"svg": _svg, "pdf": _pdf, "png": _png}[format](spec)
         case "csv":
             return csv_bytes(spec)
         case "npz":

@@ -10,14 +10,25 @@ from PySide6.QtGui import QGuiApplication
 from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.colours import ColourMap
+from attnscope.figures.figure_checks import check_about, check_look
 from attnscope.figures.figure_file import ALSO
+from attnscope.figures.fitting import page_of, sized
 from attnscope.figures.panels import panels_figure
-from attnscope.figures.spec import BASE_PT, Caption, FigureOrigin, FigureSpec, MapPart, PicturePart, View
+from attnscope.figures.presets import PresetName
+from attnscope.figures.spec import (
+    Caption,
+    FigureOrigin,
+    FigureSpec,
+    MapPart,
+    PicturePart,
+    View,
+    check_spec,
+)
 from attnscope.figures.style import MapStyle, Scale, Turn
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.pictures import Picture
-from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
+from attnscope.records.sites import Gates, HeadName, HeadRef, Site, Stack, check_heads, head_named
 from attnscope.records.tiles import MapTile, is_long
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
@@ -26,7 +37,6 @@ from attnscope.viewmodels.maps.alignment import WAYS, Way, align_tokens
 from attnscope.viewmodels.maps.aspect import Aspect, Blend, Block, Hidden, Over, blended_heads
 
 _application: list[QGuiApplication] = []
-HeadName = HeadRef | tuple[Stack, int, int]
 
 
 class Traced(Protocol):
@@ -88,7 +98,8 @@ class Figure:
         if not 0 <= query < n_tokens:
             raise UserError(f"The picture has no token {query}.", expected=f"0 to {n_tokens - 1}")
         part = PicturePart(picture=picture, query=query)
-        return Figure(replace(self.spec, view="picture", picture=part, origin=None))
+        spec = replace(self.spec, view="picture", picture=part, origin=None)
+        return Figure(sized(spec) if page_of(self.spec) == page_of(sized(self.spec)) else spec)
 
     def _repr_svg_(self) -> str:
         return self.render("svg").decode()
@@ -121,17 +132,21 @@ def figure(
     turn: Turn | None = None,
     label_every: int = 0,
     has_bar: bool = True,
+    plain: bool = False,
     title: str = "",
     caption: Caption | None = None,
-    width_mm: float = 160.0,
-    height_mm: float = 130.0,
-    font_pt: float = BASE_PT,
+    columns: int = 0,
+    size: PresetName | None = None,
+    width_mm: float | None = None,
+    height_mm: float | None = None,
+    font_pt: float | None = None,
     dpi: int = 300,
     origin: FigureOrigin | None = None,
 ) -> Figure:
     """A figure of a trace: the `grid` of a stack, one `head`, or the `lines` of several `heads`.
 
-    `panels` shows up to four heads beside each other on one scale, and `also` their `lines` and the `grid`.
+    `panels` shows up to four heads beside each other on one scale, and `also` their `lines` and the `grid`,
+    in `columns` (0: as many as suit the page).
 
     `difference` shows one head of this trace (A), of `other` (B), and B − A with the tokens aligned; `names`
     say what they are. `other_head` is B's where it is another one, `align` how tokens are aligned (`pairs`,
@@ -143,18 +158,34 @@ def figure(
     what is left of a row sum to 1; `by_word` shows words; of two texts read as one, `block` `ab` shows
     queries of A and keys of B, or another of the four. Lines: none under `least_weight`, the
     `n_strongest` of each query. Token labels `turn` by 0, 45 or 90 degrees and stand at every
-    `label_every`-th token; without either, as there is room. `origin` lets the figure be saved as a figure
-    file.
-    Raises UserError for a head or stack the model does not have.
+    `label_every`-th token; without either, as there is room. The page is that of `size` (`single`, `double`,
+    … column of a journal), without one that which suits the view, as high as the figure; lengths that are
+    given come first. `plain` leaves out the head's name and the self-check. `origin` lets the
+    figure be saved as a figure file.
+    A head is named by its record, as (stack, layer, head), or as "L0H1" or "cross:L0H1".
+    Raises UserError for a head or stack the model does not have, and for a choice that there is not.
     """
+    check_about(size, title, caption, origin)
     if view not in ("grid", "head", "lines", "panels", "difference"):
         raise UserError(
             f"A trace has no view '{view}'.",
             expected="grid, head, lines, panels or difference",
             action="Choose one of these.",
         )
-    wanted = tuple(_head_ref(h) for h in ((head,) if head is not None else ()) + tuple(heads))
-    check_heads(wanted, trace.sites)
+    named = (*((head,) if head is not None else ()), *((heads,) if isinstance(heads, str) else heads))
+    wanted = tuple(head_named(h, trace.sites) for h in named)
+    style = MapStyle(
+        colour_map=colour_map,
+        scale=scale,
+        show_values=show_values,
+        least_weight=least_weight,
+        n_strongest=n_strongest,
+        turn=turn,
+        label_every=label_every,
+        has_bar=has_bar,
+        is_plain=plain,
+    )
+    check_look(style)
     aspect = Aspect(
         blend=blend, over=over, hidden=hidden, is_renormalised=renormalised, is_by_word=by_word, block=block
     )
@@ -164,7 +195,7 @@ def figure(
     compared: ComparedMaps | None = None
     if view == "difference":
         own = _first_head(trace, stack, wanted)
-        pair = own, own if other_head is None else _head_ref(other_head)
+        pair = own, own if other_head is None or other is None else head_named(other_head, other.sites)
         compared = _compared(trace, other, pair, names=names, align=align, delta_end=delta_end)
     elif view == "grid":
         chosen = stack or (wanted[0].stack if wanted else trace.sites[0].stack)
@@ -182,25 +213,18 @@ def figure(
         gates=trace.gates,
         interventions=trace.interventions,
         selection=wanted if view == "grid" else (),
-        style=MapStyle(
-            colour_map=colour_map,
-            scale=scale,
-            show_values=show_values,
-            least_weight=least_weight,
-            n_strongest=n_strongest,
-            turn=turn,
-            label_every=label_every,
-            has_bar=has_bar,
-        ),
+        style=style,
         title=title,
         caption=caption,
-        width_mm=width_mm,
-        height_mm=height_mm,
-        font_pt=font_pt,
         dpi=dpi,
         origin=origin,
     )
-    return Figure(spec if view != "panels" else _panels(trace, spec, also, aspect))
+    if view == "panels":
+        spec = replace(_panels(trace, spec, also, aspect), columns=columns)
+    ensure_gui()
+    made = sized(spec, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
+    check_spec(made)
+    return Figure(made)
 
 
 def _compared(
@@ -279,13 +303,6 @@ def ensure_gui() -> None:
     if QGuiApplication.instance() is None:
         platform = ["-platform", "offscreen"] if sys.platform.startswith("linux") else []
         _application.append(QGuiApplication(["attnscope", *platform]))
-
-
-def _head_ref(head: HeadName) -> HeadRef:
-    if isinstance(head, HeadRef):
-        return head
-    stack, layer, index = head
-    return HeadRef(stack=stack, layer=layer, head=index)
 
 
 def _sites_of(trace: Traced, stack: Stack | None) -> tuple[Site, ...]:

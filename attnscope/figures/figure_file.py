@@ -52,11 +52,18 @@ class SavedFigure:
     height_mm: float = 130.0
     font_pt: float = BASE_PT
     dpi: int = 300
+    columns: int = 0
 
 
 def saved_from_spec(spec: FigureSpec) -> SavedFigure:
     """What must be kept of a figure to draw it again; raises UserError where that cannot be said."""
     origin = spec.origin
+    if spec.view in SAVED_VIEWS and origin is None:
+        raise UserError(
+            "This figure cannot be kept as a figure file: it does not say which model read which text.",
+            expected="an origin: figure(…, origin=FigureOrigin(source=model.info.source, text=…, …))",
+            action="Give one, or save it as SVG or PDF.",
+        )
     if spec.view not in SAVED_VIEWS or origin is None or (spec.part is not None and not spec.part.is_whole):
         raise UserError(
             "This figure cannot be kept as a figure file.",
@@ -84,6 +91,7 @@ def saved_from_spec(spec: FigureSpec) -> SavedFigure:
         height_mm=spec.height_mm,
         font_pt=spec.font_pt,
         dpi=spec.dpi,
+        columns=spec.columns,
     )
 
 
@@ -115,6 +123,7 @@ def figure_file_bytes(saved: SavedFigure, *, folder: Path | None = None) -> byte
             "height_mm": saved.height_mm,
             "font_pt": saved.font_pt,
             "dpi": saved.dpi,
+            "columns": saved.columns,
         },
     }  # fmt: skip
     return (json_text(content) + "\n").encode()
@@ -189,7 +198,7 @@ def _figure(fields: _Fields, folder: Path | None) -> SavedFigure:
     except LoadError:
         raise
     except (UserError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise fields.refuse(f"it holds something unknown ({error})") from error
+        raise fields.refuse(f"it holds something unknown ({str(error)[:200]})") from error
     return SavedFigure(
         origin=origin,
         view=fields.one_of("view", SAVED_VIEWS, "grid"),
@@ -207,6 +216,7 @@ def _figure(fields: _Fields, folder: Path | None) -> SavedFigure:
         height_mm=page.get("height_mm", float, 130.0),
         font_pt=page.get("font_pt", float, BASE_PT),
         dpi=page.get("dpi", int, 300),
+        columns=page.get("columns", int, 0),
     )
 
 
@@ -241,6 +251,7 @@ def _style(fields: _Fields) -> MapStyle:
         turn=fields.one_of("turn", (*TURNS, None), None),
         label_every=fields.get("label_every", int, 0),
         has_bar=fields.get("has_bar", bool, True),
+        is_plain=fields.get("is_plain", bool, False),
     )
 
 
@@ -286,4 +297,10 @@ def _relative(source: str, folder: Path | None) -> str:
 
 
 def _absolute(source: str, folder: Path | None) -> str:
-    return str(folder.absolute() / source[2:]) if folder is not None and source.startswith("./") else source
+    """A path from the file's own folder, where a model is there or none is where the program was started."""
+    if folder is None or not source or Path(source).is_absolute():
+        return source
+    beside = folder.absolute() / source
+    if source.startswith("./") or (not Path(source).exists() and beside.exists()):
+        return str(beside)
+    return source

@@ -152,6 +152,14 @@ def grid_layout(
     )
 
 
+def natural_grid_height(width: float, grids: tuple[SiteGrid, ...]) -> float:
+    """How high a grid of whole layers is when its heads fill the width."""
+    layers = tuple(grid.site.heads for grid in grids)
+    fit = _fit(QRectF(0.0, 0.0, width, 1e6), layers, _aspect(grids), 1)
+    label_px = type_px(LABEL_PX) if fit.width >= type_px(_LEAST_LABELLED_PX) else 0.0
+    return fit.area.top() + len(layers) * (fit.width * _aspect(grids) + fit.gap + label_px) + _MARGIN_PX
+
+
 @dataclass(frozen=True, slots=True)
 class _Fit:
     """How large thumbnails are when every layer takes `n_lines` lines and all of them are seen."""

@@ -21,6 +21,7 @@ from attnscope.figures.panels import common_peak, shown_maps
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.raster import scale_peaks
 from attnscope.figures.spec import FigureSpec
+from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 
 MAX_CELLS = 400_000
@@ -35,7 +36,7 @@ def html_bytes(spec: FigureSpec) -> bytes:
     """The page of a figure's maps; raises UserError where there are none, or too many weights."""
     maps = shown_maps(spec)
     check_page(spec)
-    title = plain_text(spec.title) or ", ".join(_name(m) for m in maps[:3]) + (" …" if len(maps) > 3 else "")
+    title = plain_text(spec.title) or _heading(maps)
     style = STYLE + f"#ramp{{background:linear-gradient(to top,{_stops(spec)})}}\n"
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(SCRIPT)}'; "
@@ -64,6 +65,14 @@ def script_json(value: object) -> str:
     """JSON that can stand inside a script element: no character of it can end the element or a line."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _heading(maps: tuple[HeadMap, ...]) -> str:
+    """Up to three heads by name, of more how many there are: `8 heads of the decoder`."""
+    if len(maps) <= 3:
+        return ", ".join(_name(m) for m in maps)
+    stacks = dict.fromkeys(m.head.stack for m in maps)
+    return f"{len(maps)} heads of the {' and the '.join(stacks)}"
 
 
 def check_page(spec: FigureSpec) -> None:
@@ -109,7 +118,13 @@ def _map(spec: FigureSpec, head_map: HeadMap, peak: float, letter: str) -> dict[
         "keys": [plain_piece(t.piece) for t in head_map.keys],
         "weights": [_row(row) for row in head_map.weights],
         "tops": [float(top) for top in tops[:, 0].astype(str)],
+        "gold": [_link(cell) for cell in spec.gold if spec.view == "head"],
     }
+
+
+def _link(cell: GoldCell) -> dict[str, object]:
+    (top, end), (left, right) = cell.rows, cell.cols
+    return {"top": top, "end": end, "left": left, "right": right, "sure": cell.is_sure}
 
 
 def _row(weights: NDArray[np.float32]) -> list[float | None]:

@@ -35,6 +35,9 @@ figcaption output{margin-left:10px;color:var(--text);font-variant-numeric:tabula
 cursor:crosshair}
 .cells:focus-visible{outline:2px solid var(--accent)}
 .band{position:absolute;pointer-events:none;border:1.5px solid var(--accent);display:none}
+.gold{position:absolute;pointer-events:none;border:2px solid #fff;outline:1px solid #10131a;
+box-shadow:inset 0 0 0 1px #10131a}
+.gold.is-possible{border-radius:50%}
 #bar{flex:none;font-size:12px;color:var(--muted)}
 #ramp{width:12px;height:180px;margin:6px 0}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 12px;margin:24px 0 0;padding-top:12px;
@@ -85,6 +88,20 @@ SCRIPT = """
         context.fillRect(j, i, 1, 1);
       }
   }
+  function mark(cells, link, size) {
+    const box = make("div", link.sure ? "gold" : "gold is-possible");
+    const width = Math.max((link.right - link.left) * size - 4, 5);
+    const height = Math.max((link.end - link.top) * size - 4, 5);
+    place(box, 1 + (link.left + link.right) / 2 * size - width / 2,
+      1 + (link.top + link.end) / 2 * size - height / 2, width, height);
+    cells.appendChild(box);
+  }
+  function linked(map, i, j) {
+    const found = map.gold.filter(function (link) {
+      return link.top <= i && i < link.end && link.left <= j && j < link.right;
+    });
+    return found.length ? found[0].sure ? " \\u00b7 gold link" : " \\u00b7 possible gold link" : "";
+  }
   function place(band, left, top, width, height) {
     band.style.display = "block";
     band.style.left = left + "px";
@@ -96,7 +113,7 @@ SCRIPT = """
     const map = from.map;
     readout.textContent = map.name + " \\u00b7 query " + i + " \\u201c\\u2068" + map.queries[i] +
       "\\u2069\\u201d \\u2192 key " + j + " \\u201c\\u2068" + map.keys[j] + "\\u2069\\u201d: " +
-      words(map.weights[i][j]);
+      words(map.weights[i][j]) + linked(map, i, j);
     charts.forEach(function (chart) {
       const isAlike = chart.map.queries.length > i && chart.map.keys.length > j &&
         chart.map.queries.length === map.queries.length && chart.map.keys.length === map.keys.length;
@@ -162,6 +179,7 @@ SCRIPT = """
     canvas.style.height = map.queries.length * size + 2 + "px";
     paint(canvas, map);
     [canvas, row, column].forEach(function (part) { cells.appendChild(part); });
+    map.gold.forEach(function (link) { mark(cells, link, size); });
     [make("div", "corner", "key \\u2192 query \\u2193"), keys, queries, cells].forEach(function (part) {
       chart.appendChild(part);
     });

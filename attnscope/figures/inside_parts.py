@@ -6,18 +6,18 @@ Strips are centred on 0; `limit_of` is where their scale ends.
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
 from attnscope.figures.colours import Palette, difference_map, lut
 from attnscope.figures.difference_codes import delta_codes
 from attnscope.figures.inside_layout import COLUMN_STEPS, STRIPS, Column, InsideLayout
 from attnscope.figures.raster import cells_image, image_size, words_of
-from attnscope.figures.style import SMALL_PX, font, text_width
+from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.token_axis import stride_for
 from attnscope.records.inside import HeadInside
 from attnscope.viewmodels.causes.inside_words import short_words, weight_words
 
-_BAR_ALPHA, _VEIL_ALPHA = 0.35, 0.7
+_VEIL_ALPHA, _BAR_PX = 0.7, 3.0
 _LINED_ROW_PX = 8.0
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 Values = NDArray[np.float32]
@@ -106,25 +106,25 @@ def _signed_colour(share: float, palette: Palette) -> QColor:
 def paint_numbers(
     painter: QPainter, layout: InsideLayout, column: Column, inside: HeadInside, palette: Palette
 ) -> None:
-    """One number for each key, over a bar from the middle of its cell."""
+    """One number for each key, and below it, so that it strikes nothing through, a bar from the middle."""
     values: Values = getattr(inside, column.name)
     others = [getattr(inside, name) for name in COLUMN_STEPS if name not in (*STRIPS, "dot", "weight")]
     shared = [values] if column.name == "dot" else [other for other in others if other is not None]
     limit = limit_of(np.concatenate(shared))
     painter.setFont(font(SMALL_PX))
+    thin, digits = type_px(_BAR_PX), QFontMetricsF(font(SMALL_PX)).capHeight()
     for row in _rows_shown(layout):
         cell = _cell(layout, column, row)
         value = float(values[row])
+        lift = max(0.0, digits / 2 + thin + 3 - cell.height() / 2)
         if np.isfinite(value):
             length = min(abs(value) / limit, 1.0) * cell.width() / 2
             start = cell.center().x() - (length if value < 0 else 0.0)
             colour = _signed_colour(1.0 if value >= 0 else -1.0, palette)
-            colour.setAlphaF(_BAR_ALPHA)
-            painter.fillRect(QRectF(start, cell.top() + 1, length, cell.height() - 2), colour)
+            painter.fillRect(QRectF(start, cell.bottom() - thin - 1, length, thin), colour)
         painter.setPen(QColor(palette.text if inside.is_allowed(row) else palette.muted))
-        painter.drawText(
-            cell, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, short_words(value)
-        )
+        middle = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(cell.translated(0.0, -lift), middle, short_words(value))
 
 
 def paint_weights(

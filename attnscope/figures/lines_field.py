@@ -82,9 +82,14 @@ class FieldCache:
         self._origin_px = 0.0
         self._picture = QImage()
 
-    def paint(self, painter: QPainter, field: LinesField) -> None:
-        """Draw the whole field, from memory as far as it is there."""
+    def paint(self, painter: QPainter, field: LinesField, *, is_rough: bool = False) -> None:
+        """Draw the whole field, from memory as far as it is there; very many lines coarser if `is_rough`.
+
+        On a fine screen that is a quarter of the pixels and half of the hairlines.
+        """
         scale = painter.deviceTransform().m11()
+        if is_rough and len(field.lines.weights) > _MAX_SMOOTH:
+            scale = min(scale, 1.0)
         area = field.rect.toAlignedRect()
         moved_px = (field.queries.origin - self._origin_px) * scale
         n_rows = round(moved_px)
@@ -122,16 +127,22 @@ class FieldCache:
 
 
 def paint_field(
-    painter: QPainter, field: LinesField, *, within: QRectF | None = None, is_quick: bool = False
+    painter: QPainter,
+    field: LinesField,
+    *,
+    within: QRectF | None = None,
+    is_quick: bool = False,
+    is_paper: bool = False,
 ) -> None:
     """Draw the lines of a field, or those that are seen `within` a part of it.
 
-    Very many are not smoothed at a screen's own resolution, nor at any when it `is_quick` that counts.
+    Very many are not smoothed at a screen's own resolution, nor at any when it `is_quick` that counts. On
+    paper (a file, of pixels too) each line is one stroke, however long that takes.
     """
     seen = field.rect if within is None else field.rect & within
     painter.save()
     painter.setClipRect(seen)  # without it translucent lines take a path ten times slower
-    is_for_file, scale = is_vector(painter), painter.deviceTransform().m11()
+    is_for_file, scale = is_paper or is_vector(painter), painter.deviceTransform().m11()
     is_smooth = len(field.lines.weights) <= _MAX_SMOOTH or is_for_file or (scale != 1.0 and not is_quick)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, is_smooth)
     painter.setBrush(Qt.BrushStyle.NoBrush)

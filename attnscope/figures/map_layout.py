@@ -21,10 +21,11 @@ from attnscope.records.tokens import Token
 
 MARGIN_PX = 12.0
 TITLE_PX = 28.0
-_CORNER_PX = 54.0
+_CORNER_PX, _COMPACT_CORNER_PX = 54.0, 38.0
 _COMPACT_MARGIN_PX = 4.0
 _LABEL_SHARE, _COMPACT_LABEL_SHARE = 0.25, 0.38
-_MAX_CELL_PX = 120.0
+_MAX_CELL_PX, _COMPACT_MAX_CELL_PX = 240.0, 120.0
+"""The largest side of a cell: of one large map in a wide window, and of one of several panels."""
 _GAP_PX = 18.0
 _SLANT_PX = 10.0
 
@@ -93,12 +94,14 @@ def map_layout(
     has_bar: bool = True,
     turn: Turn | None = None,
     is_compact: bool = False,
+    has_corner: bool | None = None,
 ) -> MapLayout:
     """Lay a map out in `rect`: square cells where the shape allows it, everything on whole pixels.
 
-    Key labels turn as they have room, or by `turn`. `is_compact` leaves no room for the axes' names, for one
-    of several panels.
+    Key labels turn as they have room, or by `turn`. `is_compact` is for one of several panels: smaller
+    margins, cells at the left, and no corner for the axes' names unless `has_corner` asks for it.
     """
+    has_corner = not is_compact if has_corner is None else has_corner
     whole = whole_view(len(queries), len(keys))
     shown = whole if view is None else view
     margin = MARGIN_PX if not is_compact else _COMPACT_MARGIN_PX
@@ -107,19 +110,20 @@ def map_layout(
     bar_px = type_px(colour_bar.WIDTH_PX) + _GAP_PX if has_bar else 0.0
     share = _COMPACT_LABEL_SHARE if is_compact else _LABEL_SHARE
     row_width = min(widest(queries), inner.width() * share)
-    row_width = row_width if is_compact else max(row_width, type_px(_CORNER_PX))
+    if has_corner:
+        row_width = max(row_width, type_px(_COMPACT_CORNER_PX if is_compact else _CORNER_PX))
     column_width = min(widest(keys), inner.height() * (share + 0.05))
     left = inner.left() + row_width + PAD_PX + 4
     room_x = max(24.0, inner.right() - bar_px - left)
-    is_free = turn is None
+    is_free, most = turn is None, _COMPACT_MAX_CELL_PX if is_compact else _MAX_CELL_PX
     if turn is None:
-        turn = column_turn(keys, min(room_x / whole.width(), _MAX_CELL_PX) * whole.width() / shown.width())
+        turn = column_turn(keys, min(room_x / whole.width(), most) * whole.width() / shown.width())
     for _ in range(2):
-        corner = 2 * type_px(LINE_PX) + PAD_PX if not is_compact else 0.0
+        corner = 2 * type_px(LINE_PX) + PAD_PX if has_corner else 0.0
         labels = max(column_height(column_width, turn), corner) + 4
         slant = 0.0 if turn != 45 else _SLANT_PX if has_bar else labels
         room = QRectF(left, top + labels, room_x - slant, max(24.0, inner.bottom() - top - labels))
-        width, height = _fit(room, whole)
+        width, height = _fit(room, whole, most)
         settled = column_turn(keys, width / shown.width())
         if settled == turn or not is_free:
             break
@@ -139,10 +143,13 @@ def map_layout(
     )
 
 
-def _fit(room: QRectF, whole: QRectF) -> tuple[float, float]:
-    """Width and height of the cells: square cells, unless that would waste more than half the room."""
+def _fit(room: QRectF, whole: QRectF, most: float) -> tuple[float, float]:
+    """Width and height of the cells: square cells, unless that would waste more than half the room.
+
+    No cell gets a side of more than `most` px.
+    """
     cell_x, cell_y = room.width() / whole.width(), room.height() / whole.height()
-    side = min(cell_x, cell_y, _MAX_CELL_PX)
+    side = min(cell_x, cell_y, most)
     if max(cell_x, cell_y) <= 2.5 * min(cell_x, cell_y) or side >= 40:
         cell_x = cell_y = side
-    return min(cell_x, _MAX_CELL_PX) * whole.width(), min(cell_y, _MAX_CELL_PX) * whole.height()
+    return min(cell_x, most) * whole.width(), min(cell_y, most) * whole.height()

@@ -9,13 +9,16 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette, argb, difference_map, lut, lut_argb
+from attnscope.figures.picture_blend import COLOUR_SHARE, blended, colour_words
 from attnscope.figures.plain import plain_piece
-from attnscope.figures.raster import FIRST_COLOUR, Codes, cells_image, image_size
+from attnscope.figures.raster import FIRST_COLOUR, Codes, cells_image, image_from_words, image_size
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 
 _MAX_NAME_PX = 72.0
 _GAP_PX = 6.0
 _NUMBER_PX = 30.0
+_STRONGEST = 0.85
+"""How much of a pixel is colour where a signed number over a picture is largest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +44,16 @@ class CellLayout:
 
 
 def layout_cells(rect: QRectF, shown: CellMap) -> CellLayout:
-    """Square cells as large as fit, in the middle under the title; long maps are as wide as `rect`."""
+    """Square cells as large as fit, in the middle under the title; long maps are as wide as `rect`.
+
+    Over a picture there are no names: what lies where can be seen.
+    """
     n_rows, n_columns = shown.values.shape
+    if shown.backdrop is not None:
+        top, bottom = type_px(22), type_px(22) if shown.kind == "signed" else 2.0
+        side = min((rect.width() - 2) / n_columns, max(20.0, rect.height() - top - bottom) / n_rows)
+        cells = QRectF(rect.left() + 1, rect.top() + top, side * n_columns, side * n_rows)
+        return CellLayout(cells=cells, n_rows=n_rows, n_columns=n_columns)
     left = _names_px(tuple(shown.row_name(i) for i in range(n_rows))) + type_px(14)
     top, bottom = type_px(40) + 16, type_px(22)
     width, height = max(20.0, rect.width() - left - 4), max(20.0, rect.height() - top - bottom)
@@ -57,16 +68,21 @@ def paint_cells(painter: QPainter, rect: QRectF, shown: CellMap, *, palette: Pal
     layout = layout_cells(rect, shown)
     painter.save()
     words, codes = _words_of(shown, palette), codes_of(shown)
-    window = QRectF(0, 0, layout.n_columns, layout.n_rows)
-    size_px, scale = image_size(painter, layout.cells, window)
-    image = cells_image(codes, window, size_px, words, hatch=palette.hatch, hatch_scale=scale)
+    if shown.backdrop is None:
+        window = QRectF(0, 0, layout.n_columns, layout.n_rows)
+        size_px, scale = image_size(painter, layout.cells, window)
+        image = cells_image(codes, window, size_px, words, hatch=palette.hatch, hatch_scale=scale)
+    else:
+        size_px, _scale = image_size(painter, layout.cells, QRectF(0, 0, *shown.backdrop.shape[1::-1]))
+        image = image_from_words(_over_picture(shown, shown.backdrop, words[codes], size_px))
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
     painter.drawImage(layout.cells, image)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(QPen(QColor(palette.line), 1.0))
     painter.drawRect(layout.cells.adjusted(-0.5, -0.5, 0.5, 0.5))
     _paint_title(painter, rect, shown, palette)
-    _paint_names(painter, rect, layout, shown, palette)
+    if shown.backdrop is None:
+        _paint_names(painter, rect, layout, shown, palette)
     if shown.has_numbers:
         _paint_numbers(painter, layout, shown, codes, words)
     _paint_legend(painter, QRectF(rect.left(), layout.cells.bottom() + 6, rect.width(), 16), shown, palette)
@@ -90,6 +106,18 @@ def codes_of(shown: CellMap) -> Codes:
     result: Codes = codes.astype(np.uint16)
     result[np.isnan(values)] = 0
     return result
+
+
+def _over_picture(
+    shown: CellMap, backdrop: NDArray[np.uint8], words: NDArray[np.uint32], size_px: tuple[int, int]
+) -> NDArray[np.uint32]:
+    """Colour words of the cells over their picture; of signed numbers the smaller are the fainter."""
+    colours = np.stack([words >> 16 & 255, words >> 8 & 255, words & 255], axis=-1).astype(np.uint8)
+    shares = np.where(np.isnan(shown.values), 0.0, COLOUR_SHARE)
+    if shown.kind == "signed":
+        sizes = np.clip(np.abs(np.nan_to_num(shown.values)) / (shown.limit or 1.0), 0.0, 1.0)
+        shares = _STRONGEST * np.sqrt(sizes)
+    return colour_words(blended(backdrop, colours, shares, size_px))
 
 
 def _words_of(shown: CellMap, palette: Palette) -> NDArray[np.uint32]:
@@ -191,9 +219,12 @@ def _paint_legend(painter: QPainter, rect: QRectF, shown: CellMap, palette: Pale
         entries.append((palette.not_allowed, shown.legend[-1] if shown.kind != "weights" else "not allowed"))
     width = sum(type_px(10) + 5 + text_width(word) for _colour, word in entries)
     gap = min(12.0, max((rect.width() - width) / max(len(entries), 1), 3.0))
-    x = min(rect.left() + type_px(14), max(rect.right() - width - gap * (len(entries) - 1), rect.left()))
+    first = min(rect.left() + type_px(14), max(rect.right() - width - gap * (len(entries) - 1), rect.left()))
+    x, top = first, rect.top() + 2
     for colour, word in entries:
-        box = QRectF(x, rect.top() + 2, type_px(10), type_px(10))
+        if x > first and x + type_px(10) + 5 + text_width(word) > rect.right():
+            x, top = first, top + type_px(16)
+        box = QRectF(x, top, type_px(10), type_px(10))
         painter.setPen(QPen(QColor(palette.line), 1.0))
         painter.setBrush(QColor(colour))
         painter.drawRect(box)

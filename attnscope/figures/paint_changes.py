@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
 from attnscope.figures.colours import Palette, difference_map, lut_argb
 from attnscope.figures.difference_codes import delta_codes
+from attnscope.figures.paint_grid import paint_off
 from attnscope.figures.raster import ImageCache, image_from_words, words_of
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.records.compare import DifferenceGrid, pooled_difference
@@ -48,7 +49,10 @@ class ChangedHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesLayout:
-    """Where the thumbnails lie: `rows` of heads, each box `side` × `height` with label and stripe around."""
+    """Where the thumbnails lie: `rows` of heads, each box `side` × `height` with label and stripe around.
+
+    `is_mixed`: heads of several stacks, whose labels begin with the letter of theirs and have room for it.
+    """
 
     area: QRectF
     rows: tuple[tuple[ChangedHead, ...], ...]
@@ -56,11 +60,13 @@ class ChangesLayout:
     width: float
     height: float
     label_px: float
+    is_mixed: bool = False
 
     @property
     def pitch(self) -> tuple[float, float]:
         """From one thumbnail to the next, across and down."""
-        return self.width + _GAP_PX, self.height + self.label_px + STRIPE_PX + _GAP_PX
+        wide = _longest_px(self.rows) if self.is_mixed and self.label_px else 0.0
+        return max(self.width, wide) + _GAP_PX, self.height + self.label_px + STRIPE_PX + _GAP_PX
 
     def box(self, row: int, column: int) -> QRectF:
         """The rectangle of one thumbnail, on whole pixels."""
@@ -101,18 +107,21 @@ def most_changed(heads: tuple[ChangedHead, ...]) -> tuple[ChangedHead, ...]:
 def changes_layout(rect: QRectF, grids: tuple[DifferenceGrid, ...], *, is_sorted: bool) -> ChangesLayout:
     """Sites as rows, or the most changed heads first in as many columns as give the largest maps."""
     heads = changed_heads(grids)
+    is_mixed = len({head.head.stack for head in heads}) > 1
     inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
     first = grids[0] if grids else None
     aspect = min(2.0, max(0.5, first.n_queries / first.n_keys)) if first and first.n_keys else 1.0
     if is_sorted:
         ordered = most_changed(heads)
-        found = (_laid_out(inner, _lines(ordered, n), (), aspect) for n in range(1, len(ordered) + 1))
+        found = (
+            _laid_out(inner, _lines(ordered, n), (), aspect, is_mixed=is_mixed)
+            for n in range(1, len(ordered) + 1)
+        )
         return max(found, key=_legibility, default=_laid_out(inner, (), (), aspect))
     sites = tuple(tuple(h for h in heads if h.grid is grid) for grid in grids)
-    is_mixed = len({grid.heads[0].stack for grid in grids if grid.heads}) > 1
     names = tuple(_site_name(grid, is_mixed=is_mixed) for grid in grids)
     beside = QRectF(inner.adjusted(type_px(_SIDE_PX), 0, 0, 0))
-    layouts = [_laid_out(beside, sites, names, aspect)]
+    layouts = [_laid_out(beside, sites, names, aspect, is_mixed=is_mixed)]
     for n in () if is_mixed else _SITES_ABREAST:  # short layers side by side, told apart by their labels
         wide = _laid_out(inner, tuple(sum(line, ()) for line in _lines(sites, n)), (), aspect)
         layouts += [wide] if wide.label_px else []
@@ -130,9 +139,13 @@ def paint_changes(
     end: float = 0.0,
     selected: HeadRef | None = None,
     hovered: HeadRef | None = None,
+    off: frozenset[HeadRef] = frozenset(),
     cache: ImageCache | None = None,
 ) -> ChangesLayout:
-    """Draw all heads into `rect`; `end` is the |Δ| at the ends of the colours, 0: each head's largest."""
+    """Draw all heads into `rect`; `end` is the |Δ| at the ends of the colours, 0: each head's largest.
+
+    Heads in `off` are struck through.
+    """
     layout = changes_layout(rect, grids, is_sorted=is_sorted)
     top = top_mean(grids)
     cache = cache or ImageCache()
@@ -143,6 +156,8 @@ def paint_changes(
     for row, column in layout.places():
         changed, box = layout.rows[row][column], layout.box(row, column)
         painter.drawImage(box, _image(changed, box, end, palette, cache))
+        if changed.head in off:
+            paint_off(painter, box, palette)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(QColor(palette.line), 1.0))
         painter.drawRect(box.adjusted(-1, -1, 0, 0))
@@ -154,8 +169,7 @@ def paint_changes(
             painter.fillRect(stripe, QColor.fromRgb(int(stripes[round(255 * min(share, 1.0))])))
         _paint_frame(painter, box, changed.head, selected, hovered, palette)
         if layout.label_px:
-            is_mixed = len({grid.heads[0].stack for grid in grids}) > 1
-            _paint_label(painter, box, changed, selected, palette, is_mixed=is_mixed)
+            _paint_label(painter, box, changed, selected, palette, is_mixed=layout.is_mixed)
     painter.setPen(QColor(palette.muted))
     for row, name in enumerate(layout.names):
         box = layout.box(row, 0)
@@ -181,19 +195,39 @@ def _lines(parts: tuple[_T, ...], n: int) -> tuple[tuple[_T, ...], ...]:
 
 
 def _laid_out(
-    inner: QRectF, rows: tuple[tuple[ChangedHead, ...], ...], names: tuple[str, ...], aspect: float
+    inner: QRectF,
+    rows: tuple[tuple[ChangedHead, ...], ...],
+    names: tuple[str, ...],
+    aspect: float,
+    *,
+    is_mixed: bool = False,
 ) -> ChangesLayout:
     n_rows, n_columns = max(1, len(rows)), max(1, max((len(row) for row in rows), default=1))
     across = inner.width() / n_columns - _GAP_PX
     down = inner.height() / n_rows - _GAP_PX - STRIPE_PX
     label = type_px(_LABEL_PX)
     width = min(across, (down - label) / aspect, _LARGEST_PX)
-    if width < type_px(_LEAST_LABELLED_PX):
+    if width < type_px(_LEAST_LABELLED_PX) or (is_mixed and across < _longest_px(rows)):
         label, width = 0.0, min(across, down / aspect)
     width = max(3.0, width)
     return ChangesLayout(
-        area=inner, rows=rows, names=names, width=width, height=width * aspect, label_px=label
+        area=inner,
+        rows=rows,
+        names=names,
+        width=width,
+        height=width * aspect,
+        label_px=label,
+        is_mixed=is_mixed,
     )
+
+
+def _label(head: HeadRef, *, is_mixed: bool) -> str:
+    """A head's name, with the first letter of its stack where several are shown."""
+    return f"{head.stack[0].upper()} {head.label}" if is_mixed else head.label
+
+
+def _longest_px(rows: tuple[tuple[ChangedHead, ...], ...]) -> float:
+    return max((text_width(_label(c.head, is_mixed=True)) for row in rows for c in row), default=0.0)
 
 
 def _site_name(grid: DifferenceGrid, *, is_mixed: bool) -> str:
@@ -247,11 +281,7 @@ def _paint_label(
     *,
     is_mixed: bool,
 ) -> None:
-    """The head's name, with the first letter of its stack where several are shown and there is room."""
-    label = changed.head.label
-    longer = f"{changed.head.stack[0].upper()} {label}"
-    if is_mixed and text_width(longer) <= box.width() + _GAP_PX - 2:
-        label = longer
+    label = _label(changed.head, is_mixed=is_mixed)
     painter.setPen(QColor(palette.accent if changed.head == selected else palette.muted))
     painter.drawText(QPointF(box.left(), box.top() - 4), label)
     value = _short(changed.mean_abs)

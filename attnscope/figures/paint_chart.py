@@ -14,7 +14,14 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.paint_field import paint_field, paint_strip
-from attnscope.figures.paint_marks import paint_labels, paint_marks, paint_points, paint_stems
+from attnscope.figures.paint_marks import (
+    paint_labels,
+    paint_marks,
+    paint_points,
+    paint_stems,
+    paint_whiskers,
+    paint_x_names,
+)
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import Chart, Series
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
@@ -54,13 +61,15 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
     named = [s for s in chart.series if s.name and s.has_label and np.isfinite(s.ys).any()]
     wanted_px = max((text_width(_name(s)) for s in named), default=-6.0) + 14
     names_px = min(max(_MAX_NAME_PX, rect.width() * _NAMES_SHARE), wanted_px)
-    y_ticks = _y_ticks(chart, y_range, rect.height() - _TITLE_PX - type_px(_AXIS_PX))
+    named_px = max((text_width(name) for name in chart.x_names), default=0.0)
+    high = max(20.0, rect.height() - _TITLE_PX - type_px(_AXIS_PX) - named_px)
+    y_ticks = ticks_apart(_y_ticks(chart, y_range, high), y_range, high)
     ticks_px = max((text_width(text) for _, text in y_ticks), default=10.0) + 10
     plot = QRectF(
         rect.left() + ticks_px,
         rect.top() + _TITLE_PX,
         max(20.0, rect.width() - ticks_px - names_px),
-        max(20.0, rect.height() - _TITLE_PX - type_px(_AXIS_PX)),
+        high,
     )
     if chart.is_geometric:
         x_range, y_range = equal_ranges(x_range, y_range, plot.width(), plot.height())
@@ -91,6 +100,18 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
         painter.drawText(plot, Qt.AlignmentFlag.AlignCenter, "no data yet")
     painter.restore()
     return layout
+
+
+def ticks_apart(
+    ticks: list[tuple[float, str]], ends: tuple[float, float], height: float
+) -> list[tuple[float, str]]:
+    """Those of ascending ticks, values and words, whose words do not touch on an axis of this height."""
+    kept: list[tuple[float, str]] = []
+    for tick in ticks:
+        gap_px = (tick[0] - kept[-1][0]) / (ends[1] - ends[0]) * height if kept else math.inf
+        if gap_px >= type_px(_LABEL_PX):
+            kept.append(tick)
+    return kept
 
 
 def equal_ranges(
@@ -198,20 +219,28 @@ def _paint_axes(
         painter.drawText(label, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
     painter.setPen(QPen(QColor(palette.line), 1.0))
     painter.drawLine(plot.bottomLeft(), plot.bottomRight())
-    _paint_x_ticks(painter, layout, chart, palette)
+    _paint_x_ticks(painter, layout, chart, palette, rect.left())
 
 
-def _paint_x_ticks(painter: QPainter, layout: ChartLayout, chart: Chart, palette: Palette) -> None:
+def _paint_x_ticks(
+    painter: QPainter, layout: ChartLayout, chart: Chart, palette: Palette, left: float
+) -> None:
+    """The numbers of the x axis and, kept right of `left`, what they count."""
     plot = layout.plot
-    for value, text in () if chart.is_geometric else _x_ticks(layout):
+    if chart.x_names:
+        places = np.arange(1.0, len(chart.x_names) + 1)
+        paint_x_names(painter, plot, layout.place(places, places)[0], chart.x_names, palette)
+    for value, text in () if chart.is_geometric or chart.x_names else _x_ticks(layout):
         x = plot.left() + (value - layout.x[0]) / (layout.x[1] - layout.x[0]) * plot.width()
         painter.setPen(QPen(QColor(palette.line), 1.0))
         painter.drawLine(QPointF(x, plot.bottom()), QPointF(x, plot.bottom() + 4))
         painter.setPen(QColor(palette.muted))
         label = QRectF(x - 40, plot.bottom() + 5, 80, type_px(_LABEL_PX))
         painter.drawText(label, Qt.AlignmentFlag.AlignHCenter, text)
-    high = type_px(_LABEL_PX)
-    below = QRectF(plot.left(), plot.bottom() + 5 + high, plot.width(), high + 3)
+    high = type_px(_LABEL_PX) + max((text_width(name) - type_px(8) for name in chart.x_names), default=0.0)
+    spare = max(0.0, text_width(chart.x_label) + 4 - plot.width()) / 2
+    below = QRectF(plot.left(), plot.bottom() + 5 + high, plot.width(), type_px(_LABEL_PX) + 3)
+    below.adjust(-min(spare, plot.left() - left), 0, 2 * spare - min(spare, plot.left() - left), 0)
     painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, chart.x_label)
 
 
@@ -235,7 +264,9 @@ def _paint_series(
         return paint_points(painter, px, py, colour)
     if series.style == "stems":
         return paint_stems(painter, px, py, layout.plot.bottom(), colour)
-    painter.setPen(QPen(colour, 1.0 if series.is_quiet else 1.7))
+    if series.style == "whiskers":
+        return paint_whiskers(painter, layout.place(series.xs, series.ys), colour)
+    painter.setPen(_pen_of(series, colour))
     if series.is_reference:
         painter.setPen(QPen(QColor(palette.muted), 1.5, Qt.PenStyle.DashLine))
     is_good = np.isfinite(px) & np.isfinite(py)
@@ -253,6 +284,16 @@ def _paint_series(
             for point in points:
                 painter.drawEllipse(point, 2.2, 2.2)
             painter.setBrush(Qt.BrushStyle.NoBrush)
+
+
+def _pen_of(series: Series, colour: QColor) -> QPen:
+    """The pen of a curve; dashes of up to three colours beside each other leave each other seen."""
+    pen = QPen(colour, 1.0 if series.is_quiet else 1.7)
+    if series.is_dashed:
+        pen.setDashPattern([5.0, 10.0])
+        pen.setDashOffset(5.0 * series.colour)
+        pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    return pen
 
 
 def _paint_names(

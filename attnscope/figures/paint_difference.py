@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colour_bar import paint_colour_bar
-from attnscope.figures.colours import Palette, argb, difference_map, lut
+from attnscope.figures.colours import Palette, argb, difference_map, ink_on, lut
 from attnscope.figures.difference_codes import GAP, DifferenceCodes, delta_codes, difference_codes
 from attnscope.figures.difference_layout import DifferenceLayout, difference_layout
 from attnscope.figures.map_layout import MapLayout
@@ -24,13 +24,23 @@ from attnscope.figures.raster import (
     image_size,
     words_of,
 )
-from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px
+from attnscope.figures.style import (
+    LARGE_PX,
+    NORMAL_PX,
+    SMALL_PX,
+    MapStyle,
+    font,
+    text_width,
+    type_px,
+    value_px,
+)
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, paint_columns, paint_rows
 from attnscope.records.compare import ONLY_A, ONLY_B, Which, pooled_difference
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps
 
-_LEAST_LETTERED_PX, _LEAST_VALUED_PX = 16.0, 32.0
+_LEAST_LETTERED_PX = 16.0
+_WIDEST_VALUE = "−.88"
 _N_LETTERED = 4000
 Highlight = tuple[int | None, int | None]
 
@@ -205,21 +215,23 @@ def _paint_values(
     style: MapStyle,
     palette: Palette,
 ) -> None:
-    painter.setFont(font(SMALL_PX))
+    size = value_px(min(layout.panels[0].rows.step, layout.panels[0].columns.step), _WIDEST_VALUE)
+    if not size:
+        return
+    painter.setFont(font(size))
     maps = (shown.first, shown.second, shown.delta)
     colours = (style.colour_map, style.colour_map, difference_map(palette))
     coded = (codes.first, codes.second, codes.delta)
     for panel, values, name, codes_now in zip(layout.panels, maps, colours, coded, strict=True):
-        if min(panel.rows.step, panel.columns.step) < type_px(_LEAST_VALUED_PX):
-            return
-        brightness = lut(name) @ np.array([0.299, 0.587, 0.114])
+        is_dark = ink_on(lut(name))
         for query in panel.rows.visible():
             for key in panel.columns.visible():
                 code, value = int(codes_now[query, key]), float(values[query, key])
                 if not FIRST_COLOUR <= code < GAP or abs(value) < 0.005:
                     continue
-                painter.setPen(QColor("#101010" if brightness[code - FIRST_COLOUR] > 135 else "#ffffff"))
+                painter.setPen(QColor("#000000" if is_dark[code - FIRST_COLOUR] else "#ffffff"))
                 text = f"{abs(value):.2f}".replace("0.", ".", 1)
+                text = "1" if text == "1.00" else text
                 text = f"−{text}" if value < 0 else text
                 painter.drawText(panel.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, text)
 

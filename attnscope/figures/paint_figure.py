@@ -35,20 +35,30 @@ def paint_figure(painter: QPainter, spec: FigureSpec, *, palette: Palette = LIGH
     painter.restore()
 
 
+def frame_heights(spec: FigureSpec) -> tuple[float, float]:
+    """The heights of the title and of the caption, in layout pixels at the size of type on paper."""
+    titles, lines = _frame_lines(spec)
+    above = _MARGIN_PX + 24.0 + (len(titles) - 1) * _TITLE_LINE_PX if titles else 0.0
+    return above, len(lines) * _CAPTION_LINE_PX + 2 * 8 if lines else 0.0
+
+
+def _frame_lines(spec: FigureSpec) -> tuple[list[str], list[str]]:
+    """The lines of the title and those of the caption, broken at the page's width."""
+    width = spec.width_px / spec.type_scale - 2 * _MARGIN_PX
+    face = font(LARGE_PX, is_bold=True)
+    titles = _wrapped((plain_text(spec.title),), width, face) if spec.title else []
+    return titles, _wrapped(caption_lines(spec), width)
+
+
 def _paint_page(painter: QPainter, spec: FigureSpec, palette: Palette) -> None:
     whole = QRectF(0, 0, spec.width_px / spec.type_scale, spec.height_px / spec.type_scale)
     painter.fillRect(whole, QColor(palette.background))
-    lines = _wrapped(caption_lines(spec), whole.width() - 2 * _MARGIN_PX)
-    caption_px = len(lines) * _CAPTION_LINE_PX + 2 * 8 if lines else 0.0
-    top = 0.0
-    if spec.title:
-        painter.setFont(font(LARGE_PX, is_bold=True))
-        painter.setPen(QColor(palette.text))
-        face = font(LARGE_PX, is_bold=True)
-        titles = _wrapped((plain_text(spec.title),), whole.width() - 2 * _MARGIN_PX, face)
-        for k, line in enumerate(titles):
-            painter.drawText(QPointF(_MARGIN_PX, _MARGIN_PX + 17 + k * _TITLE_LINE_PX), line)
-        top = _MARGIN_PX + 24.0 + (len(titles) - 1) * _TITLE_LINE_PX
+    titles, lines = _frame_lines(spec)
+    top, caption_px = frame_heights(spec)
+    painter.setFont(font(LARGE_PX, is_bold=True))
+    painter.setPen(QColor(palette.text))
+    for k, line in enumerate(titles):
+        painter.drawText(QPointF(_MARGIN_PX, _MARGIN_PX + 17 + k * _TITLE_LINE_PX), line)
     body = QRectF(0, top, whole.width(), max(40.0, whole.height() - top - caption_px))
     _paint_view(painter, body, spec, palette)
     _paint_caption(painter, QRectF(0, whole.height() - caption_px, whole.width(), caption_px), lines, palette)
@@ -65,7 +75,15 @@ def _paint_view(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Pale
                 return
             head_map = spec.maps[0]
             gate = spec.gates.value(head_map.head)
-            placed = paint_head_map(painter, rect, head_map, style=spec.style, palette=palette, gate=gate)
+            placed = paint_head_map(
+                painter,
+                rect,
+                head_map,
+                style=spec.style,
+                palette=palette,
+                gate=gate,
+                has_title=not spec.style.is_plain,
+            )
             paint_gold(painter, placed, spec.gold)
         case "picture" if spec.picture is not None:
             part = spec.picture
@@ -79,7 +97,7 @@ def _paint_view(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Pale
                 palette=palette,
             )
         case "lines":
-            paint_lines(painter, rect, spec.maps, palette=palette, style=spec.style)
+            paint_lines(painter, rect, spec.maps, palette=palette, style=spec.style, is_paper=True)
         case "inside" if spec.inside is not None:
             inside = spec.inside
             paint_inside(
@@ -103,7 +121,9 @@ def _paint_grid_with_bar(painter: QPainter, rect: QRectF, spec: FigureSpec, pale
     has_bar = spec.style.has_bar
     field = rect.adjusted(0, 0, -WIDTH_PX - _MARGIN_PX if has_bar else 0.0, 0)
     marks = GridMarks(gates=spec.gates, selection=spec.selection)
-    layout = paint_grid(painter, field, spec.grids, style=spec.style, palette=palette, marks=marks)
+    layout = paint_grid(
+        painter, field, spec.grids, style=spec.style, palette=palette, marks=marks, is_paper=True
+    )
     if not has_bar:
         return
     bottom = layout.area.bottom()
@@ -120,7 +140,6 @@ def _paint_grid_with_bar(painter: QPainter, rect: QRectF, spec: FigureSpec, pale
         title="weight",
         ticks=ticks,
         has_not_allowed=has_masked,
-        is_hatched=False,
     )
 
 

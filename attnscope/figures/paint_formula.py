@@ -38,7 +38,9 @@ FACES = (
 LARGER = 1.24
 """A serif looks smaller than the letters around it: by so much its size in pixels is more than theirs."""
 _SCRIPT, _LARGE, _FRACTION = 0.72, 1.4, 0.94
-_LINE_GAP = 0.3
+_LINE_GAP, _HANGING = 0.3, 1.2
+_PRODUCTS = frozenset("·×∘")
+_SIGNS = _PRODUCTS | frozenset("+−=≈≤≥<>→:")
 Paint = Callable[[QPainter, float, float], None]
 
 
@@ -82,7 +84,7 @@ def set_formula(texts: Sequence[str], size_px: int, room: float = 0.0) -> SetFor
     least_up, least_down = 0.78 * metrics.ascent(), 0.7 * metrics.descent()
     for text in texts:
         for k, box in enumerate(_broken(parse_formula(text).parts, em, room)):
-            left = 1.2 * em if k else 0.0
+            left = _HANGING * em if k else 0.0
             top += max(box.ascent, least_up)
             lines.append((left, top, box))
             width = max(width, left + box.width)
@@ -92,22 +94,63 @@ def set_formula(texts: Sequence[str], size_px: int, room: float = 0.0) -> SetFor
 
 
 def _broken(parts: tuple[Node, ...], em: float, room: float) -> list[Box]:
-    """The lines of one formula: greedily filled, never inside brackets or fractions."""
+    """The lines of one formula: greedily filled, never inside brackets or fractions, nothing left out.
+
+    Whole terms stay together: a line ends before a sign, never after one and never beside a product's dot.
+    What is wider than the room all the same is made smaller.
+    """
     whole = _row(parts, em)
     if room <= 0.0 or whole.width <= room:
         return [whole]
     lines: list[Box] = []
-    begin = last = 0
-    for k, part in enumerate((*parts, Space())):
-        if not isinstance(part, Space):
-            continue
-        left = 1.2 * em if lines else 0.0
-        if last > begin and _row(parts[begin:k], em).width + left > room:
-            lines.append(_row(parts[begin:last], em))
-            begin = last + 1
-        last = k
-    lines.append(_row(parts[begin:], em))
+    terms = _terms(parts)
+    while terms:
+        left = _HANGING * em if lines else 0.0
+        n_taken = 1
+        while n_taken < len(terms) and _row(_joined(terms[: n_taken + 1]), em).width + left <= room:
+            n_taken += 1
+        lines.append(_within(_row(_joined(terms[:n_taken]), em), room - left))
+        terms = terms[n_taken:]
     return lines
+
+
+def _terms(parts: tuple[Node, ...]) -> list[tuple[Node, ...]]:
+    """What must not be torn apart: the parts between the spaces at which a line may end."""
+    terms: list[tuple[Node, ...]] = []
+    begin = 0
+    for k, part in enumerate(parts):
+        before, after = parts[k - 1 : k], parts[k + 1 : k + 2]
+        if isinstance(part, Space) and not _is_sign(before, _SIGNS) and not _is_sign(after, _PRODUCTS):
+            terms.append(parts[begin:k])
+            begin = k + 1
+    return [term for term in (*terms, parts[begin:]) if term]
+
+
+def _is_sign(parts: tuple[Node, ...], signs: frozenset[str]) -> bool:
+    return any(isinstance(part, Symbol) and part.text in signs for part in parts)
+
+
+def _joined(terms: Sequence[tuple[Node, ...]]) -> tuple[Node, ...]:
+    parts: list[Node] = []
+    for term in terms:
+        parts += [Space(), *term] if parts else term
+    return tuple(parts)
+
+
+def _within(box: Box, room: float) -> Box:
+    """The same, made smaller where it is wider than the room."""
+    if box.width <= room or room <= 0.0:
+        return box
+    scale = room / box.width
+
+    def paint(painter: QPainter, x: float, y: float) -> None:
+        painter.save()
+        painter.translate(x, y)
+        painter.scale(scale, scale)
+        box.paint(painter, 0.0, 0.0)
+        painter.restore()
+
+    return Box(room, box.ascent * scale, box.descent * scale, paint)
 
 
 def _face(em: float, *, is_italic: bool = False) -> QFont:

@@ -12,9 +12,11 @@ from attnscope.figures.grid_layout import GridLayout, grid_layout
 from attnscope.figures.raster import (
     Codes,
     ImageCache,
+    cells_image,
     codes_from_grid,
     image_from_codes,
     image_from_words,
+    image_size,
     is_vector,
     resample,
     words_of,
@@ -49,10 +51,12 @@ def paint_grid(
     offset: QPointF | None = None,
     cache: ImageCache | None = None,
     is_rough: bool = False,
+    is_paper: bool = False,
 ) -> GridLayout:
     """Draw the grid into `rect` and return where everything lies.
 
     `is_rough` is for pictures in motion: maps with more cells than pixels are sampled, not pooled.
+    `is_paper` is for files: cells that the mask forbids are hatched, as in a map of its own.
     """
     layout = grid_layout(rect, grids, zoom=zoom, offset=offset)
     marks = marks or GridMarks()
@@ -62,7 +66,10 @@ def paint_grid(
     if zoom != 1.0 or offset is not None:
         painter.setClipRect(layout.area)
     visible = layout.visible()
-    images = _grid_images(painter, layout, grids, style, palette, cache or ImageCache(), is_rough)
+    if is_paper:
+        images = _paper_images(painter, layout, grids, style, palette)
+    else:
+        images = _grid_images(painter, layout, grids, style, palette, cache or ImageCache(), is_rough)
     for row, column in visible:
         head = layout.rows[row][column].head
         painter.drawImage(layout.box(row, column), images[row // layout.n_lines][head])
@@ -103,6 +110,23 @@ def _grid_images(
             made = _site_images(grid, style, palette, (width, height), is_vector(painter))
             found = [cache.keep(slot, key, image) for slot, image in zip(slots, made, strict=True)]
         images.append([image for image in found if image is not None])
+    return images
+
+
+def _paper_images(
+    painter: QPainter, layout: GridLayout, grids: tuple[SiteGrid, ...], style: MapStyle, palette: Palette
+) -> list[list[QImage]]:
+    """One image for each head as a file shows it, forbidden cells hatched."""
+    words, box, images = words_of(style.colour_map, palette), layout.box(0, 0), []
+    for grid in grids:
+        codes: Codes = codes_from_grid(grid, style.scale)
+        if not codes[0].size:
+            codes = np.ones((grid.site.n_heads, 1, 1), dtype=np.uint16)
+        window = QRectF(0.0, 0.0, codes.shape[2], codes.shape[1])
+        size, scale = image_size(painter, box, window)
+        images.append(
+            [cells_image(c, window, size, words, hatch=palette.hatch, hatch_scale=scale) for c in codes]
+        )
     return images
 
 
@@ -159,21 +183,26 @@ def _paint_gates(
     values = dict(gates.values)
     if not values:
         return
-    veil = QColor(palette.background)
-    veil.setAlphaF(0.72)
     for row, column in visible:
         value = values.get(layout.rows[row][column], 1.0)
         if value >= 1.0:
             continue
         box = layout.box(row, column)
         if value == 0.0:
-            painter.fillRect(box, veil)
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-            painter.setPen(QPen(QColor(palette.muted), max(1.5, min(box.width() / 28, 3.0))))
-            painter.drawLine(QLineF(box.bottomLeft(), box.topRight()))
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+            paint_off(painter, box, palette)
         else:
             _paint_gate_bar(painter, box, value, palette)
+
+
+def paint_off(painter: QPainter, box: QRectF, palette: Palette) -> None:
+    """Dim a small map and strike it through: its head is off."""
+    veil = QColor(palette.background)
+    veil.setAlphaF(0.72)
+    painter.fillRect(box, veil)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setPen(QPen(QColor(palette.muted), max(1.5, min(box.width() / 28, 3.0))))
+    painter.drawLine(QLineF(box.bottomLeft(), box.topRight()))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
 def _paint_gate_bar(painter: QPainter, box: QRectF, value: float, palette: Palette) -> None:

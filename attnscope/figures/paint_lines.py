@@ -24,7 +24,7 @@ MAX_LINES = 5_000
 _FAINTEST = 0.01
 _HEADER_PX = 26.0
 _FOOTER_PX = 22.0
-_MAX_ROW_PX = 52.0
+_ROW_PX, _MAX_ROW_PX = 24.0, 52.0
 MAX_ZOOM = 40.0
 
 
@@ -149,6 +149,14 @@ def lines_layout(
     )
 
 
+def natural_lines_height(first: HeadMap, width: float, *, names: tuple[str, ...] = ()) -> float:
+    """How high lines want to be at a width: rows that read well, at most 1.4 times as high as wide."""
+    most = 1.4 * width
+    layout = lines_layout(QRectF(0.0, 0.0, width, most), first, names=names)
+    n_rows = max(layout.queries.n, layout.keys.n)
+    return min(most, layout.room.top() + n_rows * type_px(_ROW_PX) + type_px(_FOOTER_PX) + MARGIN_PX)
+
+
 def line_names(maps: tuple[HeadMap, ...]) -> tuple[str, ...]:
     """What each map is called above its lines."""
     stacks = {m.head.stack for m in maps}
@@ -172,12 +180,16 @@ def paint_lines(
     lines: StrongLines | None = None,
     has_names: bool = True,
     cache: FieldCache | None = None,
+    is_rough: bool = False,
+    is_paper: bool = False,
 ) -> LinesLayout | None:
     """Draw the strongest lines of all maps that share the first one's tokens.
 
     `highlight` shows only the lines of one query or one key (of a token on both sides when they are the
     same), `only` those of one head. `lines` saves choosing them again, and with `cache` what has not changed
-    since the last painting is not drawn again; without `has_names` the heads are named elsewhere.
+    since the last painting is not drawn again, and in coarse pixels while `is_rough`; without `has_names` the
+    heads are named elsewhere.
+    `is_paper` is for files: each line one stroke.
     """
     if not maps:
         return None
@@ -199,9 +211,9 @@ def paint_lines(
         only=only,
     )
     if cache is not None and highlight == (None, None) and only is None:
-        cache.paint(painter, field)
+        cache.paint(painter, field, is_rough=is_rough)
     else:
-        paint_field(painter, field)
+        paint_field(painter, field, is_paper=is_paper)
     width, every = layout.label_width, style.label_every
     place = (layout.queries, layout.left - 8, width)
     paint_rows(painter, shown[0].queries, *place, palette, highlight[0], every=every)
@@ -234,5 +246,7 @@ def _paint_words(
     last = max(s.origin + s.n * s.step for s in (layout.queries, layout.keys))
     bottom = min(last, layout.room.bottom()) + 6
     footer = QRectF(layout.rect.left(), bottom, layout.rect.width(), type_px(LINE_PX) + 3)
+    while " · " in note and text_width(note) > footer.width():
+        note = note.rpartition(" · ")[0]
     shown = QFontMetricsF(font(SMALL_PX)).elidedText(note, Qt.TextElideMode.ElideRight, footer.width())
     painter.drawText(footer, Qt.AlignmentFlag.AlignHCenter, shown)

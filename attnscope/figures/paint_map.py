@@ -1,11 +1,13 @@
 """One head in full: cells, token axes, colour bar, highlight and the value under the cursor."""
 
+import re
+
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colour_bar import paint_colour_bar, weight_ticks
-from attnscope.figures.colours import Palette, lut
+from attnscope.figures.colours import Palette, ink_on, lut
 from attnscope.figures.map_layout import MapLayout, map_layout
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.raster import (
@@ -16,11 +18,21 @@ from attnscope.figures.raster import (
     image_size,
     words_of,
 )
-from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px
+from attnscope.figures.style import (
+    LARGE_PX,
+    NORMAL_PX,
+    SMALL_PX,
+    MapStyle,
+    font,
+    text_width,
+    type_px,
+    value_px,
+)
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, column_stride, paint_columns, paint_rows
 from attnscope.records.maps import HeadMap
 
-_MIN_VALUE_CELL_PX = 29.0
+_PATCH = re.compile(r"\d+,\d+")
+AXIS_NAMES = ("key →", "query ↓")
 Highlight = tuple[int | None, int | None]
 
 
@@ -36,13 +48,15 @@ def paint_head_map(
     highlight: Highlight = (None, None),
     has_title: bool = True,
     is_compact: bool = False,
+    axis_names: tuple[str, ...] | None = None,
     cache: ImageCache | None = None,
     not_allowed_words: str = "not allowed",
 ) -> MapLayout:
     """Draw one map into `rect` and return where everything lies.
 
     `view` is the visible part in cells (x keys, y queries); `highlight` a (query, key) of which either
-    may be None. Rows are queries, columns are keys. `is_compact` leaves the axes' names out.
+    may be None. Rows are queries, columns are keys. `is_compact` leaves the axes' names out, unless
+    `axis_names` (of `AXIS_NAMES`, none of them included) keeps room for them.
     `not_allowed_words` say beside the colours why a cell can have no weight.
     """
     layout = map_layout(
@@ -54,6 +68,7 @@ def paint_head_map(
         has_bar=style.has_bar,
         turn=style.turn,
         is_compact=is_compact,
+        has_corner=None if axis_names is None else True,
     )
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
@@ -62,12 +77,12 @@ def paint_head_map(
     cache = cache or ImageCache()
     coded = cache.codes(head_map.weights, style.scale, head_map.full)
     _paint_cells(painter, layout, coded, style, palette, cache)
-    if style.show_values and min(layout.rows.step, layout.columns.step) >= type_px(_MIN_VALUE_CELL_PX):
+    if style.show_values:
         _paint_values(painter, layout, head_map, coded, style, palette)
     paint_highlight(painter, layout, highlight, palette)
     _paint_axes(painter, layout, head_map, palette, highlight, style)
-    if not is_compact:
-        _paint_axis_names(painter, layout, palette)
+    shown_names = axis_names if axis_names is not None else () if is_compact else AXIS_NAMES
+    _paint_axis_names(painter, layout, shown_names, palette)
     if style.has_bar:
         _paint_bar(painter, layout, coded, style, palette, head_map, not_allowed_words)
     painter.restore()
@@ -144,22 +159,28 @@ def _paint_title(
     label = metrics.elidedText(label, Qt.TextElideMode.ElideRight, max(layout.title.right() - left, 40.0))
     painter.drawText(QPointF(left, baseline), label)
     left += metrics.horizontalAdvance(label) + 10
+    face = QFontMetricsF(font(NORMAL_PX))
     gate_words = "" if gate == 1 else " · off" if gate == 0 else f" · gate {gate:.2f}"
     words = head_map.head.stack + ("" if head_map.name else gate_words)
     words += f" · {head_map.note}" if head_map.note else ""
+    if any(_PATCH.fullmatch(token.piece) for token in head_map.keys[:3]):
+        words += " · patches by row,column"
+    room = layout.title.right() - left
+    room -= _paint_badge(painter, layout, head_map, palette, room - face.horizontalAdvance(words))
     painter.setFont(font(NORMAL_PX))
     painter.setPen(QColor(palette.muted))
-    room = max(layout.title.right() - left - _paint_badge(painter, layout, head_map, palette), 40.0)
-    painter.setFont(font(NORMAL_PX))
-    painter.setPen(QColor(palette.muted))
-    shown = QFontMetricsF(font(NORMAL_PX)).elidedText(words, Qt.TextElideMode.ElideRight, room)
-    painter.drawText(QPointF(left, baseline), shown)
+    painter.drawText(QPointF(left, baseline), face.elidedText(words, Qt.TextElideMode.ElideRight, room))
 
 
-def _paint_badge(painter: QPainter, layout: MapLayout, head_map: HeadMap, palette: Palette) -> float:
-    """The self-check at the right of the title; gives the width it takes."""
+def _paint_badge(
+    painter: QPainter, layout: MapLayout, head_map: HeadMap, palette: Palette, room: float
+) -> float:
+    """The self-check at the right of the title where it has room beside the words, a warning always.
+
+    Gives the width that it takes.
+    """
     check = head_map.check
-    if check is None:
+    if check is None or (check.is_good and text_width(check.badge) + PAD_PX > room):
         return 0.0
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted if check.is_good else palette.warning))
@@ -201,16 +222,19 @@ def _paint_values(
     style: MapStyle,
     palette: Palette,
 ) -> None:
-    painter.setFont(font(SMALL_PX))
-    brightness = lut(style.colour_map) @ np.array([0.299, 0.587, 0.114])
+    size = value_px(min(layout.rows.step, layout.columns.step))
+    if not size:
+        return
+    painter.setFont(font(size))
+    is_dark = ink_on(lut(style.colour_map))
     for query in layout.rows.visible():
         for key in layout.columns.visible():
             code = int(coded.codes[query, key])
             if code < FIRST_COLOUR or head_map.weights[query, key] < 0.005:
                 continue
-            is_bright = brightness[code - FIRST_COLOUR] > 135
-            painter.setPen(QColor("#101010" if is_bright else "#ffffff"))
+            painter.setPen(QColor("#000000" if is_dark[code - FIRST_COLOUR] else "#ffffff"))
             text = f"{head_map.weights[query, key]:.2f}".replace("0.", ".", 1)
+            text = "1" if text == "1.00" else text
             painter.drawText(layout.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, text)
 
 
@@ -256,12 +280,14 @@ def _paint_axes(
     paint_rows(painter, head_map.queries, rows, right, layout.row_width, palette, highlight[0], every=every)
 
 
-def _paint_axis_names(painter: QPainter, layout: MapLayout, palette: Palette) -> None:
+def _paint_axis_names(painter: QPainter, layout: MapLayout, names: tuple[str, ...], palette: Palette) -> None:
     """What the axes are, in the corner above the rows' labels."""
     bottom, right = layout.cells.top() - PAD_PX, layout.cells.left() - PAD_PX - 2
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
-    for words, baseline in (("key →", bottom - type_px(LINE_PX) - 4), ("query ↓", bottom - 3)):
+    for words, baseline in zip(AXIS_NAMES, (bottom - type_px(LINE_PX) - 4, bottom - 3), strict=True):
+        if words not in names:
+            continue
         painter.drawText(QPointF(right - text_width(words), baseline), words)
 
 

@@ -71,6 +71,36 @@ def paint_stems(painter: QPainter, px: Pixels, py: Pixels, foot: float, colour: 
     painter.drawLines([QLineF(x, foot, x, y) for x, y in _finite(px, py)])
 
 
+def paint_whiskers(painter: QPainter, places: tuple[Pixels, ...], colour: QColor) -> None:
+    """An upright line between each two points, low and high, with a short one across either end."""
+    painter.setPen(QPen(colour, 1.0))
+    ends = np.stack(places, axis=1).reshape(-1, 2, 2)
+    for (x, low), (_, high) in ends[np.isfinite(ends).all(axis=(1, 2))].tolist():
+        across = [QLineF(x - 2.5, y, x + 2.5, y) for y in (low, high)]
+        painter.drawLines([QLineF(x, low, x, high), *across])
+
+
+def paint_x_names(
+    painter: QPainter, plot: QRectF, px: Pixels, names: tuple[str, ...], palette: Palette
+) -> None:
+    """Names below the x axis, turned upright where they would touch, every few where even these would."""
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    step = float(px[1] - px[0]) if len(px) > 1 else plot.width()
+    wide = max(text_width(name) for name in names)
+    if wide + 6 <= step:
+        for x, name in zip(px.tolist(), names, strict=True):
+            painter.drawText(QPointF(x - text_width(name) / 2, plot.bottom() + 5 + type_px(10)), name)
+        return
+    every = max(1, int(np.ceil(type_px(SMALL_PX + 1) / max(step, 1e-6))))
+    for x, name in list(zip(px.tolist(), names, strict=True))[::every]:
+        painter.save()
+        painter.translate(x + type_px(4), plot.bottom() + 6 + text_width(name))
+        painter.rotate(-90)
+        painter.drawText(QPointF(0, 0), name)
+        painter.restore()
+
+
 def paint_marks(
     painter: QPainter, plot: QRectF, marks: tuple[tuple[float, str], ...], palette: Palette
 ) -> None:

@@ -7,57 +7,87 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
 from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.natural_heights import panel_height
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.paint_lines import comparable, paint_lines
-from attnscope.figures.paint_map import paint_head_map
+from attnscope.figures.paint_map import AXIS_NAMES, paint_head_map
 from attnscope.figures.panels import common_peak, on_common_scale, panel_letters, panel_title
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, font
 
 _MARGIN_PX = 12.0
-_HEADER_PX = 24.0
+HEADER_PX = 24.0
 _LETTER_PX = 20.0
 _DASH_PX = 14.0
 _LABELS_PX = (56.0, 44.0)
 _OUTSET_PX = 6.0
 
 
-def panel_rects(rect: QRectF, n_panels: int) -> tuple[QRectF, ...]:
-    """The panels in rows, in as many columns as let squares be largest; a last short row stays left."""
-    columns = max(range(1, n_panels + 1), key=lambda n: (_side(rect, n_panels, n), -n))
-    rows = -(-n_panels // columns)
-    width, height = rect.width() / columns, rect.height() / rows
+def panel_field(rect: QRectF, spec: FigureSpec) -> QRectF:
+    """The part of `rect` that the panels share: all but the colour bar at its right."""
+    has_colours = any(panel.view != "lines" for panel in spec.panels)
+    return rect.adjusted(0, 0, -WIDTH_PX - _MARGIN_PX if spec.style.has_bar and has_colours else 0.0, 0)
+
+
+def panel_rects(rect: QRectF, n_panels: int, columns: int, shares: tuple[float, ...]) -> tuple[QRectF, ...]:
+    """The panels in rows of `columns` whose heights are to each other as `shares`; a short one stays left."""
+    width, unit = rect.width() / columns, rect.height() / sum(shares)
+    tops = [rect.top() + unit * sum(shares[:row]) for row in range(len(shares))]
     places = (divmod(i, columns) for i in range(n_panels))
     return tuple(
-        QRectF(rect.left() + column * width, rect.top() + row * height, width, height)
-        for row, column in places
+        QRectF(rect.left() + column * width, tops[row], width, unit * shares[row]) for row, column in places
     )
+
+
+def widest_columns(rect: QRectF, n_panels: int) -> int:
+    """As many columns as let squares be largest."""
+    return max(range(1, n_panels + 1), key=lambda n: (_side(rect, n_panels, n), -n))
+
+
+def row_heights(spec: FigureSpec, width: float, columns: int) -> tuple[float, ...]:
+    """How high each row of panels wants to be when they share `width`, letters included."""
+    columns = min(columns, len(spec.panels))
+    body = panel_body(QRectF(0.0, 0.0, width / columns, width)).width()
+    heights = [HEADER_PX + panel_height(panel, body) for panel in spec.panels]
+    return tuple(max(heights[i : i + columns]) for i in range(0, len(heights), columns))
 
 
 def paint_panels(painter: QPainter, rect: QRectF, spec: FigureSpec, *, palette: Palette) -> None:
     """Draw all panels into `rect` with the colour bar at its right."""
-    has_colours = any(panel.view != "lines" for panel in spec.panels)
-    bar_px = WIDTH_PX + _MARGIN_PX if spec.style.has_bar and has_colours else 0.0
-    field = rect.adjusted(0, 0, -bar_px, 0)
-    rects = panel_rects(field, len(spec.panels))
+    field = panel_field(rect, spec)
+    n_panels = len(spec.panels)
+    columns = min(spec.columns, n_panels) or widest_columns(field, n_panels)
+    rects = panel_rects(field, n_panels, columns, row_heights(spec, field.width(), columns))
     letters = panel_letters(spec)
     colours = _series_colours(spec, palette)
     for i, (panel, place) in enumerate(zip(on_common_scale(spec), rects, strict=True)):
         colour = colours.get(id(spec.panels[i].maps[0]), "") if panel.view == "head" else ""
         _paint_header(painter, place, letters[i], panel, colour, palette)
-        _paint_panel(painter, place.adjusted(_MARGIN_PX - 4, _HEADER_PX, -4, 0), panel, palette)
-    if bar_px:
-        top = rect.top() + _HEADER_PX
+        names = _outer_names(place, rects[0])
+        _paint_panel(painter, panel_body(place), panel, palette, names)
+    if field != rect:
+        top = rect.top() + HEADER_PX
         bar = QRectF(field.right(), top, WIDTH_PX, rect.bottom() - _MARGIN_PX - top)
         _paint_bar(painter, bar, spec, palette)
+
+
+def panel_body(place: QRectF) -> QRectF:
+    """What is left of a panel below its letter."""
+    return place.adjusted(_MARGIN_PX - 4, HEADER_PX, -4, 0)
+
+
+def _outer_names(place: QRectF, first: QRectF) -> tuple[str, ...]:
+    """The axes that a panel names: keys in the upper row, queries in the left column."""
+    is_outer = (place.top() == first.top(), place.left() == first.left())
+    return tuple(name for name, is_named in zip(AXIS_NAMES, is_outer, strict=True) if is_named)
 
 
 def _side(rect: QRectF, n_panels: int, columns: int) -> float:
     """How large a square each panel has room for; empty places count against an arrangement."""
     rows = -(-n_panels // columns)
     width = rect.width() / columns - _LABELS_PX[0]
-    height = rect.height() / rows - _HEADER_PX - _LABELS_PX[1]
+    height = rect.height() / rows - HEADER_PX - _LABELS_PX[1]
     return min(width, height) * math.sqrt(n_panels / (rows * columns))
 
 
@@ -91,19 +121,44 @@ def _series_colours(spec: FigureSpec, palette: Palette) -> dict[int, str]:
     return {id(head_map): series_colour(palette, i) for i, head_map in enumerate(shown)}
 
 
-def _paint_panel(painter: QPainter, rect: QRectF, panel: FigureSpec, palette: Palette) -> None:
+def _paint_panel(
+    painter: QPainter, rect: QRectF, panel: FigureSpec, palette: Palette, axis_names: tuple[str, ...]
+) -> None:
     wider = rect.adjusted(-_OUTSET_PX / 2, -2 * _OUTSET_PX, _OUTSET_PX, _OUTSET_PX)  # less of their margins
     match panel.view:
         case "head":
             head_map = panel.maps[0]
             paint_head_map(
-                painter, rect, head_map, style=panel.style, palette=palette, has_title=False, is_compact=True
+                painter,
+                rect,
+                head_map,
+                style=panel.style,
+                palette=palette,
+                has_title=False,
+                is_compact=True,
+                axis_names=axis_names,
             )
         case "lines":
-            paint_lines(painter, wider, panel.maps, palette=palette, style=panel.style, has_names=False)
+            paint_lines(
+                painter,
+                wider,
+                panel.maps,
+                palette=palette,
+                style=panel.style,
+                has_names=False,
+                is_paper=True,
+            )
         case "grid":
             marks = GridMarks(gates=panel.gates, selection=panel.selection)
-            paint_grid(painter, wider, panel.grids, style=panel.style, palette=palette, marks=marks)
+            paint_grid(
+                painter,
+                wider,
+                panel.grids,
+                style=panel.style,
+                palette=palette,
+                marks=marks,
+                is_paper=True,
+            )
         case _:
             raise ValueError(f"no panel for the view {panel.view!r}")
 
@@ -129,5 +184,4 @@ def _paint_bar(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Palet
         has_not_allowed=has_masked or any(bool((grid.levels == 0).any()) for grid in grids),
         has_no_data=any(bool((c == NO_DATA).any()) for c in codes),
         no_data_words="left out" if any(m.note for m in maps) else "no data",
-        is_hatched=bool(maps),
     )

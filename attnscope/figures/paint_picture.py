@@ -15,6 +15,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colour_bar import paint_colour_bar
 from attnscope.figures.colours import Palette, lut
+from attnscope.figures.picture_blend import COLOUR_SHARE, blended, colour_words, over_grey, sized
 from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import image_from_words, image_size
@@ -22,9 +23,6 @@ from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, fon
 from attnscope.records.maps import HeadMap
 from attnscope.records.pictures import Picture
 
-_COLOUR_SHARE = 0.62
-"""How much of a pixel is the weight's colour; the rest is the picture in grey."""
-_DARKEST, _BRIGHTEST = 64.0, 192.0
 _MIN_GRID_PX = 6.0
 
 
@@ -51,15 +49,14 @@ def paint_picture(
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
-    _paint_title(painter, layout, head_map, palette)
+    if not style.is_plain:
+        _paint_title(painter, layout, head_map, palette)
     _paint_heading(painter, layout.query, "Query", _query_words(picture, head_map, query), palette)
     _paint_heading(painter, layout.keys, "Its weights", patch_words(picture, weights), palette)
     for place, made in ((layout.query, picture.pixels), (layout.keys, None)):
         size, _scale = image_size(painter, place, QRectF(0, 0, *picture.pixels.shape[1::-1]))
-        pixels = (
-            _sized(made, size) if made is not None else overlaid(picture, weights, size, style.colour_map)
-        )
-        painter.drawImage(place, image_from_words(_words(pixels)))
+        pixels = sized(made, size) if made is not None else overlaid(picture, weights, size, style.colour_map)
+        painter.drawImage(place, image_from_words(colour_words(pixels)))
     _paint_patch_lines(painter, layout.query, picture)
     if picture.place(query) is not None:
         _paint_frame(painter, layout.patch("query", query), palette.accent, 2.0)
@@ -76,6 +73,8 @@ def paint_picture(
             colour_map=style.colour_map,
             title="weight",
             ticks=((0.0, "0"), (1.0, top)),
+            note="over grey",
+            words=colour_words(over_grey(lut(style.colour_map).astype(np.uint8))),
         )
     painter.restore()
     return layout
@@ -94,19 +93,10 @@ def overlaid(
 
     A patch without a weight (not allowed, left out) keeps its grey.
     """
-    width, height = size
     patches = weights[picture.n_first :].reshape(picture.n_rows, picture.n_columns)
     share = np.nan_to_num(patches / (peak_of(picture, weights) or 1.0), nan=0.0, posinf=0.0, neginf=0.0)
     codes = np.rint(np.clip(share, 0.0, 1.0) * 255).astype(np.intp)
-    rows = np.arange(height) * picture.n_rows // height
-    columns = np.arange(width) * picture.n_columns // width
-    colours = lut(colour_map)[codes[rows[:, None], columns[None, :]]].astype(np.float32)  # [height, width, 3]
-    light = _sized(picture.pixels, size) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
-    grey = (_DARKEST + light / 255 * (_BRIGHTEST - _DARKEST))[:, :, None]
-    has_weight = np.isfinite(patches)[rows[:, None], columns[None, :]][:, :, None]
-    mixed = np.where(has_weight, _COLOUR_SHARE * colours + (1 - _COLOUR_SHARE) * grey, grey)
-    shown: NDArray[np.uint8] = np.rint(mixed).astype(np.uint8)
-    return shown
+    return blended(picture.pixels, lut(colour_map)[codes], COLOUR_SHARE * np.isfinite(patches), size)
 
 
 def patch_words(picture: Picture, weights: NDArray[np.float32]) -> str:
@@ -117,25 +107,19 @@ def patch_words(picture: Picture, weights: NDArray[np.float32]) -> str:
     return f"{on_patches:.2f} of 1 on patches"
 
 
+def picture_words(picture: Picture) -> str:
+    """That this is the picture as the model sees it, which may be squeezed or cut, and its size in pixels."""
+    height, width = picture.pixels.shape[:2]
+    return f"as the model reads it, {width} × {height}"
+
+
 def _query_words(picture: Picture, head_map: HeadMap, query: int) -> str:
     place = picture.place(query)
-    return plain_piece(head_map.queries[query].piece) if place is None else f"patch {place[0]},{place[1]}"
-
-
-def _sized(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """The picture at another size, each pixel that of the nearest one."""
-    width, height = size
-    rows = np.arange(height) * pixels.shape[0] // height
-    columns = np.arange(width) * pixels.shape[1] // width
-    sized: NDArray[np.uint8] = pixels[rows[:, None], columns[None, :]]
-    return sized
-
-
-def _words(pixels: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """0xFFRRGGBB of each pixel."""
-    weights = np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
-    words: NDArray[np.uint32] = pixels.astype(np.uint32) @ weights + np.uint32(0xFF000000)
-    return words
+    return (
+        plain_piece(head_map.queries[query].piece)
+        if place is None
+        else f"patch {place[0]},{place[1]} (row,column)"
+    )
 
 
 def _paint_title(painter: QPainter, layout: PictureLayout, head_map: HeadMap, palette: Palette) -> None:
@@ -147,9 +131,14 @@ def _paint_title(painter: QPainter, layout: PictureLayout, head_map: HeadMap, pa
     left += text_width(label, LARGE_PX, is_bold=True) + 10
     painter.setFont(font(NORMAL_PX))
     painter.setPen(QColor(palette.muted))
-    painter.drawText(QPointF(left, baseline), head_map.head.stack)
-    if head_map.check is not None:
-        badge = head_map.check.badge
+    words = f"{head_map.head.stack} · {picture_words(layout.picture)}"
+    room = layout.title.right() - left
+    badge = head_map.check.badge if head_map.check is not None else ""
+    metrics = QFontMetricsF(font(NORMAL_PX))
+    shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, room)
+    painter.drawText(QPointF(left, baseline), shown)
+    is_free = metrics.horizontalAdvance(words) + text_width(badge) + 12 <= room
+    if head_map.check is not None and (is_free or not head_map.check.is_good):
         painter.setFont(font(SMALL_PX))
         painter.setPen(QColor(palette.muted if head_map.check.is_good else palette.warning))
         painter.drawText(QPointF(layout.title.right() - text_width(badge), baseline), badge)

@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from attnscope.figures.colours import Palette, lut_argb
+from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colours import Palette
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.plain import plain_piece, plain_text, shorten
 from attnscope.figures.raster import (
@@ -14,7 +15,6 @@ from attnscope.figures.raster import (
     Codes,
     ImageCache,
     cells_image,
-    image_from_words,
     image_size,
     words_of,
 )
@@ -29,6 +29,8 @@ _HEAD_PX = 38.0
 _FOOT_PX = 32.0
 _SIDE_PX = 34.0
 _BAR_PX = 60.0
+_CURVES_PX = 150.0
+_LEAST_COLUMN_PX, _LEAST_CURVE_PX = 170.0, 260.0
 
 
 def paint_positions(
@@ -44,44 +46,89 @@ def paint_positions(
         return
     inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
     cache = cache or ImageCache()
-    curves_px = min(230.0, inner.height() * 0.3)
-    maps_px = (inner.height() - curves_px - _GAP_PX) / 2
-    n_columns = max(2, len(tables))
-    width = min((inner.width() - _BAR_PX) / n_columns, 420.0)
+    maps, (cosine, dot), bar = _places(inner, len(tables))
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-    for i, table in enumerate(tables):
-        left = inner.left() + i * width
-        place = QRectF(left, inner.top(), width - _GAP_PX, maps_px - 8)
-        below = place.translated(0, maps_px)
-        if len(tables) == 1:
-            place.setHeight(2 * maps_px - 8)
-            below = place.translated(width, 0)
-            below.setTop(below.top() + 20)
+    for i, (table, (place, other)) in enumerate(zip(tables, maps, strict=True)):
         paint_matrix(painter, place, table, palette=palette, cache=cache, slot=i)
-        paint_cosine(painter, below, table, palette=palette, cache=cache, slot=i)
-    _paint_bar(
-        painter, QRectF(inner.left() + n_columns * width, inner.top() + _HEAD_PX, _BAR_PX, 120), palette
+        paint_cosine(painter, other, table, palette=palette, cache=cache, slot=i)
+    paint_colour_bar(
+        painter,
+        bar,
+        palette,
+        colour_map="diverging",
+        title="value",
+        ticks=((0.0, "−max"), (0.5, "0"), (1.0, "+max")),
     )
-    half = (inner.width() - _GAP_PX) / 2
-    curves = QRectF(inner.left(), inner.bottom() - curves_px, half, curves_px)
-    paint_chart(painter, curves, offset_chart(tables, is_dot=False), palette=palette)
-    curves.moveLeft(inner.left() + half + _GAP_PX)
-    paint_chart(painter, curves, offset_chart(tables, is_dot=True), palette=palette)
+    paint_chart(painter, cosine, offset_chart(tables, is_dot=False), palette=palette)
+    paint_chart(painter, dot, offset_chart(tables, is_dot=True), palette=palette)
     painter.restore()
 
 
+def natural_positions_height(width: float, n_tables: int) -> float:
+    """How high encodings want to be at a width: square maps, and curves whose ticks stand apart."""
+    inner = width - 2 * _MARGIN_PX
+    is_row, column = _arrangement(inner, n_tables)
+    side = max(20.0, column - _GAP_PX - _SIDE_PX)
+    maps_px = (n_tables if is_row else 2) * (_HEAD_PX + side + _FOOT_PX + 8)
+    n_curves = 1 if _has_curves_beside(inner) else 2
+    return 2 * _MARGIN_PX + maps_px + n_curves * (_CURVES_PX + _GAP_PX)
+
+
+def _arrangement(width: float, n_tables: int) -> tuple[bool, float]:
+    """Whether each encoding is a row of two maps, as where columns would be narrow; how wide a map may be."""
+    column = (width - _BAR_PX) / max(2, n_tables)
+    is_row = n_tables == 1 or column < _LEAST_COLUMN_PX
+    return is_row, min((width - _BAR_PX) / 2 if is_row else column, 420.0)
+
+
+def _has_curves_beside(width: float) -> bool:
+    return width >= 2 * _LEAST_CURVE_PX + _GAP_PX
+
+
+def _places(
+    inner: QRectF, n_tables: int
+) -> tuple[list[tuple[QRectF, QRectF]], tuple[QRectF, QRectF], QRectF]:
+    """Where the two maps of each encoding, the two curves and the colour bar lie."""
+    is_row, width = _arrangement(inner.width(), n_tables)
+    is_beside = _has_curves_beside(inner.width())
+    n_curves = 1 if is_beside else 2
+    share = inner.height() / n_curves
+    curve_px = min(max(_CURVES_PX, 0.3 * share), 230.0, 0.4 * share)
+    maps_px = (inner.height() - n_curves * (curve_px + _GAP_PX)) / (n_tables if is_row else 2)
+    maps = []
+    for i in range(n_tables):
+        left, top = (0.0, i * maps_px) if is_row else (i * width, 0.0)
+        place = QRectF(inner.left() + left, inner.top() + top, width - _GAP_PX, maps_px - 8)
+        other = place.translated(width, 0) if is_row else place.translated(0, maps_px)
+        maps.append((place, other.adjusted(0, 20, 0, 0) if is_row else other))
+    curve_width = (inner.width() - _GAP_PX) / 2 if is_beside else inner.width()
+    dot = QRectF(inner.right() - curve_width, inner.bottom() - curve_px, curve_width, curve_px)
+    moved = (inner.left() - dot.left(), 0.0) if is_beside else (0.0, -curve_px - _GAP_PX)
+    bar = QRectF(
+        inner.left() + (2 if is_row else max(2, n_tables)) * width,
+        inner.top() + _HEAD_PX - 22,
+        _BAR_PX,
+        150.0,
+    )
+    return maps, (dot.translated(*moved), dot), bar
+
+
 def offset_chart(tables: tuple[PositionTable, ...], *, is_dot: bool) -> Chart:
-    """Mean cosine (or dot product) of all pairs of positions against their offset, one curve each."""
+    """Mean cosine (or dot product) of all pairs of positions against their offset, one curve each.
+
+    One that lies on an earlier one is dashed, so that both are seen.
+    """
+    curves = [np.asarray(t.dot_by_offset if is_dot else t.by_offset, np.float64) for t in tables]
     series = tuple(
         Series(
             name=table.name,
             xs=np.arange(len(values), dtype=np.float64),
-            ys=np.asarray(values, dtype=np.float64),
+            ys=values,
             colour=i,
+            is_dashed=any(_is_alike(values, other) for other in curves[:i]),
         )
-        for i, table in enumerate(tables)
-        for values in (table.dot_by_offset if is_dot else table.by_offset,)
+        for i, (table, values) in enumerate(zip(tables, curves, strict=True))
     )
     return Chart(
         title="Dot product" if is_dot else "Cosine similarity",
@@ -89,6 +136,14 @@ def offset_chart(tables: tuple[PositionTable, ...], *, is_dot: bool) -> Chart:
         y_label="mean over all pairs at an offset",
         series=series,
     )
+
+
+def _is_alike(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """Whether two curves cannot be told apart: nowhere further from each other than a line is thick."""
+    if one.shape != other.shape or not one.size:
+        return False
+    span = float(np.ptp(np.concatenate([one, other]))) or 1.0
+    return float(np.abs(one - other).max()) < 0.02 * span
 
 
 def paint_matrix(
@@ -226,14 +281,4 @@ def _paint_ticks(
         y = cells.top() + (value + 0.5) / n_rows * cells.height()
         label = QRectF(cells.left() - 40, y - 8, 35, 16)
         painter.drawText(label, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, tick_text(value))
-    below = QRectF(cells.left(), cells.bottom() + 16, cells.width(), 14)
-    painter.drawText(below, Qt.AlignmentFlag.AlignLeft, f"{axes[0]}   {axes[1]}")
-
-
-def _paint_bar(painter: QPainter, rect: QRectF, palette: Palette) -> None:
-    bar = QRectF(rect.left(), rect.top(), 10, rect.height())
-    painter.drawImage(bar, image_from_words(lut_argb("diverging")[::-1, None].repeat(4, axis=1)))
-    painter.setFont(font(SMALL_PX))
-    painter.setPen(QColor(palette.text))
-    for share, text in ((0.0, "+max"), (0.5, "0"), (1.0, "−max")):
-        painter.drawText(QPointF(bar.right() + 5, bar.top() + share * bar.height() + 4), text)
+    painter.drawText(QPointF(cells.left() - 30, cells.bottom() + 27), f"{axes[0]}   {axes[1]}")

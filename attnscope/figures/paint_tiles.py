@@ -11,7 +11,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QImage, QPainter, QPen, QPixmap
 
 from attnscope.figures.colour_bar import paint_colour_bar, weight_ticks
-from attnscope.figures.colours import Palette, lut
+from attnscope.figures.colours import Palette, ink_on, lut
 from attnscope.figures.paint_map import weight_text
 from attnscope.figures.raster import FIRST_COLOUR, words_of
 from attnscope.figures.style import LARGE_PX, SMALL_PX, MapStyle, font, text_width, type_px
@@ -129,7 +129,7 @@ def paint_cell_values(
     weights, (step_x, step_y) = tile.weights, window.step
     if weights is None or step_x < type_px(_VALUE_STEP_PX) or step_y < type_px(18):
         return
-    brightness = lut(style.colour_map) @ np.array([0.299, 0.587, 0.114])
+    is_dark = ink_on(lut(style.colour_map))
     painter.save()
     painter.setClipRect(layout.cells)
     painter.setFont(font(SMALL_PX))
@@ -140,8 +140,8 @@ def paint_cell_values(
             weight = float(row[key - tile.cols[0]])
             if not np.isfinite(weight):
                 continue
-            shade = brightness[round(255 * min(1.0, weight / max(top, 1e-30)))]
-            painter.setPen(QColor("#101010" if shade > 135 else "#ffffff"))
+            code = round(255 * min(1.0, weight / max(top, 1e-30)))
+            painter.setPen(QColor("#000000" if is_dark[code] else "#ffffff"))
             box = part_rect(layout, window, (query, query + 1), (key, key + 1))
             painter.drawText(box, Qt.AlignmentFlag.AlignCenter, weight_text(weight))
     painter.restore()

@@ -90,6 +90,15 @@ def picture_layout(
     )
 
 
+def natural_picture_height(width: float, picture: Picture, *, has_bar: bool = True) -> float:
+    """How high both sides are beside each other at a width."""
+    bar_px = type_px(WIDTH_PX) + _GAP_PX if has_bar else 0.0
+    side = (width - 2 * _MARGIN_PX - bar_px - _GAP_PX) / 2
+    below = type_px(_CHIP_PX) + 8.0 if picture.n_first else 0.0
+    high = _height(side, 1e6, picture.pixels.shape[1] / picture.pixels.shape[0])
+    return 8.0 + type_px(_TITLE_PX) + type_px(_HEADING_PX) + high + below + _MARGIN_PX
+
+
 def _height(width: float, height: float, aspect: float) -> float:
     return max(min(width / aspect, height), _MIN_SIDE_PX)
 

@@ -6,8 +6,9 @@ from attnscope.figures.spec import Chart, Series
 from attnscope.viewmodels.labs.position_offsets import Numbers, Offsets, TurningPair
 
 BLUE, ORANGE, GREEN, PURPLE, OCHRE, SKY = 0, 1, 2, 3, 4, 5
-_CELL = 2.6
-_ROW = 2.7
+_CELL = 3.4
+_ROW = 3.0
+_EDGE = 1.2
 _CIRCLE = np.linspace(0.0, 2 * np.pi, 49)
 
 
@@ -54,9 +55,9 @@ def _turning(shown: Offsets) -> Chart:
         circles.append((centre + np.sin(_CIRCLE), middle + np.cos(_CIRCLE)))
         before.append(_hand(centre, middle, pair.before))
         after.append(_hand(centre, middle, pair.after))
-        notes.append((centre, middle + 1.28, _turned(pair)))
+        notes.append((centre, middle + 1.48, _turned(pair)))
     n_rows = (len(shown.pairs) + 1) // 2
-    end = np.array([_CELL * 1.5])
+    end = np.array([_CELL + _EDGE])
     return Chart(
         title="Rotation",
         x_label="",
@@ -68,7 +69,7 @@ def _turning(shown: Offsets) -> Chart:
             Series(name=f"t = {shown.choice.place}", xs=end, ys=np.array([0.4]), colour=BLUE),
             Series(name="t + Δ", xs=end, ys=np.array([-0.4]), colour=ORANGE),
         ),
-        y_range=(-1.1 - _ROW * (n_rows - 1), 1.5),
+        y_range=(-1.1 - _ROW * (n_rows - 1), 1.8),
         is_geometric=True,
         notes=tuple(notes),
     )
@@ -106,7 +107,7 @@ def _hand(centre: float, middle: float, angle: float) -> tuple[Numbers, Numbers]
 
 def _joined(parts: list[tuple[Numbers, Numbers]], axis: int) -> Numbers:
     """All lines one after the other, with a gap between two."""
-    pieces = [np.array([np.nan if axis else -_CELL / 2])]
+    pieces = [np.array([np.nan if axis else -_EDGE])]
     for part in parts:
         pieces += [part[axis], np.array([np.nan if axis else part[0][0]])]
     return np.concatenate(pieces)

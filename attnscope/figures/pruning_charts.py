@@ -20,16 +20,27 @@ SCORE_UNITS: dict[Ranking, str] = {
 def importance_chart(found: Importance) -> Chart:
     """The scores of all heads in falling order, one curve for each stack, with their intervals."""
     ranked = sorted(found.scores, key=lambda score: -score.value)
+    stacks = dict.fromkeys(score.head.stack for score in found.scores)
+    names = tuple(f"{s.head.stack} {s.head.label}" if len(stacks) > 1 else s.head.label for s in ranked)
     series: list[Series] = []
-    for colour, stack in enumerate(dict.fromkeys(score.head.stack for score in found.scores)):
+    for colour, stack in enumerate(stacks):
         places = [i for i, score in enumerate(ranked) if score.head.stack == stack]
         xs = np.array(places, np.float64) + 1
-        lines = {n: np.array([getattr(ranked[i], n) for i in places]) for n in ("low", "high", "value")}
-        series += [Series(name="", xs=xs, ys=lines[n], colour=colour, is_quiet=True) for n in ("low", "high")]
-        series.append(Series(name=stack, xs=xs, ys=lines["value"], colour=colour, has_points=True))
+        ends = np.array([(ranked[i].low, ranked[i].high) for i in places], np.float64).ravel()
+        if np.isfinite(ends).any():
+            series.append(Series(name="", xs=xs.repeat(2), ys=ends, colour=colour, style="whiskers"))
+        values = np.array([ranked[i].value for i in places])
+        series.append(Series(name=stack, xs=xs, ys=values, colour=colour, style="points"))
     unit = "share of its layer's length" if found.is_normalised else SCORE_UNITS[found.ranking]
     title = f"Importance of heads: {RANKING_NAMES[found.ranking]}, {found.n_texts} texts"
-    return Chart(title=title, x_label="heads, most important first", y_label=unit, series=tuple(series))
+    unit += "; bars: 95 % intervals" if any(one.style == "whiskers" for one in series) else ""
+    return Chart(
+        title=title,
+        x_label="heads, most important first",
+        y_label=unit,
+        series=tuple(series),
+        x_names=names,
+    )
 
 
 def pruning_chart(curves: Sequence[PruningCurve]) -> Chart:

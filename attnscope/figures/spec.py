@@ -46,16 +46,21 @@ MM_PER_INCH = 25.4
 LAYOUT_DPI = 96.0
 BASE_PT = 8.25
 """Small type in points where a layout pixel is 1/96 inch: 11 pixels."""
+PAGE_MM, PAGE_PT = (174.0, 130.0), 8.0
+"""The page and type of a figure that asks for no other: two columns of a journal."""
 MIN_PT, MAX_PT = 4.0, 48.0
+MAX_COLUMNS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """One curve: `xs` ascending and `ys` [n]; NaN breaks the line. `colour` indexes the palette.
 
-    `style` points draws no line, stems a line from 0 up to each point. `labels` stand beside points, one for
+    `style` points draws no line, stems a line from 0 up to each point, whiskers an upright line between the
+    two `ys` that share an x. `labels` stand beside points, one for
     each or none at all. Without `has_label` the name is not drawn, and stands in tables only. A reference,
-    such as a fit, is dashed, in no series' colour, and labels keep clear of it.
+    such as a fit, is dashed, in no series' colour, and labels keep clear of it. What would hide another curve
+    `is_dashed`, in its colour.
     """
 
     name: str
@@ -64,10 +69,11 @@ class Series:
     colour: int = 0
     is_quiet: bool = False
     has_points: bool = False
-    style: Literal["line", "points", "stems"] = "line"
+    style: Literal["line", "points", "stems", "whiskers"] = "line"
     has_label: bool = True
     labels: tuple[str, ...] = ()
     is_reference: bool = False
+    is_dashed: bool = False
 
     def __post_init__(self) -> None:
         for name in ("xs", "ys"):
@@ -112,6 +118,7 @@ class Chart:
 
     `marks` are upright dashed lines, each at an x and with a word beside it. `is_geometric`: both axes have
     one scale, and no numbers, as a drawing has. `notes` are words around an x and a y.
+    `x_names` are what stands at x = 1, 2, …, in the place of numbers.
     """
 
     title: str
@@ -125,6 +132,7 @@ class Chart:
     is_geometric: bool = False
     field: ChartField | None = None
     notes: tuple[tuple[float, float, str], ...] = ()
+    x_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,10 +205,10 @@ class FigureSpec:
     `grid` needs `grids`; `head` and `lines` need `maps` (`head` of a long map: `part`); `positions`
     needs `positions`; `curves` needs `charts`; `difference` needs `compared`; `lab` needs `charts` or
     `cells`; `inside` needs `inside`; `picture` needs `picture` and one of `maps`; `panels` needs `panels`:
-    charts that share one page, one scale and one colour bar. `dpi` matters for PNG and the clipboard only.
-    `font_pt` is the size of token labels and the
-    caption; titles, margins and lines grow with it. `caption` None leaves it out; `origin` is for a figure
-    file. `gold` are word links marked on the map of `head`.
+    charts that share one page, one scale and one colour bar, in `columns` beside each other (0: as many as
+    let them be largest). `dpi` matters for PNG and the clipboard only. `font_pt` is the size of token labels
+    and the caption; titles, margins and lines grow with it. `caption` None leaves it out; `origin` is for a
+    figure file. `gold` are word links marked on the map of `head`.
     """
 
     view: View
@@ -219,11 +227,12 @@ class FigureSpec:
     style: MapStyle = field(default_factory=MapStyle)
     title: str = ""
     caption: Caption | None = None
-    width_mm: float = 160.0
-    height_mm: float = 130.0
+    width_mm: float = PAGE_MM[0]
+    height_mm: float = PAGE_MM[1]
     dpi: int = 300
-    font_pt: float = BASE_PT
+    font_pt: float = PAGE_PT
     panels: tuple["FigureSpec", ...] = ()
+    columns: int = 0
     origin: FigureOrigin | None = None
     gold: tuple[GoldCell, ...] = ()
 
@@ -278,6 +287,12 @@ def check_spec(spec: FigureSpec) -> None:
             f"The type is to be {spec.font_pt:g} points large.",
             expected=f"{MIN_PT:g} to {MAX_PT:g} pt",
             action="8 suits a journal, 14 a slide.",
+        )
+    if not 0 <= spec.columns <= MAX_COLUMNS:
+        raise UserError(
+            f"The panels are to stand in {spec.columns} columns.",
+            expected=f"1 to {MAX_COLUMNS}, or 0 for as many as suit the page",
+            action="Choose a number within that range.",
         )
     for name, value in (("wide", spec.width_mm), ("high", spec.height_mm)):
         if not MIN_MM <= value <= MAX_MM:

@@ -18,6 +18,8 @@ SCALES: tuple[Scale, ...] = ("fixed", "head", "row")
 Turn = Literal[0, 45, 90]
 TURNS: tuple[Turn, ...] = (0, 45, 90)
 SMALL_PX, NORMAL_PX, LARGE_PX = 11, 13, 18
+LEAST_VALUE_PX = 7
+"""The smallest digits of a weight in its cell: 4.5 pt in the column of a journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class MapStyle:
     `show_values` writes the weight into cells that are large enough. Lines: none under `least_weight`, and
     the `n_strongest` of each query of a head (0: all). Token labels of keys turn by `turn` degrees (None: as
     there is room) and only every `label_every`-th is written (0: as many as there is room for). `has_bar`
-    False leaves the colour bar out.
+    False leaves the colour bar out. `is_plain` leaves out the head's name and the self-check above a map.
     """
 
     colour_map: ColourMap = "viridis"
@@ -38,6 +40,7 @@ class MapStyle:
     turn: Turn | None = None
     label_every: int = 0
     has_bar: bool = True
+    is_plain: bool = False
 
 
 class _Type:
@@ -75,6 +78,12 @@ def font(size_px: int = SMALL_PX, *, is_bold: bool = False, is_italic: bool = Fa
     result.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
     result.setFeature(QFont.Tag("tnum"), 1)
     return result
+
+
+def value_px(cell_px: float, sample: str = ".88") -> int:
+    """The size in pixels of a weight as long as `sample` that fits a cell; 0 where none is legible."""
+    sizes = range(SMALL_PX, LEAST_VALUE_PX - 1, -1)
+    return next((size for size in sizes if text_width(sample, size) + type_px(3) <= cell_px), 0)
 
 
 def text_width(text: str, size_px: int = SMALL_PX, *, is_bold: bool = False) -> float:

@@ -3,7 +3,7 @@
 Qt writes every run of one font and direction as a text element of its own, placed by its left edge, and
 says neither. A reader without the family falls back to serifs, and one that takes Hebrew with a space at
 its end for a text from left to right puts the space on the other side, where two words then touch; so
-such a space becomes part of the place.
+such a space becomes part of the place. Runs of emoji become pictures (`svg_emoji`).
 """
 
 import html
@@ -11,6 +11,8 @@ import re
 import unicodedata
 
 from PySide6.QtGui import QFont, QFontMetricsF
+
+from attnscope.figures.svg_emoji import emoji_image, is_emoji
 
 _TEXT = re.compile(r"<text ([^>]*)>([^<]*)</text>")
 _FAMILY = re.compile(r'font-family="([^"]*)"')
@@ -34,6 +36,11 @@ def is_right_to_left(text: str) -> bool:
 def _mended(found: re.Match[str]) -> str:
     attributes, text = found.groups()
     plain = html.unescape(text)
+    if is_emoji(plain):
+        corner = float(_named("x", attributes)), float(_named("y", attributes))
+        shown = emoji_image(plain, *corner, _face(attributes))
+        if shown:
+            return shown
     if is_right_to_left(plain):
         n_after = len(plain) - len(plain.rstrip(" "))
         place = float(_named("x", attributes)) + _width(" " * n_after, attributes)
@@ -44,10 +51,14 @@ def _mended(found: re.Match[str]) -> str:
 
 
 def _width(text: str, attributes: str) -> float:
+    return float(QFontMetricsF(_face(attributes)).horizontalAdvance(text))
+
+
+def _face(attributes: str) -> QFont:
     face = QFont(_named("font-family", attributes))
     face.setPixelSize(round(float(_named("font-size", attributes))))
     face.setBold(int(_named("font-weight", attributes)) >= _BOLD)
-    return float(QFontMetricsF(face).horizontalAdvance(text))
+    return face
 
 
 def _named(name: str, attributes: str) -> str:

@@ -7,6 +7,7 @@ are quieter; the highlighted token is marked and always shown.
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
@@ -20,6 +21,10 @@ LINE_PX = 13.0
 PAD_PX = 5.0
 _MAX_LABEL_PX = 132.0
 _MIN_STEP_PX = 10.5
+_CLEAR_PX = 4.0
+"""Between two level labels."""
+_LEAN_OUT_PX = 10.0
+"""How much wider than its column the first or the last label may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +89,25 @@ def _widest(same: _Same, _type_size: float) -> float:
     return max((label_width(token) for token in shown), default=0.0)
 
 
-def column_turn(tokens: tuple[Token, ...], step: float, *, width: float | None = None) -> Turn:
-    """How far column labels turn: not when they fit side by side, 45° when lines do, else 90°."""
-    if (widest(tokens) if width is None else width) <= step - 8:
+def side_by_side(tokens: tuple[Token, ...]) -> float:
+    """The least step at which level labels clear their neighbours; of over 400 tokens, the widest label."""
+    return _side_by_side(_Same(tokens), type_px(1.0))
+
+
+@lru_cache(maxsize=32)
+def _side_by_side(same: _Same, _type_size: float) -> float:
+    tokens = same.tokens
+    if len(tokens) > 400:
+        return widest(tokens) + _CLEAR_PX
+    widths = [label_width(token) for token in tokens]
+    apart = max(((one + other) / 2 for one, other in pairwise(widths)), default=0.0)
+    ends = max((*widths[:1], *widths[-1:]), default=0.0) - _LEAN_OUT_PX
+    return max(apart + _CLEAR_PX, ends)
+
+
+def column_turn(tokens: tuple[Token, ...], step: float) -> Turn:
+    """How far column labels turn: not while no two touch, 45° while lines do not, else 90°."""
+    if side_by_side(tokens) <= step:
         return 0
     return 45 if step >= type_px(LINE_PX) * math.sqrt(2) else 90
 
@@ -167,7 +188,7 @@ def paint_columns(
     for i in _shown(span, highlight, stride):
         x = span.centre(i)
         if turn == 0:
-            room = span.step * stride
+            room = max(span.step * stride, label_width(tokens[i]) if stride == 1 else 0.0)
             box = QRectF(x - room / 2, bottom - type_px(LINE_PX), room, type_px(LINE_PX))
             _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignHCenter, palette, i == highlight)
             continue

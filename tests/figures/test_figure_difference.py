@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from attnscope.figures.figure import figure
 from attnscope.figures.paint_changes import changes_layout, most_changed, paint_changes
 from attnscope.figures.paint_difference import paint_difference
 from attnscope.figures.raster import FIRST_COLOUR, NO_DATA, NOT_ALLOWED
-from attnscope.figures.style import MapStyle
+from attnscope.figures.style import MapStyle, text_width
 from attnscope.records.compare import DifferenceGrid
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import HeadRef, Site
@@ -162,7 +163,7 @@ def grids(n_layers: int = 3, n_heads: int = 4) -> tuple[DifferenceGrid, ...]:
             n_keys=5,
             levels=rng.integers(0, 256, (n_heads, 5, 5), dtype=np.uint8),
             peaks=np.full(n_heads, 0.5),
-            mean_abs=np.array([0.1, np.nan, 0.3, 0.2])[:n_heads] + layer,
+            mean_abs=np.resize([0.1, np.nan, 0.3, 0.2], n_heads) + layer,
             moved=np.full(n_heads, 0.1),
         )
         for layer in range(n_layers)
@@ -191,3 +192,30 @@ def test_that_the_most_changed_heads_come_first_and_those_without_number_last() 
     assert means[:3] == [1.3, 1.2, 1.1]
     assert np.isnan(means[-2:]).all()
     assert "no cell in common" in first[-1].sentence
+
+
+def test_that_labels_of_several_stacks_have_their_letter_and_do_not_touch() -> None:
+    first, *_ = grids(1, 8)[:1]
+    mixed = tuple(
+        replace(first, heads=tuple(HeadRef(stack=stack, layer=1, head=h) for h in range(8)))  # type: ignore[arg-type]
+        for stack in ("encoder", "decoder", "cross")
+    )
+    for is_sorted in (False, True):
+        layout = changes_layout(QRectF(0, 0, 490, 200), mixed, is_sorted=is_sorted)
+        assert layout.is_mixed
+        assert layout.label_px > 0
+        step = layout.box(0, 1).left() - layout.box(0, 0).left()
+        assert step >= text_width("E L1H6") + 6
+        assert layout.box(0, len(layout.rows[0]) - 1).right() <= 490
+
+
+def test_that_a_head_that_is_off_is_dimmed_and_struck() -> None:
+    pictures = []
+    for off in (frozenset(), frozenset({grids(1)[0].heads[1]})):
+        image = QImage(520, 240, QImage.Format.Format_RGB32)
+        image.fill(0)
+        with QPainter(image) as painter:
+            layout = paint_changes(painter, QRectF(0, 0, 520, 240), grids(1), palette=DARK, off=off)
+        pictures.append([image.copy(layout.box(0, k).toRect()) for k in range(2)])
+    assert pictures[0][0] == pictures[1][0]
+    assert pictures[0][1] != pictures[1][1]

@@ -89,12 +89,12 @@ def test_that_pdf_cells_are_lossless() -> None:
 
 
 def test_that_a_figure_is_light_and_of_the_asked_size() -> None:
-    shown = spec("head", width_mm=50.8, height_mm=25.4, dpi=200)
+    shown = spec("head", width_mm=76.2, height_mm=25.4, dpi=200)
     image = export.image(shown)
-    assert (image.width(), image.height()) == (400, 200)
+    assert (image.width(), image.height()) == (600, 200)
     assert image.pixelColor(0, 0).name() == "#ffffff"
     root = ElementTree.fromstring(export.render(shown, "svg"))
-    assert float(root.get("width", "").removesuffix("mm")) == pytest.approx(50.8, abs=0.3)
+    assert float(root.get("width", "").removesuffix("mm")) == pytest.approx(76.2, abs=0.3)
 
 
 def test_that_the_png_has_the_weights_colours() -> None:

@@ -161,3 +161,11 @@ def test_that_layers_with_fewer_heads_end_sooner() -> None:
     assert len(layout.visible()) == 6
     beyond = layout.box(1, 3).center()
     assert layout.hit(beyond) is None
+
+
+def test_that_cells_grow_with_a_wide_pane_and_stay_square() -> None:
+    five = tokens(*"abcde")
+    large = map_layout(QRectF(0, 0, 1300, 1150), five, five).cells
+    assert large.width() == large.height() > 900
+    two = map_layout(QRectF(0, 0, 1300, 1150), five[:2], five[:2]).cells
+    assert two.width() == two.height() == 480

@@ -14,6 +14,7 @@ from attnscope.errors import UserError
 from attnscope.figures import html_page
 from attnscope.figures.export import render
 from attnscope.figures.html_page import script_json
+from attnscope.records.alignment import GoldCell
 
 EVIL = ("</script><script>alert(1)</script>", "<!--", "a\u2028b", '"&quot;', "\u202eevil")
 
@@ -38,6 +39,18 @@ def test_that_weights_come_back_exactly():
         weights = np.array(found["weights"], dtype=np.float32)  # None becomes NaN
         np.testing.assert_array_equal(weights, one.weights)
     assert set(data["maps"][0]["tops"]) == {1.0}
+
+
+def test_that_gold_links_are_marked_on_the_map_of_one_head():
+    links = (
+        GoldCell(rows=(0, 1), cols=(2, 4), is_sure=True, words=("a", "b")),
+        GoldCell(rows=(3, 4), cols=(0, 1), is_sure=False, words=("c", "d")),
+    )
+    text, data = page(spec("head", gold=links))
+    first = {"top": 0, "end": 1, "left": 2, "right": 4, "sure": True}
+    assert data["maps"][0]["gold"] == [first, {"top": 3, "end": 4, "left": 0, "right": 1, "sure": False}]
+    assert 'link.sure ? "gold" : "gold is-possible"' in text
+    assert page(spec("lines"))[1]["maps"][0]["gold"] == []
 
 
 def test_that_only_the_pages_own_style_and_script_may_run():
@@ -93,3 +106,45 @@ def test_that_labels_of_keys_turn_as_one_whatever_their_script_and_the_mask_take
     assert "background:var(--not-allowed)" in rules[".cells canvas"]
     assert text.count("--not-allowed:") == 2  # light and dark
     assert None in data["maps"][0]["weights"][0]
+
+
+def test_that_rows_and_columns_have_the_names_of_their_own_tokens():
+    one = head_map(2, 3)
+    one = dataclasses.replace(one, queries=tokens("to", "be"), keys=tokens("or", "not", "so"))
+    _, data = page(spec("head", maps=(one,)))
+    assert (data["maps"][0]["queries"], data["maps"][0]["keys"]) == (["to", "be"], ["or", "not", "so"])
+
+
+def test_that_colours_end_at_the_rows_own_peak_where_the_scale_is_the_rows():
+    shown = spec("head")
+    peaks = np.nanmax(shown.maps[0].weights, axis=1)
+    assert len(set(peaks.tolist())) > 1
+    by_row = dataclasses.replace(shown, style=dataclasses.replace(shown.style, scale="row"))
+    text, data = page(by_row)
+    np.testing.assert_allclose(data["maps"][0]["tops"], peaks, rtol=1e-6)
+    assert "row max" in text
+    assert set(page(shown)[1]["maps"][0]["tops"]) != set(data["maps"][0]["tops"])
+
+
+def test_that_a_page_is_titled_noted_and_measured_as_asked():
+    maps = tuple(head_map(4, 5, head=head) for head in range(4))
+    text, data = page(spec("lines", maps=(dataclasses.replace(maps[0], note="renormalised"), *maps[1:])))
+    assert data["missing"] == "left out"  # one of them leaves something out
+    assert page(spec("lines", maps=maps))[1]["missing"] == "no data"
+    assert 'id="ramp"' in text
+    asked = spec("lines", maps=maps, title="Mine & yours")
+    bare = dataclasses.replace(asked, style=dataclasses.replace(asked.style, has_bar=False))
+    text, _ = page(bare)
+    assert "<title>Mine &amp; yours</title>" in text
+    assert 'id="ramp"' not in text
+
+
+def test_that_a_page_may_send_nothing_and_take_no_other_base():
+    text, _ = page(spec("head"))
+    assert "; base-uri 'none'; form-action 'none'\"" in text
+
+
+def test_that_a_page_of_too_many_heads_is_refused(monkeypatch):
+    monkeypatch.setattr(html_page, "MAX_MAPS", 1)
+    with pytest.raises(UserError, match="of 2 heads"):
+        render(spec("lines", maps=(head_map(5, 5), head_map(5, 5, head=1))), "html")

@@ -13,7 +13,7 @@ from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.map_layout import map_layout
-from attnscope.figures.paint_panels import panel_rects
+from attnscope.figures.paint_panels import panel_rects, widest_columns
 from attnscope.figures.panels import common_peak, on_common_scale, panels_figure, shown_maps
 from attnscope.figures.presets import PRESETS, preset_of
 from attnscope.figures.raster import codes_from_grid, codes_from_weights
@@ -86,7 +86,10 @@ def test_that_a_page_holds_four_heads_and_each_map_once():
 
 @pytest.mark.parametrize(("n", "columns"), [(1, 1), (2, 2), (4, 2), (6, 3)])
 def test_that_panels_lie_in_rows_without_overlap(n: int, columns: int):
-    rects = panel_rects(QRectF(0, 0, 600, 420 if n > 2 else 300), n)
+    rect = QRectF(0, 0, 600, 420 if n > 2 else 300)
+    assert widest_columns(rect, n) == columns
+    rects = panel_rects(rect, n, columns, (2.0, 1.0)[: -(-n // columns)])
+    assert rects[0].height() == pytest.approx(rect.height() * (1 if n <= columns else 2 / 3))
     assert len({r.left() for r in rects}) == columns
     assert not any(a.intersects(b) for i, a in enumerate(rects) for b in rects[:i])
 

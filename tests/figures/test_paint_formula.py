@@ -65,3 +65,22 @@ def test_that_a_label_is_as_high_as_its_formulas_and_is_read_as_they_are_typed(q
     label.show()
     qtbot.waitExposed(label)
     assert not label.grab().isNull()
+
+
+@pytest.mark.parametrize("room", [60.0, 130.0, 200.0, 320.0])
+def test_that_lines_fit_their_room_whole_and_end_before_a_sign(room: float) -> None:
+    sums = "\u20680.269 + <0.001 + 0.003 + 0.611 + 0.116\u2069 = 1.000"
+    for text in (sums, "MultiHead = Concat(head 0, …, head 3) · W^O", "weight(a → b) = 0.61"):
+        shown = set_formula((text,), 20, room)
+        assert all(left + box.width <= room + 1e-6 for left, _y, box in shown.lines), text
+    terms = {len(set_formula((sums,), 20, float(wide)).lines) for wide in (60, 130, 320, 900)}
+    assert max(terms) > 2
+    assert min(terms) == 1
+
+
+def test_that_a_factor_stays_on_the_line_of_its_product() -> None:
+    whole = set_formula(("MultiHead = Concat(head 0, …, head 3) · W^O",), 20)
+    product = set_formula(("= Concat(head 0, …, head 3) · W^O",), 20)
+    broken = set_formula(("MultiHead = Concat(head 0, …, head 3) · W^O",), 20, whole.width - 5)
+    assert len(broken.lines) == 2
+    assert broken.lines[1][2].width == pytest.approx(product.width)

@@ -1,0 +1,103 @@
+"""Pages suit what stands on them: preset by view, panels in a row, no white below, axes named outside."""
+
+import dataclasses
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from figure_samples import head_map, site_grid, spec, tokens
+from PySide6.QtGui import QImage
+
+from attnscope.errors import UserError
+from attnscope.figures import export
+from attnscope.figures.fitting import FITTED, fitted, is_fitted, sized, suiting_columns
+from attnscope.figures.panels import panels_figure
+from attnscope.figures.presets import preset_of
+from attnscope.figures.spec import FigureSpec
+from attnscope.figures.token_axis import column_turn, label_width
+
+pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
+_MOST_WHITE = 0.12
+
+
+def three(**changes) -> FigureSpec:
+    maps = tuple(head_map(7, 7, head=h) for h in range(3))
+    return dataclasses.replace(panels_figure(spec("lines", maps=maps), maps), caption=None, **changes)
+
+
+def white_below(shown: FigureSpec) -> float:
+    """The share of the page under the last line that is not white."""
+    picture = export.image(dataclasses.replace(shown, dpi=72)).convertToFormat(QImage.Format.Format_RGB32)
+    pixels = np.frombuffer(picture.constBits(), np.uint32).reshape(picture.height(), -1)
+    used = np.flatnonzero((pixels & 0xFFFFFF != 0xFFFFFF).any(axis=1))
+    return 1 - (int(used[-1]) + 1) / picture.height()
+
+
+def texts_at(content: bytes) -> dict[str, list[tuple[float, float]]]:
+    """Where each text of an SVG stands, without its own transform."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for element in ElementTree.fromstring(content).iter("{http://www.w3.org/2000/svg}text"):
+        place = float(element.get("x", "0")), float(element.get("y", "0"))
+        found.setdefault("".join(element.itertext()).strip(), []).append(place)
+    return found
+
+
+@pytest.mark.parametrize("view", FITTED)
+def test_that_a_fitted_page_ends_where_the_figure_does(view):
+    shown = sized(dataclasses.replace(spec(view), caption=None))
+    assert is_fitted(shown)
+    assert white_below(shown) < _MOST_WHITE
+    assert preset_of(shown) is not None
+
+
+def test_that_a_short_text_takes_one_column_and_a_long_one_two():
+    assert sized(spec("head")).width_mm == 85.0
+    assert sized(spec("head", maps=(head_map(17, 17),))).width_mm == 174.0
+    assert sized(spec("grid")).width_mm == 174.0
+    slide = sized(spec("head"), preset="slide")
+    assert (slide.width_mm, slide.height_mm) == (338.7, 190.5)
+    own = sized(spec("head"), width_mm=120.0, height_mm=50.0)
+    assert (own.width_mm, own.height_mm) == (120.0, 50.0)
+
+
+def test_that_three_panels_stand_in_one_row_and_in_as_many_columns_as_asked():
+    places = {}
+    for columns in (0, 1, 2, 3):
+        shown = sized(three(columns=columns), preset="double")
+        found = texts_at(export.render(shown, "svg"))
+        letters = [found[letter][0] for letter in "abc"]
+        places[columns] = len({x for x, _ in letters}), len({y for _, y in letters})
+        assert white_below(shown) < _MOST_WHITE
+    assert places == {0: (3, 1), 1: (1, 3), 2: (2, 2), 3: (3, 1)}
+    with pytest.raises(UserError, match="columns"):
+        export.render(three(columns=9), "svg")
+
+
+@pytest.mark.parametrize(("n", "width", "columns"), [(3, 580, 3), (4, 580, 2), (5, 580, 3), (2, 290, 1)])
+def test_that_rows_are_filled_alike(n, width, columns):
+    assert suiting_columns(n, width) == columns
+
+
+def test_that_the_outer_panels_name_the_axes():
+    found = texts_at(export.render(sized(three(columns=2), preset="double"), "svg"))
+    words = {name: len(places) for name, places in found.items() if re.match("key|query", name)}
+    assert words == {"key": 2, "query": 2}  # two in the upper row, two in the left column
+
+
+def test_that_a_page_of_ones_own_height_stays():
+    assert not is_fitted(spec("head", height_mm=300.0))
+    assert fitted(spec("lab")).height_mm == spec("lab").height_mm
+
+
+def test_that_key_labels_stay_level_until_neighbours_touch():
+    middle = tokens("a", "extraordinary", "b")
+    apart = max(label_width(middle[1]) + w for w in (label_width(middle[0]), label_width(middle[2]))) / 2
+    assert column_turn(middle, apart + 4.01) == 0
+    assert column_turn(middle, apart + 3.9) == 45
+
+
+def test_that_panels_with_lines_and_grid_share_a_fitted_page():
+    maps = tuple(head_map(7, 7, head=h) for h in range(3))
+    shown = panels_figure(spec("lines", maps=maps), maps, has_lines=True, grids=(site_grid(),))
+    assert white_below(sized(dataclasses.replace(shown, caption=None))) < _MOST_WHITE
