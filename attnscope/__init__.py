@@ -11,11 +11,18 @@ if TYPE_CHECKING:
     from attnscope.analysis.measures import measure as measure
     from attnscope.analysis.pruning_curve import pruning_curve as pruning_curve
     from attnscope.figures.figure import figure as figure
+    from attnscope.figures.spec import Caption as Caption
+    from attnscope.figures.spec import FigureOrigin as FigureOrigin
     from attnscope.models.model import Model as Model
     from attnscope.models.opening import load as load
     from attnscope.models.pictures import picture as picture
     from attnscope.models.sources import demo_models as demo_models
     from attnscope.records.generation import WriteSettings as WriteSettings
+    from attnscope.records.interventions import CopyPattern as CopyPattern
+    from attnscope.records.interventions import MakeMean as MakeMean
+    from attnscope.records.interventions import MakeUniform as MakeUniform
+    from attnscope.records.interventions import RemoveEdge as RemoveEdge
+    from attnscope.records.masks import UseMask as UseMask
     from attnscope.records.sites import Gates as Gates
     from attnscope.records.sites import HeadRef as HeadRef
     from attnscope.records.sites import Site as Site
@@ -24,14 +31,21 @@ if TYPE_CHECKING:
     from attnscope.trace.trace import Trace as Trace
     from attnscope.training import train as train
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 _HOMES = {
+    "Caption": "attnscope.figures.spec",
+    "CopyPattern": "attnscope.records.interventions",
+    "FigureOrigin": "attnscope.figures.spec",
     "Gates": "attnscope.records.sites",
     "HeadRef": "attnscope.records.sites",
+    "MakeMean": "attnscope.records.interventions",
+    "MakeUniform": "attnscope.records.interventions",
     "Model": "attnscope.models.model",
+    "RemoveEdge": "attnscope.records.interventions",
     "Site": "attnscope.records.sites",
     "Trace": "attnscope.trace.trace",
+    "UseMask": "attnscope.records.masks",
     "WriteSettings": "attnscope.records.generation",
     "demo_models": "attnscope.models.sources",
     "figure": "attnscope.figures.figure",

@@ -9,11 +9,18 @@ from attnscope.boot import environment
 from attnscope.errors import UserError
 
 
-def told_by(module: str, *arguments: str, within_s: float = 900.0) -> dict[str, Any]:
-    """Run a module of this program as a process and return what it told; raises UserError when it failed."""
+def told_by(module: str, *arguments: str, within_s: float = 900.0, compiled: str = "") -> dict[str, Any]:
+    """Run a module of this program as a process and return what it told; raises UserError when it failed.
+
+    Where this process may keep no compiled modules, the other keeps its own in the folder `compiled`.
+    """
+    variables = dict(environment())
+    if compiled and sys.dont_write_bytecode:
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)
+        variables["PYTHONPYCACHEPREFIX"] = compiled
     process = subprocess.run(
         [sys.executable, "-m", module, *arguments],
-        env=environment(),
+        env=variables,
         capture_output=True,
         text=True,
         timeout=within_s,

@@ -12,7 +12,6 @@ def main(source: str, path: str) -> None:
     from attnscope.models import load
     from attnscope.trace.pooling import OneHead
     from attnscope.trace.pyramid import build_pyramid
-    from attnscope.trace.thumbnails import first_grids
 
     model = load(source, device="cpu")
     text = Path(path).read_text(encoding="utf-8")
@@ -20,7 +19,7 @@ def main(source: str, path: str) -> None:
     if source == "shakespeare":
         text = text[: len(text) * 32_768 // 61_000]  # about as many tokens of its own vocabulary
     look = model.look(text, n_continue=0, past_trained=True)
-    first_grids(look.trace, 96)
+    look.trace.grids(96)
     measure(look.trace)
     record = look.trace.records[look.trace.sites[0].key]
     for _ in build_pyramid(OneHead(record, 0)):

@@ -1,5 +1,8 @@
 """A tiny decoder with rotary positions and room for 32,768 tokens, and a text to fill it, for measuring."""
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from attnscope.models.card import ModelCard
@@ -21,6 +24,15 @@ def long_text(n_words: int = N_TOKENS) -> str:
     words = " ".join(_WORDS).split()
     found = [words[(i * 7 + i // 11 + (i * i) // 97) % len(words)] for i in range(n_words)]
     return " ".join(found)
+
+
+@contextmanager
+def long_files() -> Iterator[tuple[Path, Path]]:
+    """The folder of a tiny model for 32,768 tokens, and a text file that fills it."""
+    with tempfile.TemporaryDirectory(prefix="attnscope-tiles-") as folder:
+        text = Path(folder) / "long.txt"
+        text.write_text(long_text(N_TOKENS - 1), encoding="utf-8")
+        yield write_long_model(Path(folder) / "model"), text
 
 
 def write_long_model(folder: Path, *, n_layers: int = 2, n_heads: int = 2, d_model: int = 32) -> Path:

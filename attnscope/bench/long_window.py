@@ -4,8 +4,8 @@ import time
 
 from attnscope.app import Program
 from attnscope.bench.lag import LagProbe
+from attnscope.bench.long_model import long_files
 from attnscope.bench.report import Measurement, spread
-from attnscope.bench.tiles import FIRST_MS, FRAME_MS, long_files
 from attnscope.bench.window import open_program, turn_loop, wait_until
 from attnscope.errors import UserError
 from attnscope.viewmodels.maps.map_tiles import MapTiles
@@ -13,6 +13,7 @@ from attnscope.widgets.explore.street_map import StreetMap
 
 N_FRAMES = 240
 WITHIN_S = 120.0
+FIRST_MS, FRAME_MS = 100.0, 16.0
 
 
 def measure_long_window() -> tuple[Measurement, ...]:

@@ -1,15 +1,13 @@
 """Long texts: tiles and pyramids of one head, and a window on 32,768 tokens."""
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import torch
 
 from attnscope.bench.child import told_by
-from attnscope.bench.long_model import N_TOKENS, long_text, write_long_model
+from attnscope.bench.long_model import N_TOKENS, long_files
+from attnscope.bench.long_window import FIRST_MS, measure_long_window
 from attnscope.bench.report import Measurement, spread
 from attnscope.nn.attention import row_lse
 from attnscope.nn.masks import MaskRule
@@ -26,14 +24,12 @@ LENGTHS = (2_048, 8_192, N_TOKENS)
 D_HEAD = 64
 TILE_PX = 800
 N_TILES = 40
-TILE_MS, FIRST_MS, WHOLE_S, STEP_MS, FRAME_MS = 16.0, 100.0, 2.0, 50.0, 16.0
+TILE_MS, WHOLE_S, STEP_MS = 16.0, 2.0, 50.0
 _HEAD = HeadRef(stack="decoder", layer=0, head=0)
 
 
 def measure_tiles(device: str = "cpu") -> tuple[Measurement, ...]:
     """Everything that is promised of long texts."""
-    from attnscope.bench.long_window import measure_long_window
-
     results: list[Measurement] = []
     for n_tokens in LENGTHS:
         results += head_measurements(make_record(n_tokens, torch.device(device)))
@@ -91,15 +87,6 @@ def memory_of(what: str, *, is_past_trained: bool) -> Measurement:
         seen = told_by("attnscope.bench.long_memory", source, str(text))
     note = f"{seen['n_tokens']:,} tokens, {seen['seconds']:.1f} s; {seen['before_mb']:.0f} MB before the text"
     return Measurement(name=f"peak memory, {what}", value=seen["peak_mb"], unit="MB", note=note)
-
-
-@contextmanager
-def long_files() -> Iterator[tuple[Path, Path]]:
-    """The folder of a tiny model for 32,768 tokens, and a text file that fills it."""
-    with tempfile.TemporaryDirectory(prefix="attnscope-tiles-") as folder:
-        text = Path(folder) / "long.txt"
-        text.write_text(long_text(N_TOKENS - 1), encoding="utf-8")
-        yield write_long_model(Path(folder) / "model"), text
 
 
 def _corner(n: int, index: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -7,9 +7,9 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, parse_gates
+from attnscope.cli.inputs import add_device_argument, add_gate_argument, parse_gates
 from attnscope.cli.samples import add_figure_arguments
-from attnscope.cli.terminal import say, say_json
+from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 
@@ -29,7 +29,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description="Direct logit attribution: the parts add up to logit(answer) − logit(other).",
     )
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
-    parser.add_argument("--text", required=True, help="the text to look at")
+    parser.add_argument("--text", required=True, help="the text to look at, or the path of a picture")
     parser.add_argument("--target", help="the second text of a translation (default: what it writes)")
     add_answer_arguments(parser)
     parser.add_argument(
@@ -50,7 +50,7 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--answer", metavar="TOKEN", help="default: what the model says there")
     parser.add_argument("--other", metavar="TOKEN", help="the token to compare it with")
-    parser.add_argument("--gate", action="append", default=[], metavar="[STACK:]L0H1=0", help="as in trace")
+    add_gate_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -61,24 +61,36 @@ def run(arguments: argparse.Namespace) -> int:
     model = load(arguments.model, device=arguments.device)
     target = read_target(model, arguments.text, arguments.target)
     found = _attribute(model, arguments, target)
+    if arguments.position is None:
+        token = f"token {found.position} “{found.token.piece}”"
+        say_error(f"attnscope: the output at {token} is taken; --position N asks for that of another.")
     if arguments.csv is not None:
         replace_file(arguments.csv, csv_of_parts(found).encode())
     if arguments.out is not None:
-        from attnscope.figures.cause_maps import attribution_cells
-
         note = f"Output at token {found.position} “{found.token.piece}” of: {target or arguments.text}"
-        save_map(attribution_cells(found), arguments.out, model, note)
+        save_maps(_maps(model, arguments.text, found), arguments.out, model, note)
     if arguments.json:
         about = {"model": model.info.name, "sha256": model.info.sha256, "text": arguments.text}
-        say_json({**about, "target": target, "total": found.total, **dataclasses.asdict(found)})
+        values = {**dataclasses.asdict(found), "reads": None if found.reads is None else found.reads.tolist()}
+        say_json({**about, "target": target, "total": found.total, **values})
         return 0
     for line in table_of_parts(found, arguments.sort):
         say(line)
     return 0
 
 
-def save_map(cells: "CellMap", path: Path, model: "Model", note: str) -> None:
-    """Write a map as a figure, its caption naming the model."""
+def _maps(model: "Model", text: str, found: "Attribution") -> "tuple[CellMap, ...]":
+    """The parts, and of a picture what heads read at its patches."""
+    from attnscope.figures.cause_maps import attribution_cells, reads_cells
+    from attnscope.models.pictures import picture_under
+
+    picture = None if found.reads is None else picture_under(model, text)
+    parts = attribution_cells(found)
+    return (parts,) if picture is None else (parts, reads_cells(found, picture))
+
+
+def save_maps(cells: "tuple[CellMap, ...]", path: Path, model: "Model", note: str) -> None:
+    """Write maps as a figure, its caption naming the model."""
     from attnscope import boot
 
     application = boot.offscreen_application()
@@ -86,7 +98,7 @@ def save_map(cells: "CellMap", path: Path, model: "Model", note: str) -> None:
     from attnscope.figures.spec import Caption, FigureSpec
 
     caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)
-    Figure(FigureSpec(view="lab", cells=(cells,), caption=caption, height_mm=100.0)).save(path)
+    Figure(FigureSpec(view="lab", cells=cells, caption=caption, height_mm=100.0)).save(path)
     del application
 
 
@@ -124,6 +136,8 @@ def table_of_parts(found: "Attribution", order: str) -> list[str]:
         bar = ("+" if part.value > 0 else "-") * round(_BAR_CELLS * abs(part.value) / top)
         lines.append(f"{part.label:<24}{part.value:>12.5f}  {bar}".rstrip())
     lines.append(f"{'sum of the parts':<24}{found.total:>12.5f}")
+    if found.reads is not None:
+        lines.append(f"{'read by heads':<24}{found.reads.sum():>12.5f}  at all patches and special tokens")
     return [*lines, found.note] if found.note else lines
 
 

@@ -4,6 +4,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from attnscope.cli.figure_building import build_caption, chosen_heads
 from attnscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ def add_other_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
     """A as the usual arguments say, B as those that begin with `--with` change it."""
-    from attnscope.cli.figure import build_caption, chosen_heads
     from attnscope.cli.inputs import parse_gates, parse_stack
     from attnscope.figures.figure import figure
     from attnscope.models import load
@@ -81,8 +81,10 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
         show_values=arguments.values,
         title=arguments.title,
         caption=build_caption(arguments, model, trace) if arguments.caption else None,
+        size=arguments.size,
         width_mm=arguments.width_mm,
         height_mm=arguments.height_mm,
+        font_pt=arguments.font_pt,
         dpi=arguments.dpi,
     )
 

@@ -1,12 +1,18 @@
-"""`attnscope figure FILE.figure.json -o OUT`: a saved figure drawn again from its model and its text."""
+"""`attnscope figure FILE.figure.json -o OUT`: a saved figure drawn again from its model and its text.
+
+What the file says holds; page and look that are given with it come first.
+"""
 
 import argparse
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.figure_options import turn_of
+from attnscope.cli.given import flag_of, given_options
 from attnscope.cli.inputs import tell_cut
 from attnscope.cli.terminal import say_error
+from attnscope.errors import LoadError, UserError
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
@@ -14,18 +20,26 @@ if TYPE_CHECKING:
     from attnscope.models import Model
     from attnscope.trace import Trace
 
+_PAGE = ("size", "width_mm", "height_mm", "font_pt", "dpi", "title", "caption", "columns")
+_LOOK = (
+    "colour_map", "scale", "values", "turn", "label_every", "no_bar", "plain", "least_weight", "n_strongest"
+)  # fmt: skip
+_CHANGING_HEIGHT = frozenset(("width_mm", "font_pt", "title", "caption", "columns"))
+_ALWAYS = ("out", "device")
+
 
 def draw_again(arguments: argparse.Namespace) -> "tuple[Figure, Trace]":
     """Read the file, trace its text anew, and make the figure; warns when the model is another one.
 
-    Raises UserError when the file, the model or one of the heads is not there.
+    Raises UserError when the file, the model or one of the heads is not there, and for an option that
+    would make another figure.
     """
     from attnscope.figures.figure_file import read_figure_file
-    from attnscope.models import load
 
+    _refuse_others(arguments)
     saved = read_figure_file(Path(arguments.model))
     origin = saved.origin
-    model = load(origin.source, device=arguments.device)
+    model = _load(arguments, origin.source)
     if origin.sha256 and model.info.sha256 != origin.sha256:
         say_error(
             f"attnscope: warning: the weights of {model.info.name} are not those that the figure was saved "
@@ -39,7 +53,83 @@ def draw_again(arguments: argparse.Namespace) -> "tuple[Figure, Trace]":
         past_trained=origin.past_trained and model.info.can_read_past,
     )
     tell_cut(trace.source, trace.target)
-    return figure_of(saved, model, trace), trace
+    return _on_given_page(arguments, figure_of(_looked(arguments, saved), model, trace)), trace
+
+
+def _load(arguments: argparse.Namespace, source: str) -> "Model":
+    """The model of the file; an error says where it was looked for."""
+    from attnscope.models import load
+
+    try:
+        return load(source, device=arguments.device)
+    except LoadError as error:
+        folder = Path(arguments.model).absolute().parent
+        raise LoadError(
+            f"The model of {arguments.model} cannot be opened: {error.happened}",
+            kind=error.kind,
+            expected=f"it in {folder}, in {Path.cwd()} or by its name or full path",
+            action="Move the figure file beside its model, or start from the folder that holds both.",
+        ) from error
+
+
+def _refuse_others(arguments: argparse.Namespace) -> None:
+    """Raise UserError for options that say what is drawn: the file says that."""
+    others = sorted(given_options(arguments) - {*_PAGE, *_LOOK, *_ALWAYS})
+    if others:
+        raise UserError(
+            f"{arguments.model} says what is drawn: {', '.join(map(flag_of, others))} would do nothing.",
+            expected="options of page and look alone: " + ", ".join(map(flag_of, (*_PAGE, *_LOOK))),
+            action="Leave the others out, or draw a new figure from the model and its text.",
+        )
+
+
+def _looked(arguments: argparse.Namespace, saved: "SavedFigure") -> "SavedFigure":
+    """The saved figure in the colours, labels and words that were given."""
+    given = given_options(arguments)
+    style = {name: getattr(arguments, name) for name in _LOOK if name in given}
+    if "columns" in given and saved.view != "panels":
+        raise UserError("--columns arranges panels, and this figure has none.", action="Leave it out.")
+    if "values" in style:
+        style["show_values"] = style.pop("values")
+    if "plain" in style:
+        style["is_plain"] = style.pop("plain")
+    if "no_bar" in style:
+        style["has_bar"] = not style.pop("no_bar")
+    if "turn" in style:
+        style["turn"] = turn_of(arguments)
+    return replace(
+        saved,
+        style=replace(saved.style, **style),
+        title=arguments.title if "title" in given else saved.title,
+        has_caption=saved.has_caption or arguments.caption,
+        dpi=arguments.dpi if "dpi" in given else saved.dpi,
+    )
+
+
+def _on_given_page(arguments: argparse.Namespace, made: "Figure") -> "Figure":
+    """The figure on the page that was given; what was not stays, and a height that followed follows."""
+    from attnscope.figures.figure import Figure
+    from attnscope.figures.fitting import sized
+    from attnscope.figures.presets import preset_of
+
+    given, spec = given_options(arguments), made.spec
+    if not given & set(_PAGE):
+        return made
+    page = preset_of(spec)
+    if "columns" in given:
+        spec = replace(spec, columns=arguments.columns)
+    is_new = "size" in given
+    is_kept = not is_new and (not given & _CHANGING_HEIGHT or (page is not None and page.is_whole))
+    height_mm = spec.height_mm if arguments.height_mm is None and is_kept else arguments.height_mm
+    return Figure(
+        sized(
+            spec,
+            preset=arguments.size,
+            width_mm=arguments.width_mm if is_new or "width_mm" in given else spec.width_mm,
+            height_mm=height_mm,
+            font_pt=arguments.font_pt if is_new or "font_pt" in given else spec.font_pt,
+        )
+    )
 
 
 def figure_of(saved: "SavedFigure", model: "Model", trace: "Trace") -> "Figure":
@@ -76,8 +166,10 @@ def figure_of(saved: "SavedFigure", model: "Model", trace: "Trace") -> "Figure":
         turn=style.turn,
         label_every=style.label_every,
         has_bar=style.has_bar,
+        plain=style.is_plain,
         title=saved.title,
         caption=caption if saved.has_caption else None,
+        columns=saved.columns,
         width_mm=saved.width_mm,
         height_mm=saved.height_mm,
         font_pt=saved.font_pt,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.figure_building import build_figure, chosen_heads
 from attnscope.cli.inputs import parse_gates, parse_stack, read_file_argument
 from attnscope.cli.masks import mask_changes
 from attnscope.cli.terminal import say, say_error
@@ -56,6 +57,14 @@ def draw_each(arguments: argparse.Namespace) -> int:
     if "{head}" in arguments.out and arguments.view == "grid":
         arguments.view = "head"
     model = load(arguments.model, device=arguments.device)
+    n_pairs = sum("\t" in line for line in lines)
+    if n_pairs and not model.info.takes_target:
+        raise UserError(
+            f"{n_pairs} of {len(lines)} lines of {arguments.file} hold a tab, as pairs do, and "
+            f"{model.info.name} reads one text.",
+            expected="one text on each line",
+            action="Leave out the second texts, or draw the pairs with a model that reads two.",
+        )
     heads = _heads(arguments, model.sites)
     stack = heads[0].stack if heads[0] is not None else arguments.stack or model.sites[0].stack
     planned = plan(arguments.out, lines, heads, stack)
@@ -147,8 +156,6 @@ def _check_fields(template: str, n_lines: int) -> None:
 
 def _heads(arguments: argparse.Namespace, sites: tuple[Site, ...]) -> tuple[HeadRef | None, ...]:
     """The heads that get a figure each; one None where a figure shows whatever the arguments say."""
-    from attnscope.cli.figure import chosen_heads
-
     if "{head}" not in arguments.out or arguments.view != "head" or arguments.blend != "none":
         return (None,)
     if arguments.head is None:
@@ -183,7 +190,6 @@ def _texts(line: str, model: "Model") -> tuple[str, str | None]:
 
 
 def _draw_line(arguments: argparse.Namespace, model: "Model", trace: "Trace", planned: list[Planned]) -> None:
-    from attnscope.cli.figure import build_figure
 
     for figure in planned:
         path = build_figure(arguments, model, trace, head=figure.head).save(figure.path)

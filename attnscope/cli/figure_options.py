@@ -7,7 +7,9 @@ from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef
 
 if TYPE_CHECKING:
-    from attnscope.figures.spec import FigureOrigin
+    from attnscope.figures.figure import Figure
+    from attnscope.figures.spec import FigureOrigin, FigureSpec
+    from attnscope.figures.style import Turn
     from attnscope.models import Model
     from attnscope.trace import Trace
 
@@ -15,20 +17,25 @@ SCALES = ("fixed", "head", "row")
 BLENDS, OVERS = ("none", "mean", "max", "sum"), ("selection", "layer", "stack")
 HIDDEN = ("nothing", "first", "special", "both")
 BLOCKS = ("all", "aa", "ab", "ba", "bb")
-TURNS = ("auto", "0", "45", "90")
+TURNS: "dict[str, Turn | None]" = {"auto": None, "0": 0, "45": 45, "90": 90}
 SIZES = ("single", "one-and-half", "double", "slide")
 ALSO = ("lines", "grid", "lines,grid")
-_WIDTH_MM, _HEIGHT_MM = 160.0, 130.0
+COLOURS = "viridis, cividis, magma, greys or diverging"
 
 
 def add_page_arguments(parser: argparse.ArgumentParser) -> None:
     """The page, its type and its words."""
     parser.add_argument(
-        "--size", choices=SIZES, help="85, 114 or 174 mm wide for the columns of a journal, or a 16:9 slide"
+        "--size",
+        choices=SIZES,
+        help="85, 114 or 174 mm wide for the columns of a journal, or a 16:9 slide (default: single for one "
+        "head of a short text and for lines, else double)",
     )
-    parser.add_argument("--width-mm", type=float, metavar="MM", help="default: that of --size, else 160")
-    parser.add_argument("--height-mm", type=float, metavar="MM", help="default: that of --size, else 130")
-    parser.add_argument("--font-pt", type=float, metavar="PT", help="default: that of --size, else 8.25")
+    parser.add_argument("--width-mm", type=float, metavar="MM", help="default: that of --size")
+    parser.add_argument(
+        "--height-mm", type=float, metavar="MM", help="default: where the figure ends, or the slide's"
+    )
+    parser.add_argument("--font-pt", type=float, metavar="PT", help="default: that of --size, 7 to 14")
     parser.add_argument("--dpi", type=int, default=300, help="dots per inch of a .png (default: 300)")
     parser.add_argument("--title", default="", help="a line above the figure")
     parser.add_argument("--caption", action="store_true", help="say below which model, text and head it is")
@@ -36,7 +43,7 @@ def add_page_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_look_arguments(parser: argparse.ArgumentParser) -> None:
     """Colours, labels and panels."""
-    parser.add_argument("--colour-map", default="viridis", help="viridis, cividis, magma or greys")
+    parser.add_argument("--colour-map", default="viridis", help=f"{COLOURS} (default: %(default)s)")
     parser.add_argument("--scale", default="fixed", choices=SCALES, help="what the largest colour stands for")
     parser.add_argument("--values", action="store_true", help="write each weight into its cell")
     parser.add_argument("--turn", default="auto", choices=TURNS, help="degrees that key labels turn")
@@ -45,11 +52,27 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-bar", action="store_true", help="leave out the colour bar")
     parser.add_argument(
+        "--plain", action="store_true", help="leave out the head's name and the self-check above a map"
+    )
+    parser.add_argument(
         "--panels",
         action="store_true",
         help="the heads of --head (at most 4) as panels a, b, c … of one page",
     )
-    parser.add_argument("--also", default="", choices=ALSO, help="further panels beside those of the heads")
+    parser.add_argument(
+        "--columns",
+        type=int,
+        default=0,
+        metavar="N",
+        help="panels beside each other: 3 puts three into one row (default: as many as suit the width)",
+    )
+    parser.add_argument(
+        "--also",
+        default="",
+        choices=ALSO,
+        metavar="PANELS",
+        help="further panels beside those of the heads: lines, grid, or lines,grid",
+    )
 
 
 def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,11 +91,27 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def turn_of(arguments: argparse.Namespace) -> "Turn | None":
+    """The degrees that key labels turn; None: as there is room."""
+    return TURNS[arguments.turn]
+
+
 def settle_page(arguments: argparse.Namespace) -> None:
-    """Fill in the page where nothing was said, and check the colours; raises UserError."""
+    """Settle that panels are a view, and check the colours; raises UserError."""
+    check_colours(arguments)
+    if arguments.panels:
+        arguments.view = "panels"
+    elif arguments.also and arguments.view != "panels":
+        raise UserError("--also adds panels.", expected="--panels with it", action="Add --panels --head …")
+    if arguments.columns and arguments.view != "panels":
+        raise UserError(
+            "--columns arranges panels.", expected="--panels with it", action="Add --panels --head …"
+        )
+
+
+def check_colours(arguments: argparse.Namespace) -> None:
+    """Raise UserError for a colour map that there is not."""
     from attnscope.figures.colours import COLOUR_MAPS
-    from attnscope.figures.presets import preset_named
-    from attnscope.figures.spec import BASE_PT
 
     if arguments.colour_map not in COLOUR_MAPS:
         raise UserError(
@@ -80,17 +119,6 @@ def settle_page(arguments: argparse.Namespace) -> None:
             expected=", ".join(COLOUR_MAPS),
             action="Choose one of these.",
         )
-    preset = preset_named(arguments.size or "")
-    sizes = (
-        (preset.width_mm, preset.height_mm, preset.font_pt) if preset else (_WIDTH_MM, _HEIGHT_MM, BASE_PT)
-    )
-    for name, size in zip(("width_mm", "height_mm", "font_pt"), sizes, strict=True):
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, size)
-    if arguments.panels:
-        arguments.view = "panels"
-    elif arguments.also and arguments.view != "panels":
-        raise UserError("--also adds panels.", expected="--panels with it", action="Add --panels --head …")
 
 
 def origin_of(
@@ -121,3 +149,18 @@ def origin_of(
             block=arguments.block,
         ),
     )
+
+
+def on_page(arguments: argparse.Namespace, spec: "FigureSpec") -> "Figure":
+    """The figure on the page that was asked for."""
+    from attnscope.figures.figure import Figure
+    from attnscope.figures.fitting import sized
+
+    page = sized(
+        spec,
+        preset=arguments.size,
+        width_mm=arguments.width_mm,
+        height_mm=arguments.height_mm,
+        font_pt=arguments.font_pt,
+    )
+    return Figure(page)

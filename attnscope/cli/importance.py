@@ -6,6 +6,7 @@ import dataclasses
 import io
 from typing import TYPE_CHECKING
 
+from attnscope.cli.given import flag_of, given_options, note_given
 from attnscope.cli.inputs import add_device_argument
 from attnscope.cli.samples import (
     add_figure_arguments,
@@ -14,7 +15,7 @@ from attnscope.cli.samples import (
     save_chart,
     tell_progress,
 )
-from attnscope.cli.terminal import say, say_json
+from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Importance, LearnedGates
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("importance", help="score how much each head matters to the loss")
+    note_given(parser)
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
     add_sample_arguments(parser)
     parser.add_argument("--ranking", default="gradient", choices=RANKINGS, help="default: gradient")
@@ -49,6 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
     from attnscope.figures.pruning_charts import importance_chart
     from attnscope.models import load
 
+    idle = sorted(given_options(arguments) & _idle_options(arguments.ranking))
+    if idle:
+        flags = " and ".join(map(flag_of, idle))
+        say_error(f"attnscope: the ranking {arguments.ranking} has no use for {flags}.")
     model = load(arguments.model, device=arguments.device)
     samples, source = read_samples(arguments, model)
     found, learned = _score(arguments, model, samples)
@@ -72,6 +78,14 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"{learned.n_kept} of {len(found.scores)} heads are kept at a penalty of {learned.penalty:g}")
     say(table_of_scores(found))
     return 0
+
+
+def _idle_options(ranking: str) -> set[str]:
+    """The options that change nothing about this ranking."""
+    idle = set() if ranking == "learned" else {"penalty", "steps"}
+    if ranking in ("learned", "random"):
+        idle.add("normalise")
+    return idle if ranking in ("learned", "random") else idle | {"seed"}
 
 
 def table_of_scores(found: Importance) -> str:

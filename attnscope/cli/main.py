@@ -10,48 +10,20 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from attnscope import __version__, boot, paths
-from attnscope.cli import (
-    attribute,
-    bench,
-    curve,
-    figure,
-    generate,
-    importance,
-    info,
-    measure,
-    patch,
-    prune,
-    study,
-    trace,
-    train,
-    translate,
-    weights,
-)
 from attnscope.cli.terminal import say, say_error
 from attnscope.crash import CrashLog, fault_sentence
 from attnscope.errors import UserError
 from attnscope.settings import StartOptions
 
 DONE, FAULT, MENDABLE, STOPPED = 0, 1, 2, 130
-_COMMANDS = (
-    train,
-    trace,
-    generate,
-    translate,
-    figure,
-    measure,
-    importance,
-    curve,
-    attribute,
-    patch,
-    weights,
-    prune,
-    info,
-    study,
-    bench,
-)
-_DEVICES = {bench.run: "cpu"}
+_DEVICES = {"bench": "cpu"}
 """Where a command computes when nothing is said, other than where it can best."""
+_WINDOW_FLAGS = {
+    "--smoke": "open offscreen, trace, export, leave; for tests",
+    "--json": "with --smoke: print its times as JSON",
+    "--reset": "start with default settings; the old file is kept",
+    "--safe-mode": "neither read nor write settings",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -63,8 +35,8 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(MENDABLE)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def build_parser(*, has_commands: bool = True) -> argparse.ArgumentParser:
+    """The parser of all commands, or of the window alone, which need not wait for what they import."""
     parser = Parser(
         prog="attnscope",
         description="See every attention head of a Transformer: train, prune, compare, export. "
@@ -73,26 +45,32 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     _add_window_options(parser)
     parser.set_defaults(run=_open_window, source="")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     opening = commands.add_parser("open", help="open the window on a model, a run or a text file")
     meaning = "a demo model's name, a model or run folder, a session, or a .txt file"
     opening.add_argument("source", metavar="PATH", help=meaning)
     _add_window_options(opening, is_repeated=True)
     opening.set_defaults(run=_open_window)
-    for command in _COMMANDS:
-        command.add_parser(commands)
+    if has_commands:
+        _add_commands(commands)
     return parser
+
+
+def opens_window(argv: Sequence[str]) -> bool:
+    """Whether these arguments can be read by the parser of the window alone; False where it is not plain."""
+    return not argv or argv[0] == "open" or set(argv) <= _WINDOW_FLAGS.keys() | {"--version"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     try:
-        arguments = build_parser().parse_args(argv)
+        given = sys.argv[1:] if argv is None else argv
+        arguments = build_parser(has_commands=not opens_window(given)).parse_args(given)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else MENDABLE
     has_window = arguments.run is _open_window
     if not has_window and not arguments.device:
-        arguments.device = _DEVICES.get(arguments.run, "auto")
+        arguments.device = _DEVICES.get(arguments.command, "auto")
     boot.prepare_environment(has_window=has_window)
     if arguments.version:
         say(f"attnscope {__version__}")
@@ -134,15 +112,51 @@ def _lost_device(error: BaseException) -> UserError | None:
     return lost_device(error)
 
 
+def _add_commands(commands: "argparse._SubParsersAction[Parser]") -> None:
+    """The commands that need no window."""
+    from attnscope.cli import (
+        attribute,
+        average,
+        bench,
+        curve,
+        figure,
+        generate,
+        importance,
+        info,
+        measure,
+        patch,
+        prune,
+        study,
+        trace,
+        train,
+        translate,
+        weights,
+    )
+
+    for command in (
+        train,
+        average,
+        trace,
+        generate,
+        translate,
+        figure,
+        measure,
+        importance,
+        curve,
+        attribute,
+        patch,
+        weights,
+        prune,
+        info,
+        study,
+        bench,
+    ):
+        command.add_parser(commands)
+
+
 def _add_window_options(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
     """The options of the window; a repeated set leaves alone what the first has read."""
-    flags = {
-        "--smoke": "open offscreen, trace, export, leave; for tests",
-        "--json": "with --smoke: print its times as JSON",
-        "--reset": "start with default settings; the old file is kept",
-        "--safe-mode": "neither read nor write settings",
-    }
-    for name, meaning in flags.items():
+    for name, meaning in _WINDOW_FLAGS.items():
         default = argparse.SUPPRESS if is_repeated else False
         parser.add_argument(name, action="store_true", help=meaning, default=default)
     default_device = argparse.SUPPRESS if is_repeated else ""

@@ -83,9 +83,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             "There is no alignment to write.", expected="--links with --corpus", action="Add --links."
         )
+    if arguments.sort is not None:
+        _check_sort(arguments)
     if arguments.corpus is None and arguments.conllu is None:
         return _measure_text(arguments)
     return _measure_corpus(arguments)
+
+
+def _check_sort(arguments: argparse.Namespace) -> None:
+    """Raise UserError, before anything is measured, when no column has that name."""
+    from attnscope.cli.measure_tables import check_column
+    from attnscope.figures.head_tables import COLUMNS
+    from attnscope.records.measures import MEASURE_NAMES
+    from attnscope.viewmodels.heads.alignment_column import ALIGNMENT_COLUMNS
+
+    names: Sequence[str] = COLUMNS
+    if arguments.corpus is not None or arguments.conllu is not None:
+        aligned = ALIGNMENT_COLUMNS if arguments.links is not None else ()
+        names = (*MEASURE_NAMES, *(column.name for column in aligned))
+    check_column(arguments.sort, names)
 
 
 def _measure_text(arguments: argparse.Namespace) -> int:
@@ -122,7 +138,6 @@ def _measure_text(arguments: argparse.Namespace) -> int:
 def _measure_corpus(arguments: argparse.Namespace) -> int:
     from attnscope.analysis.corpus import measure_corpus
     from attnscope.analysis.roles import head_card
-    from attnscope.cli.measure_tables import check_column
     from attnscope.figures.head_tables import csv_of_alignment, csv_of_corpus
     from attnscope.models import load
     from attnscope.records.measures import HeadTable, order_heads
@@ -144,7 +159,6 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
     table = with_alignment(table, alignment)
     rows: Sequence[int] = range(len(table.heads))
     if arguments.sort is not None:
-        check_column(arguments.sort, table.names)
         rows = order_heads(table, arguments.sort, is_descending=not arguments.ascending)
     rows = [row for row in rows if stack is None or table.heads[row].stack == stack]
     if arguments.csv is not None:

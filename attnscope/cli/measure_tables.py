@@ -7,6 +7,8 @@ import numpy as np
 
 from attnscope.errors import UserError
 from attnscope.figures.head_tables import COLUMNS
+from attnscope.records.measures import CORPUS_MEASURES
+from attnscope.viewmodels.session.head_measures import MEASURES
 
 if TYPE_CHECKING:
     from attnscope.records.maps import HeadMeasures
@@ -36,7 +38,9 @@ def table_of_text(measures: "Sequence[HeadMeasures]") -> str:
         values = (getattr(one, name) for name in COLUMNS)
         cells = "".join(f"{value:>12.4f}" if value == value else f"{'–':>12}" for value in values)
         lines.append(f"{one.head.stack + ' ' + one.head.label:<16}{cells}")
-    return "\n".join(lines)
+    kinds = {kind.field: kind for kind in MEASURES}
+    legend = (_legend_line(name, kinds[name].unit, kinds[name].definition) for name in COLUMNS)
+    return "\n".join([*lines, "", *legend])
 
 
 def sort_measures(
@@ -71,7 +75,14 @@ def table_of_corpus(table: "HeadTable", rows: Sequence[int], cards: "Sequence[He
         values = (float(table.values[row, table.names.index(name)]) for name in _SHOWN)
         cells = "".join(f"{v:>{_CELL + 1}.3f}" if v == v else f"{'–':>{_CELL + 1}}" for v in values)
         lines.append(f"{head.stack + ' ' + head.label:<14}{cells}  {cards[row].sentence}")
-    return "\n".join([*lines, "", table.statement + "."])
+    kinds = {measure.name: measure for measure in CORPUS_MEASURES}
+    legend = (_legend_line(name, kinds[name].unit, kinds[name].definition) for name in _SHOWN)
+    return "\n".join([*lines, "", table.statement + ".", "", *legend])
+
+
+def _legend_line(name: str, unit: str, definition: str) -> str:
+    """What a column is."""
+    return f"{name:<{_CELL + 3}}({unit}) {definition}"
 
 
 def table_of_syntax(table: "SyntaxTable") -> str:

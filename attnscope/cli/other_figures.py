@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.figure_options import on_page
 from attnscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ _FOREIGN_POSITIONS, _WIDTH = 1024, 64
 def positions_figure(arguments: argparse.Namespace) -> "Figure":
     """Encodings of the model's size side by side, its own among them where it has one."""
     from attnscope.analysis.positions import position_tables
-    from attnscope.figures.figure import Figure
     from attnscope.figures.spec import Caption, FigureSpec
     from attnscope.models import load
 
@@ -36,16 +36,15 @@ def positions_figure(arguments: argparse.Namespace) -> "Figure":
     tables = position_tables(names, n_positions, d_model, model)
     note = " ".join(table.note for table in tables if table.note)
     caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)
-    return Figure(
+    return on_page(
+        arguments,
         FigureSpec(
             view="positions",
             positions=tables,
             title=arguments.title or f"Positional encodings, {n_positions} positions, d_model {d_model}",
             caption=caption if arguments.caption else None,
-            width_mm=arguments.width_mm,
-            height_mm=arguments.height_mm,
             dpi=arguments.dpi,
-        )
+        ),
     )
 
 
@@ -121,18 +120,16 @@ def scaling_figure(arguments: argparse.Namespace) -> "Figure":
 def _figure_of(
     arguments: argparse.Namespace, charts: "tuple[Chart, ...]", title: str, step: int | None = None
 ) -> "Figure":
-    from attnscope.figures.figure import Figure
     from attnscope.figures.spec import Caption, FigureSpec
 
     name = Path(arguments.model).resolve().name
-    return Figure(
+    return on_page(
+        arguments,
         FigureSpec(
             view="curves",
             charts=charts,
             title=arguments.title or title,
             caption=Caption(model=name, step=step) if arguments.caption else None,
-            width_mm=arguments.width_mm,
-            height_mm=arguments.height_mm,
             dpi=arguments.dpi,
-        )
+        ),
     )

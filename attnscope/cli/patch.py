@@ -5,7 +5,7 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from attnscope.cli.attribute import add_answer_arguments, check_text, read_target, save_map
+from attnscope.cli.attribute import add_answer_arguments, check_text, read_target, save_maps
 from attnscope.cli.inputs import add_device_argument, parse_gates
 from attnscope.cli.samples import add_figure_arguments, tell_progress
 from attnscope.cli.terminal import say, say_json
@@ -26,8 +26,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         " that of the corrupt one.",
     )
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
-    parser.add_argument("--clean", required=True, metavar="TEXT", help="the text whose pieces are put in")
-    parser.add_argument("--corrupt", required=True, metavar="TEXT", help="the text they are put into")
+    parser.add_argument(
+        "--clean", required=True, metavar="TEXT", help="the text, or picture, whose pieces are put in"
+    )
+    parser.add_argument(
+        "--corrupt", required=True, metavar="TEXT", help="the text, or picture, they are put into"
+    )
     parser.add_argument("--target", help="the second text of a translation (default: what clean gives)")
     parser.add_argument(
         "--kind", choices=("stream", "head"), default="stream", help="what is put in (default: stream)"
@@ -54,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         note = f"“{arguments.clean}” into “{arguments.corrupt}”, output at token {position}"
         from attnscope.figures.cause_maps import patch_cells
 
-        save_map(patch_cells(found), arguments.out, model, note)
+        save_maps((patch_cells(found),), arguments.out, model, note)
     if arguments.json:
         say_json(
             {

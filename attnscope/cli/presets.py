@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.info import cost_text, matters, table
+from attnscope.cli.model_tables import cost_text, matters, table
 from attnscope.cli.plan import preset_values
 from attnscope.cli.terminal import say, say_json
 from attnscope.viewmodels.training.plan_words import bytes_text

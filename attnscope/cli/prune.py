@@ -48,8 +48,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--shape",
         choices=("small", "same"),
         default="small",
-        help="small: what a removed head weighed is gone; same (Hugging Face models only): "
-        "removed heads become zeros and the folder opens wherever the model did",
+        help="small: what a removed head weighed is gone, and the folder opens in AttnScope, elsewhere "
+        "only as the report's line “opens in” says; same (Hugging Face models only): removed heads become "
+        "zeros, nothing is smaller or faster, and the folder opens wherever the model did",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_device_argument(parser)
@@ -150,13 +151,18 @@ def _bytes(size: ModelSize) -> str:
 
 
 def _speed(speed: SpeedChange) -> str:
+    words = f"{speed.ratio:.2f}× as fast" if speed.is_certain else "no certain difference"
     return (
-        f"{speed.before_ms:.2f} → {speed.after_ms:.2f} ms for one pass over {speed.n_tokens} tokens; "
-        f"ratio {speed.ratio:.3f} ({speed.ratio_low:.3f} to {speed.ratio_high:.3f}, {speed.n_turns} turns)"
+        f"{words}: {speed.before_ms:.1f} → {speed.after_ms:.1f} ms for {speed.n_tokens} tokens, median of "
+        f"{speed.n_turns} turns (half of them {speed.ratio_low:.2f} to {speed.ratio_high:.2f}× as fast)"
     )
 
 
 def _read_gates(path: Path, sites: tuple[Site, ...]) -> Gates:
+    if not path.exists():
+        raise UserError(
+            f"There is no file {path}.", expected="a JSON file of heads and numbers", action="Check the path."
+        )
     gates: dict[HeadRef, float] = {}
     for name, value in as_object(read_json(path), what=str(path)).items():
         match = _NAMED.fullmatch(name)

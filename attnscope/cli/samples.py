@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import tell_columns
-from attnscope.cli.terminal import say_error
+from attnscope.cli.terminal import say_progress
 from attnscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -80,8 +80,11 @@ def save_chart(chart: "Chart", path: Path, model: "Model", *, note: str) -> None
     del application
 
 
-def tell_progress(events: "Iterator[Progress | object]") -> "Iterator[object]":
-    """The events that are no progress; the progress goes to standard error, a line for each new tenth."""
+def tell_progress(events: "Iterator[Progress | object]", unit: str = "") -> "Iterator[object]":
+    """The events that are no progress; of `unit`s, a line of progress on standard error for each new tenth.
+
+    A job that is done with its first step tells nothing, and on a terminal no line stays.
+    """
     from attnscope.records.importance import Progress
 
     told: tuple[str, int] = ("", 0)
@@ -90,9 +93,12 @@ def tell_progress(events: "Iterator[Progress | object]") -> "Iterator[object]":
             yield event
             continue
         part = (event.about.split(":")[0].split(",")[0], 10 * event.n_done // max(1, event.n_total))
-        if part != told and part[1]:
-            say_error(f"{event.about}: {event.n_done} of {event.n_total}")
+        is_at_once = event.n_done >= event.n_total and part[0] != told[0]
+        if part != told and part[1] and not is_at_once:
+            words = f"{event.about}: {event.n_done:,} of {event.n_total:,} {unit}"
+            say_progress(words.rstrip())
         told = part
+    say_progress("")
 
 
 def _from_corpus(arguments: argparse.Namespace, model: "Model") -> "list[Sample]":

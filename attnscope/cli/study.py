@@ -24,7 +24,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser("study", help="make a published result again: a figure, a table, a report")
     parser.add_argument("name", nargs="?", metavar="NAME", help="which; without one they are listed")
     parser.add_argument("--out", type=Path, metavar="DIR", help="the folder for its files and training runs")
-    parser.add_argument("--model", default="", metavar="MODEL", help="another model than the study's own")
+    parser.add_argument(
+        "--model",
+        default="",
+        metavar="MODEL",
+        help="another model than the study's own; collapse takes those that AttnScope trained or saved",
+    )
     parser.add_argument("--corpus", type=Path, metavar="FILE", help="texts for it; pairs have a tab between")
     parser.add_argument("--conllu", type=Path, metavar="FILE", dest="trees", help="dependency trees for it")
     parser.add_argument("--seed", type=int, default=1, help="default 1")

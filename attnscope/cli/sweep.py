@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.runs_table import table_of_runs, values_of_runs
+from attnscope.cli.stopping import STOP_AT_EOF, at_end_of_input
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import RecipeError, UserError
 from attnscope.paths import own_command
@@ -47,6 +48,8 @@ def run_sweep(arguments: argparse.Namespace, overrides: Mapping[str, str]) -> in
 
     runs = sweep_runs(parse_axes(arguments.sweep, arguments.seeds))
     sweep = _Sweep(arguments, overrides, runs)
+    if arguments.stop_at_eof:
+        at_end_of_input(sweep.stop)
     kept = runs
     is_whole = True
     if arguments.keep_best is not None:
@@ -88,6 +91,16 @@ class _Sweep:
             for number, handler in before.items():
                 signal.signal(number, handler)
         return not self._is_stopping
+
+    def stop(self) -> None:
+        """Let what is in training save, then end; may be called on any thread."""
+        self._is_stopping = True
+        say_error("attnscope: saving what is in training, then stopping.")
+        current = self._current
+        if current is not None:
+            current.request_stop()
+        for child in tuple(self._children):
+            _close_input(child)
 
     def best(self, runs: Sequence["SweepRun"]) -> tuple["SweepRun", ...]:
         """The runs that are worth going on with, told."""
@@ -161,6 +174,7 @@ class _Sweep:
             "--out",
             str(self._out / run.name),
             "--json",
+            STOP_AT_EOF,
         ]
         words += ["--device", self._arguments.device]
         for key, value in {**self._overrides, **dict(run.overrides)}.items():
@@ -169,10 +183,13 @@ class _Sweep:
             words += ["--until", str(until)]
         n_threads = str(max(1, boot.n_cores() // self._arguments.jobs))
         variables = {**boot.environment(), "OMP_NUM_THREADS": n_threads}
+        pipe = subprocess.PIPE
         with subprocess.Popen(
-            words, env=variables, encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            words, env=variables, encoding="utf-8", stdin=pipe, stdout=pipe, stderr=pipe
         ) as child:
             self._children.add(child)
+            if self._is_stopping:
+                _close_input(child)
             has_finished = False
             for line in child.stdout or ():
                 values = json.loads(line)
@@ -193,12 +210,7 @@ class _Sweep:
     def _on_signal(self, number: int, frame: object) -> None:
         if self._is_stopping and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self._is_stopping = True
-        say_error("attnscope: saving what is in training, then stopping.")
-        if self._current is not None:
-            self._current.request_stop()
-        for child in tuple(self._children):
-            child.send_signal(signal.SIGTERM)  # it saves, then ends
+        self.stop()
 
     def _summaries(self) -> "tuple[RunSummary, ...]":
         from attnscope.training.summaries import read_runs
@@ -206,6 +218,12 @@ class _Sweep:
         folders = [str(self._out / name) for name in self._places]
         folders = [folder for folder in folders if (Path(folder) / "recipe.toml").is_file()]
         return read_runs(folders)[0] if folders else ()
+
+
+def _close_input(child: "subprocess.Popen[str]") -> None:
+    """Have a run of its own process saved and ended."""
+    if child.stdin is not None:
+        child.stdin.close()
 
 
 def _checked_recipes(

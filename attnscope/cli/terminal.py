@@ -5,7 +5,7 @@ import unicodedata
 
 from attnscope.strict_json import json_text
 
-__all__ = ["json_text", "one_line", "printable", "say", "say_error", "say_json"]
+__all__ = ["json_text", "one_line", "printable", "say", "say_error", "say_json", "say_progress"]
 
 _HARMLESS = {"\n", "\t"}
 
@@ -31,6 +31,14 @@ def say(text: str = "") -> None:
 def say_error(text: str) -> None:
     """Print one line to standard error."""
     _write(sys.stderr, one_line(text))
+
+
+def say_progress(text: str) -> None:
+    """Show how far a job is on standard error: on a terminal in one line that an empty text takes away."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{one_line(text)}", file=sys.stderr, end="", flush=True)
+    elif text:
+        say_error(text)
 
 
 def say_json(value: object) -> None:

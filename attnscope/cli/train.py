@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.inputs import tell_columns
+from attnscope.cli.stopping import add_stop_argument, at_end_of_input
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
 from attnscope.cli.terminal import json_text, say, say_error
 from attnscope.errors import RecipeError, UserError
@@ -64,6 +65,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--tensorboard", action="store_true", help="mirror the curves into event files under DIR/tensorboard"
     )
+    add_stop_argument(parser)
     add_sweep_arguments(parser)
     parser.add_argument(
         "--export",
@@ -111,6 +113,8 @@ def _train(arguments: argparse.Namespace, recipe: "Recipe", device: "torch.devic
         tell_columns(Path(recipe.data.path))
     started_at, cpu_at = time.monotonic(), time.process_time()
     training = TrainingRun(recipe, Path(arguments.out), device, ranks=ranks)
+    if arguments.stop_at_eof:
+        at_end_of_input(training.request_stop)
     teller = _teller(arguments, ranks)
     last_evaluated: Evaluated | None = None
     finished: Finished | None = None

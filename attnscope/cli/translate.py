@@ -34,6 +34,14 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--length-penalty", type=float, default=0.6, metavar="A", help="for beams (0.6)")
     parser.add_argument("--max-tokens", type=int, default=200, metavar="N", help="of each (200)")
     parser.add_argument("--batch", type=int, default=32, metavar="N", help="texts at a time (default: 32)")
+    parser.add_argument(
+        "--by-length",
+        type=int,
+        nargs="?",
+        const=5,
+        metavar="N",
+        help="BLEU of texts of 1 to N words, of N + 1 to 2 N, and so on (5)",
+    )
     add_gate_argument(parser)
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the translations there")
     parser.add_argument("--json", action="store_true", help="print translations and score as JSON")
@@ -43,8 +51,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate, write, score."""
-    if arguments.batch < 1:
-        raise UserError(f"--batch is {arguments.batch}.", expected="1 or more")
+    for name in ("batch", "by_length"):
+        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
+            raise UserError(
+                f"--{name.replace('_', '-')} is {getattr(arguments, name)}.", expected="1 or more"
+            )
     settings = WriteSettings(
         mode="greedy" if arguments.beams is None else "beams",
         max_tokens=arguments.max_tokens,
@@ -53,6 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     settings.check()
     sources, references = read_texts(arguments.file, arguments.reference)
+    if arguments.by_length is not None and not any(references):
+        raise UserError(
+            "Without references nothing can be scored by length.",
+            expected="source, tab and reference on each line, or --reference FILE",
+            action="Give references, or leave out --by-length.",
+        )
     from attnscope.models import load
 
     model = load(arguments.model, device=arguments.device)
@@ -66,17 +83,24 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         replace_file(arguments.out, "".join(f"{line}\n" for line in lines).encode())
     score = _score(lines, references)
+    parts = [] if arguments.by_length is None else by_length(sources, lines, references, arguments.by_length)
     if arguments.json:
-        score_values = None if score is None else dataclasses.asdict(score)
-        say_json(
-            {"model": model.info.name, "settings": settings.sentence, "texts": lines, "bleu": score_values}
-        )
+        found: dict[str, object] = {"model": model.info.name, "settings": settings.sentence, "texts": lines}
+        found["bleu"] = None if score is None else dataclasses.asdict(score)
+        if arguments.by_length is not None:
+            found["by_length"] = [
+                {"from": first, "to": last, **dataclasses.asdict(one)} for first, last, one in parts
+            ]
+        say_json(found)
         return 0
     if arguments.out is None:
         for line in lines:
             say(line)
     if score is not None:
-        (say if arguments.out is not None else say_error)(score_sentence(score))
+        tell = say if arguments.out is not None else say_error
+        tell(score_sentence(score))
+        for first, last, part in parts:
+            tell(f"{f'{first}–{last} words':>14}: {length_sentence(part)}")
     return 0
 
 
@@ -101,6 +125,15 @@ def read_texts(path: Path, reference: Path | None) -> tuple[list[str], list[str]
             )
         return sources, [line[1] if len(line) > 1 else "" for line in columns] if n_both else []
     references = list(read_lines(reference))
+    n_tabs = sum("\t" in line for line in references)
+    if n_tabs:
+        raise UserError(
+            f"{n_tabs} of {len(references)} lines of {reference} hold a tab.",
+            expected="the right translation alone on each line",
+            action="Give a file of translations; of lines with source, tab and reference -f alone is enough.",
+        )
+    if any(len(line) > 1 for line in columns):
+        say_error(f"attnscope: the references of {reference} are used, not those of {path}.")
     if len(references) != len(sources):
         raise UserError(
             f"{path} has {len(sources)} lines and {reference} has {len(references)}.",
@@ -119,6 +152,32 @@ def score_sentence(score: "BleuScore") -> str:
         f"{'text' if score.n_texts == 1 else 'texts'}{few}; "
         f"precisions {parts}, brevity {score.brevity:.3f}; {score.signature}"
     )
+
+
+def length_sentence(score: "BleuScore") -> str:
+    """The score of a part in short; what all parts share stands in that of the whole."""
+    few = "" if score.n_texts >= _ENOUGH_TEXTS else ", too few for the interval to be trusted"
+    texts = "1 text" if score.n_texts == 1 else f"{score.n_texts} texts"
+    return f"BLEU {score.value:.2f} ({score.low:.2f}–{score.high:.2f}), {texts}{few}"
+
+
+def by_length(
+    sources: list[str], lines: list[str], references: list[str], n_words: int
+) -> "list[tuple[int, int, BleuScore]]":
+    """The BLEU of texts whose sources have from 1 to `n_words` words, and so on: least, most, score.
+
+    Words are what stands between spaces. Parts without a text are left out (Bahdanau et al. 2014, figure 2).
+    """
+    parts: dict[int, list[int]] = {}
+    for index, (source, right) in enumerate(zip(sources, references, strict=True)):
+        if right.strip():
+            parts.setdefault((max(1, len(source.split())) - 1) // n_words, []).append(index)
+    found = []
+    for part, own in sorted(parts.items()):
+        score = _score([lines[index] for index in own], [references[index] for index in own])
+        if score is not None:
+            found.append((part * n_words + 1, (part + 1) * n_words, score))
+    return found
 
 
 def _translate(
@@ -147,8 +206,9 @@ def _tell_unknown(model: "Model", texts: list[str]) -> None:
         n = model.encode(text).source.n_unknown
         n_texts, n_tokens = n_texts + bool(n), n_tokens + n
     if n_tokens:
-        where = f"{n_texts} of {len(texts)} texts"
-        say_error(f"attnscope: {model.info.name} has no token for {n_tokens} words, in {where}.")
+        words = "1 word" if n_tokens == 1 else f"{n_tokens} words"
+        where = f"{n_texts} of {len(texts)} {'text' if len(texts) == 1 else 'texts'}"
+        say_error(f"attnscope: {model.info.name} has no token for {words}, in {where}.")
 
 
 def _score(lines: list[str], references: list[str]) -> "BleuScore | None":

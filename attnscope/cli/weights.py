@@ -1,6 +1,7 @@
 """`attnscope weights`: what a head's weights say without any text."""
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument, parse_stack
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from attnscope.records.head_weights import HeadWeightsFound, WeightPart
 
 _MAX_PAIRS = 1000
+_N_READ = 2000
+"""Pairs of each end that are read, so that enough of them are text."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -26,7 +29,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
     parser.add_argument("head", metavar="[STACK:]L0H1", help="the head")
-    parser.add_argument("--top", type=int, default=10, metavar="N", help="pairs of each end (default 10)")
+    parser.add_argument(
+        "--top",
+        type=int,
+        default=10,
+        metavar="N",
+        help="pairs of each end (default 10); of those printed, single bytes come last",
+    )
     add_figure_arguments(parser)
     add_device_argument(parser)
     parser.set_defaults(run=run)
@@ -42,9 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     model = load(arguments.model, device=arguments.device)
     head = _head(arguments.head, model.sites)
-    found = HeadWeightsFound(head=head)
-    for one in tell_progress(read_weights(model, head, arguments.top)):
-        found = one if isinstance(one, HeadWeightsFound) else found
+    read = HeadWeightsFound(head=head)
+    for one in tell_progress(read_weights(model, head, _N_READ), unit=f"tokens, {head.label}"):
+        read = one if isinstance(one, HeadWeightsFound) else read
+    found = _cut(read, arguments.top)
     if all(part.circuit is None and part.spectrum is None for part in found.parts):
         raise UserError(found.parts[0].refusal)
     _write(arguments, model, found)
@@ -53,10 +63,21 @@ def run(arguments: argparse.Namespace) -> int:
 
         say_json(json_of_weights(found, model.info.name))
         return 0
-    for part in found.parts:
-        for line in _lines(part, head):
+    for part in read.parts:
+        for line in _lines(part, head, arguments.top):
             say(line)
     return 0
+
+
+def _cut(found: "HeadWeightsFound", top: int) -> "HeadWeightsFound":
+    """The pairs that were asked for, of the more that were read so that enough of them are text."""
+    parts = []
+    for part in found.parts:
+        circuit = part.circuit
+        if circuit is not None:
+            circuit = replace(circuit, largest=circuit.largest[:top], smallest=circuit.smallest[:top])
+        parts.append(replace(part, circuit=circuit))
+    return replace(found, parts=tuple(parts))
 
 
 def _write(arguments: argparse.Namespace, model: "Model", found: "HeadWeightsFound") -> None:
@@ -80,19 +101,34 @@ def _write(arguments: argparse.Namespace, model: "Model", found: "HeadWeightsFou
     del application
 
 
-def _lines(part: "WeightPart", head: HeadRef) -> list[str]:
-    """One product as a table."""
+def _lines(part: "WeightPart", head: HeadRef, top: int) -> list[str]:
+    """One product as a table, in the words of the window."""
+    from attnscope.viewmodels.heads.head_weights import KIND_NAMES, KIND_TIPS, readable_first, sameness_words
+
+    title = f"{part.kind.upper()} of {head.stack} {head.label}"
     if part.circuit is None:
-        return [f"{part.kind.upper()}: {part.refusal}", ""]
+        return [f"{title}: {part.refusal}", *_values(part, head), ""]
     circuit, joint = part.circuit, "→" if part.kind == "ov" else "↔"
-    lines = [f"{part.kind.upper()} of {head.stack} {head.label}: Σ Re λ / Σ |λ| = {circuit.sameness:+.3f}"]
+    lines = [
+        f"{title}, {KIND_NAMES[part.kind].rpartition(' (')[0].lower()}: {sameness_words(circuit)}",
+        f"  {KIND_TIPS[part.kind].rpartition(' (')[0]}",
+    ]
     for name, pairs in (("largest", circuit.largest), ("smallest", circuit.smallest)):
-        lines.append(f"  {name}")
-        lines += [f"{p.value:>12.4f}  {p.first.piece!r} {joint} {p.second.piece!r}" for p in pairs]
-    if part.spectrum is not None:
-        values = "  ".join(f"{value:.3g}" for value in part.spectrum.single[head.head][:12])
-        lines.append(f"  singular values  {values}")
-    return [*lines, ""]
+        shown = readable_first(pairs)[:top]
+        n_passed = sum(not pair.is_text for pair in pairs[:top]) - sum(not pair.is_text for pair in shown)
+        more = f"; {n_passed} of single bytes among them left out" if n_passed else ""
+        lines.append(f"  the {name} values{more}")
+        lines += [f"{p.value:>12.4f}  {p.first.piece!r} {joint} {p.second.piece!r}" for p in shown]
+    return [*lines, *_values(part, head), ""]
+
+
+def _values(part: "WeightPart", head: HeadRef) -> list[str]:
+    """The largest singular values, where they are known."""
+    if part.spectrum is None:
+        return []
+    return [
+        "  singular values  " + "  ".join(f"{value:.3g}" for value in part.spectrum.single[head.head][:12])
+    ]
 
 
 def _head(text: str, sites: tuple[Site, ...]) -> HeadRef:

@@ -16,6 +16,7 @@ from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
 
 from attnscope.errors import LoadError
 from attnscope.models import load, read_model_folder
+from attnscope.trace import tensor_file
 from attnscope.trace.tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, read_tensors, tensors_from_bytes
 
 
@@ -111,6 +112,44 @@ def test_that_a_good_file_is_read_as_the_library_reads_it(tmp_path: Path) -> Non
     for name, expected in load_file(tmp_path / "t.safetensors").items():
         assert torch.equal(found.tensors[name], expected)
         assert found.tensors[name].dtype == expected.dtype
+
+
+def test_that_shapes_alone_are_read_of_what_is_read_whole_and_of_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.safetensors"
+    header = json.dumps(
+        {
+            "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+            "step": {"dtype": "I64", "shape": [], "data_offsets": [24, 32]},
+        }
+    ).encode()
+    monkeypatch.setattr(tensor_file, "MAX_HEADER_BYTES", 200)
+    numbers = bytes(24) + (1234).to_bytes(8, "little")
+    path.write_bytes((200).to_bytes(8, "little") + header.ljust(200) + numbers)
+    for read in (tensor_file.read_tensors, tensor_file.read_shapes):
+        found = read(path).tensors
+        assert (tuple(found["a"].shape), found["a"].dtype) == ((2, 3), torch.float32)
+        assert (found["step"].ndim, int(found["step"])) == (0, 1234)
+    for content, kind in (
+        ((201).to_bytes(8, "little") + header.ljust(201) + numbers, "header-too-large"),
+        ((200).to_bytes(8, "little") + header.ljust(200) + numbers[:-1], "truncated"),
+        ((200).to_bytes(8, "little") + header.ljust(200) + numbers + b"x", "damaged"),
+        (b"abc", "truncated"),
+    ):
+        path.write_bytes(content)
+        for read in (tensor_file.read_tensors, tensor_file.read_shapes):
+            with pytest.raises(LoadError) as caught:
+                read(path)
+            assert caught.value.kind == kind
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    for read in (tensor_file.read_tensors, tensor_file.read_shapes):
+        with pytest.raises(LoadError, match="Permission denied"):
+            read(path)
 
 
 def test_that_the_file_may_vanish_after_loading(folder: Path) -> None:  # F8

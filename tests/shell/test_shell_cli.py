@@ -11,7 +11,7 @@ import pytest
 
 from attnscope import __version__
 from attnscope.cli import main as cli
-from attnscope.cli.figure import build_caption
+from attnscope.cli.figure_building import build_caption
 from attnscope.trace import load_trace
 
 CHECKOUT = Path(__file__).parents[2]
@@ -49,7 +49,9 @@ def test_that_info_is_text_or_json(capsys: pytest.CaptureFixture[str], tiny_mode
 def test_that_measure_covers_every_head(capsys: pytest.CaptureFixture[str], tiny_model: str) -> None:
     code, out, _ = run(capsys, "measure", tiny_model, *TEXT)
     assert code == 0
-    assert len(out.splitlines()) == 2 + 12
+    table, legend = out.split("\n\n")
+    assert len(table.splitlines()) == 2 + 12
+    assert [line.split()[0] for line in legend.splitlines()] == table.splitlines()[1].split()[1:]
     code, out, _ = run(capsys, "measure", tiny_model, *TEXT, "--json")
     measured = json.loads(out)
     assert len(measured["heads"]) == 12
@@ -233,7 +235,7 @@ def test_that_a_caption_names_the_target_that_was_made(
         captions.append(build_caption(*arguments))  # type: ignore[arg-type]
         return captions[-1]
 
-    monkeypatch.setattr("attnscope.cli.figure.build_caption", build)
+    monkeypatch.setattr("attnscope.cli.figure_building.build_caption", build)
     for target in ((), ("--target", "le chat")):
         path = str(tmp_path / "figure.svg")
         assert run(capsys, "figure", tiny_model, *TEXT[:2], *target, "--caption", "-o", path)[0] == 0

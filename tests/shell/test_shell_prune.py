@@ -27,7 +27,7 @@ def test_that_heads_are_removed_and_the_report_is_printed(translator, tmp_path, 
     )
     printed = capsys.readouterr().out
     assert "3 heads: encoder L0H1, encoder L0H2, cross L1H3" in printed
-    assert "the smaller model says the same" in printed
+    assert "the pruned model says the same" in printed
     assert "→" in printed
     sites = {site.key: site.n_heads for site in load(out, device="cpu").sites}
     assert (sites["encoder", 0], sites["encoder", 1], sites["cross", 1]) == (2, 4, 3)
@@ -56,7 +56,7 @@ def test_that_gates_and_text_come_from_files_and_the_report_as_json(translator, 
         (["--heads", ""], "No head is named"),
         (["--heads", "encoder L0H1", "--shape", "same"], "cannot be saved in the shape 'same'"),
         (["--heads", "encoder L0H1", "-f", "gone.txt"], "gone.txt cannot be read"),
-        (["--gates", "gone.json"], "gone.json is missing"),
+        (["--gates", "gone.json"], "There is no file gone.json"),
         ([], "its training closed none"),
     ],
 )

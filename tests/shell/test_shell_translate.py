@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import sacrebleu
 
 from attnscope.cli.main import main
 from attnscope.text.tasks import make_task
@@ -45,6 +46,7 @@ def test_that_gates_change_the_score(pairs: Path, capsys) -> None:
         (("shakespeare",), "does not translate"),
         (("english-french", "--beams", "0"), "beams"),
         (("english-french", "--batch", "0"), "--batch"),
+        (("english-french", "--by-length", "0"), "--by-length"),
         (("english-french", "--reference", "one.txt"), "12 lines"),
     ],
 )
@@ -65,3 +67,38 @@ def test_that_an_empty_line_stays_one_and_unknown_words_are_told(tmp_path: Path,
     assert (len(lines), lines[1]) == (4, "")
     assert "chat" in lines[0]
     assert "no token for 2 words, in 1 of 2 texts" in capsys.readouterr().err
+
+
+def test_that_a_score_by_length_is_sacrebleus_over_each_part(pairs: Path, capsys) -> None:
+    off = [f"--gate=cross:L{layer}H{head}=0" for layer in range(2) for head in range(8)]
+    shell = ["translate", "english-french", "-f", str(pairs), *off, "--by-length", "4", "--json"]
+    assert main(shell) == 0
+    printed = json.loads(capsys.readouterr().out)
+    rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
+    wanted: dict[tuple[int, int], tuple[list[str], list[str]]] = {}
+    for (source, right), written in zip(rows, printed["texts"], strict=True):
+        least = next(n for n in range(1, 100, 4) if n <= len(source.split()) < n + 4)
+        texts, references = wanted.setdefault((least, least + 3), ([], []))
+        texts.append(written)
+        references.append(right)
+    assert len(wanted) > 1
+    assert [(part["from"], part["to"]) for part in printed["by_length"]] == sorted(wanted)
+    for part in printed["by_length"]:
+        texts, references = wanted[part["from"], part["to"]]
+        assert part["value"] == pytest.approx(sacrebleu.corpus_bleu(texts, [references]).score)
+        assert part["n_texts"] == len(texts)
+        assert part["low"] <= part["high"]
+    assert 0 < printed["bleu"]["value"] < 100
+
+
+def test_that_parts_are_told_below_the_whole_score(pairs: Path, tmp_path: Path, capsys) -> None:
+    shell = ["translate", "english-french", "-f", str(pairs), "-o", str(tmp_path / "out.txt"), "--by-length"]
+    assert main(shell) == 0
+    whole, *parts = capsys.readouterr().out.splitlines()
+    assert whole.startswith("BLEU ")
+    assert parts[0].strip().startswith("1–5 words: BLEU ") or parts[0].strip().startswith("6–10 words: BLEU ")
+    assert all("too few for the interval to be trusted" in part for part in parts)
+    plain = tmp_path / "plain.txt"
+    plain.write_text("the cat sleeps .\n", encoding="utf-8")
+    assert main(["translate", "english-french", "-f", str(plain), "--by-length"]) == 2
+    assert "--reference FILE" in capsys.readouterr().err

@@ -2,11 +2,15 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from attnscope.cli.main import main
+from attnscope.records.redundancy import TokenPair
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.heads.head_weights import readable_first
 
 
 def test_that_a_heads_weights_are_printed_written_and_drawn(
@@ -23,7 +27,20 @@ def test_that_a_heads_weights_are_printed_written_and_drawn(
     assert [float(row["value"]) for row in rows] == pytest.approx(values, rel=1e-5)
     assert (tmp_path / "w.svg").read_text(encoding="utf-8").startswith("<?xml")
     assert main(["weights", tiny_model, "cross:L1H0", "--top", "1"]) == 0
-    assert "QK of cross L1H0" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert re.search(
+        r"QK of cross L1H0, what it looks for: Σ Re λ.*: (mixed|it \w+ (for )?its like)", told.out
+    )
+    assert told.err == ""
+
+
+def test_that_pairs_of_bytes_come_after_those_of_text() -> None:
+    def pair(first: str, second: str, value: float) -> TokenPair:
+        return TokenPair(first=Token(id=0, piece=first), second=Token(id=1, piece=second), value=value)
+
+    pairs = (pair("⟨E2⟩", "a", 3.0), pair("a", "é⟨1/2⟩", 2.0), pair("the", "cat", 1.0), pair("a", "b", 0.5))
+    assert [one.is_text for one in pairs] == [False, False, True, True]
+    assert [one.value for one in readable_first(pairs)] == [1.0, 0.5, 3.0, 2.0]
 
 
 @pytest.mark.parametrize(

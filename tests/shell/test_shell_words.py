@@ -9,8 +9,8 @@ import torch
 from tiny_models import tiny_model as make_tiny
 
 from attnscope.cli import main as cli
-from attnscope.cli.info import reads
 from attnscope.cli.inputs import tell_cut
+from attnscope.cli.model_tables import reads
 from attnscope.models import load
 from attnscope.records.tokens import Token, Tokens
 

@@ -1,0 +1,140 @@
+"""What a model is, in lines and tables of text: its facts, sites, choices and cost."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscope.cli.terminal import one_line
+from attnscope.nn.recurrent_choices import OF_TRANSFORMERS
+from attnscope.records.models import ModelInfo
+from attnscope.records.sites import Site
+
+if TYPE_CHECKING:
+    from attnscope.models.cost import Cost
+
+_CARD_LETTERS = 1_000_000
+_ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "rope_base": ("position", ("rotary",)),
+    "n_buckets": ("position", ("t5",)),
+    "max_distance": ("position", ("t5", "shaw")),
+    "window": ("mask", ("window", "dilated", "global", "bigbird")),
+    "dilation": ("mask", ("dilated",)),
+    "global_tokens": ("mask", ("global", "bigbird")),
+    "random_blocks": ("mask", ("bigbird",)),
+    "mask_block": ("mask", ("bigbird",)),
+    "mask_seed": ("mask", ("bigbird",)),
+    "prefix_tokens": ("mask", ("prefix",)),
+    "temperature": ("score", ("cosine",)),
+    "sigma": ("score", ("gaussian",)),
+    "sentence_ends": ("pooling", ("hierarchical",)),
+    "sentence_encoder": ("pooling", ("hierarchical",)),
+}
+_OF_LABELS = ("n_labels", "pooling", "reads_pair", "sentence_ends", "sentence_encoder")
+_OF_CELLS = ("has_attention", "feeds_context", "local_reach")
+_OF_PIECES = ("tie_embeddings", "transform_head", "output_bias", "has_pooler", "has_next_sentence")
+
+
+def facts(info: ModelInfo, start: str = "") -> str:
+    """The model in lines of name and value; `start` is what it goes on from."""
+    rows = {
+        "name": info.name,
+        "source": info.source,
+        "form": ", ".join(filter(None, (info.form, info.objective, info.architecture, _cells(info)))),
+        "parameters": f"{info.n_parameters:,}",
+        "tokens": f"at most {info.max_tokens}, {info.vocab_size:,} pieces ({info.tokenizer})",
+        "goes on from": start,
+        "reads": reads(info),
+        "labels": ", ".join(info.labels),
+        "device": info.device,
+        "weights": f"SHA-256 {info.sha256}" if info.sha256 else "",
+        "licence": info.licence or licence_in_card(Path(info.source)) or "not named in its files",
+        "note": info.note,
+    }
+    return "\n".join(f"{name:<14}{one_line(value)}" for name, value in rows.items() if value)
+
+
+def _cells(info: ModelInfo) -> str:
+    return f"recurrent cells ({info.body})" if info.body else ""
+
+
+def licence_in_card(folder: Path) -> str:
+    """The paragraph on the licence in a model folder's own card; empty when there is none."""
+    card = folder / "card.md"
+    try:
+        text = card.read_text(encoding="utf-8", errors="replace")[:_CARD_LETTERS]
+    except OSError:
+        return ""
+    heading, _, rest = text.partition("## Data and licence")
+    return rest.strip().split("\n\n")[0][:400] if heading != text else ""
+
+
+def reads(info: ModelInfo) -> str:
+    """What the model takes and what it says, in words."""
+    if info.reads != "text":
+        own = ", and a second text that it can write itself" if info.takes_target else ""
+        return f"a {info.reads}, named by its path{own}"
+    if info.reads_pairs:
+        return "two sentences" if info.labels else "one text, or two sentences"
+    return "a text, and a second one that it can write itself" if info.takes_target else "one text"
+
+
+def matters(name: str, choices: Mapping[str, object]) -> bool:
+    """Whether a value of the architecture is looked at beside the other choices."""
+    is_recurrent = choices.get("body") in ("rnn", "gru", "lstm")
+    if name in (OF_TRANSFORMERS if is_recurrent else _OF_CELLS):
+        return False
+    if name in (_OF_PIECES if choices.get("n_labels") else _OF_LABELS):
+        return False
+    if name not in _ONLY_WITH:
+        return name != "n_projected" or bool(choices[name])
+    other, needed = _ONLY_WITH[name]
+    return choices.get(other, needed[0]) in needed
+
+
+def cost_text(cost: "Cost", formula: str, *, max_tokens: int = 0) -> str:
+    """The operations on paper, with the formula; a note when it is more than the model reads."""
+    is_more = 0 < max_tokens < cost.n_tokens
+    note = f"{cost.n_tokens:,} tokens are more than the {max_tokens:,} that the model was made for"
+    title = f"operations on paper, {cost.n_tokens:,} tokens" + ("" if cost.is_whole else " (not all of them)")
+    rows = (
+        *((name, f"{n:.4g}") for name, n in cost.parts),
+        ("forward pass", f"{cost.forward:.4g}"),
+        ("a token", f"{cost.forward_a_token:.4g} forward, {cost.training_a_token:.4g} in training"),
+        ("formula", formula),
+        *((("note", note),) if is_more else ()),
+    )
+    return table(title, rows)
+
+
+def sites_table(sites: tuple[Site, ...]) -> str:
+    """Every site with its heads; layers of a stack that are alike share a line."""
+    if not sites:
+        return "sites\n  none: the model has no head"
+    rows: list[tuple[str, str]] = []
+    start = 0
+    for k, site in enumerate(sites):
+        following = sites[k + 1] if k + 1 < len(sites) else None
+        is_alike = following is not None and _shape(following) == _shape(site)
+        if is_alike and following is not None and following.layer == site.layer + 1:
+            continue
+        first = sites[start]
+        layers = f"L{site.layer}" if first.layer == site.layer else f"L{first.layer} to L{site.layer}"
+        heads = f"{site.n_heads} heads" if site.n_heads != 1 else "1 head"
+        heads += f", on {site.n_slots} slots" if site.keys == "slots" else ""
+        heads += ", on sentences" if site.keys == "sentences" else ""
+        shared = f", {site.n_kv_heads} key-value heads" if site.n_kv_heads != site.n_heads else ""
+        rows.append((f"{site.stack} {layers}", heads + shared))
+        start = k + 1
+    return table("sites", tuple(rows))
+
+
+def _shape(site: Site) -> tuple[str, int, int]:
+    return site.stack, site.n_heads, site.n_kv_heads
+
+
+def table(title: str, rows: tuple[tuple[str, str], ...]) -> str:
+    """A title and lines of name and value; empty without rows."""
+    if not rows:
+        return ""
+    width = max(len(name) for name, _ in rows) + 2
+    return "\n".join([title, *(f"  {one_line(name):<{width}}{one_line(value)}" for name, value in rows)])
