@@ -41,6 +41,7 @@ from attnscope.viewmodels.tours.states import TourPlaces, TourStates
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.viewmodels.work_found import (
+    watch_flow,
     watch_heads,
     watch_pages,
     watch_patching,
@@ -153,6 +154,7 @@ class Program(QObject):
         watch_writing(work, self.generation)
         watch_pages(work, self.compare, self.pruning, self.experiments, self.worker.cancel)
         watch_patching(work, self.patching)
+        watch_flow(work, self.across)
 
     def show(self) -> None:
         """Show the window; the worker starts when it has been painted."""

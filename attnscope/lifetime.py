@@ -1,10 +1,12 @@
 """One life of the window: settings, crash log, hooks, event loop, and the way out."""
 
 import dataclasses
+import gc
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attnscope import paths
 from attnscope.app import Program, make_application
@@ -12,7 +14,9 @@ from attnscope.crash import CrashLog, install_hooks, remove_hooks
 from attnscope.figures.plain import plain_text
 from attnscope.hooks import QtMessages, StopSignals
 from attnscope.settings import Remembered, Settings, StartOptions, read_settings, reset_settings
-from attnscope.smoke import Smoke
+
+if TYPE_CHECKING:
+    from attnscope.smoke import Smoke
 
 
 def run_window(options: StartOptions, *, started_s: float, end_now: Callable[[int], object]) -> int:
@@ -36,10 +40,12 @@ def run_window(options: StartOptions, *, started_s: float, end_now: Callable[[in
     messages.install()
     signals = StopSignals(program.close, end_now, program)
     signals.install()
-    smoke = Smoke(program) if options.is_smoke else None
+    smoke = watch_smoke(program) if options.is_smoke else None
     program.ended.connect(application.quit)
     program.show()
     tell_at_start(program, remembered.warning, died)
+    gc.freeze()  # what a start makes stays: the collector need not walk it
+    gc.enable()
     application.exec()
     program.end()
     signals.remove()
@@ -49,6 +55,13 @@ def run_window(options: StartOptions, *, started_s: float, end_now: Callable[[in
     if smoke is not None:
         return report_smoke(smoke, program.milestones, started_s, is_json=options.is_json)
     return 0
+
+
+def watch_smoke(program: Program) -> "Smoke":
+    """What judges a smoke test; imported where there is one."""
+    from attnscope.smoke import Smoke
+
+    return Smoke(program)
 
 
 def choose_settings(options: StartOptions) -> Remembered:
@@ -75,7 +88,7 @@ def tell_at_start(program: Program, warning: str, died: Path | None) -> None:
         program.session.tell_person(warning)
 
 
-def report_smoke(smoke: Smoke, milestones: dict[str, float], started_s: float, *, is_json: bool) -> int:
+def report_smoke(smoke: "Smoke", milestones: dict[str, float], started_s: float, *, is_json: bool) -> int:
     """Print what the smoke test saw, in one line; returns the exit code."""
     if is_json:
         times = {f"{name}_s": round(at - started_s, 4) for name, at in milestones.items()}

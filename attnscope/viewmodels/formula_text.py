@@ -81,6 +81,8 @@ _AFTER_UNIT = _BETWEEN | frozenset(" )]‖|/")
 _SUPER = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱᵀ′", "0123456789+−=()niT′", strict=True))
 _SUB = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", "0123456789+−=()aeijklmnoprstuvx", strict=True))
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[-+−]?\d+)?")
+_ISOLATE = "\u2068"
+_SUM = re.compile(r"[(<−-]*[\d.]+\)?(?: \+ (?:[(<−-]*[\d.]+\)?|…))+")
 _ISOLATED = re.compile("\u2068([^\u2069]*)\u2069")
 _NAMED = re.compile(r"[A-Za-z]+\d[A-Za-z\d]*")
 _LARGE = frozenset("ΣΠ")
@@ -135,6 +137,8 @@ class _Parser:
         elif letter in ("_", "^") and parts and not isinstance(parts[-1], Space):
             self._at += 1
             _hang(parts, self._script(), is_sub=letter == "_")
+        elif letter == _ISOLATE:
+            parts += self._filled_in()
         elif letter == " ":
             self._at += 1
             if not parts or not isinstance(parts[-1], Space):
@@ -145,11 +149,12 @@ class _Parser:
     def _atom(self) -> Node:
         """One letter, word, number, root, bracket or operator."""
         letter = self._peek()
-        for pattern in (_ISOLATED, _NUMBER):
-            found = pattern.match(self._text, self._at)
-            if found is not None:
-                self._at = found.end()
-                return Symbol(found[0], "upright")
+        if letter == _ISOLATE:
+            return Row(tuple(self._filled_in()))
+        found = _NUMBER.match(self._text, self._at)
+        if found is not None:
+            self._at = found.end()
+            return Symbol(found[0], "upright")
         if letter == "√":
             self._at += 1
             return Root(self._bare(self._peek() == "("))
@@ -162,6 +167,21 @@ class _Parser:
             return self._word()
         self._at += 1
         return Symbol(letter, "operator")
+
+    def _filled_in(self) -> list[Node]:
+        """What was filled in, not read as a formula; a sum of numbers in its terms, to be broken there."""
+        found = _ISOLATED.match(self._text, self._at)
+        if found is None:
+            self._at += 1
+            return [Symbol(_ISOLATE, "operator")]
+        self._at = found.end()
+        if not _SUM.fullmatch(found[1]):
+            return [Symbol(found[0], "upright")]
+        parts: list[Node] = []
+        for k, term in enumerate(found[1].split(" + ")):
+            parts += [Space(), Symbol("+", "operator"), Space()] if k else []
+            parts.append(Symbol(term, "upright"))
+        return parts
 
     def _closes(self, opener: str) -> bool:
         """Whether the bracket that opens here is closed before one around it is."""

@@ -1,7 +1,7 @@
 """How things are shown: page, heatmap or lines, colours, scale, theme, and what the cursor is on.
 
 None of it goes to the worker. What can change has a name: page, view, style, theme, position,
-enlarged, hovered_head, highlight, cell, pointer.
+enlarged, folded, hovered_head, highlight, cell, pointer.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,6 +20,9 @@ HeadViewKind = Literal["heatmap", "lines", "picture", "inside"]
 Scale = Literal["fixed", "head", "row"]
 Theme = Literal["system", "light", "dark", "projector"]
 Side = Literal["source", "target"]
+Part = Literal["bars", "texts", "looks", "measures", "grid", "inspector", "answers", "list"]
+PRESENTED_WITHOUT: frozenset[Part] = frozenset({"bars", "texts", "looks", "measures", "list"})
+"""What is not data, and goes while the pages are presented."""
 
 SCALES: dict[Scale, str] = {
     "fixed": "0 to 1",
@@ -90,6 +93,9 @@ class ViewState:
     pointer_text: str = ""
     position: int = 0
     is_enlarged: bool = False
+    is_presenting: bool = False
+    folded: frozenset[Part] = frozenset()
+    """What a tour has folded away; see `hides`."""
     hovered_head: HeadRef | None = None
     picture_query: int = 0
     """The token whose weights are laid over a picture; told by the view of it, for scripts."""
@@ -159,6 +165,18 @@ class ViewState:
     def enlarge(self, is_enlarged: bool) -> None:
         """Give the large head the room of the grid, or give it back."""
         self._set("is_enlarged", is_enlarged, "enlarged")
+
+    def present(self, is_presenting: bool) -> None:
+        """Show nothing but what is to be looked at, or everything again; nothing of it is remembered."""
+        self._set("is_presenting", is_presenting, "folded")
+
+    def fold(self, parts: frozenset[Part]) -> None:
+        """Fold these parts away so that there is room for others; none: bring all of them back."""
+        self._set("folded", parts, "folded")
+
+    def hides(self, part: Part) -> bool:
+        """Whether a part of a page must not be seen now."""
+        return part in self.folded or (self.is_presenting and part in PRESENTED_WITHOUT)
 
     def set_hovered_head(self, head: HeadRef | None) -> None:
         """The cursor is on the small map of another head, or on none."""

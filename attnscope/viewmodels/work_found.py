@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.heads.alike import AlikeState
@@ -151,6 +152,17 @@ def watch_pages(
     work.watch(compare, comparing)
     work.watch(pruning, removing)
     work.watch(experiments, experiment_jobs(experiments))
+
+
+def watch_flow(work: WorkState, across: AcrossState) -> None:
+    """The attention flow of one output token."""
+
+    def find() -> Iterator[Job]:
+        fraction = across.flow_fraction
+        if fraction is not None:
+            yield Job(name="Attention flow", what=f"{fraction:.0%}", fraction=fraction, stop=across.stop)
+
+    work.watch(across, find)
 
 
 def watch_patching(work: WorkState, patching: PatchingState) -> None:

@@ -198,6 +198,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         tip="One query step by step: q · k, scale, mask, softmax, values, output",
     ),
     ActionSpec(name="enlarge", text="Enlarge the head", menu="View", shortcuts=("Ctrl+Shift+F", "F")),
+    ActionSpec(
+        name="present",
+        text="Present",
+        menu="View",
+        shortcuts=("F11",),
+        tip="Only what is to be looked at, for a projector; F11 or Esc brings everything back",
+    ),
     ActionSpec(name="next-scale", text="Next scale", menu="View", shortcuts=("Ctrl+L",), is_after_rule=True),
     ActionSpec(name="next-colours", text="Next colour map", menu="View", shortcuts=("Ctrl+M",)),
     ActionSpec(

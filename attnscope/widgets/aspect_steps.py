@@ -37,6 +37,9 @@ def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
         session.set_aspect(replace(session.aspect, is_renormalised=not session.aspect.is_renormalised))
 
     def by_word() -> None:
+        if not (session.aspect.is_by_word or has_words(session)):
+            session.tell_person("A picture has patches, not words.")
+            return
         session.set_aspect(replace(session.aspect, is_by_word=not session.aspect.is_by_word))
 
     def plain() -> None:
@@ -51,6 +54,11 @@ def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
         "by-word": by_word,
         "plain-maps": plain,
     }
+
+
+def has_words(session: Session) -> bool:
+    """Whether what the model reads has words: a picture has none."""
+    return session.model is None or session.model.reads != "picture"
 
 
 def has_two_texts(session: Session) -> bool:

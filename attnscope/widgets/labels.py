@@ -52,7 +52,7 @@ class ElidedLabel(PlainLabel):
 
     def __init__(self, text: str = "", role: str = "", parent: QWidget | None = None) -> None:
         super().__init__(text, role, parent)
-        self._full = text
+        self._full, self._about = text, ""
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
     def minimumSizeHint(self) -> QSize:
@@ -63,10 +63,10 @@ class ElidedLabel(PlainLabel):
         """As wide as what is shown, one line high."""
         return QSize(super().sizeHint().width(), self.fontMetrics().height())
 
-    def set_full_text(self, text: str) -> None:
-        """Show `text`, cut to the width there is."""
-        if text != self._full:
-            self._full = text
+    def set_full_text(self, text: str, about: str = "") -> None:
+        """Show `text`, cut to the width there is; the tooltip says `about`, or else what was cut."""
+        if (text, about) != (self._full, self._about):
+            self._full, self._about = text, about
             self._elide()
 
     def full_text(self) -> str:
@@ -84,7 +84,7 @@ class ElidedLabel(PlainLabel):
         if shown != self._full and room < _LEAST_LETTERS * metrics.averageCharWidth():
             shown = ""  # a letter and three dots tell nothing
         self.setText(shown)
-        self.setToolTip(plain_tooltip(self._full) if shown != self._full else "")
+        self.setToolTip(plain_tooltip(self._about or (self._full if shown != self._full else "")))
 
 
 _LEAST_LETTERS = 5

@@ -281,8 +281,9 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
 
     def _draw_line(self, i: int, line: Line | None) -> None:
         item, dots = self._items[i], self._dots[i]
+        has_points = line is not None and (line.has_points or len(line.xs) == 1)  # one alone is no line
         item.setVisible(line is not None)
-        dots.setVisible(line is not None and line.has_points)
+        dots.setVisible(has_points)
         if line is None:
             return
         colour = QColor(line.colour)
@@ -296,7 +297,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         item.setPen(pg.mkPen(colour, width=width, style=style))
         item.setData(line.xs, ys, antialias=not line.is_pale, connect="finite")
         item.setZValue(0 if line.is_pale else 2 if line.is_strong else 1)
-        if line.has_points:
+        if has_points:
             is_finite = np.isfinite(ys)
             dots.setData(line.xs[is_finite], ys[is_finite], brush=pg.mkBrush(colour), pen=None)
 

@@ -10,7 +10,7 @@ from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.gating import every_head
-from attnscope.viewmodels.session.head_measures import describe
+from attnscope.viewmodels.session.head_measures import describe_head
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, SCALES, THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS
@@ -95,14 +95,13 @@ def sample_offers(session: Session, show_explore: Callable[[], None]) -> Iterabl
 def head_offers(session: Session, show_explore: Callable[[], None]) -> Iterable[Offer]:
     """Every head of the open model, with what it does on this text."""
     heads = every_head(session.model.sites) if session.model else ()
-    measured = {m.head: m for m in session.measures}
     for head in heads[:_MAX_HEADS]:
 
         def run(chosen: HeadRef = head) -> None:
             show_explore()
             session.select_heads((chosen,))
 
-        words = describe(measured[head]) if head in measured else ""
+        words = describe_head(session.traced, session.model.sites if session.model else (), head)
         title = f"{head.label} {head.stack}"
         yield Offer(item=Item(key=f"head:{title}", kind="head", title=title, detail=words), run=run)
 

@@ -41,12 +41,15 @@ class Chip:
     joins_next: bool
 
 
-def place_chips(tokens: Sequence[Token], width_px: float) -> tuple[tuple[Chip, ...], int]:
-    """Every chip in rows no wider than `width_px`, and the number of rows (at least 1)."""
+def place_chips(tokens: Sequence[Token], width_px: float, typed: str = "") -> tuple[tuple[Chip, ...], int]:
+    """Every chip in rows no wider than `width_px`, and the number of rows (at least 1).
+
+    An unknown piece of the text `typed` shows what stands there.
+    """
     chips: list[Chip] = []
     x, row = 0.0, 0
     for k, token in enumerate(tokens):
-        text = plain_piece(token.piece)
+        text = plain_piece(own_letters(token, typed) or token.piece)
         width = max(text_width(text, NORMAL_PX) + 2 * PAD_PX, 16.0)
         if x > 0 and not token.joins_previous:
             x += GAP_PX
@@ -80,6 +83,7 @@ class TokenStrip(QWidget):
         super().__init__(parent)
         self._palette = palette
         self._tokens: tuple[Token, ...] = ()
+        self._text = self._vocabulary_words = ""
         self._chips: tuple[Chip, ...] = ()
         self._start = 0
         self._n_rows = 1
@@ -92,10 +96,14 @@ class TokenStrip(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(round(type_px(ROW_PX)))
 
-    def set_tokens(self, tokens: tuple[Token, ...]) -> None:
-        """Show other tokens."""
-        if tokens != self._tokens:
-            self._tokens, self._hovered, self._start = tokens, None, 0
+    def set_vocabulary_words(self, words: str) -> None:
+        """What the tooltip of an unknown piece says of the vocabulary."""
+        self._vocabulary_words = words
+
+    def set_tokens(self, tokens: tuple[Token, ...], text: str = "") -> None:
+        """Show other tokens; of `text` unknown pieces show the person's own letters."""
+        if (tokens, text) != (self._tokens, self._text):
+            self._tokens, self._text, self._hovered, self._start = tokens, text, None, 0
             self.setAccessibleDescription(" ".join(token.piece for token in tokens[:100]))
             self._place()
 
@@ -209,7 +217,10 @@ class TokenStrip(QWidget):
         """What the tooltip of one token says, as plain text."""
         token = self._tokens[index]
         notes = ["special token"] if token.is_special else []
-        notes = ["unknown: the tokenizer has no piece for this"] if is_unknown(token) else notes
+        if is_unknown(token):
+            own = plain_piece(own_letters(token, self._text), max_characters=200)
+            about = f": {self._vocabulary_words}" if self._vocabulary_words else ""
+            notes = [f"“{own}” is unknown{about}" if own else "unknown: the tokenizer has no piece for this"]
         notes += ["continues the word before"] if token.joins_previous else []
         first = f"{isolated(plain_piece(token.piece, max_characters=200))}   id {token.id}"
         return "\n".join([first, f"token {index} of {len(self._tokens)}", *notes])
@@ -249,7 +260,7 @@ class TokenStrip(QWidget):
         return (*before, *tokens[start:stop], *after)
 
     def _place(self) -> None:
-        self._chips, n_rows = place_chips(self._shown(), max(self.width() - 2, 40))
+        self._chips, n_rows = place_chips(self._shown(), max(self.width() - 2, 40), self._text)
         if n_rows != self._n_rows:
             self._n_rows = n_rows
             self.setFixedHeight(n_rows * round(type_px(ROW_PX)))
@@ -282,6 +293,11 @@ class TokenStrip(QWidget):
 def is_unknown(token: Token) -> bool:
     """Whether a token stands for something in the text that the tokenizer has no piece for."""
     return token.is_special and token.end > token.start and token.piece in _UNKNOWN
+
+
+def own_letters(token: Token, typed: str) -> str:
+    """What a person typed where an unknown piece stands; empty for every other token."""
+    return typed[token.start : token.end].strip() if is_unknown(token) else ""
 
 
 _UNKNOWN = ("<unk>", "[UNK]", "<UNK>", "<|unk|>")

@@ -13,11 +13,13 @@ from attnscope.records.experiments import (
     ReachQuestion,
     RunExperiment,
     WarmupQuestion,
+    WritingQuestion,
 )
 from attnscope.records.messages import Reply
 from attnscope.training.first_gradients import first_gradients
 from attnscope.training.reaching import read_past
 from attnscope.training.warming import warm_up
+from attnscope.training.writing_lengths import compare_writers
 from attnscope.workers.background import StepsJob
 from attnscope.workers.mailbox import MAX_PER_S
 
@@ -49,6 +51,8 @@ def _work(question: Question, number: int, get_model: GetModel) -> Generator[Exp
             yield from warm_up(question, number)
         case ReachQuestion():
             yield from read_past(question, number)
+        case WritingQuestion():
+            yield from compare_writers(question, number)
 
 
 def _collapse(question: CollapseQuestion, number: int, model: Model) -> ExperimentNews:

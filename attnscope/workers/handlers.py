@@ -20,7 +20,7 @@ from attnscope.records.corpora import MeasureHeads, ShowCard, StopMeasuring
 from attnscope.records.experiments import RunExperiment, StopExperiment
 from attnscope.records.generation import WriteText
 from attnscope.records.head_weights import ShowWeights, StopWeights
-from attnscope.records.influence import ShowInfluence
+from attnscope.records.influence import ShowInfluence, StopInfluence
 from attnscope.records.inside import ShowInside
 from attnscope.records.inspections import ShowInspections
 from attnscope.records.lens import ShowLens
@@ -58,7 +58,7 @@ from attnscope.workers.serve_alignment import GoldDesk
 from attnscope.workers.serve_causes import attribute_output, patching_job
 from attnscope.workers.serve_compare import Answers, compare_traces
 from attnscope.workers.serve_generation import write_text
-from attnscope.workers.serve_influence import show_influence
+from attnscope.workers.serve_influence import show_influence, stop_influence
 from attnscope.workers.serve_inside import LastInside, show_inside
 from attnscope.workers.serve_lens import show_lens
 from attnscope.workers.serve_models import OpenModels, load_model, save_model
@@ -195,7 +195,9 @@ class Engine:
             case ShowPicture():
                 yield from show_picture(request, self._models)
             case ShowInfluence():
-                yield from show_influence(request, self._models, self._views)
+                yield from show_influence(request, self._models, self._views, self._background)
+            case StopInfluence():
+                stop_influence(self._background)
             case AttributeOutput():
                 yield from attribute_output(request, self._models)
             case PatchTexts():

@@ -23,9 +23,10 @@ class GoldDesk:
 
     def show(self, request: ShowAlignment, models: OpenModels, views: Views) -> Iterator[Reply]:
         """The numbers and the links, or why there are none; raises UserError for files that are none."""
-        model, trace = models.get(OPEN_MODEL), views.newest(OPEN_MODEL)
+        model, trace = models.get(OPEN_MODEL), views.find(OPEN_MODEL, request.trace)
         if trace is None or trace.target is None:
-            yield AlignmentShown(number=request.number, note="there is no translation to align")
+            why = "the text has changed meanwhile" if trace is None else "there is no translation to align"
+            yield AlignmentShown(number=request.number, trace=request.trace, note=why)
             return
         source, target = trace.source.text, trace.target.text
         if request.files is None:
@@ -34,6 +35,7 @@ class GoldDesk:
             known = links_of_files(self._read(request.files), Path(request.files.links).name, source, target)
         shown = AlignmentShown(
             number=request.number,
+            trace=request.trace,
             origin=known.origin,
             note=known.note,
             offered=known.offered,

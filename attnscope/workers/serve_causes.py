@@ -13,6 +13,7 @@ from attnscope.analysis.flow import check_position
 from attnscope.analysis.patching import patch_map
 from attnscope.errors import UserError
 from attnscope.models import Model
+from attnscope.models.pictures import picture_under
 from attnscope.records.causes import (
     AttributeOutput,
     OutputAttributed,
@@ -43,7 +44,12 @@ def attribute_output(request: AttributeOutput, models: OpenModels) -> Iterator[R
         other=resolve_token(model, request.other, row),
         gates=request.gates,
     )
-    yield OutputAttributed(number=request.number, attribution=found, candidates=candidates_of(model, row))
+    yield OutputAttributed(
+        number=request.number,
+        attribution=found,
+        candidates=candidates_of(model, row),
+        picture=picture_under(model, request.text),
+    )
 
 
 def patching_job(request: PatchTexts, model: Model) -> StepsJob:

@@ -3,45 +3,66 @@
 A method that a model or text does not allow is refused by name; the others are shown all the same.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.analysis.flow import check_position, flow_row
+from attnscope.analysis.flow import check_position, flow_values
 from attnscope.analysis.levels import Level, raw_attention, roll_out, trace_levels
 from attnscope.analysis.reading import predicting_tokens
 from attnscope.analysis.relevance import relevance
 from attnscope.errors import UserError
 from attnscope.models import Model
+from attnscope.models.pictures import picture_under
 from attnscope.records.influence import InfluenceRow, InfluenceShown, Method, ShowInfluence
 from attnscope.records.messages import OPEN_MODEL, Reply
 from attnscope.records.tokens import Token
 from attnscope.trace.trace import Trace
+from attnscope.workers.background import BackgroundJobs, StepsJob
 from attnscope.workers.serve_models import OpenModels
 from attnscope.workers.views import Views
 
 Weights = NDArray[np.float32]
-MAX_FLOW = 40
+MAX_FLOW = 256
 """Most tokens, all texts together: the time of one row grows with their third power."""
+_JOB = "ShowInfluence"
 MAX_ROLLOUT = 1024
 MAX_RELEVANCE = 512
-_ORDER: tuple[Method, ...] = ("raw", "rollout", "relevance", "flow")
 _RECURRENT = "only for layers that read their own text through attention; here recurrent cells read it"
 _LIMITS: dict[Method, int] = {"rollout": MAX_ROLLOUT, "flow": MAX_FLOW, "relevance": MAX_RELEVANCE}
 
 
-def show_influence(request: ShowInfluence, models: OpenModels, views: Views) -> Iterator[Reply]:
-    """The quick methods first; then what takes longer, so that a newer request can come in between."""
+def show_influence(
+    request: ShowInfluence, models: OpenModels, views: Views, background: BackgroundJobs
+) -> Iterator[Reply]:
+    """The quick methods, and the flow in the background; a new request ends the one before."""
+    background.stop(_JOB)
     model = models.get(OPEN_MODEL)
     trace = views.find(OPEN_MODEL, request.trace)
     if trace is None:
         raise UserError("The text has changed meanwhile.", action="Choose the token again.")
     about = _About(model, trace, request)
-    for method in _ORDER:
+    for method in ("raw", "rollout", "relevance"):
         about.add(method)
         if method != "raw":
             yield about.shown()
+    if about.add_refusal("flow"):
+        yield about.shown()
+    else:
+        steps = about.flowing()
+        background.start(_JOB, StepsJob(request.number, steps, lambda reply: bool(_flow_done(reply))))
+
+
+def stop_influence(background: BackgroundJobs) -> None:
+    """Give the flow up."""
+    background.stop(_JOB)
+
+
+def _flow_done(reply: Reply) -> int:
+    return reply.flow_done if isinstance(reply, InfluenceShown) else 0
 
 
 class _About:
@@ -52,6 +73,7 @@ class _About:
         self._levels: tuple[Level, ...] = ()
         self._rows: dict[Method, InfluenceRow] = {}
         self._explained = ""
+        self._picture = picture_under(model, request.text)
         is_pair = trace.target is not None and any(site.stack == "cross" for site in trace.sites)
         own = trace.target.tokens if is_pair and trace.target is not None else trace.source.tokens
         self._source: tuple[Token, ...] = trace.source.tokens if is_pair else ()
@@ -67,30 +89,49 @@ class _About:
             rows=tuple(self._rows.values()),
             n_source=len(self._source),
             explained=self._explained,
+            picture=self._picture,
         )
 
-    def add(self, method: Method) -> None:
+    def flowing(self) -> Generator[Reply, None, None]:
+        """How far the flow is, input by input, then all rows."""
+        try:
+            levels = self._all_levels()
+        except UserError as error:
+            self._rows["flow"] = InfluenceRow(method="flow", refusal=str(error))
+            yield self.shown()
+            return
+        found: list[float] = []
+        for value in flow_values(levels, self.position):
+            found.append(value)
+            if len(found) < len(self.keys):
+                yield replace(self.shown(), flow_done=len(found))
+        self._rows["flow"] = InfluenceRow(method="flow", weights=np.array(found, np.float32))
+        yield self.shown()
+
+    def add(self, method: Literal["raw", "rollout", "relevance"]) -> None:
         """One method more, or why it does not apply."""
-        ways: dict[Method, Callable[[], Weights]] = {
-            "raw": self._raw,
-            "rollout": self._rollout,
-            "flow": self._flow,
-            "relevance": self._relevance,
-        }
-        limit = _LIMITS.get(method)
-        if limit is not None and len(self.keys) > limit:
-            refusal = f"only for texts of up to {limit} tokens; these are {len(self.keys)}"
-            self._rows[method] = InfluenceRow(method=method, refusal=refusal)
+        if self.add_refusal(method):
             return
-        if method != "raw" and self._model.info.body:
-            self._rows[method] = InfluenceRow(method=method, refusal=_RECURRENT)
-            return
+        ways = {"raw": self._raw, "rollout": self._rollout, "relevance": self._relevance}
         try:
             found = ways[method]()
         except UserError as error:
             self._rows[method] = InfluenceRow(method=method, refusal=str(error))
             return
         self._rows[method] = InfluenceRow(method=method, weights=found.astype(np.float32))
+
+    def add_refusal(self, method: Method) -> bool:
+        """Whether a method does not apply to such a text or model; then the row says why."""
+        refusal = self._refusal(method)
+        if refusal:
+            self._rows[method] = InfluenceRow(method=method, refusal=refusal)
+        return bool(refusal)
+
+    def _refusal(self, method: Method) -> str:
+        limit = _LIMITS.get(method)
+        if limit is not None and len(self.keys) > limit:
+            return f"only for texts of up to {limit} tokens; these are {len(self.keys)}"
+        return _RECURRENT if method != "raw" and self._model.info.body else ""
 
     def _raw(self) -> Weights:
         """The mean over heads of the last attention module; NaN for keys it does not read."""
@@ -107,9 +148,6 @@ class _About:
         found: Weights = roll_out(self._all_levels())[-1][self.position].float().cpu().numpy()
         return found
 
-    def _flow(self) -> Weights:
-        return flow_row(self._all_levels(), self.position).astype(np.float32)
-
     def _relevance(self) -> Weights:
         request = self._request
         inputs = self._model.encode(request.text, request.target)
@@ -122,8 +160,8 @@ class _About:
             position=self.position,
             gates=request.gates,
             interventions=request.interventions,
+            keeps_start=False,
         )
-        row: Weights = found.weights[0].copy()
-        row[len(self._source) + self.position] -= 1.0
         self._explained = found.about
+        row: Weights = found.weights[0]
         return row

@@ -28,7 +28,7 @@ from attnscope.records.tiles import (
 from attnscope.trace.edges import Edges, strongest_edges
 from attnscope.trace.pooling import OneHead
 from attnscope.trace.pyramid import bytes_of
-from attnscope.trace.thumbnails import build_thumbnail, first_grids, largest_weight, thumbnail_of
+from attnscope.trace.thumbnails import build_thumbnail, has_enough, largest_weight, size_of, thumbnail_of
 from attnscope.trace.trace import Trace
 from attnscope.workers.head_tiles import HeadTiles
 from attnscope.workers.views import Views
@@ -107,7 +107,7 @@ class TileServer:
         return CellRead(number=request.number, trace=request.trace, head=request.head, reading=reading)
 
     def _refine(self, request: RefineGrids, trace: Trace) -> Iterator[TileReply | None]:
-        for grid in first_grids(trace, request.thumbnail_px):
+        for grid in trace.grids(request.thumbnail_px):
             if not grid.is_sampled:
                 continue
             for head in grid.site.heads:
@@ -125,11 +125,13 @@ class TileServer:
         self, request: RefineGrids, trace: Trace, head: HeadRef
     ) -> Iterator[tuple[np.ndarray, float] | None]:
         known = self._heads.get((request.model, request.trace, head))
-        if known is not None and known.finest is not None:
-            weights = thumbnail_of(known.finest, request.thumbnail_px)
+        px = request.thumbnail_px
+        finest = known.finest if known is not None else None
+        one = known.one if known is not None else OneHead(trace.records[head.site_key], head.head)
+        if finest is not None and has_enough(finest.levels.shape, size_of(one, px)):
+            weights = thumbnail_of(finest, px)
         else:
-            one = known.one if known is not None else OneHead(trace.records[head.site_key], head.head)
-            for found in build_thumbnail(one, request.thumbnail_px):
+            for found in build_thumbnail(one, px):
                 if found is None:
                     yield None
                 else:

@@ -22,7 +22,6 @@ from attnscope.records.messages import (
     TraceText,
 )
 from attnscope.records.sites import check_heads
-from attnscope.trace.thumbnails import first_grids
 from attnscope.workers.serve_compare import Answer, Answers
 from attnscope.workers.serve_models import OpenModels
 from attnscope.workers.views import Views, head_maps
@@ -60,7 +59,7 @@ def trace_text(
     trace = look.trace
     if is_long:
         yield Progress(number=request.number, what="Measuring")
-    grids = first_grids(trace, request.thumbnail_px)
+    grids = trace.grids(request.thumbnail_px)
     traced = Traced(
         number=request.number,
         model=request.model,

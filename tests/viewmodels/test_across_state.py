@@ -1,10 +1,12 @@
 """The panel across layers: when it asks, which token, what it says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from session_samples import Desk, info, ref
 
-from attnscope.records.influence import InfluenceRow, InfluenceShown, ShowInfluence
+from attnscope.records.influence import InfluenceRow, InfluenceShown, ShowInfluence, StopInfluence
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes import across_layers
@@ -107,3 +109,17 @@ def test_that_an_encoder_is_explained_at_its_place() -> None:
     state.choose(1)
     assert state.heading == "output at “cat”"
     assert [number_words(value) for value in (0.0, 0.123, 12.0, float("nan"))] == ["·", "0.12", "12", ""]
+
+
+def test_that_a_flow_under_way_says_how_far_it_is_and_can_be_stopped() -> None:
+    desk, state, asked = watched()
+    whole = replace(answer(desk, asked[0]), rows=answer(desk, asked[0]).rows[:1], flow_done=2)
+    state.handle(whole)
+    assert state.flow_fraction == pytest.approx(2 / len(whole.keys))
+    assert state.note == f"flow: 2 of {len(whole.keys)} inputs"
+    state.stop()
+    assert isinstance(asked[-1], StopInfluence)
+    assert (state.flow_fraction, state.note) == (None, "flow: stopped")
+    state.handle(replace(whole, flow_done=3))
+    assert state.note == "flow: stopped"
+    assert state.numbers("rollout") is not None

@@ -29,7 +29,11 @@ def opened() -> tuple[Desk, AligningState, list[ShowAlignment]]:
 def answered(*rates: float) -> tuple[Desk, AligningState]:
     desk, state, asked = opened()
     state.show(True)
-    state.handle(AlignmentShown(number=asked[-1].number, cells=CELLS, table=table(*rates), origin="links"))
+    state.handle(
+        AlignmentShown(
+            number=asked[-1].number, trace=asked[-1].trace, cells=CELLS, table=table(*rates), origin="links"
+        )
+    )
     return desk, state
 
 
@@ -52,7 +56,7 @@ def test_that_only_the_newest_answer_is_taken_and_not_shown_on_another_text() ->
     assert state.numbers_of(HEADS[1]) == "L0H1  AER 0.25 · P 0.75 · R 0.75"
     assert state.mean_of(HEADS[1]) == "mean of L0  AER 0.40 · P 0.60 · R 0.60"
     assert state.cells_on(desk.session.map_of(HEADS[0])) == CELLS
-    state.handle(AlignmentShown(number=0, note="late"))
+    state.handle(AlignmentShown(number=0, trace=0, note="late"))
     assert state.origin == "Links."
     desk.session.set_text("quite another text")
     desk.answer()
@@ -111,7 +115,9 @@ def test_that_the_pair_whose_links_are_known_can_be_read() -> None:
     state.open_files(GoldFiles(pairs="p.tsv", links="/some/l.txt"))
     assert (asked[-1].files, state.files_name) == (state.files, "l.txt")
     offered = GoldPair(source="a dog", target="un chien", name="pair 1 of l.txt")
-    state.handle(AlignmentShown(number=asked[-1].number, note="not among them", offered=offered))
+    state.handle(
+        AlignmentShown(number=asked[-1].number, trace=asked[-1].trace, note="not among them", offered=offered)
+    )
     assert state.origin == "Not among them."
     state.read_offered()
     assert (desk.session.text, desk.session.target) == ("a dog", "un chien")
@@ -135,3 +141,13 @@ def test_that_the_column_of_the_table_is_of_cross_heads_only() -> None:
     assert np.isnan(joined.values[0, column])
     np.testing.assert_allclose(joined.values[1:, column], [0.5, 0.25, 0.75, 0.5])
     assert joined.counts[:, column].tolist() == [0, 1, 1, 1, 1]
+
+
+def test_that_links_of_an_older_trace_are_dropped_even_under_the_newest_number() -> None:
+    desk, state, asked = opened()
+    state.show(True)
+    old = AlignmentShown(number=asked[-1].number, trace=asked[-1].trace - 1, cells=CELLS, origin="links")
+    state.handle(replace(old, table=table(0.5, 0.25, 0.75, 0.5, 0.4, 0.6)))
+    assert (state.table, state.origin) == (None, "")
+    assert desk.session.traced is not None
+    assert asked[-1].trace == desk.session.traced.number

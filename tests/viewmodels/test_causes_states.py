@@ -126,8 +126,12 @@ def test_that_models_without_such_parts_are_refused_without_being_asked() -> Non
     desk, state, patching, asked = states()
     for model, word in (
         (replace(info(), body="GRU"), "recurrent (GRU)"),
-        (replace(info(), architecture="BertForTokenClassification", objective="classification"), "no tokens"),
-        (replace(info(), architecture="ViT", reads="picture"), "it reads pictures"),
+        (replace(info(), architecture="BertModel", objective="representations"), "no tokens"),
+        (
+            replace(info(), architecture="ViT", objective="representations", reads="picture"),
+            "no output layer",
+        ),
+        (replace(info(), architecture="Whisper", reads="recording"), "reads recordings"),
         (replace(info(), labels=("good", "bad")), "labels"),
     ):
         desk.open(model)

@@ -92,3 +92,12 @@ def test_that_no_letter_of_a_shown_formula_is_lost() -> None:
 def letters(text: str) -> list[str]:
     """Letters and digits in order, scripts as the letters they stand for."""
     return sorted(c for c in unicodedata.normalize("NFKC", text) if c.isalnum())
+
+
+def test_that_a_sum_filled_in_is_read_in_its_terms_and_a_piece_of_text_is_not_read_at_all() -> None:
+    parts = parse_formula("\u20680.269 + <0.001 + (−2) + …\u2069 = 1").parts
+    assert [part.text for part in parts if isinstance(part, Symbol)] == [
+        *("0.269", "+", "<0.001", "+", "(−2)", "+", "…"),
+        *("=", "1"),
+    ]
+    assert parse_formula("\u2068a + b\u2069").parts == (Symbol("\u2068a + b\u2069", "upright"),)

@@ -96,6 +96,7 @@ def test_that_the_opened_models_curve_is_named_or_refused() -> None:
         assert shown.words.numbers[-1] == ("curve of the opened model", told)
     drawn = collapse_charts(rank.collapse(rank.CollapseChoice(answer=Answer(finding=finding))))[0]
     np.testing.assert_array_equal(drawn.series[-1].ys, [0.5, 0.1])
+    assert drawn.series[-1].name == "tiny, skips off"
 
 
 def test_that_the_theory_cubes_and_an_exponential_fall_does_not() -> None:
@@ -114,8 +115,12 @@ def test_that_a_gradient_falls_with_a_small_radius_and_grows_with_a_large_one() 
     assert large[63] > 10
     attention = attention_sizes(64, 0)
     assert attention[40:].mean() == pytest.approx(attention[5:20].mean(), rel=0.2)
-    assert "a product of 48 factors" in reach(ReachChoice()).words.sentence
-    assert "grows at every step" in reach(ReachChoice(radius=2.0, n_tokens=256, distance=250)).words.sentence
+    shown = reach(ReachChoice(n_tokens=64, radius=0.5))
+    np.testing.assert_allclose(shown.plain[31], small[32] / small[1])
+    assert shown.plain[0] == shown.gated[0] == shown.attention[0] == shown.linear[0] == 1.0
+    assert 0.5 < np.nanmin(shown.attention) < np.nanmax(shown.attention) < 2
+    assert "about 1/T = 0.016 near and far" in shown.words.sentence
+    assert "and grows" in reach(ReachChoice(radius=2.0, n_tokens=256, distance=250)).words.sentence
 
 
 def test_that_only_the_learned_table_ends_at_the_trained_length() -> None:
@@ -124,7 +129,9 @@ def test_that_only_the_learned_table_ends_at_the_trained_length() -> None:
     assert np.isnan(shown.learned[32:]).all()
     assert all(np.isfinite(ys).all() for ys in (shown.sinusoidal, shown.rotary, shown.alibi, shown.t5))
     assert "31 tokens turn" in shown.words.sentence
-    assert "a learned table has nothing" in look_past(OffsetChoice(n_trained=32, offset=32)).words.sentence
+    assert (
+        "A learned table has nothing there" in look_past(OffsetChoice(n_trained=32, offset=32)).words.sentence
+    )
 
 
 def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
@@ -180,5 +187,7 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     assert dict(shown.words.numbers)["learned"] == "0.1 → nothing"
     assert shown.words.sentence.endswith("ALiBi keeps it on longer texts; rotary loses it past the end.")
     started = replace(finding, curves=curves[:2])
-    half = read_longer(LongerChoice(n_trained=2, answer=Answer(finding=started, is_asked=True)))
-    assert "2 of 6 models" in half.words.sentence
+    answer = Answer(finding=started, is_asked=True, n_done=40, n_total=240)
+    half = read_longer(LongerChoice(n_trained=2, answer=answer)).words.sentence
+    assert half.startswith("Past the trained length the kind of positions decides")
+    assert half.endswith("Measured here now (40 of 240)…")

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnscope.records.messages import Request
-from attnscope.records.plans import Advice, Plan, PlanRecipe, PresetRow, PresetsShown, RecipePlanned
+from attnscope.records.messages import Failed, Request
+from attnscope.records.plans import Advice, PlanRecipe, PresetRow, PresetsShown, RecipePlanned
 from attnscope.records.runs import (
     FollowRun,
     OpenRuns,
@@ -34,7 +34,7 @@ from attnscope.viewmodels.training.recipe_text import with_model
 from attnscope.viewmodels.training.state import TrainingState
 
 sys.path.append(str(Path(__file__).parent))
-from training_fakes import Clock, started, steps
+from training_fakes import Clock, plan, started, steps
 
 WRITER = RunWriter(pid=1234, host="here", since=0.0, is_here=True, silent_s=0.1)
 NOTHING = RunLines(steps=np.zeros(0), values=np.zeros(0))
@@ -100,6 +100,16 @@ class Room:
 @pytest.fixture
 def room() -> Room:
     return Room()
+
+
+def test_that_a_folder_without_runs_is_forgotten_for_the_next_one(room: Room) -> None:
+    room.runs.add("/wrong")
+    asked = room.newest(OpenRuns)
+    room.state.handle(Failed(number=asked.number, request="OpenRuns", message="There is no run in /wrong."))
+    assert room.runs.note == "There is no run in /wrong."
+    room.list(summary("a"))
+    assert room.newest(OpenRuns).folders == ("/runs",)
+    assert room.runs.note == ""
 
 
 def test_that_runs_are_filtered_by_name_and_by_recipe_value(room: Room) -> None:
@@ -246,17 +256,6 @@ def test_that_names_and_descriptions_are_no_differences() -> None:
     assert csv_of_table(("a",), (("=1+1",),)) == "a\n'=1+1\n"
 
 
-def plan(**changes: object) -> Plan:
-    values: dict[str, object] = {
-        "name": "x", "n_parameters": 10, "parameters": (), "n_sequences": 1, "n_tokens": 1,
-        "mean_tokens": 1.0, "tokens_a_step": 1.0, "n_steps": 1, "flops_a_step": 1.0,
-        "memory": (("weights", 40),), "available_bytes": 100, "device": "cpu", "precision": "float32",
-        "pace": None, "n_checkpoints": 1, "checkpoint_bytes": 40, "disk_bytes": 40,
-        "free_disk_bytes": None,
-    }  # fmt: skip
-    return Plan(**{**values, **changes})
-
-
 def test_that_a_plan_is_asked_for_once_the_person_pauses(room: Room) -> None:
     state = room.state
     state.recipe.edit("[model]\n")
@@ -279,6 +278,19 @@ def test_that_a_plan_is_asked_for_once_the_person_pauses(room: Room) -> None:
     state.handle(RecipePlanned(number=request.number, plan=plan(advice=(advice,))))
     state.planning.take_advice(advice)
     assert state.recipe.text == "[model]\nn_layers = 2\n# c\n\n[training]\nbatch_size = 4\n"
+
+
+def test_that_a_recipe_that_was_refused_starts_only_once_it_is_another(room: Room) -> None:
+    state = room.state
+    state.recipe.edit('[model]\nn_heads = 3\n\n[data]\nkind = "task"\ntask = "copy"\n')
+    state.tick()
+    assert state.can_start
+    number = room.newest(PlanRecipe).number
+    state.handle(RecipePlanned(number=number, plan=None, problem="d_model is no multiple of n_heads"))
+    assert not state.can_start
+    state.recipe.edit('[model]\nn_heads = 4\n\n[data]\nkind = "task"\ntask = "copy"\n')
+    state.tick()
+    assert state.can_start
 
 
 def test_that_a_preset_replaces_the_model_and_keeps_comments(room: Room) -> None:

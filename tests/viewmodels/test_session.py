@@ -19,8 +19,9 @@ from attnscope.records.messages import (
     ShowHeads,
     TrainingNews,
 )
-from attnscope.records.models import Sample
+from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.sites import NO_GATES
+from attnscope.viewmodels.session.history import Setting
 
 
 def test_that_a_loaded_model_is_traced_on_its_first_sample():
@@ -351,3 +352,30 @@ def test_that_replies_for_other_views_are_passed_over_and_unknown_ones_are_a_fau
     session.handle(TrainingNews(number=1, events=()))
     with pytest.raises(TypeError, match="unknown reply str"):
         session.handle("nonsense")  # type: ignore[arg-type]
+
+
+def with_target() -> ModelInfo:
+    sample = Sample(text="the cat", target="le chat")
+    return replace(info(), samples=(sample,))
+
+
+def test_that_what_is_brought_back_is_a_sample_where_the_model_has_it():
+    """After a tour, a session file or a crash: the sample's target goes with its text, a typed one stays."""
+    desk = Desk().open(with_target())
+    session = desk.session
+    for target, kept in (("le chat", None), ("le chien", "le chien")):
+        back = Setting(text="the cat", target=target)
+        session.load_model("tiny", sample=Sample(text="the cat", target=target))
+        desk.answer()
+        session.restore(back, "open session")
+        session.set_text("the dog")
+        assert session.target == kept
+
+
+def test_that_the_target_of_a_sample_brought_back_by_undo_goes_with_its_text():
+    desk = Desk().open(with_target())
+    desk.session.set_text("the dog")
+    desk.session.undo()
+    assert desk.session.target == "le chat"
+    desk.session.set_text("the bird")
+    assert desk.session.target is None

@@ -72,8 +72,10 @@ def changed(**values: object) -> bytes:
         "{}".encode("utf-16"),
         b"[" * 100_000,
         changed(format="one"),
+        changed(format=10**400),
         changed(gates=[["encoder", 0, 1, 7.0]]),
         changed(gates=[["encoder", 0, 1, "0"]]),
+        changed(gates=[["encoder", 0, 1, -(10**400)]]),
         changed(gates=[["encoder", -1, 1, 0.5]]),
         changed(gates=[[{"a": 1}, 0, 1, 0.5]]),
         changed(selection=[["__class__", 0, 1]]),
@@ -81,7 +83,8 @@ def changed(**values: object) -> bytes:
         changed(selection=[["encoder", 0, 1]] * 30_000),
         changed(interventions=[{"kind": "rm -rf", "head": ["encoder", 0, 0]}]),
         changed(interventions=[{"kind": "uniform", "head": ["nowhere", 0, 0]}]),
-        changed(aspect={"blend": "evil"}),
+        changed(interventions=[{"kind": "9" * 5_000, "head": ["encoder", 0, 0]}]),
+        changed(aspect={"blend": "evil" * 1_000}),
         changed(aspect={"is_by_word": 1}),
         changed(look=[]),
         changed(text=7),
@@ -94,6 +97,7 @@ def test_that_a_damaged_session_is_refused_by_name(data):
     with pytest.raises(LoadError) as caught:
         session_from_bytes(data, what="talk.attnscope")
     assert "talk.attnscope" in str(caught.value)
+    assert len(str(caught.value)) < 600  # what was found is quoted, however long, in a few words
 
 
 def test_that_a_huge_file_is_refused_before_it_is_read(tmp_path):
@@ -102,6 +106,9 @@ def test_that_a_huge_file_is_refused_before_it_is_read(tmp_path):
     with path.open("wb") as stream:
         stream.truncate(MAX_BYTES + 1)
     with pytest.raises(LoadError, match="bytes"):
+        read_session(path)
+    path.write_text("dear diary", encoding="utf-8")
+    with pytest.raises(LoadError, match=r"^This is not an AttnScope session\. .*Expecting value at byte 0"):
         read_session(path)
     with pytest.raises(LoadError, match="not a file"):
         read_session(tmp_path)

@@ -1,9 +1,16 @@
 """Undo and redo, dragging a gate, and what many gates at once become."""
 
+from dataclasses import replace
+
 import pytest
-from session_samples import Desk, gates_off, ref
+from session_samples import Desk, gates_off, info, ref
 
 from attnscope.records.sites import NO_GATES, Gates
+from attnscope.viewmodels.session.comparing import Comparing, SideChoice
+from attnscope.viewmodels.session.history import Change, Setting
+from attnscope.viewmodels.session.steps_seen import unseen_words
+
+OTHER = Comparing(second=SideChoice(text="x"))
 
 
 def settle(desk: Desk) -> None:
@@ -154,3 +161,50 @@ def test_that_undo_at_the_beginning_does_nothing():
     desk.session.undo()
     desk.session.redo()
     assert desk.posted == []
+
+
+def test_that_each_model_has_its_history_and_opening_it_again_is_a_step():
+    desk = Desk().open(info(name="first"))
+    session = desk.session
+    session.set_text("my own words")
+    session.head_changes.toggle_gate(ref(0, 1))
+    left = session.setting
+    desk.open(info(name="second"))
+    assert session.history.labels == ()
+    session.head_changes.toggle_gate(ref(1, 0))
+    desk.open(info(name="first"))
+    assert session.gates == NO_GATES
+    assert session.history.labels[-2:] == ("switch off L0H1 (encoder)", "open first")
+    session.undo()
+    assert session.setting == left
+    session.undo()
+    assert session.gates == NO_GATES
+
+
+def test_that_a_session_brought_back_is_one_step_with_the_opening_of_its_model():
+    desk = Desk().open(info(name="first"))
+    session = desk.session
+    session.head_changes.toggle_gate(ref(0, 1))
+    left = session.setting
+    desk.open(info(name="second"))
+    desk.open(info(name="first"))
+    session.restore(left, "open session")
+    assert session.history.labels == ("switch off L0H1 (encoder)",)
+
+
+def test_that_another_content_of_a_model_has_another_history():
+    desk = Desk().open(info(name="first"))
+    desk.session.head_changes.toggle_gate(ref(0, 1))
+    desk.open(replace(info(name="first"), sha256="cd" * 32))
+    assert desk.session.history.labels == ()
+
+
+def test_that_a_step_is_told_with_its_page_only_where_it_is_not_seen():
+    before = Setting()
+    compared = Change(label="compare: B reads x", before=before, after=replace(before, compared=OTHER))
+    assert unseen_words("Undid", compared, "labs") == "Undid on the page Compare: B reads x."
+    assert unseen_words("Undid", compared, "compare") == ""
+    gates = Change(label="switch off L0H1", before=before, after=replace(before, gates=gates_off(ref(0, 1))))
+    assert unseen_words("Did again", gates, "train") == "Did again on the page Explore: switch off L0H1."
+    assert unseen_words("Did again", gates, "heads") == ""
+    assert unseen_words("Undid", None, "labs") == ""

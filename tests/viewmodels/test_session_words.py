@@ -13,7 +13,12 @@ from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.comparison_rows import candidate_rows, kl_text, probability_text, text_difference
-from attnscope.viewmodels.session.head_measures import describe, measures_shown, striking_head
+from attnscope.viewmodels.session.head_measures import (
+    describe,
+    measures_shown,
+    resting_words,
+    striking_head,
+)
 from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_text, text_notes
 from attnscope.viewmodels.stage import stage_of
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState, sides_of
@@ -214,3 +219,25 @@ def test_that_a_view_state_tells_only_what_changed():
     view.set_scale("nonsense")  # type: ignore[arg-type]
     view.set_theme("dark")
     assert told == ["style", "theme"]
+
+
+@pytest.mark.parametrize(
+    ("tops", "words"),
+    [
+        ((0, 1, 2, 3, 4), "4 of 5 rows rest on one token each, 1 on </s>"),
+        ((0, 1, 2, 3, 0), "all 5 rows rest on one token each"),
+        ((4, 4, 4, None, None), "3 of 5 rows rest on </s>"),
+        ((1, None, None, None, None), ""),
+    ],
+)
+def test_that_rows_resting_on_one_token_are_counted(tops, words):
+    keys = (*(Token(id=k, piece=str(k)) for k in range(4)), Token(id=9, piece="</s>", is_special=True))
+    site = Site(stack="cross", layer=0, n_heads=1, n_kv_heads=1)
+    weights = np.full((5, 5), 0.2)
+    for row, top in enumerate(tops):
+        if top is not None:
+            weights[row] = 0.05
+            weights[row, top] = 0.8
+    levels = np.rint(1 + 254 * weights / weights.max()).astype(np.uint8)[None]
+    grid = SiteGrid(site=site, n_queries=5, n_keys=5, levels=levels, peaks=np.array([weights.max()]))
+    assert resting_words(grid, site.heads[0], keys) == words

@@ -1,7 +1,9 @@
 """Several runs from the window: what is asked of the command line, and what its folder tells."""
 
+import io
 import json
 import math
+import time
 from pathlib import Path
 
 import pytest
@@ -19,13 +21,10 @@ class Child:
 
     def __init__(self) -> None:
         self.code: int | None = None
-        self.n_terminated = 0
+        self.stdin = io.BytesIO()
 
     def poll(self) -> int | None:
         return self.code
-
-    def terminate(self) -> None:
-        self.n_terminated += 1
 
 
 class Desk:
@@ -70,12 +69,17 @@ def test_that_it_is_the_command_lines_sweep_followed_by_its_log(desk: Desk) -> N
     assert desk.state.phase == "running"
     assert desk.state.fraction == pytest.approx(10 / (4 * 10 + 990))  # three of four end at step 10
     assert [r.folders for r in desk.posted if isinstance(r, OpenRuns)] == [(str(desk.out),)]
+    assert not desk.child.stdin.closed
     desk.state.stop()
-    desk.state.stop()
+    assert desk.child.stdin.closed
+    assert desk.state.what.startswith("saving run 1 of 4: d_model=16,seed=0 · step 10 of 1,000")
+    desk.run_begins("d_model=16,seed=1", "[2/4] d_model=16,seed=1: step 10 of 1,000, validation 2.4000")
+    assert (desk.state.phase, desk.state.what[:15]) == ("stopping", "saving run 1 of")
     desk.child.code = 130
     desk.state.tick()
-    assert (desk.child.n_terminated, desk.state.phase) == (1, "stopped")
+    assert desk.state.phase == "stopped"
     assert desk.state.suggested_out == str(desk.out)
+    assert "2 of them are in this folder already and go on." in desk.state.summary(_wish(desk))
 
 
 def test_that_what_the_engine_refuses_is_told(desk: Desk) -> None:
@@ -121,3 +125,53 @@ def test_that_wrong_values_are_refused_before_anything_starts(wish: SweepWish, w
 def test_that_stopping_early_costs_less() -> None:
     assert share_of(SweepWish(keep_best=1, after=25), 4, 100) == (4 * 25 + 75) / 400
     assert share_of(SweepWish(), 4, 100) == 1.0
+
+
+RECIPE = """
+[model]
+d_model = 16
+n_layers = 1
+n_heads = 2
+d_ff = 32
+max_tokens = 16
+
+[data]
+kind = "task"
+task = "reverse"
+max_words = 6
+n_examples = 50
+
+[objective]
+kind = "translation"
+
+[training]
+n_steps = 1000000
+batch_size = 4
+evaluate_every = 10
+"""
+
+
+@pytest.mark.slow
+def test_that_a_process_that_trains_saves_when_it_is_stopped(tmp_path: Path) -> None:
+    training = TrainingState([].append, Numbers())
+    training.recipe.take(RECIPE, "tiny")
+    training.set_device("cpu")
+    state = SweepState(training)
+    state.start(SweepWish(seeds="2", out=str(tmp_path / "out")))
+    until = time.monotonic() + 120
+    while state.fraction is None and state.is_active and time.monotonic() < until:
+        time.sleep(0.02)
+        state.tick()
+    assert state.phase == "running", state.problem
+    state.stop()
+    assert (state.phase, state.what[:19]) == ("stopping", "saving run 1 of 2: ")
+    while state.is_active and time.monotonic() < until:
+        time.sleep(0.02)
+        state.tick()
+    assert (state.phase, state.problem) == ("stopped", "")
+    lines = (tmp_path / "out" / "seed=0" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    saved, finished = (json.loads(line) for line in lines[-2:])
+    assert (finished["event"], finished["reason"]) == ("finished", "stopped")
+    assert saved["step"] == finished["step"] >= 10
+    assert (Path(saved["folder"]) / "model.safetensors").is_file()
+    assert not (tmp_path / "out" / "seed=1").exists()

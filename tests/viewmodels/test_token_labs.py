@@ -21,7 +21,7 @@ from attnscope.viewmodels.labs.vocabulary import VocabularyState
 from attnscope.viewmodels.numbers import Numbers
 
 
-def test_that_an_old_replay_is_dropped_and_the_newest_shown_at_its_end():
+def test_that_an_old_replay_is_dropped_and_the_newest_begins_with_its_first_merge():
     posted = []
     state = MergesState(posted.append, Numbers())
     state.set_text("nothing is asked before it is looked at")
@@ -32,7 +32,8 @@ def test_that_an_old_replay_is_dropped_and_the_newest_shown_at_its_end():
     state.handle(SplitsReplayed(number=posted[0].number, replay=replay_of_ab()))
     assert state.replay is None
     state.handle(SplitsReplayed(number=posted[1].number, replay=replay_of_ab()))
-    assert (state.step, state.n_steps, state.counts()) == (2, 2, (5, 3, 2))
+    assert (state.step, state.n_steps, state.counts()) == (1, 2, (5, 3, 2))
+    assert state.sentence.startswith("9 pieces from 4 merges; “abc” is made by merge 3. Merge 0: a + b")
 
 
 def test_that_steps_are_walked_within_their_ends_and_said():
@@ -97,8 +98,11 @@ def test_that_rows_come_one_by_one_and_equal_vocabularies_are_shown_once():
 
 
 def test_that_another_model_ends_a_comparison_in_words():
-    state = TokenizersState([].append, Numbers())
-    state.start()
+    posted = []
+    state = TokenizersState(posted.append, Numbers())
+    state.look()
+    state.look()
+    assert len(posted) == 1  # looked at first, the example is measured at once
     state.handle(ModelLoaded(number=5, info=None))
     assert not state.is_working
     assert "another model" in state.sentence
@@ -120,6 +124,9 @@ def test_that_a_vocabulary_is_asked_for_once_searched_and_asked_again_for_anothe
     state.handle(VocabularyShown(number=posted[0].number, table=table()))
     assert state.table is not None
     assert [state.table.piece(k) for k in range(3)] == ["<s>", "a", "bc"]
+    assert state.sentence == (
+        "x knows 3 pieces: 1 special, 1 begin a word, 1 continue one. The longest, “bc”, has 2 characters."
+    )
     find = posted[-1]
     assert isinstance(find, FindPieces)
     assert find.query == "b"

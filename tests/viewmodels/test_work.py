@@ -89,7 +89,7 @@ def test_that_opening_a_model_can_be_given_up_and_one_that_comes_all_the_same_is
     session.handle(Progress(number=request.number, what="Reading weights", fraction=0.6))
     assert bench.work.jobs == ()
     session.handle(ModelLoaded(number=request.number, info=bench.desk.model))
-    assert session.selection == ()  # the worker had it already: it is the open one
+    assert session.traced is None  # the worker had it already: it is the open one
 
 
 @pytest.mark.qt

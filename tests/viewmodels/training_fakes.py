@@ -5,6 +5,7 @@ import numpy as np
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.messages import Traced, TraceText
 from attnscope.records.outputs import Comparison, Output
+from attnscope.records.plans import Plan
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.records.training import Started, Step
@@ -64,3 +65,14 @@ def traced(request: TraceText, step: int | None = None) -> Traced:
         duration_ms=1.0,
         step=step,
     )
+
+
+def plan(**changes: object) -> Plan:
+    values: dict[str, object] = {
+        "name": "x", "n_parameters": 10, "parameters": (), "n_sequences": 1, "n_tokens": 1,
+        "mean_tokens": 1.0, "tokens_a_step": 1.0, "n_steps": 1, "flops_a_step": 1.0,
+        "memory": (("weights", 40),), "available_bytes": 100, "device": "cpu", "precision": "float32",
+        "pace": None, "n_checkpoints": 1, "checkpoint_bytes": 40, "disk_bytes": 40,
+        "free_disk_bytes": None,
+    }  # fmt: skip
+    return Plan(**{**values, **changes})

@@ -8,6 +8,7 @@ from session_samples import ref
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.messages import Failed
+from attnscope.viewmodels.compare.grid_words import ALIKE_BUT_OFF, alike_words, heads_off
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.compare.page import ComparePage, compare_handlers
 
@@ -54,6 +55,20 @@ def test_that_before_and_after_appear_when_the_page_is_opened(page: Page, qtbot:
     assert page.desk.asked == []
 
 
+def test_that_a_head_that_is_off_is_told_with_what_its_like_maps_mean(page: Page) -> None:
+    page.desk.answer()
+    assert heads_off(page.state) == {ref(0, 1)}
+    page.state.select(ref(0, 1))
+    page.desk.answer()
+    shown = page.state.maps
+    assert shown is not None
+    expected = ALIKE_BUT_OFF if shown.is_same else ""
+    assert alike_words(page.state) == expected
+    page.state.select(ref(0, 0))
+    page.desk.answer()
+    assert alike_words(page.state) == ""
+
+
 def test_that_a_text_that_is_typed_is_compared_and_an_emptied_one_follows_explore(
     page: Page, qtbot: QtBot
 ) -> None:
@@ -93,7 +108,7 @@ def test_that_one_cursor_and_one_zoom_hold_for_all_maps(page: Page, qtbot: QtBot
 def test_that_heads_are_sorted_chosen_and_walked(page: Page, qtbot: QtBot) -> None:
     page.desk.answer()
     grid = page.widget.grid
-    qtbot.mouseClick(page.widget._order_buttons["changed"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(page.widget.order_buttons["changed"], Qt.MouseButton.LeftButton)
     layout = grid.layout_now()
     assert layout.rows[0][0].mean_abs == 0.08
     place = layout.box(0, 0).center().toPoint()

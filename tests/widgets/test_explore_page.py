@@ -189,7 +189,10 @@ def test_that_outputs_stand_side_by_side_with_what_changed(qtbot):
     desk = Desk().open()
     page, view = make(qtbot, desk)
     output = page.output
-    assert [title.text() for title in output._text_titles] == ["translation before", "translation after"]
+    assert [title.text() for title in output._text_titles] == [
+        "translation, all heads on",
+        "translation, with your changes",
+    ]
     assert output.kl.text() == "KL 0.25 nats"
     assert "w1: 0.900 before, not among the best after" in output.table.accessibleDescription()
     assert output.positions.count() == 2
@@ -224,3 +227,21 @@ def test_that_changed_words_are_shown_letter_by_letter(qtbot):
     assert label.height() > 40
     label.set_theme(DARK)
     assert not label.grab().isNull()
+
+
+def test_that_escape_in_a_text_field_gives_the_keys_to_the_grid(qtbot):
+    desk = Desk().open()
+    page, _ = make(qtbot, desk)
+    for edit in (page.text_bar.text_edit, page.text_bar.target_edit):
+        edit.setFocus()
+        qtbot.keyClick(edit, Qt.Key.Key_Escape)
+        assert page.focusWidget() is page.grid_panel.grid
+
+
+def test_that_the_target_is_said_to_be_held_fixed_while_heads_change(qtbot):
+    desk = Desk().open()
+    page, _ = make(qtbot, desk)
+    assert page.text_bar.target_edit.placeholderText() == "le chat dort"
+    desk.session.head_changes.toggle_gate(ref(0, 1))
+    desk.answer()
+    assert "held fixed" in page.text_bar.target_edit.placeholderText()

@@ -36,6 +36,8 @@ def test_that_choices_reach_the_figure(qtbot):
     choose(choices.views, "grid")
     choose(choices.colours, "cividis")
     choose(choices.scale, "row")
+    assert not choices.height_mm.isEnabled()  # the page ends where the figure does
+    choices.fits.click()
     choices.width_mm.setValue(90)
     choices.height_mm.setValue(70)
     choices.dpi.setValue(150)
@@ -53,14 +55,32 @@ def test_that_choices_reach_the_figure(qtbot):
 def test_that_a_preset_sets_the_page_and_a_size_of_ones_own_is_custom(qtbot):
     dialog = make(qtbot)
     choices = dialog.choices
-    assert choices.presets.currentData() == "custom"
+    assert choices.presets.currentData() == "single"
+    choose(choices.presets, "slide")
+    assert (choices.height_mm.value(), choices.fits.isChecked()) == (190.5, False)
     choose(choices.presets, "single")
+    assert choices.height_mm.value() < 100.0
     assert (choices.width_mm.value(), choices.font_pt.value()) == (85.0, 7.0)
     assert choices.presets.currentData() == "single"
     choices.width_mm.setValue(86.0)
     assert choices.presets.currentData() == "custom"
     choices.width_mm.setValue(85.0)
     assert choices.presets.currentData() == "single"
+
+
+def test_that_each_view_brings_its_page_and_columns_change_its_height(qtbot):
+    dialog = make(qtbot)
+    choices = dialog.choices
+    choose(choices.views, "panels")
+    assert choices.presets.currentData() == "double"
+    choices.has_grid.click()
+    beside = choices.height_mm.value()
+    choose(choices.columns, "1")
+    assert dialog.spec().columns == 1
+    assert dialog.spec().height_mm == choices.height_mm.value() > beside
+    choices.width_mm.setValue(120.0)
+    choose(choices.views, "head")
+    assert choices.width_mm.value() == 120.0  # a page of one's own is kept
 
 
 def test_that_panels_labels_and_bar_reach_the_figure(qtbot):

@@ -93,3 +93,23 @@ def test_that_every_number_a_text_names_is_known():
     named = {name for tour in TOURS for step in tour.steps for name in step.placeholders}
     named |= {claim.name for tour in TOURS for step in tour.steps for claim in step.expect}
     assert named <= NUMBERS.keys()
+
+
+_POINTED = ("head", "steps", "grid", "answers")
+
+
+def test_that_on_a_projector_what_is_pointed_at_is_large_enough_and_afterwards_all_is_back(qtbot, program):
+    window, view = program.window, program.window.view
+    view.set_theme("projector")
+    window.learning.start_tour("attention")
+    tours = window.learning.tours
+    while tours.tour is not None:
+        _settle(qtbot, tours)
+        target = window.learning.places.widget(tours.step.point)
+        if tours.step.point in _POINTED:
+            qtbot.waitUntil(lambda shown=target: shown.height() >= 300, timeout=2000)
+        tours.next()
+    assert not view.folded
+    qtbot.waitUntil(lambda: not program.session.is_stale and program.session.busy is None, timeout=60_000)
+    for part in (window.explore.text_bar, window.explore.grid_panel, window.explore.inspector.measures):
+        assert part.isVisible()

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from heads_fakes import HeadsDesk
 from PySide6.QtCore import QPoint, Qt
@@ -12,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.corpora import CardShown, MeasureHeads, MeasuringNews, ShowCard
 from attnscope.records.roles import HeadCard, TellingText
+from attnscope.widgets.heads.head_table import bar_shares
 from attnscope.widgets.heads.page import HeadsPage
 from attnscope.widgets.labels import PlainLabel
 
@@ -143,3 +145,9 @@ def test_that_a_columns_menu_asks_for_frames(page: Page, qtbot: QtBot) -> None:
         menu.actions()[0].trigger()
         menu.close()
     assert wanted.args == [table.model().column_name(3)]
+
+
+def test_that_a_bar_of_a_share_stands_for_the_number_itself() -> None:
+    values = np.array([[0.02, 2.0], [np.nan, 4.0], [0.01, 1.0]])
+    found = bar_shares(values, np.array([1.0, -np.inf]))
+    np.testing.assert_allclose(found, [[0.02, 0.5], [np.nan, 1.0], [0.01, 0.25]])

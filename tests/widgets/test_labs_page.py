@@ -201,7 +201,8 @@ def test_that_a_lab_asks_while_it_is_looked_at_and_shows_what_comes(page: LabsPa
     )
     finding = GradientFinding(question=request.question, curves=curves)
     state.handle(ExperimentNews(number=request.number, n_done=1, n_total=3, finding=finding))
-    assert lab.sentence.text() == "Working it out: 1 of 3…"
+    assert "only norms after need warm-up" in lab.sentence.text()
+    assert lab.sentence.text().endswith("Measured here now (1 of 3)…")
     state.handle(ExperimentNews(number=request.number, n_done=3, n_total=3, finding=finding, is_done=True))
     assert "4 times the gradient" in lab.sentence.text()
     assert not lab.reset_button.isEnabled()
@@ -212,3 +213,14 @@ def test_that_a_lab_asks_while_it_is_looked_at_and_shows_what_comes(page: LabsPa
     assert lab.reset_button.isEnabled()
     page.hide()
     assert isinstance(asked[2], StopExperiment)
+
+
+def test_that_charts_of_a_narrow_lab_stand_two_in_a_row(page: LabsPage, qtbot: QtBot) -> None:
+    page.show()
+    page.show_lab("Scaling by √d")
+    lab = page.labs["Scaling by √d"]
+    for width, n_abreast in ((1300, 3), (900, 2), (1300, 3)):
+        page.resize(width, 760)
+        qtbot.waitUntil(lambda n=n_abreast: len({p.x() for p in lab.chart_panels}) == n, timeout=2000)
+        assert len({panel.y() for panel in lab.chart_panels}) == 6 // n_abreast
+        assert all(panel.isVisible() for panel in lab.chart_panels)

@@ -1,5 +1,9 @@
 """The Learn page and the bar of a tour, in a window with the real states and a worker that answers late."""
 
+import dataclasses
+import sys
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -8,8 +12,12 @@ from PySide6.QtWidgets import QLabel
 from attnscope.app import Program
 from attnscope.crash import CrashLog
 from attnscope.records.messages import LoadModel, StartTraining
+from attnscope.records.plans import Pace, PlanRecipe, RecipePlanned
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, settings_from_json, settings_to_json
 from attnscope.widgets.tours.rich_text import filled, html_of
+
+sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
+from training_fakes import plan
 
 pytestmark = pytest.mark.qt
 
@@ -56,6 +64,11 @@ def test_that_the_first_start_of_all_invites_and_later_ones_do_not(program, tmp_
     assert not learning.invitation.isVisible()
 
 
+def test_that_who_opens_learn_is_not_invited_to_it(program):
+    assert program.window.learning.invitation.isVisible()
+    assert not _learn(program).invitation.isVisible()
+
+
 def test_that_the_welcome_offers_tours_examples_lessons_and_what_was_recent(program):
     welcome = _learn(program).page.welcome
     assert len(welcome.tour_cards) == 8
@@ -78,6 +91,23 @@ def test_that_a_lesson_starts_its_recipe_in_a_fresh_run_folder(program, tmp_path
     assert started.out == str(tmp_path / "runs" / "reverse-2")
     assert 'task = "reverse"' in started.recipe
     assert program.window.view.page == "train"
+
+
+def test_that_a_lesson_says_how_long_it_takes_here_as_the_train_page_would(program):
+    welcome, training = _learn(program).page.welcome, program.training
+    pace = Pace(flops_per_s=1e9, doubt=2.0, words="from the speed of a run")
+    for name, seconds in (("copy", 21.0), ("reverse", 400.0)):
+        asked = _POSTED[-1]
+        assert isinstance(asked, PlanRecipe)
+        assert f'task = "{name}"' in asked.recipe
+        planned = plan(flops_a_step=seconds * 1e9 / 100, n_steps=100)
+        training.handle(RecipePlanned(number=asked.number, plan=planned))
+        assert not welcome.lesson_cards[name].side.text(), "not before a time is known"
+        training.handle(RecipePlanned(number=asked.number, plan=dataclasses.replace(planned, pace=pace)))
+    sides = [card.side.text() for card in welcome.lesson_cards.values()]
+    assert sides == ["about 21 seconds", "about 6.7 minutes"]
+    assert "from the speed of a run" in welcome.lesson_cards["copy"].toolTip()
+    assert training.planning.plan is None, "the Train page's own plan is another"
 
 
 def test_that_a_tour_goes_on_where_it_was_left_and_keys_walk_it(program):

@@ -116,6 +116,20 @@ def test_that_an_error_is_a_banner_and_escape_takes_it_away(qtbot):
     assert not window.banner.isVisible()
 
 
+def test_that_what_went_wrong_on_a_page_is_told_until_it_goes_well(qtbot, tmp_path):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    panel = window.training_page._run
+    (tmp_path / "good.toml").write_text("a = 1\n", encoding="utf-8")
+    panel._open_recipe(str(tmp_path / "none.toml"))
+    assert "none.toml" in window.banner.message
+    window.training_page.failed.emit("several runs", "")
+    assert window.banner.isVisible()  # something else is well: this is not
+    panel._open_recipe(str(tmp_path / "good.toml"))
+    assert desk.session.notice is None
+    assert not window.banner.isVisible()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [(1280, 800), (2560, 1440), (960, 600)])
 def test_that_nothing_is_cut_at_any_size(qtbot, theme, size):
@@ -320,3 +334,38 @@ def test_that_closing_is_told(qtbot):
     window = make(qtbot, Desk().open())
     with qtbot.waitSignal(window.closing):
         window.close()
+
+
+def test_that_a_note_goes_with_the_next_thing_done_and_a_question_stays(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    window.banner._age = FakeAge()
+    desk.session.tell_person("Saved.")
+    assert window.banner.geometry().top() >= window.explore.geometry().bottom()
+    window.view.show_page("labs")
+    assert desk.session.notice is None
+    desk.session.tell_person("Restore it?", action="restore-session")
+    window.view.show_page("explore")
+    desk.session.head_changes.toggle_gate(ref(0, 1))
+    assert window.banner.isVisible()
+
+
+class FakeAge:
+    def start(self) -> None:
+        pass
+
+    def hasExpired(self, _ms: int) -> bool:
+        return True
+
+
+def test_that_an_undo_elsewhere_is_told(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    desk.session.head_changes.toggle_gate(ref(0, 1))
+    window.view.show_page("labs")
+    press(window, "undo")
+    assert window.banner.message == "Undid on the page Explore: switch off L0H1 (encoder)."
+    window.view.show_page("explore")
+    desk.session.dismiss_notice()
+    press(window, "redo")
+    assert desk.session.notice is None

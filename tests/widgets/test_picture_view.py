@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hf_folders import make, save_folder, save_picture
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, info
 
@@ -18,9 +19,10 @@ from attnscope.errors import UserError
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.export import render, suggested_name
 from attnscope.figures.figure import Figure
-from attnscope.figures.paint_picture import overlaid
-from attnscope.figures.picture_layout import picture_layout
+from attnscope.figures.paint_picture import overlaid, paint_picture, patch_words, peak_of
+from attnscope.figures.picture_layout import PictureLayout, picture_layout
 from attnscope.figures.spec import Caption, FigureSpec, PicturePart
+from attnscope.figures.style import MapStyle
 from attnscope.models.huggingface.images import Preparation, prepare, seen_pixels
 from attnscope.records.maps import HeadMap
 from attnscope.records.pictures import Picture, PictureShown, ShowPicture
@@ -34,7 +36,7 @@ from attnscope.widgets.explore.head_panel import HeadPanel
 
 pytestmark = pytest.mark.qt
 PIXELS = (np.arange(12)[:, None, None] * 20 + np.arange(18)[None, :, None] + np.arange(3)).astype(np.uint8)
-PICTURE = Picture(text="x.png", pixels=PIXELS, n_rows=1, n_columns=3, n_first=1)
+PICTURE = Picture(text="one two three", pixels=PIXELS, n_rows=1, n_columns=3, n_first=1)
 NAMES = ("[CLS]", "0,0", "0,1", "0,2")
 TOKENS = tuple(Token(id=i, piece=name, is_special=i == 0) for i, name in enumerate(NAMES))
 WEIGHTS = np.array([[0.7, 0.1, 0.2, 0.0], [0.13, 0.6, 0.2, 0.07], [0.25] * 4, [np.nan] * 4], dtype=np.float32)
@@ -117,6 +119,118 @@ def test_that_colours_are_those_of_the_weights_of_patches_alone() -> None:
             np.testing.assert_allclose(pixels[y, x], 0.62 * colour + 0.38 * grey, atol=0.51)
     without = overlaid(PICTURE, WEIGHTS[3], (18, 12), "viridis")
     assert (without == without[:, :, :1]).all()  # grey where there is no weight
+
+
+def test_that_special_tokens_do_not_count_for_the_largest_weight_and_are_told_in_words() -> None:
+    assert peak_of(PICTURE, WEIGHTS[0]) == np.float32(0.2)
+    assert peak_of(PICTURE, WEIGHTS[3]) == 0.0
+    pixels = overlaid(PICTURE, WEIGHTS[0], (18, 12), "viridis")
+    brightest = 0.62 * lut("viridis")[255].astype(float) + 0.38 * 64
+    assert (pixels[:, 6:12] >= brightest - 0.51).all()  # the patch of 0.2, whatever [CLS] has
+    words = [patch_words(PICTURE, row) for row in WEIGHTS]
+    assert words == [f"{share} of 1 on patches" for share in ("0.30", "0.87", "0.75", "0.00")]
+    assert patch_words(dataclasses.replace(PICTURE, n_first=0), WEIGHTS[0]) == "of 1 over all patches"
+
+
+def test_that_the_grey_of_a_pixel_is_how_light_it_looks() -> None:
+    pixels = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]]], dtype=np.uint8)
+    picture = dataclasses.replace(PICTURE, pixels=pixels)
+    found = overlaid(picture, WEIGHTS[3], (3, 1), "viridis")[0]
+    assert found[:, 0].tolist() == [round(64 + share * 128) for share in (0.299, 0.587, 0.114)]
+
+
+WIDE = Picture(
+    text="x.png",
+    pixels=np.broadcast_to(np.array([200, 100, 50], dtype=np.uint8), (12, 12, 3)).copy(),
+    n_rows=2,
+    n_columns=2,
+    n_first=2,
+)
+"""Two special tokens and four patches, of one colour."""
+ROWS = np.arange(1.0, 37.0, dtype=np.float32).reshape(6, 6)
+ROWS /= ROWS.sum(axis=1, keepdims=True)
+WIDE_TOKENS = tuple(
+    Token(id=i, piece=name, is_special=i < 2)
+    for i, name in enumerate(("[CLS]", "[DIST]", "0,0", "0,1", "1,0", "1,1"))
+)
+WIDE_MAP = dataclasses.replace(MAP, queries=WIDE_TOKENS, keys=WIDE_TOKENS, weights=ROWS)
+
+
+def drawn(query: int, **choices: object) -> tuple[QImage, PictureLayout]:
+    image = QImage(620, 420, QImage.Format.Format_RGB32)
+    image.fill(QColor(LIGHT.background))
+    with QPainter(image) as painter:
+        layout = paint_picture(
+            painter,
+            QRectF(10, 20, 600, 390),
+            WIDE,
+            WIDE_MAP,
+            query,
+            style=MapStyle(),
+            palette=LIGHT,
+            **choices,  # type: ignore[arg-type]
+        )
+    return image, layout
+
+
+def is_framed(image: QImage, patch: QRectF) -> bool:
+    """Whether blue lines run along the left and the lower edge of a patch; nothing else there is blue."""
+    x, y = round(patch.center().x()) + 7, round(patch.center().y()) + 7
+    left = [image.pixelColor(round(patch.left()) + by, y) for by in (-2, -1, 0, 1)]
+    below = [image.pixelColor(x, round(patch.bottom()) + by) for by in (-2, -1, 0, 1)]
+    return all(any(one.blue() - one.red() > 70 for one in near) for near in (left, below))
+
+
+def changed(a: QImage, b: QImage) -> QRectF:
+    """Where two images differ."""
+    first, second = (np.frombuffer(one.constBits(), np.uint32).reshape(one.height(), -1) for one in (a, b))
+    rows, columns = np.nonzero(first != second)
+    return QRectF(QPointF(columns.min(), rows.min()), QPointF(columns.max(), rows.max()))
+
+
+def test_that_the_picture_keeps_its_colours_and_its_query_is_framed_on_both_sides(qapp: object) -> None:
+    image, layout = drawn(4)
+    for token in (2, 3, 4, 5):
+        middle = layout.patch("query", token).center().toPoint()
+        assert image.pixelColor(middle).getRgb()[:3] == (200, 100, 50)
+        for side in ("query", "key"):
+            assert is_framed(image, layout.patch(side, token)) == (token == 4), (side, token)
+    pointed, _ = drawn(4, pointed=("key", 3))
+    patch = layout.patch("key", 3)
+    assert patch.adjusted(-3, -3, 3, 3).contains(changed(pointed, image))
+    assert changed(pointed, image).adjusted(-3, -3, 3, 3).contains(patch)
+    special, _ = drawn(1)
+    for i, chip in enumerate(layout.chips):
+        place = QPointF(chip.left() + 3.0, chip.center().y()).toPoint()
+        assert special.pixelColor(place) == QColor(LIGHT.accent if i == 1 else LIGHT.raised)
+        assert image.pixelColor(place) == QColor(LIGHT.raised)
+
+
+def test_that_the_words_are_of_the_row_of_the_query(qapp: object) -> None:
+    part = PicturePart(picture=WIDE, query=1)
+    svg = render(
+        FigureSpec(view="picture", maps=(WIDE_MAP,), picture=part, width_mm=200, height_mm=120), "svg"
+    ).decode()
+    assert f"{float(ROWS[1, 2:].sum()):.2f} of 1 on patches" in svg
+    assert f"{float(ROWS[1, 2:].max()):.3g}" in svg
+    for i, name in enumerate(("[CLS]", "[DIST]")):
+        assert f"{name} {ROWS[1, i]:.3g}" in svg
+    with pytest.raises(ValueError, match="4 tokens"):
+        paint_picture(QPainter(), QRectF(), PICTURE, WIDE_MAP, 1, style=MapStyle(), palette=LIGHT)
+    with pytest.raises(ValueError, match="query 6 for 6 tokens"):
+        paint_picture(QPainter(), QRectF(), WIDE, WIDE_MAP, 6, style=MapStyle(), palette=LIGHT)
+
+
+def test_that_patches_and_chips_are_hit_wherever_the_picture_lies() -> None:
+    layout = picture_layout(QRectF(300, 7, 620, 300), WIDE, ("[CLS]", "[DIST]"))
+    for side, whole in (("query", layout.query), ("key", layout.keys)):
+        for token in (2, 3, 4, 5):
+            assert layout.hit(layout.patch(side, token).center()) == (side, token)
+        assert layout.hit(whole.bottomRight()) == (side, 5)
+    for token in (0, 1):
+        assert layout.hit(layout.chips[token].center()) == ("query", token)
+        assert layout.hit(layout.key_chips[token].center()) == ("key", token)
+    assert layout.hit(QPointF(301, 8)) is None
 
 
 def test_that_a_figure_holds_the_row_of_its_query(qapp: object) -> None:

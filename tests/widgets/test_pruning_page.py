@@ -66,16 +66,16 @@ def test_that_a_point_tells_about_itself_and_a_click_loads_it(page: Page, qtbot:
     widget, desk = page.widget, page.desk
     desk.measure(curve(), curve("random", slope=2.0), curve("random", seed=1, slope=3.0))
     found = PointRef(curve=desk.curves.curves[0], index=3)
-    place = widget.plot.place_of(found).toPoint()
-    assert widget.plot.point_at(widget.plot.place_of(found)) == found
-    qtbot.mouseMove(widget.plot.viewport(), place)
+    place = widget.curves.plot.place_of(found).toPoint()
+    assert widget.curves.plot.point_at(widget.curves.plot.place_of(found)) == found
+    qtbot.mouseMove(widget.curves.plot.viewport(), place)
     desk.curves.hover(found)
-    panel = widget.panel
+    panel = widget.curves.panel
     assert panel.title.text() == "6 of 12 heads off"
     assert panel.value.text() == "loss 6.50 (6.25–7.00)"
     assert panel.taken.text() == "decoder  L1H0, L1H1"
     assert not panel.remove_button.isVisible()
-    qtbot.mouseClick(widget.plot.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    qtbot.mouseClick(widget.curves.plot.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert len(desk.session.gates.off()) == 6
     assert panel.loaded.text() == "Loaded: 6 heads off by gradient"
     with qtbot.waitSignal(widget.remove_wanted):
@@ -88,8 +88,9 @@ def test_that_a_point_tells_about_itself_and_a_click_loads_it(page: Page, qtbot:
 
 
 def test_that_keys_walk_the_points(page: Page, qtbot: QtBot) -> None:
-    desk, plot = page.desk, page.widget.plot
+    desk = page.desk
     desk.measure(curve(), curve("learned", slope=2.0))
+    plot = page.widget.curves.plot
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down):
         qtbot.keyClick(plot, key)
     assert desk.curves.hovered == PointRef(curve=desk.curves.curves[1], index=1)
@@ -99,9 +100,9 @@ def test_that_keys_walk_the_points(page: Page, qtbot: QtBot) -> None:
 
 def test_that_logarithm_and_theme_keep_points_where_they_are_drawn(page: Page) -> None:
     page.desk.measure(curve())
-    page.widget._log.click()
+    page.widget.curves.log.click()
     found = PointRef(curve=page.desk.curves.curves[0], index=2)
-    assert page.widget.plot.point_at(page.widget.plot.place_of(found)) == found
+    assert page.widget.curves.plot.point_at(page.widget.curves.plot.place_of(found)) == found
     page.widget.set_theme(DARK)
     assert not page.widget.grab().isNull()
 

@@ -148,18 +148,18 @@ def test_that_a_folder_without_a_run_is_told_of_each_time_it_is_added(qtbot: QtB
     panel = RunsPanel(state, palette_for("light"))
     qtbot.addWidget(panel)
     remove = state.subscribe(lambda name: panel.show_runs() if name == "runs" else None)
-    told: list[str] = []
-    panel.failed.connect(told.append)
-    for _ in range(2):
+    told: list[tuple[str, str]] = []
+    panel.failed.connect(lambda *words: told.append(words))
+    for left_out in (("/empty: no run there or below",),) * 2 + ((),):
         panel._add("/empty")  # what both buttons do once a folder is chosen
         request = posted[-1]
         assert isinstance(request, OpenRuns)
-        left_out = ("/empty: no run there or below",)
         for _ in range(2):  # the list is read again while a run grows: once is enough
             state.handle(
                 RunsOpened(number=request.number, folders=request.folders, runs=(), left_out=left_out)
             )
-    assert told == [left_out[0]] * 2
+    subject, why = "list of runs", "/empty: no run there or below"
+    assert told == [(subject, why), (subject, why), (subject, "")]  # a good folder takes the message away
     remove()
 
 

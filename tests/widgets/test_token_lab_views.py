@@ -37,7 +37,9 @@ def test_that_a_replay_is_walked_by_rows_buttons_and_keys(qtbot):
     state = MergesState(posted.append, Numbers())
     view = shown(qtbot, MergesView(LIGHT), state)
     state.handle(SplitsReplayed(number=posted[-1].number, replay=replay_of_ab()))
-    assert view.place.text() == "step 2 of 2"
+    assert view.place.text() == "step 1 of 2"
+    view.forward.click()
+    assert state.step == 2
     view.back.click()
     assert state.step == 1
     view.steps.selectRow(1)
@@ -75,6 +77,8 @@ def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
     state = TokenizersState(posted.append, Numbers())
     view = shown(qtbot, TokenizersView(LIGHT, ask_text=lambda _: "a pasted text"), state)
     assert view.figure_spec() is None
+    view.start.click()  # what began when the lab was looked at
+    assert isinstance(posted[-1], StopTokenizers)
     view.paste_button.click()
     view.kinds["unigram"].click()
     view.sizes.setText("50 90")

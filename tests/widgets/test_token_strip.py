@@ -136,3 +136,13 @@ def test_that_lighting_a_token_paints_it_and_what_was_lit_before_and_no_others(q
     strip.update()
     QApplication.processEvents()
     assert strip.grab().toImage() == parts
+
+
+def test_that_an_unknown_piece_shows_what_was_typed_and_where_the_words_are(qtbot):
+    strip = TokenStrip("Tokens", LIGHT)
+    qtbot.addWidget(strip)
+    unknown = Token(id=1, piece="<unk>", is_special=True, start=4, end=9)
+    strip.set_vocabulary_words("the model knows 663 words and signs")
+    strip.set_tokens((Token(id=7, piece="the", start=0, end=3), unknown), "the zebra")
+    assert [chip.text for chip in strip.chips()] == ["the", "zebra"]
+    assert "“zebra” is unknown: the model knows 663 words and signs" in strip.tooltip_of(1)

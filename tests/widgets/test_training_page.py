@@ -36,6 +36,7 @@ from attnscope.records.sites import HeadRef
 from attnscope.records.training import Evaluated, Finished, Saved, Step, TrainingEvent
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.status import IDLE
 from attnscope.widgets.line_plot import Line, LinePlot, spread
 from attnscope.widgets.number_text import number_text
 from attnscope.widgets.theme import apply_theme
@@ -163,6 +164,12 @@ def test_that_a_failed_start_marks_the_line_and_leaves_the_text(desk: Desk) -> N
     assert len(desk.editor.extraSelections()) == 1
     assert not desk.editor.isReadOnly()
     assert desk.button("Start").isEnabled()
+    desk.state.tick()
+    assert message in desk.texts()
+    desk.state.recipe.edit(RECIPE.replace("4", "8"))
+    desk.state.tick()
+    assert desk.state.status == IDLE, "what could not be started is not what is there now"
+    assert message not in desk.texts()
 
 
 def test_that_devices_are_offered(desk: Desk) -> None:
@@ -335,6 +342,20 @@ def test_that_odd_values_can_be_drawn_on_either_axis(desk: Desk, value: float) -
         desk.page.grab()
 
 
+def test_that_one_point_alone_can_be_seen(qtbot: QtBot) -> None:
+    plot = LinePlot(palette(False))
+    qtbot.addWidget(plot)
+    plot.resize(200, 100)
+    with qtbot.waitExposed(plot):
+        plot.show()
+    pictures = []
+    for colour in ("#ff0000", "#00ff00"):
+        plot.set_lines((Line(xs=_numbers(1), ys=_numbers(1), colour=colour),))
+        pictures.append(plot.grab().toImage())
+    assert pictures[0] != pictures[1]
+    plot.hide()
+
+
 def test_that_both_themes_and_a_small_window_can_be_drawn(desk: Desk) -> None:
     desk.state.start()
     desk.news(started(), *steps(1, 20))
@@ -441,3 +462,4 @@ def test_that_a_task_is_asked_for_no_data_and_a_text_is_needed_to_start(qtbot: Q
     desk.state.recipe.edit('[data]\nkind = "text"\n')
     assert field.isEnabled()
     assert not desk.state.can_start
+    assert "Give the file to train on" in desk.texts()

@@ -25,7 +25,7 @@ from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum, TokenPair
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.heads.head_weights import WeightsState
+from attnscope.viewmodels.heads.head_weights import WeightsState, sameness_words
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.heads.weights_page import WeightsPage
 
@@ -151,3 +151,30 @@ def test_that_pairs_values_and_curves_are_exported(qtbot: QtBot, tmp_path: Path)
     page.state.show_end("weakest")
     assert page.state.pairs("ov")[0].value == 2.0
     assert page.widget.panels[0].table.pair_at(30.0) == page.state.pairs("ov")[0]
+
+
+def test_that_a_model_without_pairs_has_its_singular_values_alone(qtbot: QtBot) -> None:
+    page = Page(qtbot)
+    page.desk.session.select_heads((ref(0, 1),))
+    page.widget.show()
+    asked = page.asked[-1]
+    assert isinstance(asked, ShowWeights)
+    whole = found_of(asked.head)
+    bare = tuple(replace(one, circuit=None, refusal="no table of tokens") for one in whole.parts)
+    page.state.handle(WeightsShown(number=asked.number, found=replace(whole, parts=bare)))
+    assert page.widget.charts.isVisible()
+    assert not any(panel.isVisible() for panel in page.widget.panels)
+    page.desk.session.select_heads((ref(0, 0),))
+    page.answer()
+    assert all(panel.isVisible() for panel in page.widget.panels)
+
+
+def test_that_a_head_between_two_texts_that_writes_other_words_translates() -> None:
+    def circuit(stack: str, second: str) -> HeadCircuit:
+        pair = TokenPair(first=Token(id=1, piece="bridges"), second=Token(id=2, piece=second), value=2.0)
+        head = HeadRef(stack=stack, layer=1, head=7)  # type: ignore[arg-type]
+        return HeadCircuit(head=head, kind="ov", largest=(pair,), smallest=(pair,), sameness=0.8)
+
+    assert sameness_words(circuit("cross", "ponts")).endswith("what it looks at it writes, translated")
+    assert sameness_words(circuit("cross", "bridges")).endswith("it copies")
+    assert sameness_words(circuit("decoder", "ponts")).endswith("it copies")

@@ -21,15 +21,20 @@ def written(folder: Path) -> GoldFiles:
 def test_that_links_are_compared_with_the_newest_trace(engine: Engine, tmp_path: Path) -> None:
     files = written(tmp_path)
     ask(engine, LoadModel(number=1, source=save_tiny(tmp_path / "m", "encoder-decoder"), device="cpu"))
-    (none,) = ask(engine, ShowAlignment(number=2, files=files))
+    (none,) = ask(engine, ShowAlignment(number=2, trace=1, files=files))
     assert isinstance(none, AlignmentShown)
-    assert none.note == "there is no translation to align"
+    assert none.note == "the text has changed meanwhile"
     ask(engine, TraceText(number=3, text="the cat sat", target="le chat est"))
-    (shown,) = ask(engine, ShowAlignment(number=4, files=files))
+    (old,) = ask(engine, ShowAlignment(number=4, trace=1, files=files))
+    assert isinstance(old, AlignmentShown)
+    assert (old.note, old.trace) == ("the text has changed meanwhile", 1)
+    (shown,) = ask(engine, ShowAlignment(number=4, trace=3, files=files))
     assert isinstance(shown, AlignmentShown)
+    assert shown.trace == 3
     assert shown.table is not None
     assert (len(shown.table.heads), len(shown.cells)) == (4, 3)
-    (failed,) = ask(engine, ShowAlignment(number=5, files=GoldFiles(pairs="/nowhere", links=files.links)))
+    nowhere = GoldFiles(pairs="/nowhere", links=files.links)
+    (failed,) = ask(engine, ShowAlignment(number=5, trace=3, files=nowhere))
     assert isinstance(failed, Failed)
     assert "/nowhere" in failed.message
 

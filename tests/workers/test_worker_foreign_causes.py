@@ -4,13 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hf_folders import make, save_folder
+from hf_folders import make, save_folder, save_picture
 from worker_tools import ask
 
 from attnscope.models import load
 from attnscope.records.causes import AttributeOutput, OutputAttributed, PatchTexts, TextsPatched
 from attnscope.records.experiments import CollapseQuestion, ExperimentNews, RunExperiment
-from attnscope.records.messages import Failed, LoadModel
+from attnscope.records.influence import InfluenceShown, ShowInfluence
+from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.workers.handlers import Engine
 
 
@@ -40,8 +41,30 @@ def test_that_the_window_gets_parts_patches_and_collapse_of_gpt2(tmp_path: Path)
     assert {len(curve.ratios) for curve in news.finding.curves} == {3}  # type: ignore[union-attr]
 
 
-def test_that_a_model_of_labels_says_why_it_has_no_parts(tmp_path: Path) -> None:
+def test_that_a_model_of_labels_is_taken_apart_where_its_label_stands(tmp_path: Path) -> None:
     engine = opened(save_folder(tmp_path / "labels", *make("gpt2-classes")))
-    (reply,) = ask(engine, AttributeOutput(number=2, position=0, text="ham"))
-    assert isinstance(reply, Failed)
-    assert "no vocabulary" in reply.message
+    (failed,) = ask(engine, AttributeOutput(number=2, position=0, text="ham"))
+    assert isinstance(failed, Failed)
+    assert "one class of the whole text, and nothing at token 0" in failed.message
+    (reply,) = ask(engine, AttributeOutput(number=3, position=2, text="ham", answer="LABEL_1"))
+    assert isinstance(reply, OutputAttributed)
+    assert reply.attribution.answer.piece == "LABEL_1"
+    assert reply.picture is None
+
+
+def test_that_a_picture_comes_with_what_is_laid_over_it(tmp_path: Path) -> None:
+    folder = save_folder(tmp_path / "vit", *make("vit"))
+    engine, path = opened(folder), save_picture(tmp_path / "p.png", height=8, width=8)
+    ask(engine, TraceText(number=2, text=path))
+    (reply,) = ask(engine, AttributeOutput(number=3, position=0, text=path, answer="dog"))
+    assert isinstance(reply, OutputAttributed)
+    assert reply.picture is not None
+    assert reply.attribution.reads is not None
+    assert len(reply.attribution.reads) == reply.picture.n_tokens
+    replies = ask(engine, ShowInfluence(number=4, trace=2, position=0, text=path))
+    while engine.is_training:
+        replies += engine.advance_training()
+    last = replies[-1]
+    assert isinstance(last, InfluenceShown)
+    assert [row.refusal for row in last.rows] == ["", "", "", ""]
+    assert last.picture is not None

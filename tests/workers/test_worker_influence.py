@@ -10,7 +10,7 @@ from attnscope.analysis.flow import attention_flow
 from attnscope.analysis.levels import rollout
 from attnscope.analysis.relevance import relevance
 from attnscope.models import load
-from attnscope.records.influence import InfluenceMap, InfluenceShown, ShowInfluence
+from attnscope.records.influence import InfluenceMap, InfluenceShown, ShowInfluence, StopInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.workers import serve_influence
 from attnscope.workers.handlers import Engine
@@ -27,7 +27,10 @@ def opened(folder: str, text: str = TEXT, target: str | None = None) -> Engine:
 
 def shown(engine: Engine, position: int, text: str = TEXT, target: str | None = None) -> InfluenceShown:
     asked = ShowInfluence(number=3, trace=2, position=position, text=text, target=target)
-    last = ask(engine, asked)[-1]
+    replies = ask(engine, asked)
+    while engine.is_training:
+        replies += engine.advance_training()
+    last = replies[-1]
     assert isinstance(last, InfluenceShown)
     return last
 
@@ -63,11 +66,23 @@ def test_that_quick_methods_come_before_slow_ones(tmp_path: Path) -> None:
     engine = opened(save_tiny(tmp_path / "model", "decoder"))
     asked = ShowInfluence(number=3, trace=2, position=0, text=TEXT)
     steps = [[row.method for row in one.rows] for one in ask(engine, asked)]  # type: ignore[union-attr]
-    assert steps == [
-        ["raw", "rollout"],
-        ["raw", "rollout", "relevance"],
-        ["raw", "rollout", "relevance", "flow"],
-    ]
+    assert steps == [["raw", "rollout"], ["raw", "rollout", "relevance"]]
+    under_way = list(engine.advance_training())
+    assert [one.flow_done for one in under_way] == [1]  # type: ignore[union-attr]
+    while engine.is_training:
+        under_way += engine.advance_training()
+    assert [row.method for row in under_way[-1].rows] == [*steps[-1], "flow"]  # type: ignore[union-attr]
+    assert under_way[-1].flow_done == 0  # type: ignore[union-attr]
+
+
+def test_that_a_flow_ends_when_it_is_stopped_or_another_is_asked_for(tmp_path: Path) -> None:
+    engine = opened(save_tiny(tmp_path / "model", "decoder"))
+    ask(engine, ShowInfluence(number=3, trace=2, position=0, text=TEXT))
+    ask(engine, ShowInfluence(number=4, trace=2, position=1, text=TEXT))
+    replies = list(engine.advance_training())
+    assert {one.number for one in replies} == {4}  # type: ignore[union-attr]
+    ask(engine, StopInfluence(number=5))
+    assert not engine.is_training
 
 
 def test_that_long_texts_and_old_traces_are_refused_by_name(

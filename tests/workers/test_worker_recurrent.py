@@ -6,7 +6,7 @@ import pytest
 from tiny_models import FRENCH, SENTENCE, tiny_model
 from worker_tools import ask
 
-from attnscope.cli.info import facts, matters
+from attnscope.cli.model_tables import facts, matters
 from attnscope.records.influence import InfluenceShown, ShowInfluence
 from attnscope.records.messages import LoadModel, TraceText
 from attnscope.workers.handlers import Engine

@@ -112,6 +112,9 @@ def test_that_a_trace_is_stopped_told_of_and_traced_again() -> None:
     assert session.notice.action == "trace-again"
     session.tracing.again()
     assert work.waited_for is not None
+    n_traces = len(desk.traces())
+    session.tracing.again()  # it is on its way
+    assert len(desk.traces()) == n_traces
 
 
 def test_that_a_comparison_and_a_removal_are_stopped() -> None:

@@ -110,7 +110,7 @@ def test_that_edges_and_exact_thumbnails_are_made(
     request = ShowEdges(number=4, model="", trace=5, heads=(HEAD,), n_edges=20)
     (found,) = [r for r in server.start(request) if isinstance(r, EdgesShown)]
     assert len(found.edges.weights) <= 20
-    monkeypatch.setattr("attnscope.trace.thumbnails.MAX_FIRST_CELLS", 1000)
+    monkeypatch.setattr("attnscope.trace.trace.MAX_EXACT_CELLS", 1000)
     replies = server.start(RefineGrids(number=5, model="", trace=5, thumbnail_px=30))
     grids = [reply.grid for reply in replies if isinstance(reply, GridRefined)]
     assert [grid.is_sampled for grid in grids] == [True, False]
@@ -118,6 +118,31 @@ def test_that_edges_and_exact_thumbnails_are_made(
     assert grids[-1].peaks[1] == pytest.approx(
         float(site_weights(trace.records[HEAD.site_key])[1].nan_to_num(0).max())
     )
+
+
+@pytest.mark.parametrize("is_looked_at", [False, True])
+def test_that_few_queries_of_many_keys_are_refined(
+    is_looked_at: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(stack="decoder", layer=0, n_heads=2, n_kv_heads=2)
+    record = long_record("open", 16, 700)
+    tokens = Tokens(text="", tokens=tuple(Token(id=0, piece="a") for _ in range(700)))
+    read = Trace(
+        sites=(site,), gates=NO_GATES, source=tokens, target=None, records={site.key: record}, logits=None
+    )
+    views = Views()
+    views.keep("", read, 5)
+    server = TileServer(views)
+    if is_looked_at:
+        tiles(server.start(show((0, 16), (0, 700), 8)))
+        while server.has_idle_work:
+            list(server.grow())
+    monkeypatch.setattr("attnscope.trace.trace.MAX_EXACT_CELLS", 1000)
+    replies = server.start(RefineGrids(number=5, model="", trace=5, thumbnail_px=30))
+    grids = [reply.grid for reply in replies if isinstance(reply, GridRefined)]
+    assert [grid.is_sampled for grid in grids] == [True, False]
+    assert grids[-1].levels.shape == (2, 16, 30)
+    assert grids[-1].peaks == pytest.approx(site_weights(record).amax(dim=(1, 2)).numpy(), abs=1e-5)
 
 
 def test_that_nothing_comes_for_a_trace_that_is_gone(server: TileServer) -> None:

@@ -76,6 +76,9 @@ def test_that_a_product_that_cannot_be_had_is_refused_and_a_head_that_is_not_the
     ask(engine, ShowWeights(number=2, head=HEAD))
     found = last_found(engine)
     assert all("no weights" in part.no_spectrum and part.circuit is not None for part in found.parts)
+    monkeypatch.setattr(weight_parts, "head_circuit", _refuse)
+    ask(engine, ShowWeights(number=6, head=HEAD))
+    assert all("no weights" in part.refusal and part.circuit is None for part in last_found(engine).parts)
     ask(engine, ShowWeights(number=3, head=HeadRef(stack="cross", layer=0, head=0)))
     (failed,) = [reply for reply in train_to_end(engine) if isinstance(reply, Failed)]
     assert failed.number == 3

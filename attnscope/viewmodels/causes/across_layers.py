@@ -6,6 +6,7 @@ Asks only while somebody looks, once for each trace and token. Must not import Q
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from attnscope.records.influence import (
     InfluenceShown,
     Method,
     ShowInfluence,
+    StopInfluence,
 )
 from attnscope.records.messages import Failed, Reply, Request, Traced
 from attnscope.records.tokens import Token, Tokens
@@ -30,8 +32,8 @@ METHOD_TIPS: dict[Method, str] = {
     "rollout": "Attention through all layers: the product of ½ mean attention + ½ identity, layer upon layer."
     " (Abnar & Zuidema 2020)",
     "flow": "Attention through all layers as pipes: the maximum flow from the input to the output token, each"
-    " layer a capacity of ½ mean attention + ½ identity. (Abnar & Zuidema 2020)\nFor texts of up to 40"
-    " tokens: the time grows with their fourth power.",
+    " layer a capacity of ½ mean attention + ½ identity. (Abnar & Zuidema 2020)\nFor texts of up to 256"
+    " tokens: the time grows with their third power.",
     "relevance": "Attention weighted by its gradient, (∇a ∘ a)⁺, mean over heads, through all layers: what"
     " the logit of the token told here owes to the input; without the 1 that each token starts with."
     " (Chefer, Gur & Wolf 2021)",
@@ -81,6 +83,21 @@ class AcrossState:
         return min(max(first, 0), len(tokens) - 1)
 
     @property
+    def whole_at(self) -> int | None:
+        """Where the one class of the whole input stands; None for outputs at tokens."""
+        traced = self._traced()
+        if traced is None or traced.comparison.after.kind != "class":
+            return None
+        told = traced.comparison.after.predictions
+        return told[0].position if len(told) == 1 and len(self.tokens) > 1 else None
+
+    @property
+    def whole_words(self) -> str:
+        """What that is a class of."""
+        model = self._session.model
+        return f"class of the whole {model.reads if model is not None else 'input'}"
+
+    @property
     def heading(self) -> str:
         """Which output is explained: after a token, or at its place."""
         tokens, traced = self.tokens, self._traced()
@@ -108,8 +125,10 @@ class AcrossState:
         for row in self.shown.rows:
             if row.refusal:
                 reasons.setdefault(row.refusal, []).append(row.method)
-        refused = [f"{', '.join(methods)}: {reason}" for reason, methods in reasons.items()]
-        return "\n".join(refused)
+        said = [f"{', '.join(methods)}: {reason}" for reason, methods in reasons.items()]
+        if self.shown.flow_done:
+            said.append(f"flow: {self.shown.flow_done:,} of {len(self.shown.keys):,} inputs")
+        return "\n".join(said)
 
     def row(self, method: Method) -> InfluenceRow | None:
         """What a method says; None while it is on its way."""
@@ -144,6 +163,20 @@ class AcrossState:
         """Show each method's numbers as shares of their sum, or as they were computed."""
         if has_shares != self.has_shares:
             self.has_shares = has_shares
+            self._listeners.tell("rows")
+
+    @property
+    def flow_fraction(self) -> float | None:
+        """How far the flow is while it is under way; None otherwise."""
+        shown = self.shown
+        return shown.flow_done / len(shown.keys) if shown is not None and shown.flow_done else None
+
+    def stop(self) -> None:
+        """Give the flow up; the other methods stay."""
+        if self.flow_fraction is not None and self.shown is not None:
+            self._post(StopInfluence(number=self._numbers.next()))
+            stopped = InfluenceRow(method="flow", refusal="stopped")
+            self._number, self.shown = 0, replace(self.shown, flow_done=0, rows=(*self.shown.rows, stopped))
             self._listeners.tell("rows")
 
     def handle(self, reply: Reply) -> None:

@@ -12,6 +12,7 @@ from attnscope.records.causes import AttributeOutput, OutputAttributed, WishedTo
 from attnscope.records.messages import Failed, Reply, Request
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Candidate
+from attnscope.records.pictures import Picture
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
@@ -20,8 +21,8 @@ from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
 PartOrder = Literal["size", "model"]
-TELLING = ("causal", "masked", "translation")
-"""What models of another library are for that tell tokens."""
+TELLING = ("causal", "masked", "translation", "classification")
+"""What models of another library are for that tell tokens or classes."""
 PART_ORDERS: dict[str, str] = {"size": "by size", "model": "by layer"}
 
 
@@ -42,6 +43,7 @@ class AttributingState:
         self.order: PartOrder = "size"
         self.found: Attribution | None = None
         self.candidates: tuple[Candidate, ...] = ()
+        self.picture: Picture | None = None
         self.error = ""
         self._number = 0
         self._asked: object = None
@@ -57,18 +59,18 @@ class AttributingState:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The output tokens that can be chosen."""
-        return self._across.tokens
+        """The output tokens that can be chosen; none where there is one class of the whole input."""
+        return self._across.tokens if self._across.whole_at is None else ()
 
     @property
     def position(self) -> int:
         """The output token whose parts are shown."""
-        return self._across.position
+        return self._across.position if self._across.whole_at is None else self._across.whole_at
 
     @property
     def heading(self) -> str:
         """Which output is explained."""
-        return self._across.heading
+        return self._across.heading if self._across.whole_at is None else self._across.whole_words
 
     @property
     def compared(self) -> tuple[Token | None, Token | None]:
@@ -110,7 +112,9 @@ class AttributingState:
         if self.reason:
             return ""
         if not session.text.strip():
-            return "Enter a text to see which parts of the model made an output."
+            is_picture = session.model is not None and session.model.reads == "picture"
+            what = "Type the path of a picture" if is_picture else "Enter a text"
+            return f"{what} to see which parts of the model made an output."
         if self.found is None:
             return "Adding up the parts…"
         changes = "Without the changes inside heads; gates count." if session.interventions else ""
@@ -169,6 +173,7 @@ class AttributingState:
             case OutputAttributed() if reply.number == self._number:
                 self._number, self.error = 0, ""
                 self.found, self.candidates = reply.attribution, reply.candidates
+                self.picture = reply.picture
                 self._listeners.tell("parts")
             case Failed() if reply.number == self._number and reply.number:
                 self._number, self.found, self.error = 0, None, reply.message
@@ -183,7 +188,7 @@ class AttributingState:
             self.answer = self.other = None
         if name == "model":
             self._number, self._asked = 0, None
-            self.found, self.candidates, self.error = None, (), ""
+            self.found, self.candidates, self.picture, self.error = None, (), None, ""
             self._listeners.tell("parts")
         if name in ("model", "traced"):
             self._ask()
@@ -202,7 +207,7 @@ class AttributingState:
         session, traced = self._session, self._session.traced
         if not self._is_watched or session.model is None or refusal_of(session.model):
             return
-        if traced is None or session.is_stale or not self.tokens:
+        if traced is None or session.is_stale or not self._across.tokens:
             return
         wish = (traced.number, self.position, self.answer, self.other)
         if wish == self._asked:
@@ -229,9 +234,11 @@ def refusal_of(model: ModelInfo | None) -> str:
         return f"The model is recurrent ({model.body}): it has no stream that layers add to."
     if model.labels:
         return f"{model.name} tells labels of whole texts, and no tokens that could be compared."
-    if model.architecture and (model.objective not in TELLING or model.reads != "text"):
-        if model.reads != "text":
-            return f"{model.name} has no vocabulary of text tokens to compare (it reads {model.reads}s)."
+    if model.architecture and (model.objective not in TELLING or model.reads == "recording"):
+        if model.reads == "picture":
+            return f"{model.name} has no output layer: it tells no classes that could be compared."
+        if model.reads == "recording":
+            return f"{model.name} reads recordings, whose parts cannot be told apart here."
         return f"{model.name} tells no tokens of a text that could be compared."
     return ""
 
@@ -244,7 +251,8 @@ def signed(value: float) -> str:
 def part_words(part: Contribution, total: float) -> str:
     """One part in words: what it adds, and its share of the whole difference."""
     share = f", {part.value / total:.1%} of the difference".replace("-", "−") if total else ""
-    kind = f"{part.stack} {part.label}" if part.kind == "head" and part.stack != "cross" else part.label
+    is_named = part.kind != "head" or part.label.startswith(f"{part.stack} ")
+    kind = part.label if is_named else f"{part.stack} {part.label}"
     return f"{kind}: {signed(part.value)} logits{share}"
 
 

@@ -23,6 +23,7 @@ from attnscope.viewmodels.session.state import Session
 
 Phase = Literal["empty", "running", "done", "stopped", "failed"]
 _SAME = "Exchange a word of the second text for another of as many tokens."
+_OTHER_PICTURE = "Type the path of another picture above."
 _NEW = "The text, its gates or the choices have changed. Press Patch again."
 
 
@@ -67,7 +68,13 @@ class PatchingState:
         """What can be exchanged between two runs of the open model."""
         stacks = self._session.stacks
         streams: tuple[What, ...] = tuple(what for what in ("encoder", "decoder") if what in stacks)
-        return (*streams, "head")
+        return ("head", *streams) if self.reads_pictures else (*streams, "head")
+
+    @property
+    def reads_pictures(self) -> bool:
+        """Whether the two texts are paths of pictures."""
+        model = self._session.model
+        return model is not None and model.reads == "picture"
 
     @property
     def what(self) -> What:
@@ -76,12 +83,14 @@ class PatchingState:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The output tokens that can be read."""
-        return self._across.tokens
+        """The output tokens that can be read; none where there is one class of the whole input."""
+        return self._across.tokens if self._across.whole_at is None else ()
 
     @property
     def position(self) -> int:
         """The output token that is read: as chosen, or where the runs were found to differ; −1: not yet."""
+        if self._across.whole_at is not None:
+            return self._across.whole_at
         if self._position is not None:
             return self._position
         if self.patched is not None:
@@ -96,6 +105,8 @@ class PatchingState:
     @property
     def heading(self) -> str:
         """Which output is read."""
+        if self._across.whole_at is not None:
+            return self._across.whole_words
         if self.position < 0:
             return "output where the two texts differ most"
         return f"output {self._word} “{self._token(self.position)}”" if self.tokens else ""
@@ -144,7 +155,7 @@ class PatchingState:
         if self.error:
             return self.error
         if self._session.traced is None or not self._session.text.strip():
-            return "Enter a text first."
+            return "Type the path of a picture first." if self.reads_pictures else "Enter a text first."
         if self.phase == "running":
             news = self.news
             return f"{news.n_done:,} of {news.n_total:,} patches" if news and news.n_total else "Waiting…"
@@ -153,7 +164,9 @@ class PatchingState:
         if self._is_outdated and self.is_runnable:
             return _NEW
         if self.corrupt.strip() == self._session.text.strip():
-            return _SAME
+            return _OTHER_PICTURE if self.reads_pictures else _SAME
+        if self.reads_pictures:
+            return "Pieces of the first picture's run are put into that of this second one. Press Patch."
         where = " and the output is read where the two differ most" if self._is_searching else ""
         return (
             f"Pieces of the first text's run are put into that of this second text, one at a time{where}."
@@ -166,9 +179,11 @@ class PatchingState:
         found = self.patched
         if found is None:
             return ""
-        token = self._token(self._shown_position)
+        where = f" {self._word} “{self._token(self._shown_position)}”"
+        if self._across.whole_at is not None:
+            where = ""
         return (
-            f"{found.answer.piece} − {found.other.piece} {self._word} “{token}”:"
+            f"{found.answer.piece} − {found.other.piece}{where}:"
             f" {signed(found.clean_difference)} → {signed(found.corrupt_difference)} logits"
         )
 

@@ -181,6 +181,10 @@ class AligningState:
         """Take a reply of the worker; those that come too late change nothing."""
         match reply:
             case AlignmentShown() if reply.number == self._number and reply.number:
+                traced = self._session.traced
+                if traced is None or reply.trace != traced.number:  # the one shown is asked about in its turn
+                    self._number, self._asked = 0, None
+                    return
                 self._number, self.shown, self.error, self._of = 0, reply, "", self._asked_of
                 self._listeners.tell("alignment")
             case Failed() if reply.number == self._number and reply.number:
@@ -220,7 +224,7 @@ class AligningState:
             return
         self._asked, self._number = wish, self._numbers.next()
         self._asked_of = self._texts()
-        self._post(ShowAlignment(number=self._number, rows=self.rows, files=self.files))
+        self._post(ShowAlignment(number=self._number, trace=traced.number, rows=self.rows, files=self.files))
 
 
 def _numbers(table: AlignmentTable, index: int) -> str:

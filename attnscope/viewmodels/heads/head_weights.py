@@ -137,11 +137,11 @@ class WeightsState:
         )
 
     def pairs(self, kind: CircuitKind) -> tuple[TokenPair, ...]:
-        """The token pairs of one product, of the chosen end."""
+        """The token pairs of one product, of the chosen end; those that can be read come first."""
         circuit = self.found.part(kind).circuit if self.found is not None else None
         if circuit is None:
             return ()
-        return circuit.largest if self.end == "strongest" else circuit.smallest
+        return readable_first(circuit.largest if self.end == "strongest" else circuit.smallest)
 
     def note(self, kind: CircuitKind) -> str:
         """What is said of one product: its sameness, or why there are no pairs."""
@@ -257,16 +257,29 @@ class WeightsState:
         self._listeners.tell("found", "progress")
 
 
+def readable_first(pairs: tuple[TokenPair, ...]) -> tuple[TokenPair, ...]:
+    """The pairs of text in their order, then those with bytes of no character."""
+    return tuple(sorted(pairs, key=lambda pair: not pair.is_text))
+
+
 def n_dimensions(energy: NDArray[np.float64], share: float = ENERGY_SHARE) -> int:
     """How many of the largest singular values hold `share` of Σσ²; `energy` are their shares, summed up."""
     return int(np.searchsorted(energy, share - 1e-12) + 1)
+
+
+def _translates(circuit: HeadCircuit) -> bool:
+    """Whether a head between two texts mostly raises other words than those it looks at."""
+    pairs = [pair for pair in circuit.largest if pair.is_text]
+    n_same = sum(pair.first.piece.strip().lower() == pair.second.piece.strip().lower() for pair in pairs)
+    return circuit.head.stack == "cross" and 2 * n_same < len(pairs)
 
 
 def sameness_words(circuit: HeadCircuit) -> str:
     """Whether a head copies what it reads, or looks for what is like itself, in words."""
     value = circuit.sameness
     if circuit.kind == "ov":
-        word = "it copies" if value > 0.5 else "it takes away what it reads" if value < -0.5 else "mixed"
+        copies = "what it looks at it writes, translated" if _translates(circuit) else "it copies"
+        word = copies if value > 0.5 else "it takes away what it reads" if value < -0.5 else "mixed"
     else:
         word = "it looks for its like" if value > 0.5 else "it shuns its like" if value < -0.5 else "mixed"
     return f"Σ Re λ / Σ |λ| = {value:+.2f}: {word}".replace("-", "−")

@@ -5,6 +5,7 @@
     c_t      cell of an LSTM (Hochreiter and Schmidhuber 1997, Gers 2000)      [n_draws, d]
     G_k      ∂(last state) / ∂(state k steps before), product of Jacobians     [n_draws, d, d]
     size     ‖G_k‖ / √d (Frobenius): the mean gain of a random direction       [n_tokens]
+    kept     size at a distance / size at distance 1: what is compared          [n_tokens]
 
 Everything is exact: each step's Jacobian is written out and multiplied, no difference quotients. Inputs are
 from N(0, INPUT²); every number is the geometric mean over N_DRAWS random networks, or N_HEADS heads. A head
@@ -25,7 +26,7 @@ D_MODEL = 24
 INPUT = 0.1
 LENGTHS: tuple[int, ...] = (16, 32, 64, 128, 256)
 RADII: tuple[float, ...] = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0)
-BIASES: tuple[float, ...] = (-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+BIASES: tuple[float, ...] = (-2.0, -1.0, 0.0, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
 FLOOR = 1e-30
 
 
@@ -35,18 +36,21 @@ class ReachChoice:
 
     n_tokens: int = 64
     radius: float = 0.9
-    forget_bias: float = 3.0
+    forget_bias: float = 1.5
     distance: int = 48
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.n_tokens < 2 or self.radius <= 0 or self.distance < 0:
+        if self.n_tokens < 2 or self.radius <= 0 or self.distance < 1:
             raise ValueError(f"no gradient over {self.n_tokens} tokens with radius {self.radius}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientReach:
-    """Sizes against the distance 0, 1, …, [n_tokens] each; `linear` is radius^distance."""
+    """How much of the size at distance 1 is left at each of `distances` 1, 2, …, [n_tokens − 1] each.
+
+    `linear` is radius^(distance − 1), NaN where less than FLOOR is left.
+    """
 
     choice: ReachChoice
     distances: Numbers
@@ -61,7 +65,7 @@ class GradientReach:
 def reach(choice: ReachChoice) -> GradientReach:
     """The gradient of each network by distance."""
     n_tokens = choice.n_tokens
-    distances = np.arange(float(n_tokens))
+    distances = np.arange(1.0, n_tokens)
     plain = plain_sizes(n_tokens, choice.radius, choice.seed)
     gated = gated_sizes(n_tokens, choice.forget_bias, choice.seed)
     attention = attention_sizes(n_tokens, choice.seed)
@@ -69,13 +73,18 @@ def reach(choice: ReachChoice) -> GradientReach:
     return GradientReach(
         choice=choice,
         distances=distances,
-        plain=_shown(plain),
-        gated=_shown(gated),
-        attention=_shown(attention),
-        linear=_shown(choice.radius**distances),
+        plain=_shown(kept(plain)),
+        gated=_shown(kept(gated)),
+        attention=_shown(kept(attention)),
+        linear=_shown(choice.radius ** (distances - 1)),
         distance=distance,
         words=_words(choice, distance, plain, gated, attention),
     )
+
+
+def kept(sizes: Numbers) -> Numbers:
+    """What is left of the size at distance 1, from there on: [n_tokens] to [n_tokens − 1]."""
+    return np.asarray(sizes[1:] / sizes[1])
 
 
 @lru_cache(maxsize=32)
@@ -198,13 +207,14 @@ def _shown(sizes: Numbers) -> Numbers:
 def _words(
     choice: ReachChoice, distance: int, plain: Numbers, gated: Numbers, attention: Numbers
 ) -> LabWords:
-    forget = 1 / (1 + np.exp(-choice.forget_bias))
+    far = {name: float(kept(sizes)[distance - 1]) for name, sizes in _named(plain, gated, attention)}
     numbers = (
         ("distance T − t", str(distance)),
+        *((f"left of distance 1, {name}", said(value)) for name, value in far.items()),
         ("‖∂h_T/∂h_t‖, tanh network", said(float(plain[distance]))),
         (f"ρ^{distance}", said(choice.radius**distance)),
         ("‖∂c_T/∂c_t‖, LSTM", said(float(gated[distance]))),
-        (f"forget gate σ({said(choice.forget_bias)})", said(float(forget), 4)),
+        (f"forget gate σ({said(choice.forget_bias)})", said(_forget(choice), 4)),
         ("‖∂o_T/∂x_t‖, attention", said(float(attention[distance]))),
         ("1 / T", said(1 / choice.n_tokens)),
         ("steps between, recurrent", str(distance)),
@@ -217,27 +227,25 @@ def _words(
             "∂o_T/∂x_t ≈ aₜ V",
         ),
         numbers=numbers,
-        sentence=_sentence(choice, distance, plain, gated, attention),
+        sentence=_sentence(choice, distance, far),
     )
 
 
-def _sentence(choice: ReachChoice, distance: int, plain: Numbers, gated: Numbers, attention: Numbers) -> str:
-    here, cell, direct = float(plain[distance]), float(gated[distance]), float(attention[distance])
-    if here > 2:
-        return (
-            f"With spectral radius {said(choice.radius)} the gradient grows at every step: {said(here, 2)} "
-            f"times after {distance}. Attention has one step to any distance, and its gradient stays "
-            f"{said(direct, 2)}."
-        )
+def _named(plain: Numbers, gated: Numbers, attention: Numbers) -> tuple[tuple[str, Numbers], ...]:
+    return (("tanh", plain), ("LSTM", gated), ("attention", attention))
+
+
+def _forget(choice: ReachChoice) -> float:
+    """What the forget gate keeps of the cell at each step, while its inputs are small."""
+    return float(1 / (1 + np.exp(-choice.forget_bias)))
+
+
+def _sentence(choice: ReachChoice, distance: int, far: dict[str, float]) -> str:
+    """What a student is to see: nothing is lost with the distance in attention alone."""
+    cell = "" if far["LSTM"] <= 1 else ": above 1, as its gates read h and add paths"
+    tanh = f"× {said(far['tanh'], 2)}" + (" and grows" if far["tanh"] > 1 else "")
     return (
-        f"{distance} steps back a tanh network has {said(here, 2)} of the gradient left, a product of "
-        f"{distance} factors; {_cell_words(choice, cell)}. Attention is one step "
-        f"from any token: {said(direct, 2)}, about 1/T."
+        f"Attention's gradient is about 1/T = {said(1 / choice.n_tokens, 2)} near and far. From 1 to "
+        f"{distance} tokens back, a product of {distance - 1} factors, a tanh network's becomes {tanh}, an "
+        f"LSTM's × {said(far['LSTM'], 2)} with forget gates near {said(_forget(choice), 2)}{cell}."
     )
-
-
-def _cell_words(choice: ReachChoice, cell: float) -> str:
-    """What an LSTM has left; more than 1 is growth, which its forget gates alone never make."""
-    forget = float(1 / (1 + np.exp(-choice.forget_bias)))
-    words = f"an LSTM (forget gates near {said(forget, 2)}) has {said(cell, 2)}"
-    return words if cell <= 1 else f"{words}, above 1 as its gates read h and add paths"

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from attnscope.records.experiments import Answer
 from attnscope.viewmodels.listeners import Listener, Listeners
 
 Choice = TypeVar("Choice")
@@ -38,6 +39,14 @@ class Lab(Generic[Choice, Shown]):
             self.shown = self._resolve(choice)
             self.choice = choice
             self._listeners.tell("shown")
+
+
+def claimed(claim: str, answer: Answer) -> str:
+    """What a lab is to show, while its numbers are worked out; what went wrong, where they are not."""
+    if answer.error:
+        return answer.error
+    done = f" ({answer.n_done:,} of {answer.n_total:,})" if answer.n_total else ""
+    return f"{claim} Measured here now{done}…" if answer.is_asked else claim
 
 
 def said(value: float, digits: int = 3) -> str:

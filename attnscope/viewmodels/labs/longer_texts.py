@@ -14,13 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.experiments import NO_ANSWER, SCHEMES, Answer, ReachFinding, ReachQuestion, Scheme
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.viewmodels.labs.lab import LabWords, claimed, said
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 16, 24, 32)
 STEPS: tuple[int, ...] = (100, 200, 300, 400, 600)
 LOOK_BACKS: tuple[int, ...] = (1, 2, 3, 4)
 FURTHER = 4
+CLAIM = (
+    "Past the trained length the kind of positions decides: a learned table ends, others lose the thread, "
+    "those that only count how far back a token is can go on."
+)
 SCHEME_NAMES: dict[Scheme, str] = {
     "sinusoidal": "sinusoidal",
     "learned": "learned",
@@ -122,11 +126,7 @@ def _sentence(
     if choice.answer.error:
         return choice.answer.error
     if n_known < len(SCHEMES):
-        told = f"{n_known} of {len(SCHEMES)} models are trained and read"
-        steps = (
-            f" ({choice.answer.n_done:,} of {choice.answer.n_total:,} steps)" if choice.answer.n_total else ""
-        )
-        return f"Tiny models are trained now, one for each kind of positions: {told}{steps}…"
+        return claimed(CLAIM, choice.answer)
     able = [s for s in SCHEMES if within[s] < 0.5 and s != "learned"]
     keep = [SCHEME_NAMES[s] for s in able if past[s] < 3 * max(within[s], 0.15)]
     lose = [SCHEME_NAMES[s] for s in able if SCHEME_NAMES[s] not in keep]

@@ -93,7 +93,7 @@ class MergesState:
         match reply:
             case SplitsReplayed() if reply.number == self._awaited:
                 self.replay, self.error, self.is_waiting = reply.replay, "", False
-                self.step = len(reply.replay.steps)
+                self.step = min(1, len(reply.replay.steps))
                 self._listeners.tell("replay")
             case Failed() if reply.number == self._awaited and reply.number:
                 self.error, self.is_waiting = reply.message, False
@@ -150,9 +150,9 @@ class MergesState:
             return "Taking the tokenizer apart…" if self.is_waiting else ""
         if not replay.text.strip():
             return "Type a text to see how it is split."
-        if self.step == 0:
-            return _START[replay.kind]
-        return self._step_sentence(replay, replay.steps[self.step - 1])
+        present = self.present
+        now = _START[replay.kind] if present is None else self._step_sentence(replay, present)
+        return f"{_whole_sentence(replay)} {now}".lstrip()
 
     @property
     def words(self) -> LabWords:
@@ -217,6 +217,18 @@ class MergesState:
             return told + "; there is no other way."
         gap = best.log_p - others[0].log_p
         return f"{told}, {said(gap)} nats more than {_joined(others[0].pieces)}."
+
+
+def _whole_sentence(replay: SplitReplay) -> str:
+    """What the tokenizer is, and what becomes of the first word; empty where there are no merges."""
+    if replay.kind != "merges" or not replay.last:
+        return ""
+    pieces = replay.last[0].pieces
+    ranks = [step.rank for step in replay.steps if step.made == pieces[0] and step.rank is not None]
+    word = "".join(pieces).strip()
+    made = f"is made by merge {ranks[-1]:,}" if ranks else "is one of its letters"
+    told = made if len(pieces) == 1 else f"is left in {len(pieces)} pieces"
+    return f"{replay.vocab_size:,} pieces from {replay.n_rules:,} merges; “{word}” {told}."
 
 
 def tokens_of(words: tuple[SplitWord, ...]) -> tuple[Token, ...]:

@@ -21,7 +21,7 @@ from attnscope.records.experiments import (
     GradientQuestion,
     Place,
 )
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.viewmodels.labs.lab import LabWords, claimed, said
 
 Numbers = NDArray[np.float64]
 DEPTHS: tuple[int, ...] = (2, 4, 6, 8, 12, 16, 24)
@@ -31,6 +31,10 @@ DRAWINGS: dict[Drawing, str] = {
     "he": "He",
     "small": "0.02, GPT-2",
 }
+CLAIM = (
+    "With norms after each branch the last layers begin with large gradients, however deep the model; with "
+    "norms before they are small. So only norms after need warm-up."
+)
 PLACE_NAMES: dict[Place, str] = {"post": "norm after", "pre": "norm before"}
 
 
@@ -120,11 +124,9 @@ def _words(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dict[P
 
 
 def _sentence(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dict[Place, Numbers]) -> str:
-    if choice.answer.progress:
-        return choice.answer.progress
     post, pre = by_layer["post"], by_layer["pre"]
-    if not (np.isfinite(post).all() and np.isfinite(pre).all()):
-        return "New models are drawn, and their gradients worked out, when this lab is looked at."
+    if choice.answer.progress or not (np.isfinite(post).all() and np.isfinite(pre).all()):
+        return claimed(CLAIM, choice.answer)
     ratio = float(post[-1] / pre[-1])
     if ratio < 1.3:
         return (

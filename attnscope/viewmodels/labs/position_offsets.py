@@ -199,7 +199,7 @@ def _sentence(choice: OffsetChoice, offset: int, n_new: int, n_pairs: int) -> st
             f"Drag Δ past {choice.n_trained}, the trained length: learned positions end there."
         )
     return (
-        f"Past {choice.n_trained} tokens a learned table has nothing. Sinusoidal and rotary go on, but "
-        f"{n_new} of {n_pairs} pairs never made a full turn: their angles are new. ALiBi only falls further, "
-        "T5 puts everything far into its last bucket."
+        f"{offset} tokens apart was never seen in training, which ended at {choice.n_trained}. A learned "
+        f"table has nothing there; sinusoidal and rotary turn {n_new} of {n_pairs} pairs to angles they "
+        "never met; ALiBi and T5 only count how far, and go on."
     )

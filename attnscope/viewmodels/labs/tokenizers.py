@@ -17,6 +17,7 @@ from attnscope.viewmodels.numbers import Numbers
 
 SENTENCE = "The smarter rabbit shall not perish: naïve, unbelievably fortunate."
 MAX_SIZES = 12
+_CLAIM = "Larger vocabularies make shorter texts, and each piece is met less often"
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("tokenizer", "Kind, and the pieces asked for"),
     ("pieces", "Pieces it has: a small text may not fill the vocabulary"),
@@ -43,6 +44,7 @@ class TokenizersState:
         self.is_working = False
         self.error = ""
         self._awaited = 0
+        self._is_started = False
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""
@@ -57,10 +59,15 @@ class TokenizersState:
             self.wish = wish
             self._listeners.tell("choice")
 
+    def look(self) -> None:
+        """The lab is looked at: the first time, the example is measured at once."""
+        if not self._is_started:
+            self.start()
+
     def start(self) -> None:
         """Train and measure all that is asked for; what was on its way is given up."""
         self._awaited = self._numbers.next()
-        self.is_working, self.error = True, ""
+        self.is_working, self.error, self._is_started = True, "", True
         self.news = TokenizersNews(number=self._awaited, what="Beginning")
         self._post(replace(self.wish, number=self._awaited))
         self._listeners.tell("rows")
@@ -101,20 +108,19 @@ class TokenizersState:
         if self.error:
             return self.error
         if self.is_working:
-            return f"{self.news.what}…"
+            return f"{_CLAIM}. Measured here now: {self.news.what}…"
         good = [row for row in self.rows if not row.refusal]
         if not good:
-            return "Train a tokenizer of each kind and size on a text, and see what a larger vocabulary buys."
+            return f"{_CLAIM}: train a tokenizer of each kind and size on a text, and see."
         shortest = min(
             good, key=lambda row: row.tokens_per_word if row.unknown_share < 0.05 else float("inf")
         )
         text = self.news.text
-        where = f"On {text.n_measured_words:,} words of {text.name}: l" if text is not None else "L"
+        where = f"On {text.n_measured_words:,} words of {text.name}, the shortest" if text else "Shortest"
         name = f"{KINDS.get(shortest.kind, shortest.kind)} with {shortest.vocab_size:,} pieces"
         return (
-            f"{where}arger vocabularies make shorter texts, and each piece is met less often. Shortest "
-            f"without losing words: {name}, {said(shortest.tokens_per_word)} tokens per word, each piece met "
-            f"{said(shortest.density)} times."
+            f"{_CLAIM}. {where} without losing words: {name}, {said(shortest.tokens_per_word)} tokens per "
+            f"word, each piece met {said(shortest.density)} times."
         )
 
     def cells(self, row: TokenizerRow) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from attnscope.records.messages import Failed, ModelLoaded, Progress, Reply, Request
 from attnscope.records.tokens import Tokens
 from attnscope.records.vocabulary import (
+    PIECE_KINDS,
     FindPieces,
     PieceDetail,
     PieceKind,
@@ -27,6 +28,13 @@ from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
 MODES: dict[SearchMode, str] = {"contains": "contains", "regex": "regular expression", "id": "ids"}
+_KIND_WORDS: dict[PieceKind, str] = {
+    "special": "special",
+    "word start": "begin a word",
+    "continuation": "continue one",
+    "byte": "bytes",
+    "unused": "not used",
+}
 _NOTHING = np.zeros(0, np.int32)
 
 
@@ -123,6 +131,20 @@ class VocabularyState:
                 pass
 
     # What is shown
+
+    @property
+    def sentence(self) -> str:
+        """The vocabulary in one sentence; empty while it is read."""
+        table = self.table
+        if table is None or not len(table):
+            return ""
+        counts = dict(zip(PIECE_KINDS, self.kind_counts(), strict=True))
+        told = [f"{n:,} {_KIND_WORDS[kind]}" for kind, n in counts.items() if n]
+        longest = int(np.where(table.kinds == PIECE_KINDS.index("special"), 0, table.lengths).argmax())
+        return (
+            f"{table.name} knows {len(table):,} pieces: {', '.join(told)}. The longest, "
+            f"“{table.piece(longest).strip()}”, has {int(table.lengths[longest])} characters."
+        )
 
     @property
     def count_sentence(self) -> str:

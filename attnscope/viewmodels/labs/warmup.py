@@ -23,7 +23,7 @@ from attnscope.records.experiments import (
     WarmupQuestion,
     WarmupRun,
 )
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.viewmodels.labs.lab import LabWords, claimed, said
 
 Numbers = NDArray[np.float64]
 RATES: tuple[float, ...] = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02)
@@ -32,6 +32,10 @@ N_WARMUP: tuple[int, ...] = (5, 10, 20, 40, 60)
 N_STEPS = 80
 _N_LAST = 10
 WARMING_NAMES: dict[Warming, str] = {"none": "no warm-up", "warmup": "warm-up", "radam": "RAdam"}
+CLAIM = (
+    "Adam's first step moves every parameter by the whole learning rate, however small its gradient: without "
+    "warm-up that can throw a model off for good."
+)
 CHANCE = float(np.log(16))
 """The loss of a guess: the tiny models read 16 different tokens."""
 
@@ -140,11 +144,9 @@ def _words(
 
 
 def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
-    if choice.answer.progress:
-        return choice.answer.progress
     plain, warm = (_end(losses[w]) for w in WARMINGS[:2])
-    if not np.isfinite(plain + warm):
-        return "A tiny Transformer is trained in three ways when this lab is looked at."
+    if choice.answer.progress or not np.isfinite(plain + warm):
+        return claimed(CLAIM, choice.answer)
     if plain > 2 * warm:
         return (
             f"Adam's first step moves every parameter by the whole rate, however small its gradient. Without "

@@ -69,7 +69,7 @@ class Aspect:
         ):
             if value not in known:
                 raise UserError(
-                    f"A map cannot be shown with {name} '{value}'.",
+                    f"A map cannot be shown with {name} '{str(value)[:40]}'.",
                     expected=", ".join(known),
                     action="Choose one of these.",
                 )

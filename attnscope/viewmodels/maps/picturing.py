@@ -42,8 +42,10 @@ class PictureState:
     def shown(self) -> tuple[Picture, HeadMap] | None:
         """The picture and the selected head's map of it; None unless both are there and agree."""
         head_map = self._session.map_of(self._session.primary)
-        picture = self.picture
+        picture, traced = self.picture, self._session.traced
         if picture is None or head_map is None or head_map.weights.shape != (picture.n_tokens,) * 2:
+            return None
+        if traced is None or picture.text != traced.source.text:  # another picture of as many patches
             return None
         return picture, head_map
 
@@ -62,7 +64,11 @@ class PictureState:
             return "This model reads text. Open a vision model, such as a ViT, to see this."
         if not self._session.text.strip():
             return "Type the path of a picture above, or choose a sample."
-        if self.picture is not None and self._session.map_of(self._session.primary) is not None:
+        traced = self._session.traced
+        is_of_text = (
+            self.picture is not None and traced is not None and self.picture.text == traced.source.text
+        )
+        if is_of_text and self._session.map_of(self._session.primary) is not None:
             return "These weights are not between single patches. Show one head, patch by patch."
         return "Reading the picture…"
 

@@ -25,6 +25,7 @@ from attnscope.viewmodels.session.reader import (
     read_head,
     read_interventions,
     refused,
+    refused_content,
     relative_source,
 )
 from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_text
@@ -104,9 +105,13 @@ def read_session(path: Path) -> SavedSession:
 
 def session_from_bytes(data: bytes, *, what: str, folder: Path | None = None) -> SavedSession:
     """Read a session strictly; raises LoadError naming what is wrong."""
-    reader = SessionReader(parse_object(data, what=what, kind="session"), what)
-    if not reader.values.keys() & {"format", "model", "text"}:
-        raise reader.refuse("it names no model and has no text")
+    try:
+        values = parse_object(data, what=what, kind="session")
+    except LoadError as error:
+        raise refused_content(error.happened, kind=error.kind) from error
+    reader = SessionReader(values, what)
+    if not values.keys() & {"format", "model", "text"}:
+        raise refused_content(f"{what} names no model and has no text.", kind="session")
     found = reader.number("format", FORMAT)
     warning = ""
     if found > FORMAT:

@@ -14,6 +14,7 @@ from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.messages import Traced
 from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.tokens import Token
+from attnscope.viewmodels.maps.shown_maps import keys_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +45,9 @@ MEASURES: tuple[MeasureKind, ...] = (
         field="confidence",
         name="confidence",
         unit="weight",
-        definition="The largest weight of a row, averaged over rows. The column of an end token is left"
-        " out: a row that rests on it counts with what it gives the other keys. (Voita et al. 2019)",
+        definition="The largest weight of a row, averaged over all rows. The column of an end token is left"
+        " out: a row that rests on it counts with what it gives the other keys, so that this can be 0.8 where"
+        " the map's rows each hold a 1. (Voita et al. 2019)",
     ),
     MeasureKind(
         field="previous",
@@ -98,6 +100,10 @@ class MeasureShown:
         return f"{about}\nTicks: all heads of this model."
 
 
+_RESTS = 0.5
+"""A row rests on the key that gets more than this share of its weight."""
+
+
 def find_measures(all_measures: Iterable[HeadMeasures], head: HeadRef) -> HeadMeasures | None:
     """The measures of `head`, or None."""
     return next((m for m in all_measures if m.head == head), None)
@@ -136,8 +142,47 @@ def _noun(keys: Sequence[Token]) -> str:
     return keys[0].piece.partition(" ")[0] if keys and keys[0].id < 0 else "token"
 
 
-def describe(measures: HeadMeasures, keys: Sequence[Token] = ()) -> str:
-    """What the head does on this text, in one line; `keys` tell whether an end token was left out."""
+def describe_head(traced: Traced | None, sites: Iterable[Site], head: HeadRef) -> str:
+    """What a head does on the text of a trace, in one line; empty where it was not measured."""
+    own = find_measures(traced.measures if traced else (), head)
+    site = next((site for site in sites if head in site.heads), None)
+    if own is None or traced is None:
+        return ""
+    keys = keys_of(site, traced) if site else ()
+    grid = next((grid for grid in traced.grids if head in grid.site.heads), None)
+    return describe(own, keys, resting_words(grid, head, keys) if grid else "")
+
+
+def resting_words(grid: SiteGrid, head: HeadRef, keys: Sequence[Token]) -> str:
+    """How many rows give more than half of their weight to one key, and how many of them to an end token.
+
+    For instance `4 of 5 rows rest on one token each, 1 on </s>`; empty where fewer than half of the rows
+    do, or the thumbnails do not hold every cell.
+    """
+    if grid.is_pooled or grid.is_sampled or len(keys) != grid.n_keys:
+        return ""
+    k = grid.site.heads.index(head)
+    levels = grid.levels[k].astype(np.float64)  # [rows, cols]
+    rows = levels[levels.max(axis=1, initial=0.0) > 0.0]
+    resting = rows[(rows.max(axis=1, initial=0.0) - 1.0) / 254.0 * grid.peaks[k] > _RESTS]
+    if not len(rows) or 2 * len(resting) < len(rows):
+        return ""
+    n_end = int((resting.argmax(axis=1) == len(keys) - 1).sum()) if leaves_out_end(keys) else 0
+    n_own, noun = len(resting) - n_end, _noun(keys)
+    ends = f"{n_end} on {keys[-1].piece}" if n_end else ""
+    if not n_own:
+        return f"{n_end} of {len(rows)} rows rest on {keys[-1].piece}"
+    who = f"all {n_own} rows rest" if n_own == len(rows) > 1 else f"{n_own} of {len(rows)} rows rest"
+    who = "its one row rests" if len(rows) == 1 else who
+    each = "" if n_own == 1 else " each"
+    return ", ".join(filter(None, (f"{who} on one {noun}{each}", ends)))
+
+
+def describe(measures: HeadMeasures, keys: Sequence[Token] = (), resting: str = "") -> str:
+    """What the head does on this text, in one line; `keys` tell whether an end token was left out.
+
+    `resting` are the words on rows that rest on one key, where they were counted.
+    """
     ends = ", end token left out" if leaves_out_end(keys) else ""
     noun = _noun(keys)
     parts = (
@@ -148,6 +193,8 @@ def describe(measures: HeadMeasures, keys: Sequence[Token] = ()) -> str:
     weight, sentence = max(parts, key=lambda part: part[0] if math.isfinite(part[0]) else -1.0)
     if weight >= 0.5:
         return f"{sentence}: {weight:.2f} of its weight"
+    if resting:
+        return resting
     if measures.confidence >= 0.6:
         return f"looks mostly at one {noun} per row ({measures.confidence:.2f} on average{ends})"
     if measures.entropy >= 0.85:

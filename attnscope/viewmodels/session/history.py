@@ -1,9 +1,10 @@
 """Undo and redo of what the person did: gates, heads, texts, what is compared; with readable labels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from attnscope.records.interventions import Interventions
+from attnscope.records.models import ModelInfo
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
@@ -65,6 +66,8 @@ class History:
         self._done: list[Change] = []
         self._undone: list[Change] = []
         self._is_open = False
+        self.left: Setting | None = None
+        """The setting when its model was closed; None where it never was."""
 
     def record(self, change: Change) -> None:
         """Add a change that has just been made; whatever was undone before is forgotten."""
@@ -78,7 +81,16 @@ class History:
             self._done.append(change)
         del self._done[: -self._n_steps]
         self._undone.clear()
-        self._is_open = True
+        self._is_open = change.before != change.after
+
+    def reopen(self, label: str, now: Setting) -> tuple[HeadRef, ...]:
+        """The model is open again: that is a step from what was `left`. Gives the heads selected then."""
+        if self.left is None:
+            return now.selection
+        before, self.left, self._is_open = self.left, None, False
+        after = replace(now, selection=before.selection)
+        self.record(Change(label=label, before=before, after=after, group="open"))
+        return before.selection
 
     def close_group(self) -> None:
         """Let the next change be a step of its own, for instance when a drag ends."""
@@ -120,11 +132,15 @@ class History:
         """How many of the labels are done; the rest is undone."""
         return len(self._done)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._done.clear()
-        self._undone.clear()
-        self._is_open = False
+    @property
+    def undoing(self) -> Change | None:
+        """The step that undo would take back."""
+        return self._done[-1] if self._done else None
+
+    @property
+    def redoing(self) -> Change | None:
+        """The step that redo would do again."""
+        return self._undone[-1] if self._undone else None
 
     @property
     def undo_label(self) -> str:
@@ -135,3 +151,20 @@ class History:
     def redo_label(self) -> str:
         """What redo would do again, or an empty text."""
         return self._undone[-1].label if self._undone else ""
+
+
+class Histories:
+    """One history for each model, by its source and the hash of its weights; the latest models' are kept."""
+
+    def __init__(self, n_models: int = 16) -> None:
+        self._n_models = n_models
+        self._kept: dict[tuple[str, str], History] = {}
+
+    def of(self, model: ModelInfo) -> History:
+        """The history of a model: the one it had when it was open before, else a new one."""
+        key = (model.source, model.sha256)
+        history = self._kept.pop(key, None) or History()
+        self._kept[key] = history
+        for old in [*self._kept][: -self._n_models]:
+            del self._kept[old]
+        return history

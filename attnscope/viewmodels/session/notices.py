@@ -5,6 +5,9 @@ from dataclasses import dataclass
 OPENING = ("Open", "LoadModel", "OpenText")
 """What notices of something that could not be opened are about: they go when the next thing is opened."""
 
+QUESTIONS = ("restore-session", "locate-model", "reload-model", "trace-again")
+"""Actions that wait for an answer; any other only helps."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
@@ -15,6 +18,11 @@ class Notice:
     is_error: bool = True
     crash_log: str = ""
     action: str = ""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it stays until it is dismissed or its cause is over: an error or a question."""
+        return self.is_error or self.action in QUESTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

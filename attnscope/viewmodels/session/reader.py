@@ -91,7 +91,7 @@ def read_interventions(reader: SessionReader) -> Interventions:
     try:
         found = interventions_from_json(values)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise reader.refuse(f"'interventions' holds something unknown ({error})") from error
+        raise reader.refuse(f"'interventions' holds something unknown ({str(error)[:80]})") from error
     for change in found:
         read_head(reader, [change.head.stack, change.head.layer, change.head.head])
     return found
@@ -115,10 +115,19 @@ def absolute_source(source: str, folder: Path | None) -> str:
     return str(folder.absolute() / source[2:])
 
 
+def refused_content(detail: str, *, kind: str) -> LoadError:
+    """The error of a file that is no session at all; `detail` is the sentence that says why."""
+    return _error(f"This is not an AttnScope session. {detail}", kind)
+
+
 def refused(what: object, reason: str, *, kind: str) -> LoadError:
     """The error of a session that cannot be opened."""
+    return _error(f"The session {what} cannot be opened: {reason}.", kind)
+
+
+def _error(happened: str, kind: str) -> LoadError:
     return LoadError(
-        f"The session {what} cannot be opened: {reason}.",
+        happened,
         kind=kind,
         expected=f"a session saved by AttnScope (*{ENDING}), at most {MAX_BYTES // 1_000_000} MB",
         action="Open another one, or its automatic copy with File ▸ Restore the last session.",

@@ -35,9 +35,10 @@ from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
 from attnscope.viewmodels.session.gating import joined, named, named_text
 from attnscope.viewmodels.session.head_changes import HeadChanges
 from attnscope.viewmodels.session.head_measures import first_choice
-from attnscope.viewmodels.session.history import Change, History, Setting, setting_of
+from attnscope.viewmodels.session.history import Change, Histories, History, Setting, setting_of
 from attnscope.viewmodels.session.mask_keeping import MaskKeeper
 from attnscope.viewmodels.session.notices import OPENING, Busy, Notice, short_name
+from attnscope.viewmodels.session.sample_kept import SampleKept
 from attnscope.viewmodels.session.tracing import Tracing
 from attnscope.viewmodels.session.typed_text import TypedText, clean_text
 
@@ -70,11 +71,11 @@ class Session:
         self._listeners = Listeners()
         self.tracing = Tracing(self, self._asking, self._trace, self._listeners.tell)
         self._shown = ShownMaps()
-        self.history = History()
+        self._histories, self.history = Histories(), History()
         self._head_changes = HeadChanges(self, self._listeners.tell)
         self._masks = MaskKeeper(self, self._listeners.tell)
-        self._is_trace_wanted = self._is_sample_text = self._is_sample_target = False
-        self._sample_to_come: Sample | None = None
+        self.samples = SampleKept()
+        self._is_trace_wanted = False
         self._last_in_stack: dict[Stack, HeadRef] = {}
 
     @property
@@ -127,7 +128,7 @@ class Session:
 
     def load_model(self, source: str, device: str = "auto", *, sample: Sample | None = None) -> None:
         """Open a model, on `sample` when given; the present one stays until the new one is complete."""
-        self._sample_to_come = sample
+        self.samples.to_come = sample
         self.busy = Busy(source=source, what=f"Loading {short_name(source)}…")
         self._asking.load(source, device)
         self.drop_notice(*OPENING)
@@ -148,10 +149,9 @@ class Session:
         """Look at another text; traced at once. Words typed one after the other are steps for undo."""
         typed = clean_text(raw)
         if typed != self.typed:
-            self._is_sample_text, self._sample_to_come = False, None
-            self.typed = typed
-            self._read(named_text(typed.text), typed.text, None if self._is_sample_target else self.target)
-            self._is_sample_target = False
+            self.samples.to_come, self.typed = None, typed
+            kept = self.samples.target_after(self.model, self.text, self.target)
+            self._read(named_text(typed.text), typed.text, kept)
             if typed.text.endswith(" "):
                 self.history.close_group()
 
@@ -169,10 +169,8 @@ class Session:
     def set_target(self, raw: str | None) -> None:
         """The text for the decoder; empty or None lets the model write its own."""
         target = clean_text(raw).text if raw and raw.strip() else None
-        self._sample_to_come = None
+        self.samples.to_come = None
         if target != self.target:
-            self._is_sample_target = False
-            self._is_sample_text = self._is_sample_text and target is None
             self._read(named_text(target or "its own", "target"), self.text, target)
 
     def choose_sample(self, sample: Sample) -> None:
@@ -180,7 +178,7 @@ class Session:
         self.history.close_group()
         self._read(named_text(sample.text, "sample"), sample.text, self._target_of(sample))
         self.history.close_group()
-        self._is_sample_text, self._is_sample_target, self._sample_to_come = True, True, None
+        self.samples.take(sample)
 
     def select_heads(self, heads: tuple[HeadRef, ...], additive: bool = False) -> None:
         """Select heads of one stack; additive adds them, or takes away those already selected."""
@@ -223,9 +221,11 @@ class Session:
         self._take_trace(traced)
 
     def restore(self, setting: Setting, label: str) -> None:
-        """Take over a whole setting, as one step."""
-        self._is_sample_text = self._is_sample_target = False
-        self.change(label, setting if setting.selection else replace(setting, selection=self.selection))
+        """Take over a whole setting, as one step: also with the opening of its model before it."""
+        self.samples.take(None)
+        selection = setting.selection or self.selection
+        self.change(label, replace(setting, selection=selection), group="open")
+        self.history.close_group()
 
     def tell_person(self, message: str, *, is_error: bool = False, action: str = "", about: str = "") -> None:
         """Show a message until it is dismissed or out of date; `about` is the notice's request."""
@@ -268,22 +268,23 @@ class Session:
                 raise TypeError(f"unknown reply {type(reply).__name__}")
 
     def _take_model(self, info: ModelInfo) -> None:
+        self.history.left = self.setting
         if self.model and self.model.reads != info.reads:  # a picture's path is no sentence
-            self.text, self.target, self._is_sample_text = "", None, True
+            self.text, self.target = "", None
+        is_sample_wanted = info.reads != "text" or self.samples.is_text(self.model, self.text, self.target)
+        kept = self.samples.target_after(self.model, self.text, self.target)
         self.model, self.busy = info, None
         self.gates, self.interventions, self.selection, self.maps, self.traced = info.gates, (), (), (), None
         self._head_changes.forget()
         self._shown.clear()
         self._last_in_stack.clear()
-        self.history.clear()
-        self._listeners.tell("model", "busy", "gates", "selection", "history", "traced")
-        is_sample_wanted = self._is_sample_text or not self.text.strip() or info.reads != "text"
-        sample = self._sample_to_come or next(iter(info.samples if is_sample_wanted else ()), None)
-        target = self._target_of(sample) if sample else None if self._is_sample_target else self.target
-        self._is_sample_text = self._is_sample_target = sample is not None
-        self.text, self.target = sample.text if sample else self.text, target if info.takes_target else None
-        self.typed, self._sample_to_come = clean_text(self.text), None
-        self._listeners.tell("text")
+        sample = self.samples.to_come or next(iter(info.samples if is_sample_wanted else ()), None)
+        self.samples.take(sample)
+        self.text = sample.text if sample else self.text
+        self.target = (self._target_of(sample) if sample else kept) if info.takes_target else None
+        self.typed, self.history = clean_text(self.text), self._histories.of(info)
+        self.selection = self.history.reopen(f"open {info.name}", self.setting)
+        self._listeners.tell("model", "busy", "gates", "selection", "history", "traced", "text")
         self._trace()
         if info.note:
             self.tell_person(info.note)
@@ -306,9 +307,8 @@ class Session:
         self.typed = TypedText(text=reply.text, n_cut=reply.n_cut, n_replaced=reply.n_replaced)
         kept = [*self.text_names.items()][-7:]
         self.text_names = MappingProxyType({**dict(kept), reply.text: reply.name})
-        self._is_sample_text, self._sample_to_come = False, None
+        self.samples.take(None)
         self._read(named_text(reply.name, "file"), reply.text, None)
-        self._is_sample_target = False
         self.history.close_group()
 
     def _take_failure(self, reply: Failed) -> None:

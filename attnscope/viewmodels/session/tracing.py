@@ -13,7 +13,7 @@ class Waiting(Protocol):
 
     is_stale: bool
 
-    def tell_person(self, message: str, *, is_error: bool = False, action: str = "") -> None:
+    def tell_person(self, message: str, *, is_error: bool = False, action: str = "", about: str = "") -> None:
         """Show a message."""
         ...
 
@@ -42,7 +42,7 @@ class Tracing:
         """
         number, self._asking.trace_number = self._asking.trace_number, 0
         self._tell("stale")
-        self._session.tell_person(STOPPED, action="trace-again")
+        self._session.tell_person(STOPPED, action="trace-again", about="TraceText")
         return number
 
     def again(self) -> None:

@@ -40,6 +40,10 @@ def _n_heads(spot: Spot) -> str | None:
     return str(spot.n_heads) if spot.n_heads else None
 
 
+def _last_head(spot: Spot) -> str | None:
+    return str(spot.n_heads - 1) if spot.n_heads else None
+
+
 def _n_layers(spot: Spot) -> str | None:
     model, head = spot.states.session.model, spot.states.session.primary
     return str(sum(s.stack == head.stack for s in model.sites)) if model and head else None
@@ -128,6 +132,7 @@ NUMBERS: Mapping[str, Read] = {
     "parameters": _parameters,
     "head": _head,
     "n_heads": _n_heads,
+    "last_head": _last_head,
     "n_layers": _n_layers,
     "n_all_heads": _n_all_heads,
     "n_queries": _n_queries,

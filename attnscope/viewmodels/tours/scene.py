@@ -95,6 +95,7 @@ def _set(scene: Scene, states: TourStates, label: str) -> None:
     session = states.session
     head = scene.head or session.primary
     takes_target = session.model is not None and session.model.takes_target
+    session.samples.take(Sample(text=scene.text or "", target=scene.target or None))
     session.change(
         label,
         Setting(

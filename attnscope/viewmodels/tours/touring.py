@@ -17,7 +17,7 @@ from attnscope.viewmodels.tours.states import TourStates
 from attnscope.viewmodels.tours.tours import Tour, TourStep
 
 Phase = Literal["off", "moving", "shown", "failed"]
-_IGNORED = frozenset({"cell", "pointer", "hovered_head", "highlight", "history", "pace"})
+_IGNORED = frozenset({"cell", "pointer", "hovered_head", "highlight", "history", "pace", "folded"})
 
 
 class TourState:

@@ -46,6 +46,11 @@ def time_text(seconds: float) -> str:
     return ""
 
 
+def seconds_text(plan: Plan | None) -> str:
+    """How long training takes, as expected; empty while that is not known."""
+    return "" if plan is None or plan.seconds is None else f"about {time_text(plan.seconds[1])}"
+
+
 def memory_line(plan: Plan) -> str:
     """Memory against what is free."""
     return f"{bytes_text(plan.memory_bytes)} of memory ({bytes_text(plan.available_bytes)} free)"
@@ -53,10 +58,8 @@ def memory_line(plan: Plan) -> str:
 
 def summary(plan: Plan) -> str:
     """One line: parameters, memory, time."""
-    parts = [f"{count_text(plan.n_parameters)} parameters", memory_line(plan)]
-    if plan.seconds is not None:
-        parts.append(f"about {time_text(plan.seconds[1])}")
-    return " · ".join(parts)
+    parts = (f"{count_text(plan.n_parameters)} parameters", memory_line(plan), seconds_text(plan))
+    return " · ".join(filter(None, parts))
 
 
 def problem_of(plan: Plan) -> str:

@@ -21,6 +21,7 @@ from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.recipe_text import with_written_value
+from attnscope.viewmodels.training.recipe_times import RecipeTimes
 
 PAUSE_S = 0.25
 """How long the person must have stopped typing."""
@@ -37,7 +38,10 @@ class Wish:
 
 
 class PlanState:
-    """Tells its listeners `plan` and `presets`. `plan` is None while there is none, `problem` says why."""
+    """Tells its listeners `plan` and `presets`. `plan` is None while there is none, `problem` says why.
+
+    `times` are those of recipes that are offered elsewhere, a state of its own.
+    """
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class PlanState:
     ) -> None:
         self._post, self._numbers, self._listeners = post, numbers, listeners
         self._recipe, self._clock = recipe, clock
+        self.times = RecipeTimes(post, numbers, listeners)
         self._number = 0
         self._presets_number = 0
         self._asked: Wish | None = None
@@ -56,8 +61,14 @@ class PlanState:
         self._due_at = 0.0
         self.plan: Plan | None = None
         self.problem = ""
+        self._is_refused = False
         self.presets: tuple[PresetRow, ...] = ()
         self.available_bytes = 0
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the recipe as it now stands cannot run; `problem` says why."""
+        return self._is_refused and self._asked == self._wanted
 
     def want(self, wish: Wish) -> None:
         """The recipe, its folder or its device may have changed."""
@@ -108,13 +119,15 @@ class PlanState:
 
     def handle(self, reply: Reply) -> bool:
         """Take a reply; True when it was for this state."""
+        if self.times.handle(reply):
+            return True
         match reply:
             case RecipePlanned() if reply.number == self._number:
                 pace = self.plan.pace if self.plan is not None and reply.plan is not None else None
                 plan = reply.plan
                 if plan is not None and plan.pace is None and pace is not None:
                     return True  # the same with its time follows at once
-                self._show(plan, reply.problem)
+                self._show(plan, reply.problem, is_refused=plan is None)
             case PresetsShown() if reply.number == self._presets_number:
                 self.presets, self.available_bytes = reply.rows, reply.available_bytes
                 self._listeners.tell("presets")
@@ -124,6 +137,6 @@ class PlanState:
                 return False
         return True
 
-    def _show(self, plan: Plan | None, problem: str) -> None:
-        self.plan, self.problem = plan, problem
+    def _show(self, plan: Plan | None, problem: str, *, is_refused: bool = False) -> None:
+        self.plan, self.problem, self._is_refused = plan, problem, is_refused
         self._listeners.tell("plan")

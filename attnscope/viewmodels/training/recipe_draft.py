@@ -14,6 +14,7 @@ from attnscope.viewmodels.training.recipe_text import (
     line_of_value,
     read_recipe_text,
     recipe_value,
+    watched_sentence,
     with_recipe_value,
 )
 
@@ -43,6 +44,11 @@ class RecipeDraft:
     def folder(self) -> str:
         """Where the relative paths in the text begin; empty for a text that belongs to no file."""
         return str(Path(self.path).parent) if self.path else ""
+
+    @property
+    def watched(self) -> tuple[str, str | None] | None:
+        """The first sentence it watches, with its target; None when it watches none."""
+        return watched_sentence(self.text)
 
     @property
     def is_changed(self) -> bool:

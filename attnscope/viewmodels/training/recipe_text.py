@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnscope import paths
 from attnscope.errors import LoadError
 
 _MAX_BYTES = 1_000_000
@@ -48,6 +49,14 @@ def list_recipes(folder: Path) -> tuple[RecipeFile, ...]:
     if not folder.is_dir():
         return ()
     return tuple(RecipeFile(name=path.stem, path=str(path)) for path in sorted(folder.glob("*.toml")))
+
+
+def offered_recipes() -> tuple[RecipeFile, ...]:
+    """The recipes that come with the program; none where its resources are missing."""
+    try:
+        return list_recipes(paths.resources_folder() / "recipes")
+    except LoadError:
+        return ()
 
 
 def fresh_folder(where: Path, name: str) -> Path:

@@ -55,6 +55,7 @@ class RunsState:
         self._folders: tuple[str, ...] = ()
         self._summaries: dict[str, RunSummary] = {}
         self._removed: set[str] = set()
+        self._void: set[str] = set()
         self._shown: set[str] = set()
         self._unticked: set[str] = set()
         self._has_unread = False
@@ -99,11 +100,11 @@ class RunsState:
         return self._colours.get(folder, 0)
 
     def add(self, folder: str) -> None:
-        """List a run, or every run of a folder."""
+        """List a run, or every run of a folder; one that was told to hold none is forgotten for it."""
         self._removed.discard(folder)
         self._removed = {run for run in self._removed if str(Path(run).parent) != folder}
-        if folder not in self._folders:
-            self._folders = (*self._folders, folder)
+        others = (listed for listed in self._folders if listed not in self._void)
+        self._folders = tuple(dict.fromkeys((*others, folder)))
         self._ask()
 
     def restore(self, listed: Sequence[str], removed: Sequence[str], unticked: Sequence[str]) -> None:
@@ -116,8 +117,8 @@ class RunsState:
         """Folders that were added and still hold runs, runs taken off the list, and runs not drawn."""
         if self._has_unread:
             return self._folders, tuple(sorted(self._removed)), tuple(sorted(self._unticked))
-        known = [Path(run) for run in (*self._summaries, *self._removed)]
-        listed = tuple(f for f in self._folders if any(run.is_relative_to(f) for run in known))
+        void = self._find_void()
+        listed = tuple(folder for folder in self._folders if folder not in void)
         unticked = set(self._summaries) - self._shown
         return listed, tuple(sorted(self._removed)) if listed else (), tuple(sorted(unticked))
 
@@ -283,7 +284,7 @@ class RunsState:
             case RunsOpened() if reply.number == self._asked_number:
                 self._take(reply)
             case Failed() if reply.number and reply.number == self._asked_number:
-                self.note = reply.message
+                self.note, self._void = reply.message, self._find_void()
                 self._listeners.tell("runs")
             case _:
                 return False
@@ -308,8 +309,13 @@ class RunsState:
             is_early = len(self._shown & set(self._summaries)) < _FIRST_SHOWN
             if (is_early and folder not in self._unticked) or folder == self._own:
                 self._shown.add(folder)
-        self.note = " ".join(opened.left_out)
+        self.note, self._void = " ".join(opened.left_out), self._find_void()
         self._changed()
+
+    def _find_void(self) -> set[str]:
+        """The listed folders below which no run is known."""
+        known = [Path(run) for run in (*self._summaries, *self._removed)]
+        return {folder for folder in self._folders if not any(run.is_relative_to(folder) for run in known)}
 
     def _listed(self) -> tuple[str, ...]:
         return tuple(self._summaries)

@@ -3,12 +3,12 @@
 Must not import Qt. Requests go out through `post`; replies come in through `handle`.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from attnscope import paths
-from attnscope.errors import LoadError
 from attnscope.records.messages import (
     ControlTraining,
     Failed,
@@ -29,7 +29,7 @@ from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.pace import Pace
 from attnscope.viewmodels.training.planning import PlanState, Wish
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
-from attnscope.viewmodels.training.recipe_text import RecipeFile, fresh_folder, list_recipes, watched_sentence
+from attnscope.viewmodels.training.recipe_text import RecipeFile, fresh_folder, offered_recipes
 from attnscope.viewmodels.training.run_curves import RunCurves
 from attnscope.viewmodels.training.runs_list import RunsState
 from attnscope.viewmodels.training.status import (
@@ -37,6 +37,7 @@ from attnscope.viewmodels.training.status import (
     IDLE,
     Phase,
     TrainingStatus,
+    failed_status,
     finished_status,
     following_status,
     opened_status,
@@ -49,8 +50,8 @@ from attnscope.viewmodels.training.watch import WatchState
 
 
 class TrainingState:
-    """Tells its listeners `recipe`, `status`, `curves`, `devices`, `checkpoints`, `watch`, `plan`, `presets`
-    or `runs`; the last three are of `planning` and `runs`, states of their own.
+    """Tells its listeners `recipe`, `status`, `curves`, `devices`, `checkpoints`, `watch`, `plan`, `presets`,
+    `times` or `runs`; the last four are of `planning` and `runs`, states of their own.
 
     Curves may change many times a second: look at `curves.version` on a timer instead of redrawing at
     each `curves`.
@@ -79,14 +80,11 @@ class TrainingState:
         self.device = "auto"
         self.devices: tuple[str, ...] = ("auto",)
         self.status = IDLE
-        self.step = 0
-        self.n_steps = 0
-        self.run_folder = ""
-        self.run_note = ""
+        self.step = self.n_steps = 0
+        self.run_folder = self.run_note = ""
         self._save_failure: SaveFailed | None = None
         self._has_own_out = False
-        self._run_number = 0
-        self._open_number = self._control_number = self._history_number = 0
+        self._run_number = self._open_number = self._control_number = self._history_number = 0
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""
@@ -97,10 +95,7 @@ class TrainingState:
     @property
     def recipes(self) -> tuple[RecipeFile, ...]:
         """The recipes that come with the program."""
-        try:
-            return list_recipes(paths.resources_folder() / "recipes")
-        except LoadError:
-            return ()
+        return offered_recipes()
 
     def open_recipe(self, path: str) -> None:
         """Take a recipe file and, unless the person chose one, a run folder of its name. Raises LoadError."""
@@ -113,7 +108,7 @@ class TrainingState:
         self._offer_out()
 
     def _offer_out(self) -> None:
-        if not self._has_own_out:
+        if not self._has_own_out or self.out == self.run_folder:
             self.take_fresh_out()
 
     def set_out(self, folder: str) -> None:
@@ -141,7 +136,7 @@ class TrainingState:
         self.device = device
 
     def _on_recipe_changed(self) -> None:
-        if watched := watched_sentence(self.recipe.text):
+        if watched := self.recipe.watched:
             self.watch.suggest_text(*watched)
         self._listeners.tell("recipe")
 
@@ -156,7 +151,7 @@ class TrainingState:
     def can_start(self) -> bool:
         """Whether Start would do something."""
         is_free = not self.is_active and not self.is_followed
-        return is_free and self.recipe.can_run and not self.is_complete
+        return is_free and self.recipe.can_run and not (self.is_complete or self.planning.is_refused)
 
     @property
     def is_followed(self) -> bool:
@@ -214,8 +209,7 @@ class TrainingState:
         self._run_number = self._numbers.next()
         self.run_folder, self._save_failure = self.out, None
         self._set_status("starting", "Starting…", "The recipe is checked and the data is read.")
-        place = {"out": self.out, "device": self.device, "base_folder": self.recipe.folder}
-        self._post(StartTraining(number=self._run_number, recipe=self.recipe.text, **place))
+        self._post(StartTraining(number=self._run_number, **dataclasses.asdict(self._wish)))
         self._listeners.tell("curves", "recipe")
 
     def pause(self) -> None:
@@ -249,9 +243,10 @@ class TrainingState:
         self.follower.tick()
         self.runs.set_own(self.run_folder, self.curves, is_live=self.is_active or self.writer is not None)
         self.runs.tick()
-        place = {"out": self.out, "device": self.device, "base_folder": self.recipe.folder}
-        self.planning.want(Wish(recipe=self.recipe.text, **place))
+        self.planning.want(self._wish)
         self.planning.tick()
+        if self.status.tried not in (None, self._wish):
+            self._show_status(IDLE)
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
@@ -273,6 +268,11 @@ class TrainingState:
                 self._listeners.tell("devices")
             case _:
                 self.watch.handle(reply)
+
+    @property
+    def _wish(self) -> Wish:
+        recipe, out, device = self.recipe, self.out, self.device
+        return Wish(recipe=recipe.text, out=out, device=device, base_folder=recipe.folder)
 
     def _control(self, action: str) -> None:
         self._control_number = self._numbers.next()
@@ -373,11 +373,11 @@ class TrainingState:
         log = f" The log is {failure.crash_log}." if failure.crash_log else ""
         if failure.number and failure.number == self._run_number:
             self._run_number = 0
-            has_begun = self.status.phase != "starting"
-            what = f"broke off at step {self.step:,}" if has_begun else "did not start"
-            self._set_status("failed", f"The run {what}", failure.message + log)
+            tried = self._wish if self.status.phase == "starting" else None
+            self._show_status(failed_status(failure.message + log, self.step, tried))
             self.watch.set_live(False)
-            if not has_begun:
+            if tried is not None:
+                self.run_folder = self.run_folder if self.out_holds_run else ""
                 self.recipe.mark_blamed_line(failure.message)
         elif failure.number and failure.number == self._open_number:
             self._show_status(unopened_status(failure.message + log, self.status))

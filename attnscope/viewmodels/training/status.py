@@ -5,6 +5,7 @@ from typing import Literal
 
 from attnscope.records.runs import RunWriter
 from attnscope.records.training import Finished, SaveFailed
+from attnscope.viewmodels.training.planning import Wish
 
 Phase = Literal[
     "idle", "starting", "running", "pausing", "paused", "stopping", "finished", "diverged", "failed", "opened"
@@ -21,6 +22,8 @@ class TrainingStatus:
     detail: str
     before: Phase | None = None
     """How the run that is still shown stood, where this tells of another that could not be opened."""
+    tried: Wish | None = None
+    """What was to be started and could not be: with another recipe, folder or device it may be."""
 
     @property
     def is_over(self) -> bool:
@@ -44,7 +47,7 @@ def finished_status(event: Finished) -> TrainingStatus:
             detail = "Replay its checkpoints below, or open one in Explore."
         case "stopped":
             title = f"Stopped at step {event.step:,}"
-            detail = "Everything is saved. Continue goes on from here."
+            detail = "Everything is saved. Started again in its folder it goes on from here."
         case "diverged":
             title = f"Diverged at step {event.step:,}"
             detail = (
@@ -90,6 +93,12 @@ def unopened_status(message: str, before: TrainingStatus) -> TrainingStatus:
     """A run could not be opened; the one that is shown stands as it did."""
     title = "The run could not be opened"
     return TrainingStatus(phase="failed", title=title, detail=message, before=before.before or before.phase)
+
+
+def failed_status(message: str, step: int, tried: Wish | None) -> TrainingStatus:
+    """A run that broke off after `step`, or where one was `tried`, that could not be started."""
+    title = f"The run broke off at step {step:,}" if tried is None else "The run did not start"
+    return TrainingStatus(phase="failed", title=title, detail=message, tried=tried)
 
 
 def running_status(step: int, n_steps: int, note: str) -> TrainingStatus:

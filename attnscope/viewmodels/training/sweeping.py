@@ -1,7 +1,8 @@
 """Several runs of one recipe, started from the window: `attnscope train --sweep` as a process of its own.
 
 The command line's engine does it all; here its folder is followed: `sweep.toml` is the recipe, `sweep.log`
-what it tells, `sweep.json` its end. Closing the window asks it to save and stop. Must not import Qt.
+what it tells, `sweep.json` its end. It is stopped by closing its standard input, which saves the run in
+training; the end of this program closes that too, whatever ended it. Must not import Qt.
 """
 
 import json
@@ -70,6 +71,7 @@ class SweepWish:
     def words(self, recipe: Path, device: str) -> list[str]:
         """The command of it."""
         words = [*paths.own_command(), "train", str(recipe), "--out", self.out, "--json", "--device", device]
+        words.append("--stop-at-eof")
         for value in self.values:
             words += ["--sweep", value]
         if self.seed_list:
@@ -132,6 +134,15 @@ class SweepState:
             return self.out
         return str(fresh_folder(paths.runs_folder(), f"{self.training.recipe.name}-several"))
 
+    def summary(self, wish: SweepWish) -> str:
+        """How many runs that is, about how long, and which go on; raises RecipeError for what is wrong."""
+        words = summary_of(wish, self.training.planning.plan)
+        n_begun = sum((Path(wish.out) / run.name / "recipe.toml").is_file() for run in wish.runs)
+        begun = "1 of them is in this folder already and goes on"
+        if n_begun > 1:
+            begun = f"{n_begun} of them are in this folder already and go on"
+        return f"{words} {begun}." if n_begun and wish.out else words
+
     def start(self, wish: SweepWish) -> None:
         """Check and train the runs, one after another; raises UserError for what cannot be begun."""
         if self.is_active:
@@ -158,8 +169,9 @@ class SweepState:
     def stop(self) -> None:
         """Save what is in training and stop; the same wish goes on from there."""
         if self._child is not None and self.phase != "stopping":
-            self._child.terminate()
-            self._show("stopping", "The step in progress is finished and saved.")
+            _close_input(self._child)
+            is_training = self.phase == "running"
+            self._show("stopping", f"saving {self.what}" if is_training else "nothing is in training yet")
 
     def open_best(self) -> None:
         """Show the best run on the page."""
@@ -172,17 +184,17 @@ class SweepState:
         if child is None:
             return
         code = child.poll()
-        self._read_log()
         self._list_runs(is_over=code is not None)
+        self._read_log()
         if code is not None:
             self._child = None
-            self._end(code)
+            self._end(child, code)
 
     def _read_log(self) -> None:
         lines = _read(Path(self.out) / _LOG).splitlines()
         for line in lines[self._n_told :]:
             found = _LINE.match(line)
-            if found:
+            if found and self.phase != "stopping":
                 place, n_runs, name, step, n_steps, loss = found.groups()
                 self._steps[name] = int(step.replace(",", ""))
                 self._n_steps = int(n_steps.replace(",", ""))
@@ -200,7 +212,8 @@ class SweepState:
             if self.phase == "checking":
                 self._show("running", f"run {n} of {len(self._runs)}")
 
-    def _end(self, code: int) -> None:
+    def _end(self, child: subprocess.Popen[bytes], code: int) -> None:
+        _close_input(child)
         lines = _read(Path(self.out) / _LOG).splitlines()
         told = [line.removeprefix("attnscope: ") for line in lines if line.startswith("attnscope: ")]
         self.best = best_of(_read(Path(self.out) / _END))
@@ -284,11 +297,16 @@ def _read(path: Path) -> str:
         return ""
 
 
+def _close_input(child: subprocess.Popen[bytes]) -> None:
+    if child.stdin is not None:
+        child.stdin.close()
+
+
 def _spawn(words: list[str], out: Path) -> subprocess.Popen[bytes]:
-    """A process that outlives this one; what it tells goes into files, so that no end of it can block."""
+    """A process that saves when its input ends; what it tells goes into files: no end of it can block."""
     try:
         with open(out / _END, "wb") as end, open(out / _LOG, "wb") as log:
-            return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=end, stderr=log)
+            return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=end, stderr=log)
     except OSError as error:
         raise UserError(
             f"The training could not be started: {error.strerror or error}.", action="Try another folder."

@@ -1,7 +1,7 @@
 """What an output token owes to the inputs: input tokens down, methods across, coloured chips with numbers."""
 
 import numpy as np
-from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
@@ -20,9 +20,10 @@ from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_
 from attnscope.records.influence import METHODS, Method
 from attnscope.viewmodels.causes.across_layers import METHOD_TIPS, AcrossState, number_words, tip_words
 from attnscope.widgets.causes.output_strip import OutputStrip
+from attnscope.widgets.causes.patch_maps import PatchMaps
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
 
 _ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX, _LOW_PX = 22, 56, 44, 3, 360
 _STRONGEST = 0.62
@@ -174,7 +175,13 @@ class AcrossGrid(QWidget):
 
 
 class AcrossPanel(QWidget):
-    """The table with the choice of the output token; asks for it only while it can be seen."""
+    """The table with the choice of the output token; asks for it only while it can be seen.
+
+    Of a picture there are maps over it in the table's place. `pointed` carries words on what is under the
+    cursor.
+    """
+
+    pointed = Signal(str)
 
     def __init__(self, state: AcrossState, palette: Palette, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -187,6 +194,8 @@ class AcrossPanel(QWidget):
         self.note = PlainLabel(role="hint")
         self.note.setWordWrap(True)
         self.grid = AcrossGrid(state, palette)
+        self.maps = PatchMaps(state, palette)
+        self.maps.pointed.connect(self.pointed)
         self._lay_out()
         listen(self, state, self._on_state)
         self._on_state("choice")
@@ -195,6 +204,7 @@ class AcrossPanel(QWidget):
         """Paint in other colours."""
         self.strip.set_theme(palette)
         self.grid.set_theme(palette)
+        self.maps.set_theme(palette)
         self._fit_strip()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -214,21 +224,26 @@ class AcrossPanel(QWidget):
         self._fit_strip()
 
     def _lay_out(self) -> None:
-        self._strip_area, self.area = QScrollArea(self), QScrollArea(self)
-        for area, inner in ((self._strip_area, self.strip), (self.area, self.grid)):
+        self._strip_area, self.area, self.maps_area = (QScrollArea(self) for _ in range(3))
+        places = ((self._strip_area, self.strip), (self.area, self.grid), (self.maps_area, self.maps))
+        for area, inner in places:
             area.setWidget(inner)
             area.setWidgetResizable(True)
             area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._strip_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        for area in (self._strip_area, self.maps_area):
+            area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 8, 8, 8)
         column.setSpacing(4)
         column.addWidget(self._strip_area)
-        heading = row(self.numbers)
+        self.stop_button = tool_button("Stop", "Stop the attention flow", role="flat")
+        self.stop_button.clicked.connect(self._state.stop)
+        heading = row(self.stop_button, self.numbers)
         heading.insertWidget(0, self.title, 1)
         column.addLayout(heading)
         column.addWidget(self.note)
         column.addWidget(self.area, 1)
+        column.addWidget(self.maps_area, 1)
 
     def _on_numbers_chosen(self, key: str) -> None:
         self._state.show_shares(key == "shares")
@@ -240,15 +255,21 @@ class AcrossPanel(QWidget):
         self.title.set_full_text(plain_text(state.heading))
         self.numbers.show_choice("shares" if state.has_shares else "computed")
         self.numbers.setText("shares ▾" if state.has_shares else "computed ▾")
+        self.stop_button.setVisible(state.flow_fraction is not None)
         self.note.setText(state.note)
         self.note.setVisible(bool(state.note))
         self.grid.show_rows()
         is_note_alone = bool(state.note) and self.grid.sizeHint().isEmpty()
-        self.area.setVisible(not is_note_alone)  # what is said then has the whole room
+        is_picture = state.shown is not None and state.shown.picture is not None
+        self.area.setVisible(not is_note_alone and not is_picture)  # what is said then has the whole room
+        self.maps_area.setVisible(not is_note_alone and is_picture)
+        self.maps.show_maps()
         self.note.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.note.setToolTip(plain_tooltip(state.note))
 
     def _fit_strip(self) -> None:
-        """A few rows of output tokens at most; more are scrolled to."""
+        """A few rows of output tokens at most, one of patches; more are scrolled to."""
         n_rows = 3 if self.height() > round(type_px(_LOW_PX)) else 2
+        if self.maps_area.isVisibleTo(self):
+            n_rows = 1
         self._strip_area.setFixedHeight(min(self.strip.sizeHint().height(), round(type_px(28)) * n_rows))

@@ -6,12 +6,12 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
-from attnscope.figures.cause_maps import attribution_cells, patch_cells
+from attnscope.figures.cause_maps import attribution_cells, patch_cells, reads_cells
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.causes.attributing import PART_ORDERS, AttributingState
+from attnscope.viewmodels.causes.attributing import PART_ORDERS, AttributingState, signed
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.causes.answer_boxes import AnswerBoxes
@@ -19,9 +19,9 @@ from attnscope.widgets.causes.output_strip import OutputStrip
 from attnscope.widgets.causes.part_bars import PartBars
 from attnscope.widgets.causes.patching_view import PatchingView
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labs.cell_panel import CellPanel
 
 CausesMode = Literal["parts", "patching"]
 _TIPS: dict[CausesMode, str] = {
@@ -31,6 +31,10 @@ _TIPS: dict[CausesMode, str] = {
     " much of the difference comes back. (Meng et al. 2022, Wang et al. 2022)",
 }
 _LOW_PX = 480
+_PATCHES_TIP = (
+    "What all heads read at each patch, in logits: a head's output is a sum over the patches it looks at, and"
+    " so is what it adds to the difference. Patches and special tokens together are what the heads add."
+)
 _MODES: dict[CausesMode, str] = {"parts": "Parts", "patching": "Patching"}
 
 
@@ -58,10 +62,19 @@ class CausesPanel(QWidget):
         self.sum.setToolTip("With the norms' scales held, all parts add up to the difference.")
         self.order = ChoiceButton("Sort", "How the parts are sorted", PART_ORDERS)
         self.order.chosen.connect(attributing.choose_order)
+        self.picture_button = tool_button(
+            "Picture", "Show what heads read at each patch", role="segment", is_checkable=True
+        )
+        self.picture_button.setToolTip(plain_tooltip(_PATCHES_TIP))
+        self.picture_button.setChecked(True)
+        self.picture_button.toggled.connect(self._show_parts)
         self.note = PlainLabel(role="hint")
         self.note.setWordWrap(True)
         self.bars = PartBars(attributing, palette)
         self.bars.pointed.connect(self.pointed)
+        self.patches = CellPanel(palette)
+        self.patches.setToolTip(plain_tooltip(_PATCHES_TIP))
+        self.patches.hovered.connect(self._on_patch)
         self.patching = PatchingView(patching, palette)
         self.patching.pointed.connect(self.pointed)
         self._lay_out()
@@ -73,6 +86,7 @@ class CausesPanel(QWidget):
         """Paint in other colours."""
         self.strip.set_theme(palette)
         self.bars.set_theme(palette)
+        self.patches.set_theme(palette)
         self.patching.set_theme(palette)
         self._fit_strip()
 
@@ -100,6 +114,8 @@ class CausesPanel(QWidget):
         cells = []
         if self.mode == "parts" and found is not None:
             cells.append(attribution_cells(found))
+            if found.reads is not None and self._attributing.picture is not None:
+                cells.append(reads_cells(found, self._attributing.picture))
         elif self.mode == "patching" and patched is not None:
             cells.append(patch_cells(patched))
         return (
@@ -167,9 +183,10 @@ class CausesPanel(QWidget):
         page = QWidget()
         layout = column(page, spacing=4)
         layout.addWidget(self.statement)
-        layout.addLayout(row(self.sum, None, self.order))
+        layout.addLayout(row(self.sum, None, self.order, self.picture_button))
         layout.addWidget(self.note)
         layout.addWidget(self.area, 1)
+        layout.addWidget(self.patches, 1)
         return page
 
     def _build_refusal(self) -> QWidget:
@@ -190,6 +207,7 @@ class CausesPanel(QWidget):
         is_parts = self.mode == "parts"
         state = self._attributing if is_parts else self._patching
         self.strip.show_tokens(state.tokens, state.position)
+        self._strip_area.setVisible(bool(state.tokens))
         self._fit_strip()
         self.strip.setToolTip(plain_tooltip(state.heading))
         self.answers.show_answers(
@@ -209,10 +227,18 @@ class CausesPanel(QWidget):
         self.statement.set_full_text(plain_text(state.statement))
         self.sum.setText(state.sum_words)
         self.order.show_choice(state.order)
-        self.order.setVisible(state.found is not None)
         self.note.setText(state.note)
         self.note.setVisible(bool(state.note))
         self.bars.show_parts()
+        found, picture = state.found, state.picture
+        is_laid_over = found is not None and found.reads is not None and picture is not None
+        is_over = is_laid_over and self.picture_button.isChecked()
+        self.picture_button.setVisible(is_laid_over)
+        self.order.setVisible(found is not None and not is_over)
+        self.patches.setVisible(is_over)
+        self.area.setVisible(not is_over)
+        if found is not None and found.reads is not None and picture is not None:
+            self.patches.show_cells(reads_cells(found, picture))
 
     def _fit_strip(self) -> None:
         """A row or two of output tokens, with the chosen one among them; more are scrolled to."""
@@ -238,6 +264,15 @@ class CausesPanel(QWidget):
     def _on_token(self, position: int) -> None:
         (self._attributing if self.mode == "parts" else self._patching).choose_position(position)
 
+    @Slot(int, int)
+    def _on_patch(self, i: int, j: int) -> None:
+        self.patches.set_cursor(i, j)
+        found, picture = self._attributing.found, self._attributing.picture
+        if i < 0 or found is None or found.reads is None or picture is None:
+            self.pointed.emit("")
+        else:
+            self.pointed.emit(f"patch {i},{j}: {signed(float(found.reads[picture.token(i, j)]))} logits")
+
     @Slot(object, object)
     def _on_answers(self, answer: object, other: object) -> None:
         wishes = [one if isinstance(one, int | str) else None for one in (answer, other)]
@@ -252,6 +287,8 @@ class CausesPanel(QWidget):
     def _on_export(self) -> None:
         spec = self.figure_spec()
         if spec is not None:
+            from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
+
             dialog = ExportDialog({spec.view: spec}, spec.view, parent=self)
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.open()

@@ -38,9 +38,6 @@ class PatchingView(QWidget):
         self._state = state
         self._cell = (-1, -1)
         self.corrupt = QLineEdit()
-        self.corrupt.setAccessibleName("Second text")
-        self.corrupt.setPlaceholderText("The text with a word exchanged")
-        self.corrupt.setToolTip("The second text: the one above with a word exchanged. Enter patches.")
         self.corrupt.textEdited.connect(state.set_corrupt)
         self.corrupt.returnPressed.connect(state.run)
         self.what = QComboBox()
@@ -127,6 +124,16 @@ class PatchingView(QWidget):
                 self.what.addItem(WHAT_NAMES[what], what)
         self.what.setCurrentIndex(state.whats.index(state.what))
         self.what.setToolTip(WHAT_TIPS[state.what])
+        is_picture = state.reads_pictures
+        self.corrupt.setPlaceholderText(
+            "The path of another picture" if is_picture else "The text with a word exchanged"
+        )
+        self.corrupt.setAccessibleName("Second picture" if is_picture else "Second text")
+        self.corrupt.setToolTip(
+            "The path of a second picture. Enter patches."
+            if is_picture
+            else "The second text: the one above with a word exchanged. Enter patches."
+        )
 
     def _show_map(self) -> None:
         state = self._state

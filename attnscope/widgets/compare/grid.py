@@ -9,11 +9,12 @@ from attnscope.figures.paint_changes import ChangedHead, ChangesLayout, changes_
 from attnscope.figures.raster import ImageCache
 from attnscope.records.compare import DifferenceGrid
 from attnscope.records.sites import HeadRef
+from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 
-class CompareGrid(QWidget):
+class CompareGrid(MapWidget):
     """Shows differences of heads; reports which head is wanted."""
 
     head_selected = Signal(object)
@@ -22,28 +23,31 @@ class CompareGrid(QWidget):
     """The head under the cursor in words; empty: none."""
 
     def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._palette = palette
+        super().__init__("Differences of all heads", palette, parent)
         self._grids: tuple[DifferenceGrid, ...] = ()
         self._selected: HeadRef | None = None
         self._hovered: ChangedHead | None = None
         self._is_sorted = False
         self._end = 0.0
-        self._colour_map = "viridis"
-        self._is_stale = False
+        self._off: frozenset[HeadRef] = frozenset()
         self._cache = ImageCache()
-        self._empty = ("", "")
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.setAccessibleName("Differences of all heads")
         self.setMinimumSize(160, 96)
 
-    def set_grids(self, grids: tuple[DifferenceGrid, ...], *, is_sorted: bool, end: float) -> None:
-        """Show these sites; `end` is the |Δ| at the ends of the colours, 0: each head's largest."""
+    def set_grids(
+        self,
+        grids: tuple[DifferenceGrid, ...],
+        *,
+        is_sorted: bool,
+        end: float,
+        off: frozenset[HeadRef] = frozenset(),
+    ) -> None:
+        """Show these sites; `end` is the |Δ| at the ends of the colours, 0: each head's largest.
+
+        Heads in `off` are off on a side, and struck through.
+        """
         if len(grids) != len(self._grids) or any(a is not b for a, b in zip(grids, self._grids, strict=True)):
             self._cache.clear()
-        self._grids, self._is_sorted, self._end = grids, is_sorted, end
+        self._grids, self._is_sorted, self._end, self._off = grids, is_sorted, end, off
         self._hovered = None
         self.update()
 
@@ -51,27 +55,6 @@ class CompareGrid(QWidget):
         """Frame this head; arrow keys start here."""
         self._selected = head
         self.setAccessibleDescription(self._sentence(head))
-        self.update()
-
-    def set_colour_map(self, name: str) -> None:
-        """Draw the stripes with another colour map."""
-        self._colour_map = name
-        self.update()
-
-    def set_theme(self, palette: Palette) -> None:
-        """Draw in these colours."""
-        self._palette = palette
-        self.update()
-
-    def set_stale(self, is_stale: bool) -> None:
-        """Dim the maps while newer ones are on their way."""
-        if is_stale != self._is_stale:
-            self._is_stale = is_stale
-            self.update()
-
-    def set_empty_text(self, title: str, text: str) -> None:
-        """What to say when there is nothing to show."""
-        self._empty = (title, text)
         self.update()
 
     def layout_now(self) -> ChangesLayout:
@@ -93,11 +76,12 @@ class CompareGrid(QWidget):
                 rect,
                 self._grids,
                 palette=self._palette,
-                colour_map=self._colour_map,
+                colour_map=self._style.colour_map,
                 is_sorted=self._is_sorted,
                 end=self._end,
                 selected=self._selected,
                 hovered=self._hovered.head if self._hovered else None,
+                off=self._off,
                 cache=self._cache,
             )
             if self._is_stale:
@@ -139,10 +123,13 @@ class CompareGrid(QWidget):
     def _hover(self, found: ChangedHead | None) -> None:
         if (found and found.head) != (self._hovered and self._hovered.head):
             self._hovered = found
-            self.head_hovered.emit(found.sentence if found else "")
+            self.head_hovered.emit(self._told(found) if found else "")
             self.update()
 
     def _sentence(self, head: HeadRef | None) -> str:
         layout = self.layout_now()
         place = layout.place(head)
-        return layout.rows[place[0]][place[1]].sentence if place is not None else ""
+        return self._told(layout.rows[place[0]][place[1]]) if place is not None else ""
+
+    def _told(self, changed: ChangedHead) -> str:
+        return changed.sentence + (" · off on one side" if changed.head in self._off else "")

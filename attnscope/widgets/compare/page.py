@@ -19,6 +19,7 @@ from attnscope.figures.paint_changes import top_mean
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.records.compare import Which
+from attnscope.viewmodels.compare.grid_words import alike_words, grid_words, heads_off
 from attnscope.viewmodels.compare.scripts import (
     HEIGHT_MM,
     WIDTH_MM,
@@ -82,7 +83,7 @@ class ComparePage(QWidget):
         self.measures = CompareMeasures(state)
         self.output = CompareOutput(state, palette)
         self.card = StateCard()
-        self._order_buttons = self._make_order_buttons()
+        self.order_buttons = self._make_order_buttons()
         self.all_stacks = tool_button("All stacks", "Heads of all stacks", role="segment", is_checkable=True)
         self.grid_hint = ElidedLabel(role="muted")
         self._patience = QTimer(self)
@@ -213,7 +214,7 @@ class ComparePage(QWidget):
         row = QHBoxLayout()
         row.setContentsMargins(8, 4, 8, 0)
         row.setSpacing(0)
-        for button in self._order_buttons.values():
+        for button in self.order_buttons.values():
             row.addWidget(button)
         row.addSpacing(8)
         row.addWidget(self.all_stacks)
@@ -260,7 +261,7 @@ class ComparePage(QWidget):
     def _on_view(self, name: str) -> None:
         if name == "style":
             self.maps.set_style(map_style(self._view))
-            self.grid.set_colour_map(map_style(self._view).colour_map)
+            self.grid.set_style(map_style(self._view))
 
     def _on_state(self, name: str) -> None:
         if name in ("sides", "traced", "busy", "compared", "heads"):
@@ -274,7 +275,7 @@ class ComparePage(QWidget):
             self.way.show_choice(self._state.choices.way)
             self.limit.show_choice(self._state.choices.limit)
             self.all_stacks.setChecked(self._state.choices.has_all_stacks)
-            for order, button in self._order_buttons.items():
+            for order, button in self.order_buttons.items():
                 button.setChecked(order == self._state.choices.order)
 
     def _show_stage(self) -> None:
@@ -298,7 +299,7 @@ class ComparePage(QWidget):
         name = f"{head.stack} {head.label}" if head else ""
         if head and other and other != head:
             name = f"A {head.stack}, B {other.stack} {head.label}"
-        same = _SAME if state.is_same_wish else ""
+        same = _SAME if state.is_same_wish else alike_words(state)
         self.aligned.set_full_text("   ".join(part for part in (name, same or words) if part))
 
     def _show_grid(self) -> None:
@@ -308,9 +309,10 @@ class ComparePage(QWidget):
             "No head in common" if state.compared else "Comparing…",
             state.error or "The differences of all heads appear here.",
         )
-        self.grid.set_grids(grids, is_sorted=state.choices.order == "changed", end=state.end)
+        is_sorted = state.choices.order == "changed"
+        self.grid.set_grids(grids, is_sorted=is_sorted, end=state.end, off=heads_off(state))
         self.grid.set_selected(state.head)
-        self.grid_hint.set_full_text(_grid_words(state, top_mean(grids)))
+        self.grid_hint.set_full_text(grid_words(state, top_mean(grids)))
 
     def _check_stale(self) -> None:
         if not self._state.is_waiting:
@@ -381,16 +383,3 @@ def compare_handlers(
         "keep-b": keep("B"),
         "trace-again": trace_again,
     }
-
-
-def _grid_words(state: CompareState, top: float) -> str:
-    compared = state.compared
-    if compared is None:
-        return ""
-    parts = [f"stripe: mean |Δ|, 0 to {top:.2g}"] if state.grids else []
-    for which, heads in (("A", compared.only_first), ("B", compared.only_second)):
-        if heads:
-            parts.append(f"{len(heads)} heads only in {which}")
-    if compared.too_long:
-        parts.append(f"{len(compared.too_long)} too long")
-    return " · ".join(parts)

@@ -20,6 +20,7 @@ from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_but
 OfferModels = Callable[[], tuple[str, ...]]
 AskFolder = Callable[[QWidget, str, str], str]
 _LONGEST_TEXT = 120
+_HELD = "What the untouched model writes: the maps are read on it, so that both sides have the same tokens."
 _MODEL_PX, _CHANGES_PX = 148, 196
 
 
@@ -105,10 +106,14 @@ class CompareSide(QWidget):
         self.target_edit.setVisible(takes_target)
         traced = side.traced
         read = shorten(plain_text(traced.target.text), _LONGEST_TEXT) if traced and traced.target else ""
-        is_fixed = choice.text is None and session.target is not None
-        self.target_edit.setPlaceholderText(f"{'as in Explore' if is_fixed else 'its own'}: {read}")
+        explore = "as in Explore" if choice.text is None and session.target is not None else ""
+        is_changed = side.shown is not None and bool(side.shown.gates or side.shown.interventions)
+        self.target_edit.setPlaceholderText(
+            f"{explore or ('held fixed' if is_changed else 'its own')}: {read}"
+        )
         second = self.target_edit.text() or self.target_edit.placeholderText()
-        self.target_edit.setToolTip(plain_tooltip(second))
+        held = "" if explore or not is_changed else f"\n\n{_HELD}"
+        self.target_edit.setToolTip(plain_tooltip(f"{second}{held}"))
         model = "open model" if choice.model is None else short_source(choice.model)
         if choice.model is None and session.model is not None:
             model = session.model.name

@@ -10,9 +10,10 @@ from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 from attnscope.records.messages import Traced
 from attnscope.records.tiles import is_long
 from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, Aspect, Blend, Block, Hidden, Over
+from attnscope.viewmodels.maps.evenness import even_words
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import LEAST_WEIGHTS, STRONGEST, ViewState
-from attnscope.widgets.aspect_steps import has_two_texts
+from attnscope.widgets.aspect_steps import has_two_texts, has_words
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.labels import ElidedLabel, listen, plain_tooltip, tool_button
 
@@ -97,6 +98,7 @@ class AspectBar(QWidget):
         self.block.show_choice(aspect.block)
         self.renormalise.setVisible(aspect.hidden != "nothing" or (is_pair and aspect.block != "all"))
         self.renormalise.setChecked(aspect.is_renormalised)
+        self.words.setVisible(aspect.is_by_word or has_words(self._session))
         self.words.setChecked(aspect.is_by_word)
         self.lines.setVisible(view.view == "lines")
         chosen = f"strongest:{view.n_strongest}" if view.n_strongest else f"weight:{view.least_weight:g}"
@@ -105,7 +107,7 @@ class AspectBar(QWidget):
         self.note.setToolTip(plain_tooltip(self._words()))
 
     def _words(self) -> str:
-        """What the maps lack."""
+        """What the maps lack, and which scale shows what this one does not."""
         session = self._session
         traced = session.traced
         if traced is not None and session.aspect.changes_maps and _is_long(traced):
@@ -116,7 +118,8 @@ class AspectBar(QWidget):
             return "this text is too long to blend so many heads at once"
         if shown is None:
             return ""
-        return shown.note
+        even = even_words(shown) if self._view.scale == "fixed" and self._view.view == "heatmap" else ""
+        return " · ".join(filter(None, (shown.note, even and f"{even}; try Scale: per head")))
 
 
 def _is_long(traced: Traced) -> bool:

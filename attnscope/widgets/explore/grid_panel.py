@@ -111,6 +111,7 @@ class GridPanel(QWidget):
     def _on_view(self, name: str) -> None:
         if name == "style":
             self.grid.set_style(map_style(self._view))
+            self._show_stack()
 
     def _make_tabs(self) -> None:
         for button in self._tabs.values():
@@ -139,7 +140,9 @@ class GridPanel(QWidget):
         layers = "1 layer" if len(grids) == 1 else f"{len(grids)} layers"
         heads = "1 head" if n_heads == 1 else f"{n_heads} heads"
         rough = " · rough" if any(grid.is_sampled for grid in grids) else ""
-        self._hint.set_full_text(f"{layers} · {heads}{rough}" if grids else "")
+        scaled, about = _SCALED.get(self._view.scale, ("", ""))
+        words = f"{scaled}{rough}" if scaled else f"{layers} · {heads}{rough}"
+        self._hint.set_full_text(words if grids else "", about)
 
     def _on_tab_clicked(self, button: QToolButton) -> None:
         stack = next(name for name, tab in self._tabs.items() if tab is button)
@@ -168,6 +171,11 @@ class GridPanel(QWidget):
         menu.popup(self.grid.mapToGlobal(place))
 
 
+_SCALED = {
+    "head": ("scaled per head", "Each small map is scaled to its own largest weight."),
+    "row": ("scaled per row", "Each row of a small map is scaled to its own largest weight."),
+}
+"""What colours stand for where it is not the weight itself, 0 to 1: above the maps, and in full."""
 _STACK_HINTS: dict[Stack, str] = {
     "encoder": "Self-attention of the encoder: source tokens look at source tokens",
     "decoder": "Self-attention of the decoder: each token looks at those before it",

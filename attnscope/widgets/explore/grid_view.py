@@ -14,21 +14,25 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.colours import LIGHT, Palette
 from attnscope.figures.grid_layout import MAX_ZOOM, GridLayout, grid_layout
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.raster import ImageCache
-from attnscope.figures.style import MapStyle
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.widgets.explore.gate_switch import paint_switch, switch_rect
+from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 _SETTLE_MS = 80
 
+_NO_TEXT = (
+    "No attention yet",
+    "Type a sentence above: every layer and head appears here as a small map.",
+)
 
-class GridView(QWidget):
+
+class GridView(MapWidget):
     """Shows the grids of one stack; reports which head is wanted, never changes anything itself.
 
     Click selects, Ctrl+click adds, double click opens, wheel zooms, drag pans, `0` fits, arrows walk,
@@ -46,7 +50,7 @@ class GridView(QWidget):
     """HeadRef under the cursor, or None."""
 
     def __init__(self, parent: QWidget | None = None, *, has_switches: bool = False) -> None:
-        super().__init__(parent)
+        super().__init__("Heads by layer", parent=parent, empty=_NO_TEXT)
         self._has_switches = has_switches
         self._is_on_switch = False
         self._grids: tuple[SiteGrid, ...] = ()
@@ -54,9 +58,6 @@ class GridView(QWidget):
         self._selection: tuple[HeadRef, ...] = ()
         self._hovered: HeadRef | None = None
         self._frames: dict[HeadRef, str] = {}
-        self._style = MapStyle()
-        self._palette = LIGHT
-        self._is_stale = False
         self._zoom = 1.0
         self._offset = QPointF(0, 0)
         self._drag: Drag | None = None
@@ -66,12 +67,6 @@ class GridView(QWidget):
         self._settling.setInterval(_SETTLE_MS)
         self._settling.timeout.connect(self.update)
         self._most_px = 0.0
-        self._empty_title = "No attention yet"
-        self._empty_text = "Type a sentence above: every layer and head appears here as a small map."
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.setAccessibleName("Heads by layer")
         self.setMinimumSize(160, 120)
 
     def set_grids(self, grids: tuple[SiteGrid, ...]) -> None:
@@ -98,29 +93,9 @@ class GridView(QWidget):
         self._frames = dict(frames)
         self.update()
 
-    def set_style(self, style: MapStyle) -> None:
-        """Draw with this colour map and scale."""
-        self._style = style
-        self.update()
-
-    def set_theme(self, palette: Palette) -> None:
-        """Draw in these colours."""
-        self._palette = palette
-        self.update()
-
-    def set_stale(self, is_stale: bool) -> None:
-        """Dim the maps while newer ones are on their way."""
-        self._is_stale = is_stale
-        self.update()
-
     def set_most(self, width_px: float) -> None:
         """Draw thumbnails no wider than this at zoom 1; 0: as wide as there is room."""
         self._most_px = width_px
-        self.update()
-
-    def set_empty_text(self, title: str, text: str) -> None:
-        """What to say when there is nothing to show."""
-        self._empty_title, self._empty_text = title, text
         self.update()
 
     def fit(self) -> None:
@@ -178,9 +153,7 @@ class GridView(QWidget):
         with QPainter(self) as painter:
             painter.fillRect(self.rect(), QColor(self._palette.background))
             if not self._grids:
-                paint_placeholder(
-                    painter, QRectF(self.rect()), self._palette, self._empty_title, self._empty_text
-                )
+                paint_placeholder(painter, QRectF(self.rect()), self._palette, *self._empty)
                 return
             layout = paint_grid(
                 painter,

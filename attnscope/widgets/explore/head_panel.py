@@ -26,6 +26,7 @@ from attnscope.widgets.explore.lines_view import FINDING, NO_HEADS, LinesView
 from attnscope.widgets.explore.picture_view import PictureView
 from attnscope.widgets.explore.street_map import StreetMap
 from attnscope.widgets.flow_row import FlowRow, together
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.heads.head_menu import head_menu, knock_out
 from attnscope.widgets.labels import listen, tool_button
 from attnscope.widgets.map_style import map_style
@@ -107,7 +108,7 @@ class HeadPanel(QWidget):
         """Let gold word links be shown over cross-attention."""
         self._aligning = state
         self.alignment = AlignmentBar(state, self._session)
-        self._column.addWidget(self.alignment)
+        column(self._below).addWidget(self.alignment)
         listen(self, state, self._on_alignment)
 
     def gold_cells(self) -> tuple[GoldCell, ...]:
@@ -144,7 +145,8 @@ class HeadPanel(QWidget):
         switch = (self.heatmap_button, self.lines_button, self.picture_button, self.inside_button)
         for button in switch:
             group.addButton(button)
-        self._heading = row = FlowRow(self.back, together(*switch, spacing=0))
+        self._switch, self._below = together(*switch, spacing=0), QWidget()
+        self._heading = row = FlowRow(self.back, self._switch)
         row.setContentsMargins(8, 4, 8, 0)
         row.add_stretch()
         self._looks = together(self.scale, self.colours, spacing=8)
@@ -154,6 +156,7 @@ class HeadPanel(QWidget):
         layout.setSpacing(0)
         layout.addLayout(row)
         layout.addWidget(self._pages, 1)
+        layout.addWidget(self._below)
 
     def _connect(self) -> None:
         self.heatmap_button.clicked.connect(self._on_heatmap_clicked)
@@ -222,8 +225,8 @@ class HeadPanel(QWidget):
             self._ask_long_lines()
             self._show_picture()
             self.scale.setVisible(is_heatmap)
-            for part in (self.colours, self._looks):
-                part.setVisible(is_heatmap or is_picture)
+            self.colours.setVisible(is_heatmap or is_picture)
+            self._fold_looks()
             if self.inside is not None:
                 self.inside.chooser.setVisible(view.view == "inside")
         elif name == "highlight":
@@ -231,8 +234,17 @@ class HeadPanel(QWidget):
             self.lines.set_highlight(*self._line_rows(view.highlight.query, view.highlight.key))
             if self.street_map is not None:
                 self.street_map.set_highlight(view.highlight.query, view.highlight.key)
+        elif name == "folded":
+            self._fold_looks()
         elif name == "enlarged":
             self.back.setVisible(view.is_enlarged)
+
+    def _fold_looks(self) -> None:
+        """Without what chooses how the head is drawn while that is not to be seen."""
+        is_shown = not self._view.hides("looks")
+        for part in (self._switch, self._below):
+            part.setVisible(is_shown)
+        self._looks.setVisible(is_shown and (self.heatmap_button.isChecked() or self._is_picture_shown()))
 
     def long_part(self) -> MapPart | None:
         """The part of a long map that is seen, for a figure; None while it is not exact."""

@@ -1,31 +1,28 @@
 """One head large: exact values under the cursor, row and column highlight, zoom and pan."""
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QKeyEvent,
-    QMouseEvent,
     QPainter,
     QPaintEvent,
-    QWheelEvent,
 )
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.colours import LIGHT, Palette
-from attnscope.figures.map_layout import MapLayout, map_layout, whole_view
+from attnscope.figures.map_layout import MapLayout, map_layout
 from attnscope.figures.paint_gold import paint_gold
 from attnscope.figures.paint_map import paint_head_map, paint_readout
 from attnscope.figures.raster import ImageCache
-from attnscope.figures.style import MapStyle
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
-from attnscope.widgets.cell_window import holding, moved, zoomed
-from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
+from attnscope.widgets.cell_map import CellMap
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
+_NO_HEAD = ("No head chosen", "Click a small map to see it here with its tokens and exact weights.")
 
-class HeadView(QWidget):
+
+class HeadView(CellMap):
     """Shows one HeadMap; the cell under the cursor, or walked to with the arrows, is read out."""
 
     cell_hovered = Signal(int, int, float)
@@ -38,28 +35,19 @@ class HeadView(QWidget):
     """The cursor is over no cell any more."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("Attention of one head", parent=parent, empty=_NO_HEAD)
         self._map: HeadMap | None = None
         self._gate = 1.0
-        self._style = MapStyle()
-        self._palette = LIGHT
-        self._is_stale = False
-        self._view: QRectF | None = None
-        self._cell: tuple[int, int] | None = None
-        self._cursor = QPointF(0, 0)
         self._highlight: tuple[int | None, int | None] = (None, None)
-        self._drag: Drag | None = None
         self._knocked_out: frozenset[tuple[int, int]] = frozenset()
         self._gold: tuple[GoldCell, ...] = ()
         self._cache = ImageCache()
         self._is_compact = False
-        self._empty_title = "No head chosen"
-        self._empty_text = "Click a small map to see it here with its tokens and exact weights."
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.setAccessibleName("Attention of one head")
-        self.setMinimumSize(200, 160)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many queries and keys the map has."""
+        return self._map.weights.shape if self._map is not None else (0, 0)
 
     def set_map(self, head_map: HeadMap | None) -> None:
         """Show this head. The zoom stays when the number of tokens does."""
@@ -88,21 +76,6 @@ class HeadView(QWidget):
             self._gold = cells
             self.update()
 
-    def set_style(self, style: MapStyle) -> None:
-        """Draw with this colour map and scale."""
-        self._style = style
-        self.update()
-
-    def set_theme(self, palette: Palette) -> None:
-        """Draw in these colours."""
-        self._palette = palette
-        self.update()
-
-    def set_stale(self, is_stale: bool) -> None:
-        """Dim the map while a newer one is on its way."""
-        self._is_stale = is_stale
-        self.update()
-
     def set_compact(self, is_compact: bool) -> None:
         """Leave the title and the names of the axes out, where a low panel needs its height for the cells."""
         self._is_compact = is_compact
@@ -112,23 +85,6 @@ class HeadView(QWidget):
         """Mark a row, a column or both, as another view asks; the own cursor wins while it is here."""
         self._highlight = (query, key)
         self.update()
-
-    def set_empty_text(self, title: str, text: str) -> None:
-        """What to say when there is nothing to show."""
-        self._empty_title, self._empty_text = title, text
-        self.update()
-
-    def fit(self) -> None:
-        """Show every cell."""
-        self._view = None
-        self.update()
-
-    @property
-    def view(self) -> QRectF:
-        """The visible part, in cells: x counts keys, y queries."""
-        if self._view is not None:
-            return self._view
-        return whole_view(*self._map.weights.shape) if self._map is not None else QRectF(0, 0, 1, 1)
 
     def layout_now(self) -> MapLayout | None:
         """Where everything lies at this moment; None without a map."""
@@ -143,15 +99,6 @@ class HeadView(QWidget):
             is_compact=self._is_compact,
         )
 
-    def zoom_at(self, position: QPointF, factor: float) -> None:
-        """Zoom so that the cell under `position` stays there."""
-        layout = self.layout_now()
-        if self._map is None or layout is None:
-            return
-        whole = whole_view(*self._map.weights.shape)
-        self._view = zoomed(self.view, whole, layout.cells, position, factor)
-        self.update()
-
     def sizeHint(self) -> QSize:
         return QSize(560, 480)
 
@@ -160,7 +107,7 @@ class HeadView(QWidget):
             rect = QRectF(self.rect())
             painter.fillRect(rect, QColor(self._palette.background))
             if self._map is None or 0 in self._map.weights.shape:
-                paint_placeholder(painter, rect, self._palette, self._empty_title, self._empty_text)
+                paint_placeholder(painter, rect, self._palette, *self._empty)
                 return
             layout = paint_head_map(
                 painter,
@@ -194,34 +141,9 @@ class HeadView(QWidget):
             if self.hasFocus():
                 paint_focus(painter, self.rect(), self._palette)
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._drag = Drag.begun(event)
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        layout = self.layout_now()
-        if layout is None:
-            return
-        if self._drag is not None:
-            step = self._drag.move(event.position())
-            if self._drag.is_moving and self._view is not None:
-                self._pan(step, layout)
-                self.setCursor(Qt.CursorShape.ClosedHandCursor)
-            return
-        self._cursor = event.position()
-        self._point_at(layout.hit(event.position()))
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self._drag = None
-        self.unsetCursor()
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        if event.angleDelta().y():
-            self.zoom_at(event.position(), zoom_factor(event.angleDelta().y()))
-            layout = self.layout_now()
-            if layout is not None:
-                self._cursor = event.position()
-                self._point_at(layout.hit(event.position()))
-        event.accept()
+    def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
+        """The one map there is."""
+        return self.layout_now()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         layout = self.layout_now()
@@ -232,47 +154,10 @@ class HeadView(QWidget):
         event.accept()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        key = Qt.Key(event.key())
-        if key in ARROWS and self._map is not None and self._map.weights.size:
-            self._walk(ARROWS[key])
-        elif key == Qt.Key.Key_0:
-            self.fit()
-        elif key in ZOOM_KEYS and (layout := self.layout_now()) is not None:
-            self.zoom_at(layout.cells.center(), ZOOM_KEYS[key])
-        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) and self._cell is not None:
+        if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) and self._cell is not None:
             self.edge_toggled.emit(*self._cell)
-        elif key == Qt.Key.Key_Escape and self._cell is not None:
-            self._point_at(None)
         else:
             super().keyPressEvent(event)
-
-    def leaveEvent(self, event: QEvent) -> None:
-        self._point_at(None)
-
-    def _pan(self, step: QPointF, layout: MapLayout) -> None:
-        if self._map is None:
-            return
-        whole = whole_view(*self._map.weights.shape)
-        self._view = moved(self.view, whole, -step.x() / layout.columns.step, -step.y() / layout.rows.step)
-        self.update()
-
-    def _walk(self, step: tuple[int, int]) -> None:
-        layout = self.layout_now()
-        if layout is None:
-            return
-        query, key = (0, 0) if self._cell is None else (self._cell[0] + step[0], self._cell[1] + step[1])
-        cell = (min(max(query, 0), layout.n_queries - 1), min(max(key, 0), layout.n_keys - 1))
-        if self._view is not None:
-            self._view = holding(self._view, cell)
-            layout = self.layout_now() or layout
-        self._cursor = layout.cell_rect(*cell).center()
-        self._point_at(cell)
-
-    def _point_at(self, cell: tuple[int, int] | None) -> None:
-        if cell != self._cell:
-            self._cell = cell
-            self._tell_cell()
-        self.update()
 
     def _tell_cell(self) -> None:
         if self._cell is not None and self._map is not None:

@@ -5,15 +5,14 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.shown_maps import keys_of
-from attnscope.viewmodels.session.head_measures import describe, find_measures, measures_shown
+from attnscope.viewmodels.session.head_measures import describe_head, find_measures, measures_shown
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.explore.change_list import ChangeList
 from attnscope.widgets.explore.measure_rows import MeasureRows
 from attnscope.widgets.heads.gate_control import GateControl
-from attnscope.widgets.labels import PlainLabel, listen
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+
+_LINE_TOOLTIP = "A row rests on the token that gets more than half of its weight."
 
 
 class Inspector(QWidget):
@@ -26,6 +25,7 @@ class Inspector(QWidget):
         self.place = PlainLabel(role="muted")
         self.line = PlainLabel(role="hint")
         self.line.setWordWrap(True)
+        self.line.setToolTip(plain_tooltip(_LINE_TOOLTIP))
         self.line.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.gate = GateControl(session)
         self.changes = ChangeList(session)
@@ -48,23 +48,31 @@ class Inspector(QWidget):
         self.measures.set_theme(palette)
         self._make_room()
 
+    def fold_measures(self, is_folded: bool) -> None:
+        """Leave name and gate only, or show the measures again."""
+        self.measures.setVisible(not is_folded)
+        self._make_room()
+
+    def least_height(self, *, has_measures: bool) -> int:
+        """How much room it takes with its measures or without, in px."""
+        listed = self.changes.sizeHint().height() if not self.changes.isHidden() else 0
+        if not has_measures:
+            return self._own_height(0)
+        return max(round(type_px(288)) + listed, self._own_height(self.measures.minimumSizeHint().height()))
+
+    def _own_height(self, rows: int) -> int:
+        layout = self.layout()
+        held = layout.totalMinimumSize().height() if layout is not None else 0
+        shown = self.measures.minimumSizeHint().height() if not self.measures.isHidden() else 0
+        return held - shown + rows
+
     def _make_room(self) -> None:
         """The measures stay whole, however many changes are listed above them."""
-        layout = self.layout()
-        listed = self.changes.sizeHint().height() if not self.changes.isHidden() else 0
-        least = layout.totalMinimumSize().height() if layout is not None else 0
-        self.setMinimumHeight(max(round(type_px(288)) + listed, least))
+        self.setMinimumHeight(self.least_height(has_measures=not self.measures.isHidden()))
 
     def _on_session(self, name: str) -> None:
         if name in ("selection", "traced", "model"):
             self._show()
-
-    def _keys(self, head: HeadRef) -> tuple[Token, ...]:
-        """The keys of a head on the text that its measures are of."""
-        model, traced = self._session.model, self._session.traced
-        sites = model.sites if model else ()
-        site = next((site for site in sites if head in site.heads), None)
-        return keys_of(site, traced) if site and traced else ()
 
     def _show(self) -> None:
         session, head = self._session, self._session.primary
@@ -80,6 +88,7 @@ class Inspector(QWidget):
         own = find_measures(session.measures, head)
         if own and own.n_rows:
             place = f"{head.stack} · measured on {own.n_rows:,} of {own.n_all_rows:,} rows"
+        sites = session.model.sites if session.model else ()
         self.place.setText(f"{place} · and {n_more} more" if n_more else place)
-        self.line.setText(describe(own, self._keys(own.head)) if own and session.text.strip() else "")
+        self.line.setText(describe_head(session.traced, sites, head) if session.text.strip() else "")
         self.measures.show_measures(measures_shown(session.measures, head) if session.text.strip() else ())

@@ -1,6 +1,6 @@
 """Token-to-token lines of the selected heads; pointing at a token or a head's name leaves only its lines."""
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QKeyEvent,
@@ -12,7 +12,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.colours import LIGHT, Palette
 from attnscope.figures.lines_field import FieldCache, StrongLines
 from attnscope.figures.paint_lines import (
     MAX_ZOOM,
@@ -26,6 +25,7 @@ from attnscope.figures.paint_lines import (
 from attnscope.figures.style import MapStyle
 from attnscope.records.maps import HeadMap
 from attnscope.viewmodels.maps.shown_maps import distinct
+from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
@@ -37,9 +37,11 @@ NO_HEADS = (
 )
 FINDING = ("Finding the strongest lines", "All weights of a long text are being looked through.")
 """Title and text that stand where there are no lines."""
+_STILL_MS = 120
+"""So long after the last zoom, very many lines are drawn sharply again on a fine screen."""
 
 
-class LinesView(QWidget):
+class LinesView(MapWidget):
     """Shows several heads as lines from queries (left) to keys (right).
 
     Wheel spreads the rows at the cursor, drag moves them, `0` fits. With the keyboard: up and down walk
@@ -50,24 +52,17 @@ class LinesView(QWidget):
     """The query (int) or the key (int) pointed at; None for the other, or for both."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("Attention as lines", parent=parent, empty=NO_HEADS)
         self._maps: tuple[HeadMap, ...] = ()
         self._lines: StrongLines | None = None
         self._cache = FieldCache()
-        self._style = MapStyle()
-        self._palette = LIGHT
-        self._is_stale = False
         self._pointed: Pointed = _NOWHERE
         self._highlight: Pointed = _NOWHERE
         self._only: int | None = None
         self._zoom, self._offset_px = 1.0, 0.0
         self._drag: Drag | None = None
-        self._empty_title, self._empty_text = NO_HEADS
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.setAccessibleName("Attention as lines")
-        self.setMinimumSize(200, 160)
+        self._zooming = QTimer(self, singleShot=True, interval=_STILL_MS)
+        self._zooming.timeout.connect(self.update)
 
     def set_maps(self, maps: tuple[HeadMap, ...]) -> None:
         """Show these heads, each in its own colour. The zoom stays when the tokens do."""
@@ -89,24 +84,9 @@ class LinesView(QWidget):
         if is_other:
             self._choose_lines()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Draw in these colours."""
-        self._palette = palette
-        self.update()
-
-    def set_stale(self, is_stale: bool) -> None:
-        """Dim the lines while newer ones are on their way."""
-        self._is_stale = is_stale
-        self.update()
-
     def set_highlight(self, query: int | None, key: int | None) -> None:
         """Leave only the lines of a query or a key, as another view asks."""
         self._highlight = (query, key)
-        self.update()
-
-    def set_empty_text(self, title: str, text: str) -> None:
-        """What to say when there is nothing to show."""
-        self._empty_title, self._empty_text = title, text
         self.update()
 
     @property
@@ -145,6 +125,7 @@ class LinesView(QWidget):
         place = (y_px - layout.queries.origin) * zoom / self._zoom
         self._zoom = zoom
         self._offset_px = layout.room.top() + place - y_px
+        self._zooming.start()
         self._limit_offset()
 
     def sizeHint(self) -> QSize:
@@ -155,7 +136,7 @@ class LinesView(QWidget):
             rect = QRectF(self.rect())
             painter.fillRect(rect, QColor(self._palette.background))
             if not self._maps:
-                paint_placeholder(painter, rect, self._palette, self._empty_title, self._empty_text)
+                paint_placeholder(painter, rect, self._palette, *self._empty)
                 return
             paint_lines(
                 painter,
@@ -168,6 +149,7 @@ class LinesView(QWidget):
                 offset_px=self._offset_px,
                 lines=self._lines,
                 cache=self._cache,
+                is_rough=self._zooming.isActive(),
             )
             if self._is_stale:
                 paint_veil(painter, rect, self._palette)

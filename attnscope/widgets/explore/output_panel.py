@@ -21,6 +21,7 @@ from attnscope.widgets.difference_label import DifferenceLabel
 from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
 
+_SIDES = ("all heads on", "with your changes")
 _KL_TOOLTIP = (
     "Kullback–Leibler divergence KL(before ‖ after) = Σ p·ln(p/q) over the whole vocabulary, in nats.\n"
     "0: the gates change nothing here."
@@ -44,7 +45,7 @@ class OutputPanel(QWidget):
         self.table = CandidateTable(palette)
         self.kl = PlainLabel(role="name")
         self.kl.setToolTip(plain_tooltip(_KL_TOOLTIP))
-        self._text_titles = (PlainLabel("text before", "muted"), PlainLabel("text after", "muted"))
+        self._text_titles = (PlainLabel(role="muted"), PlainLabel(role="muted"))
         self.texts = (
             DifferenceLabel("Text before the gates", palette),
             DifferenceLabel("Text after the gates", palette),
@@ -105,9 +106,9 @@ class OutputPanel(QWidget):
         self.positions.setVisible(len(labels) > 1)
         before = comparison.before.generated if comparison else ""
         after = comparison.after.generated if comparison else ""
-        for title, side in zip(self._text_titles, ("before", "after"), strict=True):
-            is_translation = comparison is not None and comparison.before.kind == "translation"
-            title.setText(f"{'translation' if is_translation else 'text'} {side}")
+        is_translation = comparison is not None and comparison.before.kind == "translation"
+        for title, side in zip(self._text_titles, _SIDES, strict=True):
+            title.setText(f"{'translation' if is_translation else 'continuation'}, {side}")
         for widget, segments in zip(self.texts, text_difference(before, after), strict=True):
             widget.show_segments(segments)
         for part in (*self._text_titles, *self.texts):

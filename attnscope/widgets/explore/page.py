@@ -26,6 +26,7 @@ from attnscope.widgets.explore.head_panel import HeadPanel
 from attnscope.widgets.explore.inspector import Inspector
 from attnscope.widgets.explore.output_panel import OutputPanel
 from attnscope.widgets.explore.text_bar import TextBar
+from attnscope.widgets.folded_sizes import FoldedSizes
 from attnscope.widgets.labels import listen, rule
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.stale_watch import StaleWatch
@@ -57,6 +58,7 @@ class ExplorePage(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.text_bar = TextBar(session, view, palette)
         self.grid_panel = GridPanel(session, view, palette, head_actions)
+        self.text_bar.left.connect(self.grid_panel.grid.setFocus)
         self.head_panel = HeadPanel(session, view, palette)
         self.inspector = Inspector(session, palette)
         self.output = OutputPanel(session, view, palette)
@@ -72,6 +74,7 @@ class ExplorePage(QWidget):
         self.pictures = QSplitter(Qt.Orientation.Horizontal)
         self.side = QSplitter(Qt.Orientation.Vertical)
         self.columns = QSplitter(Qt.Orientation.Horizontal)
+        self._sizes = FoldedSizes((self.pictures, self.side, self.columns))
         self._lay_out()
         self._stale = StaleWatch(session, self._show_stale, self)
         listen(self, session, self._on_session)
@@ -115,6 +118,7 @@ class ExplorePage(QWidget):
     def offer_across(self, state: AcrossState) -> None:
         """What an output token owes to the inputs, in a tab beside what the model says."""
         self.across = AcrossPanel(state, self._palette)
+        self.across.pointed.connect(self._view.set_pointer_text)
         self.answers.add("Across", self.across)
         self.answers.tabs["Across"].setToolTip("Across layers: what an output token owes to the inputs")
 
@@ -141,10 +145,9 @@ class ExplorePage(QWidget):
         column = QVBoxLayout(left)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addWidget(self.text_bar)
-        column.addWidget(rule())
-        column.addWidget(self.aspect_bar)
-        column.addWidget(rule())
+        self._bars = (self.text_bar, rule(), self.aspect_bar, rule())
+        for bar in self._bars:
+            column.addWidget(bar)
         column.addWidget(self._stages, 1)
         for panel in (self.inspector, self.answers):
             panel.setProperty("role", "panel")
@@ -175,9 +178,28 @@ class ExplorePage(QWidget):
         strip.token_clicked.emit(place)
 
     def _on_view(self, name: str) -> None:
-        if name == "enlarged":
+        hides = self._view.hides
+        if name in ("enlarged", "folded"):
             is_in_page = self.grid_panel.window() is self.window()
-            self.grid_panel.setVisible(not (self._view.is_enlarged and is_in_page))
+            self.grid_panel.setVisible(not ((self._view.is_enlarged or hides("grid")) and is_in_page))
+        if name == "folded":
+            self._fold()
+
+    def _fold(self) -> None:
+        """Hide what is folded away; when all is back the splitters stand where they stood."""
+        hides = self._view.hides
+        is_folded = self._view.is_presenting or bool(self._view.folded)
+        if is_folded:
+            self._sizes.keep()
+        for bar in self._bars:
+            bar.setVisible(not hides("texts"))
+        self.inspector.fold_measures(hides("measures"))
+        for panel, is_hidden in ((self.inspector, hides("inspector")), (self.answers, hides("answers"))):
+            panel.setVisible(panel.parentWidget() is not self.side or not is_hidden)
+        if hides("measures"):
+            self.side.setSizes([1, self.side.height()])  # as little as it needs for the inspector
+        if not is_folded:
+            self._sizes.give_back()
 
     def _show_stage(self) -> None:
         stage = stage_of(self._session)

@@ -10,9 +10,9 @@ from attnscope.figures.paint_picture import paint_picture
 from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import PicturePart
-from attnscope.figures.style import MapStyle
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.widgets.labels import listen
+from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 _WALKS = {
@@ -23,7 +23,7 @@ _WALKS = {
 }
 
 
-class PictureView(QWidget):
+class PictureView(MapWidget):
     """Shows a PictureState: a click makes a patch the query, arrows walk; asks only while it can be seen."""
 
     cell_hovered = Signal(int, int, float)
@@ -31,36 +31,14 @@ class PictureView(QWidget):
     left = Signal()
 
     def __init__(self, state: PictureState, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._state, self._palette = state, palette
-        self._style = MapStyle()
-        self._is_stale = False
+        super().__init__("Attention on the picture", palette, parent)
+        self._state = state
         self._pointed: tuple[Side, int] | None = None
         self._cursor = QPointF()
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.setAccessibleName("Attention on the picture")
         self.setToolTip(
             "Click a patch or a special token to see where it looks; arrows walk, Home: the first token"
         )
-        self.setMinimumSize(200, 160)
         listen(self, state, self._on_state)
-
-    def set_style(self, style: MapStyle) -> None:
-        """Draw with this colour map."""
-        self._style = style
-        self.update()
-
-    def set_theme(self, palette: Palette) -> None:
-        """Draw in these colours."""
-        self._palette = palette
-        self.update()
-
-    def set_stale(self, is_stale: bool) -> None:
-        """Dim the picture while newer weights are on their way."""
-        self._is_stale = is_stale
-        self.update()
 
     def figure(self) -> PicturePart | None:
         """What is shown, for a figure."""

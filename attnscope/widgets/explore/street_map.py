@@ -15,7 +15,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.colours import LIGHT, Palette
+from attnscope.figures.colours import Palette
 from attnscope.figures.paint_gold import paint_gold_on_tiles
 from attnscope.figures.paint_map import weight_text
 from attnscope.figures.paint_rulers import paint_axis_names, paint_rulers
@@ -30,12 +30,13 @@ from attnscope.figures.paint_tiles import (
     small_map_rect,
 )
 from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.style import SMALL_PX, MapStyle, font
+from attnscope.figures.style import SMALL_PX, font
 from attnscope.figures.tile_layout import TileLayout, tile_layout
 from attnscope.records.alignment import GoldCell
 from attnscope.records.tiles import CellReading, LongMap, MapTile
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.widgets.labels import listen
+from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
@@ -43,7 +44,7 @@ _PAN_SHARE = 0.4
 _DOUBLE_CLICK_ZOOM = 4.0
 
 
-class StreetMap(QWidget):
+class StreetMap(MapWidget):
     """Shows the state of one long map; never waits for a tile.
 
     Wheel zooms at the cursor, drag pans, a double click zooms in, `0` fits, `+` and `-` zoom, arrows walk
@@ -56,11 +57,9 @@ class StreetMap(QWidget):
     """The cursor is over no cell any more."""
 
     def __init__(self, state: MapTiles, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("Attention of one head over a long text", parent=parent)
         self.state = state
         self._gate = 1.0
-        self._style, self._palette = MapStyle(), LIGHT
-        self._is_stale = False
         self._highlight: tuple[int | None, int | None] = (None, None)
         self._cell: tuple[int, int] | None = None
         self._cursor = QPointF(0, 0)
@@ -68,11 +67,6 @@ class StreetMap(QWidget):
         self._is_on_small_map = False
         self._gold: tuple[GoldCell, ...] = ()
         self._images = TileImages()
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.setAccessibleName("Attention of one head over a long text")
-        self.setMinimumSize(200, 160)
         listen(self, state, self._on_state)
 
     def set_gate(self, gate: float) -> None:
@@ -80,26 +74,11 @@ class StreetMap(QWidget):
         self._gate = gate
         self.update()
 
-    def set_style(self, style: MapStyle) -> None:
-        """Draw with this colour map and scale."""
-        self._style = style
-        self.update()
-
     def set_gold(self, cells: tuple[GoldCell, ...]) -> None:
         """Mark these gold word links."""
         if cells != self._gold:
             self._gold = cells
             self.update()
-
-    def set_theme(self, palette: Palette) -> None:
-        """Draw in these colours."""
-        self._palette = palette
-        self.update()
-
-    def set_stale(self, is_stale: bool) -> None:
-        """Dim the map while a newer one is on its way."""
-        self._is_stale = is_stale
-        self.update()
 
     def set_highlight(self, query: int | None, key: int | None) -> None:
         """Mark a row, a column or both, as another view asks; the own cursor wins while it is here."""

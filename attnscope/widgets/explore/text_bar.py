@@ -40,6 +40,8 @@ class TextBar(QWidget):
     """
 
     merges_wanted = Signal(str)
+    left = Signal()
+    """Esc in a field: the keys are for the pictures again."""
 
     def __init__(
         self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
@@ -60,9 +62,11 @@ class TextBar(QWidget):
         self._target_scroll = TokenScroll(self.target_strip)
         self._source_notes = PlainLabel(role="warning")
         self._target_notes = PlainLabel(role="warning")
-        self.past_button = tool_button("Read on", "Read on past the trained positions", role="status")
+        self.past_button = tool_button("Read past", "Read on past the trained positions", role="status")
         self._lay_out()
         self.past_button.clicked.connect(self._on_past_clicked)
+        for edit in (self.text_edit, self.target_edit):
+            edit.left.connect(self.left)
         self.text_edit.textEdited.connect(self._on_text_edited)
         self.target_edit.textEdited.connect(self._on_target_edited)
         self.source_strip.token_hovered.connect(self._on_source_hovered)
@@ -116,6 +120,9 @@ class TextBar(QWidget):
         if name == "model":
             self._show_samples()
             self._show_target_row()
+            about = _known_words(self._session.model)
+            for strip in (self.source_strip, self.target_strip):
+                strip.set_vocabulary_words(about)
         elif name == "text":
             self._show_source_text()
             _show_text(self.target_edit, self._session.target or "", is_quiet_when_blank=True)
@@ -162,11 +169,15 @@ class TextBar(QWidget):
     def _show_tokens(self) -> None:
         traced = self._session.traced if self._session.text.strip() else None
         aspect = self._session.aspect
-        self.source_strip.set_tokens(shown_tokens(traced.source, aspect) if traced else ())
         target = traced.target if traced else None
-        self.target_strip.set_tokens(shown_tokens(target, aspect) if target else ())
-        written = traced.comparison.before.generated if traced else ""
-        written = shorten(plain_text(written), 120)
+        for strip, side in (
+            (self.source_strip, traced.source if traced else None),
+            (self.target_strip, target),
+        ):
+            strip.set_tokens(shown_tokens(side, aspect) if side else (), side.text if side else "")
+        written = shorten(plain_text(traced.comparison.before.generated), 120) if traced else ""
+        if written and traced and (traced.gates or traced.interventions):
+            written = f"{written}   (held fixed while heads change)"
         is_pair = self._session.model is not None and self._session.model.reads_pairs
         has_labels = bool(self._session.model and self._session.model.labels)
         alone = _EMPTY if has_labels else _PAIR
@@ -199,7 +210,8 @@ class TextBar(QWidget):
         can_read_past = model is not None and model.can_read_past
         self.past_button.setVisible(can_read_past and (source.n_dropped > 0 or source.n_untrained > 0))
         if model is not None:
-            self.past_button.setText(f"Cut at {model.max_tokens:,}" if is_past else "Read on")
+            limit = f"{model.max_tokens:,}"
+            self.past_button.setText(f"Cut at {limit}" if is_past else f"Read past {limit} tokens")
             self.past_button.setToolTip(
                 plain_tooltip(
                     f"The model was trained on texts of up to {model.max_tokens:,} tokens. Its positions are "
@@ -272,12 +284,22 @@ _NOTES_TOOLTIP = (
 class _LineEdit(QLineEdit):
     """A field that leaves the keys of undo and redo to the window where `leaves_undo` says so."""
 
+    left = Signal()
+    """Esc, where the window has nothing to dismiss."""
+
     def __init__(self, name: str, placeholder: str, leaves_undo: Callable[[QLineEdit, bool], bool]) -> None:
         super().__init__()
         self._leaves_undo = leaves_undo
         self.setAccessibleName(name)
         self.setPlaceholderText(placeholder)
         self.setAcceptDrops(False)  # the window takes files and texts alike
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Esc leaves the field."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
         """Take every key but those of an undo that is not the field's own."""
@@ -302,6 +324,14 @@ def _show_text(edit: QLineEdit, text: str, *, is_quiet_when_blank: bool = False)
     at = edit.cursorPosition()
     edit.setText(text)
     edit.setCursorPosition(min(at, len(text)) if edit.hasFocus() else 0)
+
+
+def _known_words(model: ModelInfo | None) -> str:
+    """How much the tokenizer knows, and where that is seen."""
+    if model is None:
+        return ""
+    noun = "words and signs" if model.tokenizer == "words" else "pieces of words"
+    return f"the model knows {model.vocab_size:,} {noun}; the page Labs lists them under Vocabulary"
 
 
 def _text_name(model: ModelInfo | None) -> str:

@@ -9,8 +9,9 @@ from PySide6.QtWidgets import QCheckBox, QFormLayout, QLineEdit, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, ColourMap
 from attnscope.figures.export import FORMATS, Format
+from attnscope.figures.fitting import FITTED, fitted, is_fitted
 from attnscope.figures.presets import PRESETS, preset_named, preset_of
-from attnscope.figures.spec import FigureSpec, View
+from attnscope.figures.spec import MAX_COLUMNS, FigureSpec, View
 from attnscope.figures.style import TURNS, Scale, Turn, type_px
 from attnscope.viewmodels.view_state import SCALES
 from attnscope.widgets.export.fields import choice, length, resolution, thinning, type_size
@@ -46,11 +47,14 @@ class ExportChoices(QWidget):
     ) -> None:
         super().__init__(parent)
         self._offered, spec = dict(offered), offered[shown]
+        self._shown = shown
         self.views = choice("View", ((name, _VIEW_NAMES.get(name, name)) for name in offered), shown)
         formats = ((name, _FORMAT_NAMES.get(name, name.upper())) for name in FORMATS)
         self.formats = choice("Format", formats, "svg")
         self.has_lines = _box("their lines", is_checked=False)
         self.has_grid = _box("the grid", is_checked=False)
+        columns = (("0", "as they fit"), *((str(n), f"{n}") for n in range(1, MAX_COLUMNS)))
+        self.columns = choice("Panels beside each other", columns, str(spec.columns))
         self._build_size(spec)
         self._build_look(spec)
         self.has_caption = _box("model, sentence, head and gates", is_checked=spec.caption is not None)
@@ -88,10 +92,11 @@ class ExportChoices(QWidget):
         if caption is not None:
             note = " ".join(text for text in (caption.note, self.note.text().strip()) if text)
             caption = dataclasses.replace(caption, note=note)
-        return dataclasses.replace(
+        made = dataclasses.replace(
             spec,
             style=style,
             panels=tuple(dataclasses.replace(p, style=style) for p in spec.panels if self._is_wanted(p)),
+            columns=int(self.columns.currentData()),
             caption=caption,
             title=self.title.text().strip(),
             width_mm=self.width_mm.value(),
@@ -99,6 +104,7 @@ class ExportChoices(QWidget):
             font_pt=self.font_pt.value(),
             dpi=self.dpi.value(),
         )
+        return fitted(made) if self.fits.isChecked() else made
 
     def _is_wanted(self, panel: FigureSpec) -> bool:
         boxes = {"lines": self.has_lines, "grid": self.has_grid}
@@ -111,6 +117,8 @@ class ExportChoices(QWidget):
         self.presets = choice("Size", [*presets, ("custom", "custom")], name)
         self.width_mm = length("Width in millimetres", spec.width_mm)
         self.height_mm = length("Height in millimetres", spec.height_mm)
+        self.fits = _box("fit height", is_checked=is_fitted(spec))
+        self.fits.setToolTip("The page ends where the figure does")
         self.font_pt = type_size(spec.font_pt)
         self.dpi = resolution(spec.dpi)
 
@@ -130,7 +138,7 @@ class ExportChoices(QWidget):
         form.setVerticalSpacing(8)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         across, times = QWidget(), PlainLabel("×")
-        across.setLayout(row(self.width_mm, times, self.height_mm, None, spacing=6))
+        across.setLayout(row(self.width_mm, times, self.height_mm, self.fits, None, spacing=6))
         letters, shown, panels = QWidget(), QWidget(), QWidget()
         letters.setLayout(row(self.font_pt, self.dpi, None, spacing=6))
         shown.setLayout(row(self.has_bar, self.values, None, spacing=16))
@@ -138,6 +146,7 @@ class ExportChoices(QWidget):
         self._fields = (
             ("View", self.views),
             ("with", panels),
+            ("Columns", self.columns),
             ("Format", self.formats),
             ("Size", self.presets),
             ("", across),
@@ -158,13 +167,14 @@ class ExportChoices(QWidget):
 
     def _connect(self) -> None:
         self.presets.activated.connect(self._on_preset_chosen)
-        for combo in (self.views, self.formats, self.colours, self.scale, self.turn):
+        self.views.activated.connect(self._on_view_chosen)
+        for combo in (self.columns, self.formats, self.colours, self.scale, self.turn):
             combo.activated.connect(self._on_changed)
         for spin in (self.width_mm, self.height_mm, self.font_pt):
             spin.valueChanged.connect(self._on_size_changed)
         for number in (self.dpi, self.every):
             number.valueChanged.connect(self._on_changed)
-        for box in (self.values, self.has_bar, self.has_lines, self.has_grid, self.has_caption):
+        for box in (self.fits, self.values, self.has_bar, self.has_lines, self.has_grid, self.has_caption):
             box.clicked.connect(self._on_changed)
         for edit in (self.note, self.title):
             edit.textEdited.connect(self._on_changed)
@@ -172,9 +182,21 @@ class ExportChoices(QWidget):
     def _on_preset_chosen(self) -> None:
         preset = preset_named(self.presets.currentData())
         if preset is not None:
+            self.fits.setChecked(not preset.is_whole and self.view() in FITTED)
             self.width_mm.setValue(preset.width_mm)
             self.height_mm.setValue(preset.height_mm)
             self.font_pt.setValue(preset.font_pt)
+        self._on_changed()
+
+    def _on_view_chosen(self) -> None:
+        """Take the page of the new view, where that of the last one was left as it was."""
+        before, after = self._offered[self._shown], self._offered[self.view()]
+        self._shown = self.view()
+        if (self.width_mm.value(), self.font_pt.value()) == (before.width_mm, before.font_pt):
+            self.fits.setChecked(is_fitted(after))
+            self.width_mm.setValue(after.width_mm)
+            self.height_mm.setValue(after.height_mm)
+            self.font_pt.setValue(after.font_pt)
         self._on_changed()
 
     def _on_size_changed(self) -> None:
@@ -186,6 +208,8 @@ class ExportChoices(QWidget):
 
     def _on_changed(self) -> None:
         self._enable()
+        if self.fits.isChecked():
+            self.height_mm.setValue(self.apply(self._offered[self.view()]).height_mm)
         self.changed.emit()
 
     def _enable(self) -> None:
@@ -193,8 +217,11 @@ class ExportChoices(QWidget):
         is_picture = format in ("svg", "pdf", "png", "figure")
         is_coloured = (is_picture or format == "html") and view in (*_HAS_WEIGHTS, "picture")
         has_labels = is_picture and view in _HAS_LABELS
-        for field in (self.presets, self.width_mm, self.height_mm, self.font_pt):
+        for field in (self.presets, self.width_mm, self.fits, self.font_pt):
             field.setEnabled(is_picture)
+        self.fits.setVisible(view in FITTED)
+        self.fits.setChecked(self.fits.isChecked() and view in FITTED)
+        self.height_mm.setEnabled(is_picture and not self.fits.isChecked())
         self.has_caption.setEnabled(is_picture or format == "html")
         self.title.setEnabled(is_picture or format == "html")
         self.note.setEnabled(self.has_caption.isEnabled() and self.has_caption.isChecked())
@@ -207,6 +234,7 @@ class ExportChoices(QWidget):
         self.every.setEnabled(has_labels)
         kinds = {panel.view for panel in self._offered[view].panels}
         self._form.setRowVisible(self._panels_row, view == "panels" and bool(kinds & {"lines", "grid"}))
+        self._form.setRowVisible(self.columns, view == "panels")
         self.has_lines.setVisible("lines" in kinds)
         self.has_grid.setVisible("grid" in kinds)
         for name, widget in self._fields:

@@ -3,9 +3,20 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from attnscope.figures.fitting import FITTED, sized
 from attnscope.figures.inside_layout import paper_height_mm
 from attnscope.figures.panels import MAX_HEAD_PANELS, panels_figure
-from attnscope.figures.spec import Caption, FigureOrigin, FigureSpec, InsidePart, MapPart, PicturePart, View
+from attnscope.figures.spec import (
+    PAGE_MM,
+    PAGE_PT,
+    Caption,
+    FigureOrigin,
+    FigureSpec,
+    InsidePart,
+    MapPart,
+    PicturePart,
+    View,
+)
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.models import ModelInfo
@@ -13,6 +24,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.map_style import map_style
 
+_MOST_SQUEEZED_MM = 180.0
 SpecOfPage = Callable[[], FigureSpec | None]
 
 
@@ -42,17 +54,17 @@ def offered_figures(
             grids=(),
             inside=inside,
             origin=None,
-            width_mm=170.0,
+            width_mm=PAGE_MM[0],
+            font_pt=PAGE_PT,
             height_mm=paper_height_mm(inside.inside),
         )
     if picture is not None and "head" in found:
-        found["picture"] = replace(
-            found["head"], view="picture", picture=picture, origin=None, height_mm=90.0
-        )
+        found["picture"] = replace(found["head"], view="picture", picture=picture, origin=None)
+    found = {name: sized(spec) if name in FITTED else spec for name, spec in found.items()}
     for make in pages.values():
         spec = make()
         if spec is not None:
-            found[spec.view] = spec
+            found[spec.view] = _in_columns(spec)
     return found
 
 
@@ -131,6 +143,12 @@ def _session_figures(
             found["lines"], maps[-MAX_HEAD_PANELS:], has_lines=True, grids=grids if not long_lines else ()
         )
     return found
+
+
+def _in_columns(spec: FigureSpec) -> FigureSpec:
+    """The figure of a page over two columns of a journal, unless it asks for more room."""
+    is_wider = spec.width_mm > _MOST_SQUEEZED_MM
+    return spec if is_wider else replace(spec, width_mm=PAGE_MM[0], font_pt=PAGE_PT)
 
 
 def _with_gold(spec: FigureSpec, gold: tuple[GoldCell, ...]) -> FigureSpec:

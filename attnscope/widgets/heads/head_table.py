@@ -31,6 +31,14 @@ from attnscope.widgets.labels import listen, plain_tooltip
 Index = QModelIndex | QPersistentModelIndex
 SHARE_ROLE = Qt.ItemDataRole.UserRole
 """Where a number lies between the least and the most of its column, 0…1; None without one."""
+_NAME_TIPS = (
+    "Stack, layer and head, both counted from 0",
+    "A role only where a measure is above a published threshold; in brackets: its strongest"
+    " tendency, below the bar of a role",
+)
+_IN_BRACKETS = "In brackets: its strongest tendency, below the bar of a role."
+_OPEN_UNITS = frozenset({"nats", "length", "tokens", "random number"})
+"""Units of numbers that have no largest; all others are shares of 1."""
 _N_NAMES = 2
 _COLUMN_PX, _WIDE_PX, _NAME_PX, _ROLE_PX, _ROW_PX = 76, 136, 104, 126, 26
 
@@ -55,7 +63,8 @@ class HeadTableModel(QAbstractTableModel):
         self.names = tuple(measure.name for measure in measures)
         if state.table is not None:
             columns = [state.table.names.index(name) for name in self.names]
-            self._shares = _shares(state.table.values[:, columns].astype(np.float64))
+            most = np.array([-np.inf if measure.unit in _OPEN_UNITS else 1.0 for measure in measures])
+            self._shares = bar_shares(state.table.values[:, columns].astype(np.float64), most)
         self.endResetModel()
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
@@ -76,7 +85,9 @@ class HeadTableModel(QAbstractTableModel):
         measure = self._state.measures[section - _N_NAMES] if section >= _N_NAMES else None
         if role == Qt.ItemDataRole.DisplayRole:
             return measure.title if measure else ("head", "what it does")[section]
-        if role == Qt.ItemDataRole.ToolTipRole and measure is not None:
+        if role == Qt.ItemDataRole.ToolTipRole:
+            if measure is None:
+                return plain_tooltip(_NAME_TIPS[section])
             return plain_tooltip(f"{measure.title}, {measure.unit}\n{measure.definition}")
         if role == Qt.ItemDataRole.TextAlignmentRole:
             side = Qt.AlignmentFlag.AlignLeft if measure is None else Qt.AlignmentFlag.AlignRight
@@ -104,7 +115,8 @@ class HeadTableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return self._state.role(row) if column else f"{card.head.stack} {card.head.label}"
         if role == Qt.ItemDataRole.ToolTipRole:
-            return plain_tooltip(card.sentence)
+            is_tendency = column == 1 and self._state.role(row).startswith("(")
+            return plain_tooltip(f"{card.sentence}\n\n{_IN_BRACKETS}" if is_tendency else card.sentence)
         return None
 
     def _number_text(self, row: int, name: str, role: int) -> object:
@@ -118,7 +130,7 @@ class HeadTableModel(QAbstractTableModel):
 
 
 class BarDelegate(QStyledItemDelegate):
-    """Paints a bar behind each number, as long as it is large among its column."""
+    """Paints a bar behind each number, as long as it is large: of 1 for shares, else among its column."""
 
     def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -226,11 +238,14 @@ class HeadTableView(QTableView):
             self._state.select(self._rows.rows[index.row()])
 
 
-def _shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each number between 0, or the least of its column, and the most: 0…1, NaN stays."""
+def bar_shares(values: NDArray[np.float64], most: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each number between 0, or the least of its column, and the most: 0…1, NaN stays.
+
+    `most` [n_columns] is what a whole bar stands for at least: 1 for shares, so that 0.02 is a short bar.
+    """
     if values.size == 0:
         return np.zeros(values.shape)
-    known = np.where(np.isnan(values), -np.inf, values).max(axis=0)
+    known = np.maximum(most, np.where(np.isnan(values), -np.inf, values).max(axis=0))
     least = np.minimum(0.0, np.where(np.isnan(values), np.inf, values).min(axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
         shares: NDArray[np.float64] = (values - least) / (known - least)

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.figures.head_tables import (
     csv_of_corpus,
@@ -31,6 +30,7 @@ from attnscope.strict_json import json_text
 from attnscope.viewmodels.heads.state import SPECIAL_NAMES, HeadsState
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.heads.head_card_panel import HeadCardPanel
 from attnscope.widgets.heads.head_table import HeadTableView
@@ -54,7 +54,7 @@ def ask_save_path(parent: QWidget, title: str, kinds: str) -> str:
 class HeadsPage(QWidget):
     """Shows a HeadsState; `failed` carries a message, `explore_wanted` turns to the Explore page."""
 
-    failed = Signal(str)
+    failed = Signal(str, str)
     explore_wanted = Signal()
 
     def __init__(
@@ -266,7 +266,5 @@ class HeadsPage(QWidget):
             content = json_text(found)
         else:
             content = csv_of_corpus(state.table, state.rows, state.cards)
-        try:
+        with told_failures(self.failed, "table of heads"):
             replace_file(Path(path), content.encode())
-        except UserError as error:
-            self.failed.emit(str(error))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import (
@@ -11,30 +12,28 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QPushButton,
     QSpinBox,
-    QSplitter,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
-from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.figures.curve_tables import csv_of_curves
 from attnscope.figures.pruning_charts import pruning_chart
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Ranking
-from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, PointRef
+from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES
 from attnscope.viewmodels.heads.pruning_curves import MAX_TEXTS, METRIC_NAMES, CurvesState
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.export.dialog import ExportDialog
+from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
-from attnscope.widgets.heads.point_panel import PointPanel
-from attnscope.widgets.heads.pruning_plot import PruningPlot
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
 from attnscope.widgets.state_card import StateCard
+
+if TYPE_CHECKING:
+    from attnscope.widgets.heads.pruning_view import PruningView
 
 _RANKING_TIPS: dict[Ranking, str] = {
     "gradient": "E |∂ loss / ∂ gate| of each head (Michel, Levy & Neubig 2019); quick.",
@@ -45,9 +44,12 @@ _RANKING_TIPS: dict[Ranking, str] = {
 
 
 class PruningPage(QWidget):
-    """Shows a CurvesState; `explore_wanted` and `remove_wanted` ask for a page and a dialog."""
+    """Shows a CurvesState; `explore_wanted` and `remove_wanted` ask for a page and a dialog.
 
-    failed = Signal(str)
+    `curves` is made with the first curves: the plotting library is slow to import.
+    """
+
+    failed = Signal(str, str)
     explore_wanted = Signal()
     remove_wanted = Signal()
 
@@ -64,23 +66,23 @@ class PruningPage(QWidget):
         super().__init__(parent)
         self._state, self._table_path = state, table_path
         self._ask_open, self._ask_save = ask_open, ask_save
+        self._palette = palette
+        self.curves: PruningView | None = None
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         layout = column(self, margin=12, spacing=8)
         layout.addLayout(self._build_run_row())
         layout.addLayout(self._build_ranking_row())
-        layout.addWidget(self._build_pages(palette), 1)
+        layout.addWidget(self._build_pages(), 1)
         layout.addLayout(self._build_bottom_row())
         listen(self, state, self._on_state)
         self._on_state("curves")
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
-        self.plot.set_theme(palette)
-
-    def splitters(self) -> tuple[QSplitter, ...]:
-        """The splitters whose places are worth remembering."""
-        return (self._splitter,)
+        self._palette = palette
+        if self.curves is not None:
+            self.curves.plot.set_theme(palette)
 
     def figure_spec(self) -> FigureSpec | None:
         """The curves as a figure."""
@@ -153,37 +155,22 @@ class PruningPage(QWidget):
             spacing=12,
         )
 
-    def _build_pages(self, palette: Palette) -> QStackedWidget:
+    def _build_pages(self) -> QStackedWidget:
         self._stage = StateCard()
-        self.plot = PruningPlot(palette)
-        self.plot.point_hovered.connect(self._state.hover)
-        self.plot.point_clicked.connect(self._on_point_clicked)
-        self.panel = PointPanel(self._state)
-        self.panel.explore_wanted.connect(self.explore_wanted)
-        self.panel.remove_wanted.connect(self.remove_wanted)
-        self._y_title, self._x_title = PlainLabel(role="muted"), PlainLabel(role="muted")
-        self._x_title.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        left = QWidget()
-        charts = QVBoxLayout(left)
-        charts.setContentsMargins(0, 0, 8, 0)
-        charts.setSpacing(4)
-        self._log = QCheckBox("logarithmic")
-        self._log.setToolTip(plain_tooltip("Draw the logarithm of the metric."))
-        self._log.clicked.connect(self.plot.set_log)
-        charts.addLayout(row(self._y_title, None, self._log))
-        charts.addWidget(self.plot, 1)
-        charts.addWidget(self._x_title)
-        self._splitter = QSplitter(Qt.Orientation.Horizontal)
-        self._splitter.setChildrenCollapsible(False)
-        self._splitter.setHandleWidth(1)
-        self._splitter.addWidget(left)
-        self._splitter.addWidget(self.panel)
-        self._splitter.setStretchFactor(0, 1)
-        self._splitter.setSizes([880, 264])
         self._pages = QStackedWidget()
         self._pages.addWidget(self._stage)
-        self._pages.addWidget(self._splitter)
         return self._pages
+
+    def _built_curves(self) -> "PruningView":
+        """The curves; the first time they are made."""
+        if self.curves is None:
+            from attnscope.widgets.heads.pruning_view import PruningView
+
+            self.curves = PruningView(self._state, self._palette)
+            self.curves.explore_wanted.connect(self.explore_wanted)
+            self.curves.remove_wanted.connect(self.remove_wanted)
+            self._pages.addWidget(self.curves)
+        return self.curves
 
     def _build_bottom_row(self) -> QHBoxLayout:
         self._progress = QProgressBar()
@@ -200,11 +187,6 @@ class PruningPage(QWidget):
     # --- showing ----------------------------------------------------------------------------------
 
     def _on_state(self, name: str) -> None:
-        state = self._state
-        if name == "curves":
-            self.plot.set_groups(state.groups)
-        if name in ("point", "loaded", "curves"):
-            self.plot.set_points(state.hovered, state.chosen, is_loaded=state.is_loaded)
         if name in ("choice", "progress", "curves"):
             self._show_choices()
             self._show_progress()
@@ -234,13 +216,9 @@ class PruningPage(QWidget):
         self._statement.set_full_text(state.progress if is_running else self._statement_now())
         self._statement.set_role("error" if state.error else "muted")
         self._statement.setVisible(has_curves)
-        if has_curves:
-            curve = state.curves[0]
-            self._y_title.setText(f"{METRIC_NAMES[curve.metric]}, {curve.unit}")
-            self._x_title.setText(f"heads off (of {curve.n_heads})")
-        else:
+        if not has_curves:
             self._stage.show_stage(self._stage_now(fraction))
-        self._pages.setCurrentWidget(self._splitter if has_curves else self._stage)
+        self._pages.setCurrentWidget(self._built_curves() if has_curves else self._stage)
 
     def _statement_now(self) -> str:
         state = self._state
@@ -296,14 +274,12 @@ class PruningPage(QWidget):
         if amounts != (self._state.max_texts, self._state.n_random):
             self._state.choose_amounts(*amounts)
 
-    @Slot(object)
-    def _on_point_clicked(self, found: PointRef) -> None:
-        self._state.load(found)
-
     @Slot()
     def _on_export_figure(self) -> None:
         spec = self.figure_spec()
         if spec is not None:
+            from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
+
             dialog = ExportDialog({"curves": spec}, "curves", parent=self)
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.open()
@@ -313,7 +289,5 @@ class PruningPage(QWidget):
         path = self._ask_save(self, "Export the numbers", "CSV (*.csv)")
         if not path:
             return
-        try:
+        with told_failures(self.failed, "numbers of pruning"):
             replace_file(Path(path), csv_of_curves(self._state.curves).encode())
-        except UserError as error:
-            self.failed.emit(str(error))

@@ -20,7 +20,7 @@ from attnscope.widgets.side_tabs import SideTabs
 class HeadsTabs(QWidget):
     """Tabs around the Heads page; `remove_wanted` asks for the dialog that removes heads."""
 
-    failed = Signal(str)
+    failed = Signal(str, str)
     explore_wanted = Signal()
     remove_wanted = Signal()
 

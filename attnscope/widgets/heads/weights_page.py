@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import Caption, Chart, FigureSpec
@@ -33,7 +32,7 @@ from attnscope.viewmodels.heads.head_weights import (
     WeightsState,
 )
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.export.dialog import ExportDialog
+from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.heads.page import AskPath, ask_save_path
 from attnscope.widgets.heads.pair_table import PairTable
@@ -109,7 +108,7 @@ class PairPanel(QWidget):
 class WeightsPage(QWidget):
     """Shows a WeightsState; asks for what is missing only while it can be seen."""
 
-    failed = Signal(str)
+    failed = Signal(str, str)
 
     def __init__(
         self,
@@ -248,7 +247,12 @@ class WeightsPage(QWidget):
         for panel in self.panels:
             panel.show_found()
         charts = weights_charts(found) if found is not None else ()
-        refusals = {part.no_spectrum for part in found.parts if part.no_spectrum} if found is not None else ()
+        parts = found.parts if found is not None else ()
+        refusals = {part.no_spectrum for part in parts if part.no_spectrum}
+        has_pairs = not parts or not all(part.refusal for part in parts)
+        for widget in (*self.panels, self._end):
+            widget.setVisible(has_pairs)
+        refusals |= set() if has_pairs else {part.refusal for part in parts}
         self._no_charts.setText("\n".join(sorted(refusals)))
         self._no_charts.setVisible(bool(refusals))
         self.charts.setVisible(bool(charts))
@@ -267,6 +271,8 @@ class WeightsPage(QWidget):
     def _on_export_figure(self) -> None:
         spec = self.figure_spec()
         if spec is not None:
+            from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
+
             dialog = ExportDialog({"curves": spec}, "curves", parent=self)
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.open()
@@ -288,7 +294,5 @@ class WeightsPage(QWidget):
         path = self._ask_save(self, title, kinds)
         if not path:
             return
-        try:
+        with told_failures(self.failed, "what weights say"):
             replace_file(Path(path), text.encode())
-        except UserError as error:
-            self.failed.emit(str(error))

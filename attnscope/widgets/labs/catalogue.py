@@ -135,6 +135,13 @@ def _reach(palette: Palette) -> QWidget:
     return LabView(reach_plan(), palette)
 
 
+def _quality(palette: Palette) -> QWidget:
+    from attnscope.widgets.labs.experiment_desk import make_asking_view
+    from attnscope.widgets.labs.quality_plan import quality_plan
+
+    return make_asking_view(quality_plan(), palette, lambda choice, _: choice.question)
+
+
 def _merges(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.merges_view import MergesView
 
@@ -213,6 +220,12 @@ LABS: tuple[LabEntry, ...] = (
         name="Gradient by distance",
         shows="How much gradient is left many tokens back: tanh network, LSTM and attention",
         make=_reach,
+    ),
+    LabEntry(
+        group="Attention or recurrence",
+        name="Quality by length",
+        shows="How well longer rows are written with one vector, and with attention: trained and read here",
+        make=_quality,
     ),
     LabEntry(
         group="Attention or recurrence",

@@ -57,7 +57,7 @@ def collapse_plan() -> LabPlan[CollapseChoice, Collapse]:
         drag=drag_layer,
         is_example=lambda choice, example: replace(choice, answer=example.answer) == example,
         stretches=(5, 6),
-        names_px=100,
+        names_px=136,
         figure_mm=(220.0, 170.0),
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
@@ -11,7 +11,7 @@ from attnscope.figures.style import type_px
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.controls import WordsPanel
-from attnscope.widgets.labs.lab_side import lab_export_button, lab_side
+from attnscope.widgets.labs.lab_side import lab_export_button, lab_side, sentence_px
 
 _SIDE_PX = 248
 
@@ -66,12 +66,16 @@ class LabFrame(QWidget):
     def fit_frame(self) -> None:
         """Make room for the present size of type."""
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
-        self.sentence.setFixedHeight(round(type_px(19 * 2 + 2)))
+        self.sentence.setFixedHeight(sentence_px(self.width() - self._side.width()))
 
     def show_words(self, formula: tuple[str, ...], numbers: Sequence[tuple[str, str]]) -> None:
         """The formula and the live numbers."""
         if self.words is not None:
             self.words.show_words(formula, tuple(numbers))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.fit_frame()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

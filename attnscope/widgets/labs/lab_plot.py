@@ -3,7 +3,7 @@
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QMouseEvent
+from PySide6.QtGui import QColor, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
 from attnscope.figures.colours import Palette, series_colour
@@ -15,6 +15,8 @@ from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
 from attnscope.widgets.line_plot import Line, LinePlot
 from attnscope.widgets.number_text import number_text
+
+_NAMES_SHARE = 0.46
 
 
 class LabPlot(LinePlot):
@@ -249,8 +251,16 @@ class ChartPanel(QWidget):
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
-        self.plot.set_label_px(round(type_px(self._names_px)))
+        self._fit_names()
         self.plot.set_theme(palette)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_names()
+
+    def _fit_names(self) -> None:
+        """The names at the lines take no more than a share of a narrow chart."""
+        self.plot.set_label_px(round(min(type_px(self._names_px), _NAMES_SHARE * self.width())))
 
     def _on_moved(self, x: float) -> None:
         self.hover_text.emit(self.plot.sentence(x))

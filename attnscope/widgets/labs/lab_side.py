@@ -3,6 +3,7 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QWidget
 
+from attnscope.figures.style import type_px
 from attnscope.widgets.form_parts import column, row
 
 
@@ -25,6 +26,12 @@ def lab_side(inside: QWidget, *buttons: QWidget | None) -> QWidget:
     foot.setContentsMargins(12, 6, 12, 8)
     whole.addLayout(foot)
     return side
+
+
+def sentence_px(width: int) -> int:
+    """The height for a lab's sentence beside its side: two lines, or more where they are short."""
+    n_lines = 2 if width > type_px(760) else 3 if width > type_px(560) else 4
+    return round(type_px(19 * n_lines + 2))
 
 
 def lab_export_button() -> QPushButton:

@@ -21,9 +21,11 @@ from attnscope.widgets.labels import PlainLabel, listen, tool_button
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.controls import Control, ControlRow, WordsPanel
 from attnscope.widgets.labs.lab_plot import ChartPanel
-from attnscope.widgets.labs.lab_side import lab_export_button, lab_side
+from attnscope.widgets.labs.lab_side import lab_export_button, lab_side, sentence_px
 
-_SIDE_PX = 248
+_SIDE_PX, _GAP_PX = 248, 24
+_LEAST_CHART_PX = 210
+"""Narrower charts stand two in a row: at the size of type of 100 %."""
 
 
 class HasWords(Protocol):
@@ -113,6 +115,7 @@ class LabView(QWidget, Generic[C, S]):
         self._palette = palette
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
         self._fit_sentence()
+        self._fit_panels()
         for control in self.rows.values():
             control.set_size()
         for panel in self.cell_panels:
@@ -150,6 +153,7 @@ class LabView(QWidget, Generic[C, S]):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit_sentence()
+        self._fit_panels()
 
     # Building
 
@@ -185,18 +189,17 @@ class LabView(QWidget, Generic[C, S]):
         self.chart_panels = tuple(
             ChartPanel(self._palette, names_px=self.plan.names_px) for _ in range(n_charts)
         )
-        panels = [*self.cell_panels, *self.chart_panels]
         picture = QWidget()
         layout = QVBoxLayout(picture)
         layout.setContentsMargins(16, 12, 12, 8)
         layout.setSpacing(8)
         layout.addWidget(self.sentence)
-        for k, n_here in enumerate(row_sizes(len(panels), n_maps=n_cells)):
-            here, panels = panels[:n_here], panels[n_here:]
-            line = row(spacing=16)
-            for panel in here:
-                line.addWidget(panel, 1)
-            layout.addLayout(line, self.plan.stretches[k] if self.plan.stretches else 1)
+        self._panels = QVBoxLayout()
+        self._panels.setSpacing(8)
+        layout.addLayout(self._panels, 1)
+        self._sizes: tuple[int, ...] = ()
+        self._lines: list[QHBoxLayout] = []
+        self._place_panels(row_sizes(n_cells + n_charts, n_maps=n_cells))
         for chart_panel in self.chart_panels:
             chart_panel.hover_text.connect(self.hover_text)
         for cell_panel in self.cell_panels:
@@ -209,13 +212,42 @@ class LabView(QWidget, Generic[C, S]):
                 chart_panel.plot.setCursor(Qt.CursorShape.SizeHorCursor)
         return picture
 
+    def _place_panels(self, sizes: tuple[int, ...]) -> None:
+        """Panels in rows of so many, each as wide as the others of its row."""
+        if sizes == self._sizes:
+            return
+        self._sizes = sizes
+        for before in self._lines:  # the panels in it stay, and are placed anew
+            self._panels.removeItem(before)
+            before.deleteLater()
+        self._lines = []
+        panels: list[QWidget] = [*self.cell_panels, *self.chart_panels]
+        for k, n_here in enumerate(sizes):
+            here, panels = panels[:n_here], panels[n_here:]
+            line = row(spacing=_GAP_PX)
+            for panel in here:
+                line.addWidget(panel, 1)
+            self._lines.append(line)
+            self._panels.addLayout(line, self.plan.stretches[k] if k < len(self.plan.stretches) else 1)
+
+    def _fit_panels(self) -> None:
+        """Three charts in a row where there is room, else two."""
+        sizes = row_sizes(len(self.cell_panels) + len(self.chart_panels), n_maps=len(self.cell_panels))
+        width = self.width() - self._side.width()
+        if (
+            not self.cell_panels
+            and max(sizes, default=0) > 2
+            and width < type_px(_LEAST_CHART_PX) * max(sizes)
+        ):
+            n = len(self.chart_panels)
+            sizes = (2,) * (n // 2) + (1,) * (n % 2)
+        self._place_panels(sizes)
+
     # Showing
 
     def _fit_sentence(self) -> None:
         """Room for two lines, or more where they are short: the same for every sentence."""
-        width = self.width() - self._side.width()
-        n_lines = 2 if width > type_px(760) else 3 if width > type_px(560) else 4
-        self.sentence.setFixedHeight(round(type_px(19 * n_lines + 2)))
+        self.sentence.setFixedHeight(sentence_px(self.width() - self._side.width()))
 
     def _on_lab(self, _name: str) -> None:
         self._show()

@@ -47,7 +47,8 @@ class LabsPage(QWidget):
         self.labs: dict[str, QWidget] = {}
         self.list = self._build_list(labs)
         self._stack = QStackedWidget()
-        layout = row(self._build_side(), self._stack, spacing=0)
+        self.side = self._build_side()
+        layout = row(self.side, self._stack, spacing=0)
         layout.setStretch(1, 1)
         whole = column(self, spacing=0)
         whole.addLayout(layout)

@@ -33,7 +33,7 @@ def reach_plan() -> LabPlan[ReachChoice, GradientReach]:
             Slide(
                 name="distance",
                 tip="How far back is looked at; click or drag in the pictures",
-                values=tuple(float(n) for n in range(LENGTHS[-1])),
+                values=tuple(float(n) for n in range(1, LENGTHS[-1])),
                 get=lambda c: float(min(c.distance, c.n_tokens - 1)),
                 change=lambda c, v: replace(c, distance=int(v)),
                 text=lambda v: f"{v:.0f}",
@@ -50,4 +50,4 @@ def reach_plan() -> LabPlan[ReachChoice, GradientReach]:
 
 def drag_distance(choice: ReachChoice, x: float) -> ReachChoice:
     """The distance nearest to the place dragged to."""
-    return replace(choice, distance=min(max(round(x), 0), choice.n_tokens - 1))
+    return replace(choice, distance=min(max(round(x), 1), choice.n_tokens - 1))

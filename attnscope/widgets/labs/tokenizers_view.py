@@ -77,6 +77,7 @@ class TokenizersView(LabFrame):
         self._build_side()
         self._build_picture()
         self._show_empty(True)
+        self.looked_at.connect(self._on_looked_at)
         self.set_theme(palette)
 
     def offer(self, state: object) -> None:
@@ -87,6 +88,7 @@ class TokenizersView(LabFrame):
             self.typed.setText(state.wish.sentence)
             self._on_state("choice")
             self._on_state("rows")
+            self._on_looked_at()
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
@@ -156,6 +158,7 @@ class TokenizersView(LabFrame):
         self.typed.setAccessibleName("Sentence in every tokenizer")
         self.typed.setMaxLength(300)
         self.typed.textEdited.connect(self._on_sentence)
+        self.start.setDefault(True)
         self.start.clicked.connect(self._on_start)
         self.progress.setTextVisible(False)
         self.progress.setRange(0, 1000)
@@ -265,6 +268,10 @@ class TokenizersView(LabFrame):
         return self.state.cells(self.state.rows[k]) if self.state is not None else ("",) * len(COLUMNS)
 
     # What the person does
+
+    def _on_looked_at(self) -> None:
+        if self.state is not None and self.isVisible():
+            self.state.look()
 
     def _on_start(self) -> None:
         if self.state is None:

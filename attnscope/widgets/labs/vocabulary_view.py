@@ -40,6 +40,8 @@ class VocabularyView(QWidget):
         self.state: VocabularyState | None = None
         self.query, self.typed = QLineEdit(), QLineEdit()
         self.mode, self.kind = QComboBox(), QComboBox()
+        self.sentence = PlainLabel("", "name")
+        self.sentence.setWordWrap(True)
         self.count, self.spelled = PlainLabel("", "hint"), PlainLabel("", "hint")
         self._rows = TextTableModel(_COLUMNS, self._cells, left=frozenset({1, 2}))
         self.table = TextTable(self._rows, "Pieces")
@@ -139,6 +141,7 @@ class VocabularyView(QWidget):
         left.setSpacing(8)
         bar = row(self.query, self.mode, self.kind)
         bar.setStretch(0, 1)
+        left.addWidget(self.sentence)
         left.addLayout(bar)
         left.addWidget(self.count)
         left.addWidget(self.table, 1)
@@ -185,6 +188,7 @@ class VocabularyView(QWidget):
         if name in ("table", "found"):
             self._rows.show_rows(len(state.ids))
             self.table.setColumnHidden(4, state.table is not None and not state.table.score_name)
+        self.sentence.setText(plain_text(state.sentence))
         self.count.setText(plain_text(state.count_sentence))
         self.count.set_role("error" if state.error else "hint")
         if name == "piece":

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QCheckBox, QSpinBox, QSplitter, QStackedWidget, QW
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.viewmodels.position_words import position_point
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.flow_row import FlowRow, together
@@ -36,6 +37,9 @@ class PositionsPage(QWidget):
         layout = column(self, margin=12, spacing=8)
         layout.addLayout(self._build_controls())
         layout.addWidget(self._note)
+        self.sentence = PlainLabel(role="name")
+        self.sentence.setWordWrap(True)
+        layout.addWidget(self.sentence)
         self._card = StateCard()
         self._columns: dict[str, PositionColumn] = {}
         self._row = QWidget()
@@ -167,6 +171,9 @@ class PositionsPage(QWidget):
 
     def _show_tables(self) -> None:
         tables = self._state.tables
+        point = position_point(tables, self._state.short_title)
+        self.sentence.setText(point)
+        self.sentence.setVisible(bool(point))
         if not tables:
             self._card.show_stage(self._stage())
             self._pages.setCurrentWidget(self._card)

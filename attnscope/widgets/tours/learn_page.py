@@ -27,9 +27,9 @@ class LearnPage(QWidget):
         self.welcome: WelcomePanel | None = None
         self.help: HelpPanel | None = None
         self.tabs = SideTabs()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.tabs)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.addWidget(self.tabs)
 
     def build(self) -> None:
         """Make what is shown, unless that has been done."""
@@ -45,6 +45,10 @@ class LearnPage(QWidget):
         self.tabs.show_panel("Help")
         if self.help is not None:
             self.help.show_page(name, heading)
+
+    def give_way(self, right_px: int) -> None:
+        """Leave room for a panel over the right edge, so that no line of the help lies under it."""
+        self._layout.setContentsMargins(0, 0, right_px, 0)
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""

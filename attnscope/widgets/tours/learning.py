@@ -64,6 +64,7 @@ class Learning(QObject):
         self._bar_layout = QVBoxLayout(self.bar)
         self._bar_layout.setContentsMargins(0, 0, 0, 0)
         listen(window, training, self._on_training)
+        listen(window, window.view, self._on_view)
 
     def handlers(self) -> Mapping[str, Callable[[], None]]:
         """One handler for each action that belongs here."""
@@ -81,7 +82,7 @@ class Learning(QObject):
 
     def invite(self) -> None:
         """Show where to begin, at the first start of all."""
-        self.invitation.show()
+        self.invitation.setVisible(self._window.view.page != "learn")
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
@@ -187,11 +188,16 @@ class Learning(QObject):
     def _build_bar(self, tours: TourState) -> None:
         if self.panel is not None:
             return
-        self.panel = TourPanel(tours, self._palette)
+        self.panel = TourPanel(tours, self._window.view, self._palette)
         self.pointer = PointerFrame(self._window, self._palette)
         self._bar_layout.addWidget(self.panel)
         self.panel.changed.connect(self._point)
         tours.subscribe(self._on_tours)
+
+    def _on_view(self, name: str) -> None:
+        """Who is on Learn needs no invitation to it."""
+        if name == "page" and self._window.view.page == "learn":
+            self.invitation.hide()
 
     def _on_training(self, name: str) -> None:
         if name == "status" and self._training.status.phase in ("running", "opened"):
@@ -219,7 +225,7 @@ class Learning(QObject):
             start_tour=self.start_tour,
         )
         recents = window.workspace.recents
-        welcome = WelcomePanel(self._session, self._ready(), recents, doors, self._palette)
+        welcome = WelcomePanel(self._session, self._training, self._ready(), recents, doors, self._palette)
         return welcome, HelpPanel(self._help_pages(), self._palette)
 
     def _open_model(self, name: str) -> None:

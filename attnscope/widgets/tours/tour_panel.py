@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QPushButton, QSizePo
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import LARGE_PX, type_px
 from attnscope.viewmodels.tours.touring import TourState
+from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.icons import icon
@@ -24,9 +25,11 @@ class TourPanel(QWidget):
 
     changed = Signal()
 
-    def __init__(self, state: TourState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, state: TourState, view: ViewState, palette: Palette, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
-        self._state = state
+        self._state, self._view = state, view
         self.setProperty("role", "panel")
         self.setProperty("edge", "top")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -43,7 +46,7 @@ class TourPanel(QWidget):
         self.back_button = QPushButton("Back")
         self.next_button = QPushButton("Next")
         self.keep_button = tool_button(
-            "Leave, keep this", "Leave the tour and keep what is shown", role="flat"
+            "Stop here and keep this view", "Stop the tour here and keep what is shown", role="flat"
         )
         self.leave_button = tool_button("", "Leave the tour", role="flat")
         self._lay_out()
@@ -74,37 +77,35 @@ class TourPanel(QWidget):
 
     def _lay_out(self) -> None:
         self._left, self._middle, self._asked = QWidget(), QWidget(), QWidget()
-        self.place.setContentsMargins(0, 6, 0, 0)
         left, middle = column(self._left, spacing=4), column(self._middle, spacing=4)
-        for widget in (self.place, self.title, self.text):
+        for widget in (self.title, self.text):
             left.addWidget(widget)
         left.addStretch(1)
         asked = QHBoxLayout(self._asked)
         asked.setContentsMargins(0, 4, 0, 0)
         asked.addWidget(self.task, 1)
         asked.addWidget(self.do_button)
-        self.doing.setContentsMargins(0, 6, 0, 0)
         for part in (self.doing, self.formula, self._asked):
             middle.addWidget(part)
         middle.addStretch(1)
-        corner, way, right = QHBoxLayout(), QHBoxLayout(), QVBoxLayout()
-        for line in (corner, way):
+        top, way, body = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
+        for line in (top, way):
             line.setSpacing(8)
-            line.addStretch(1)
+        top.addWidget(self.place, 1)
         for button in (self.keep_button, self.leave_button):
-            corner.addWidget(button)
+            top.addWidget(button)
         for push in (self.back_button, self.next_button):
-            way.addWidget(push)
-        right.addLayout(corner)
-        right.addStretch(1)
-        right.addLayout(way)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 6, 12, 12)
-        row.setSpacing(32)
-        row.addWidget(self._left, 5)
-        row.addWidget(self._middle, 3)
-        row.addStretch(0)
-        row.addLayout(right)
+            way.addWidget(push, 0, Qt.AlignmentFlag.AlignBottom)
+        body.setSpacing(32)
+        body.addWidget(self._left, 5)
+        body.addWidget(self._middle, 4)
+        body.addStretch(0)
+        body.addLayout(way)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(16, 4, 12, 12)
+        whole.setSpacing(2)
+        whole.addLayout(top)
+        whole.addLayout(body, 1)
 
     def _connect(self) -> None:
         state = self._state
@@ -127,7 +128,8 @@ class TourPanel(QWidget):
         if not isinstance(event, QKeyEvent):
             return False
         if event.type() == QKeyEvent.Type.ShortcutOverride and event.key() == Qt.Key.Key_Escape:
-            event.accept()  # here Esc leaves the tour, whatever else it would stop or dismiss
+            if not self._view.is_presenting:
+                event.accept()  # here Esc leaves the tour, whatever else it would stop or dismiss
             return True
         if event.type() != QKeyEvent.Type.KeyPress:
             return False

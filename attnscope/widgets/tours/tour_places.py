@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QWidget
 
+from attnscope.figures.style import type_px
 from attnscope.viewmodels.labs.lab import LabWords
 from attnscope.viewmodels.tours.tours import Point
+from attnscope.viewmodels.view_state import Part
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.training.recipe_editor import RecipeEditor
 from attnscope.widgets.training.run_panel import RunPanel
@@ -17,6 +19,11 @@ from attnscope.widgets.training.watch_panel import WatchPanel
 if TYPE_CHECKING:
     from attnscope.widgets.window.main_window import MainWindow
 
+LEAST_PX, _AROUND_PX, _SLACK_PX = 300, 80, 16
+"""The height that what is pointed at has at least; what stands around a picture in its panel; how much higher
+the tour's bar may become for its words."""
+_HEADS: frozenset[Point] = frozenset({"head", "steps", "query"})
+_TEXTS: frozenset[Point] = frozenset({"text", "tokens"})
 Find = Callable[[], QWidget | None]
 
 
@@ -51,14 +58,31 @@ class WindowPlaces:
         return self._found()[point]()
 
     def make_room(self, point: Point | None) -> None:
-        """In a low window show of Explore's side only what is pointed at; None: all of it again."""
-        explore = self._window.explore
-        parts = [part for part in (explore.inspector, explore.answers) if part.parentWidget() is explore.side]
-        needed = sum(max(part.minimumHeight(), part.minimumSizeHint().height()) for part in parts)
-        is_low = point is not None and len(parts) > 1 and explore.side.height() < needed
-        for part in parts:
-            is_pointed = (part is explore.answers) == (point == "answers")
-            part.setVisible(is_pointed or not is_low)
+        """In a low window fold what is not pointed at on Explore; None: bring all of it back."""
+        window = self._window
+        is_here = point is not None and window.view.page == "explore"
+        window.view.fold(self._folded(point) if point is not None and is_here else frozenset())
+
+    def _folded(self, point: Point) -> frozenset[Part]:
+        """What must go so that the part pointed at has `LEAST_PX` of height."""
+        explore, centre = self._window.explore, self._window.centralWidget()
+        layout = centre.layout() if centre is not None else None
+        if layout is not None:
+            layout.activate()  # the tour's bar may have come just now
+        room, folded = explore.height(), set[Part]()
+        bars = explore.text_bar.sizeHint().height() + explore.aspect_bar.sizeHint().height()
+        if point not in _TEXTS and room - bars - round(type_px(_AROUND_PX)) < LEAST_PX:
+            folded |= {"texts", "looks", "grid"} if point in _HEADS else {"texts", "looks"}
+        if any(part.parentWidget() is not explore.side for part in (explore.inspector, explore.answers)):
+            return frozenset(folded)  # one of them has a window of its own
+        answers = max(explore.answers.minimumHeight(), explore.answers.minimumSizeHint().height())
+        answers = max(answers, LEAST_PX + _SLACK_PX) if point == "answers" else answers
+        inspector = explore.inspector
+        if room < inspector.least_height(has_measures=True) + answers and point != "inspector":
+            folded.add("measures")
+        if room < inspector.least_height(has_measures=point == "inspector") + answers:
+            folded.add("inspector" if point == "answers" else "answers")
+        return frozenset(folded)
 
     def _tabs(self) -> Mapping[str, SideTabs]:
         return {"heads": self._window.heads_tabs.tabs, "explore": self._window.explore.answers}

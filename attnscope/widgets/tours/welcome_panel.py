@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
@@ -14,11 +15,13 @@ from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import Tour
+from attnscope.viewmodels.training.plan_words import seconds_text
+from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.card_button import CardButton
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
 
-_WIDTH_PX, _MAX_EACH = 1120, 3
+_COLUMN_PX, _WIDEST_PX, _BETWEEN_PX, _MAX_EACH = 480, 580, 32, 3
 EXAMPLES = {
     "english-french": "A translator of a small grammar. Its cross-attention draws the alignment of the two"
     " sentences, backwards where French turns the words round.",
@@ -34,7 +37,7 @@ LESSONS = {
         "1,500 steps. The cross-attention grows into the other diagonal.",
     ),
 }
-"""The recipes that train in about a minute, by name: what they learn, and what is seen."""
+"""The smallest recipes, by name: what they learn, and what is seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +51,12 @@ class Doors:
 
 
 class WelcomePanel(QScrollArea):
-    """Two columns of cards; what was opened lately appears when there is something."""
+    """Two to four columns of cards; what was opened lately appears when there is something."""
 
     def __init__(
         self,
         session: Session,
+        training: TrainingState,
         tours: TourState | None,
         recents: Recents,
         doors: Doors,
@@ -61,10 +65,12 @@ class WelcomePanel(QScrollArea):
     ) -> None:
         super().__init__(parent)
         self._session, self._tours, self._recents, self._doors = session, tours, recents, doors
+        self._training = training
         self.tour_cards: dict[str, CardButton] = {}
         self.example_cards: dict[str, CardButton] = {}
         self.lesson_cards: dict[str, CardButton] = {}
         self.recent_cards: dict[str, CardButton] = {}
+        self._n_columns = 0
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -73,13 +79,20 @@ class WelcomePanel(QScrollArea):
             listen(self, tours, self._on_tours)
         listen(self, recents, lambda _name: self._show_recent())
         listen(self, session, self._on_session)
+        listen(self, training, lambda name: self._show_times() if name == "times" else None)
         self.set_theme(palette)
         self._on_tours("progress")
         self._show_recent()
 
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        lessons = [recipe for recipe in self._training.recipes if recipe.name in self.lesson_cards]
+        self._training.planning.times.ask(lessons, self._training.device)
+
     def set_theme(self, palette: Palette) -> None:
         """Take the size of type of another theme."""
-        self._inner.setMaximumWidth(round(type_px(_WIDTH_PX)))
+        self._arrange()
+        self._fit()
 
     def _lay_out(self) -> None:
         outer, self._inner = QWidget(), QWidget()
@@ -87,47 +100,79 @@ class WelcomePanel(QScrollArea):
         centre.setContentsMargins(24, 16, 24, 24)
         centre.addWidget(self._inner, 0)
         centre.addStretch(1)
-        grid = QGridLayout(self._inner)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(32)
-        grid.setVerticalSpacing(4)
-        title = PlainLabel("See what attention does", "large")
-        hint = PlainLabel(
+        self._grid = QGridLayout(self._inner)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(_BETWEEN_PX)
+        self._grid.setVerticalSpacing(4)
+        self._title = PlainLabel("See what attention does", "large")
+        self._hint = PlainLabel(
             "Each tour works on the live window, ten short steps with the formula in numbers. "
             "Leave whenever you like: what you had open comes back.",
             "hint",
         )
-        hint.setWordWrap(True)
-        grid.addWidget(title, 0, 0, 1, 2)
-        grid.addWidget(hint, 1, 0, 1, 2)
-        grid.addWidget(self._tour_list(), 2, 0)
-        right = QWidget()
-        cards = column(right, spacing=4)
+        self._hint.setWordWrap(True)
+        self._tour_box, self._right, self._last = QWidget(), QWidget(), QWidget()
+        self._tour_grid = QGridLayout(self._tour_box)
+        self._tour_grid.setContentsMargins(0, 0, 0, 0)
+        self._tour_grid.setHorizontalSpacing(_BETWEEN_PX)
+        self._tour_grid.setVerticalSpacing(4)
+        self._make_tour_cards()
+        cards, self._last_column = column(self._right, spacing=4), column(self._last, spacing=4)
         self._add_examples(cards)
-        self._add_lessons(cards)
+        cards.addStretch(1)
+        self._add_lessons(self._last_column)
         self._recent_title = _section("Recent")
         self._recent = QWidget()
         self._recent_column = column(self._recent, spacing=4)
-        cards.addWidget(self._recent_title)
-        cards.addWidget(self._recent)
-        cards.addStretch(1)
-        grid.addWidget(right, 2, 1)
-        grid.setColumnStretch(0, 1)
-        grid.setColumnStretch(1, 1)
+        self._last_column.addWidget(self._recent_title)
+        self._last_column.addWidget(self._recent)
+        self._last_column.addStretch(1)
+        self._arrange()
         self.setWidget(outer)
         outer.setAutoFillBackground(False)
 
-    def _tour_list(self) -> QWidget:
-        parent = QWidget()
-        cards = column(parent, spacing=4)
-        cards.addWidget(_section("Tours"))
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """As many columns of cards as there is room for; lines stay as long as can be read with ease."""
+        fitting = (self.viewport().width() - 48 + _BETWEEN_PX) // (round(type_px(_COLUMN_PX)) + _BETWEEN_PX)
+        n_columns = min(max(fitting, 2), 4)
+        if n_columns == self._n_columns:
+            return
+        self._n_columns = n_columns
+        n_tours = max(n_columns - 1 - (n_columns > 3), 1)
+        for part in (self._title, self._hint, self._tour_box, self._right, self._last):
+            self._grid.removeWidget(part)
+        self._grid.addWidget(self._title, 0, 0, 1, n_columns)
+        self._grid.addWidget(self._hint, 1, 0, 1, n_columns)
+        is_apart = n_columns > 3
+        self._grid.addWidget(self._tour_box, 2, 0, 1 if is_apart else 2, n_tours)
+        self._grid.addWidget(self._right, 2, n_tours)
+        self._grid.addWidget(self._last, 2 if is_apart else 3, n_tours + is_apart)
+        self._grid.setRowStretch(3, 1)
+        for k in range(4):
+            self._grid.setColumnStretch(k, int(k < n_columns))
+        cards = list(self.tour_cards.values())
+        n_rows = -(-len(cards) // n_tours) if cards else 0
+        for k, card in enumerate(cards):
+            self._tour_grid.addWidget(card, 1 + k % n_rows, k // n_rows)
+        for k in range(2):
+            self._tour_grid.setColumnStretch(k, int(k < n_tours))
+        self._tour_grid.setRowStretch(len(cards) + 1, 1)
+        self._fit()
+
+    def _fit(self) -> None:
+        widest = round(type_px(_WIDEST_PX)) + _BETWEEN_PX
+        self._inner.setMaximumWidth(self._n_columns * widest - _BETWEEN_PX)
+
+    def _make_tour_cards(self) -> None:
+        self._tour_grid.addWidget(_section("Tours"), 0, 0)
         for tour in self._tours.tours if self._tours is not None else ():
             card = CardButton(tour.title, tour.theme)
             card.clicked.connect(lambda _on=False, name=tour.name: self._doors.start_tour(name))
-            cards.addWidget(card)
             self.tour_cards[tour.name] = card
-        cards.addStretch(1)
-        return parent
 
     def _add_examples(self, column: QVBoxLayout) -> None:
         column.addWidget(_section("Examples"))
@@ -138,12 +183,19 @@ class WelcomePanel(QScrollArea):
             self.example_cards[name] = card
 
     def _add_lessons(self, column: QVBoxLayout) -> None:
-        column.addWidget(_section("Train a tiny model in one minute"))
+        column.addWidget(_section("Train a tiny model"))
         for name, (title, words) in LESSONS.items():
             card = CardButton(title, words)
             card.clicked.connect(lambda _on=False, name=name: self._doors.train(name))
             column.addWidget(card)
             self.lesson_cards[name] = card
+
+    def _show_times(self) -> None:
+        """How long the lessons take here, as the Train page says it."""
+        for name, plan in self._training.planning.times.plans.items():
+            if name in self.lesson_cards:
+                self.lesson_cards[name].set_side(seconds_text(plan))
+                self.lesson_cards[name].setToolTip(plain_tooltip(plan.pace.words if plan.pace else ""))
 
     def _show_recent(self) -> None:
         while (item := self._recent_column.takeAt(0)) is not None:

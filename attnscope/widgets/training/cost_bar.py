@@ -102,7 +102,7 @@ def _short_count(n: int) -> str:
 
 
 def _short_time(seconds: float) -> str:
-    return time_text(seconds).replace(" seconds", " s").replace(" minutes", " min")
+    return time_text(seconds).replace(" seconds", " s").replace(" second", " s").replace(" minutes", " min")
 
 
 def _elided(button: QToolButton, text: str, width: int) -> str:

@@ -31,7 +31,7 @@ REDRAW_MS = 40
 """Shortest time between two redraws of the curves; slow redraws stretch it."""
 
 _FIRST_RECIPE = "reverse"
-"""What the page opens on: trained in a minute, and its picture is known beforehand."""
+"""What the page opens on: it is small, and its picture is known beforehand."""
 
 
 class TrainingPage(QWidget):
@@ -41,7 +41,7 @@ class TrainingPage(QWidget):
     """
 
     hover_text = Signal(str)
-    failed = Signal(str)
+    failed = Signal(str, str)
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
     QTextFormat,
+    QTextOption,
 )
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
 
@@ -38,7 +39,7 @@ class RecipeEditor(QPlainTextEdit):
         self._numbers = _LineNumbers(self)
         self._highlighter = _TomlHighlighter(self.document(), palette)
         self._fit_type()
-        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.setTabChangesFocus(True)
         self.setAccessibleName("Recipe")
         self.blockCountChanged.connect(self._on_lines_counted)

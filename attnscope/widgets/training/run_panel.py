@@ -18,9 +18,9 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope import paths
-from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, rule, tool_button
 from attnscope.widgets.training.cost_bar import CostBar
@@ -30,13 +30,14 @@ from attnscope.widgets.training.run_places import RunPlaces
 
 _LEAST_PX, _MOST_FACTOR = 300, 1.5
 """The panel's least width, and how much larger type may make it."""
+_RECIPE, _NO_DATA = "recipe file", "Give the file to train on, after Data."
 _TOML = "Recipes (*.toml);;All files (*)"
 
 
 class RunPanel(QWidget):
     """Shows the state's recipe and run, and reports what the person wants of them."""
 
-    failed = Signal(str)
+    failed = Signal(str, str)
 
     def __init__(self, state: TrainingState, palette: Palette, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -167,6 +168,8 @@ class RunPanel(QWidget):
         """Show the recipe, its faults and where it runs."""
         recipe = self._state.recipe
         self._show_chosen_recipe(recipe.path)
+        if recipe.path != self._shown_path:
+            self.failed.emit(_RECIPE, "")
         self._editor.set_text(recipe.text, is_edit=recipe.path == self._shown_path)
         self._shown_path = recipe.path
         self._show_problem()
@@ -178,6 +181,8 @@ class RunPanel(QWidget):
         """Show what the recipe costs, or what is wrong with it."""
         self._cost.show_plan()
         self._show_problem()
+        self.start_action.setEnabled(self._state.can_start)
+        self._show_start()
 
     def show_devices(self) -> None:
         """List the devices of this machine."""
@@ -215,9 +220,9 @@ class RunPanel(QWidget):
         self._start.setText("Continue" if state.out_holds_run and not state.is_active else "Start")
         reason = "Another process writes this run: Start needs a folder of its own."
         if state.recipe.lacks_data:
-            reason = "Give the file to train on, after Data."
+            reason = _NO_DATA
         elif not state.is_followed:
-            reason = ""
+            reason = state.planning.problem if state.planning.is_refused else ""
         self._start.setToolTip(reason or f"{self._start.text()} ({_key_text(self.start_action)})")
 
     def show_progress(self) -> None:
@@ -248,10 +253,13 @@ class RunPanel(QWidget):
             self._problem.set_full_text(recipe.problem.sentence)
         elif not recipe.text.strip():
             self._problem.set_full_text("Choose a recipe above, or write one in TOML.")
+        elif recipe.lacks_data:
+            self._problem.set_full_text(_NO_DATA)
         else:
             self._problem.set_full_text("TOML is well formed" + (" · edited" if recipe.is_changed else ""))
-        self._problem.set_role("error" if recipe.problem else "good")
-        self._problem.setVisible(bool(recipe.problem) or not self._cost.has_words)
+        self._problem.set_role("error" if recipe.problem else "warning" if recipe.lacks_data else "good")
+        is_told = bool(recipe.problem) or recipe.lacks_data
+        self._problem.setVisible(is_told or not self._cost.has_words)
 
     # --- what the person wants --------------------------------------------------------------------
 
@@ -288,27 +296,21 @@ class RunPanel(QWidget):
             self._open_recipe(path)
 
     def _open_recipe(self, path: str) -> None:
-        try:
+        with told_failures(self.failed, _RECIPE):
             self._state.open_recipe(path)
-        except UserError as error:
-            self.failed.emit(str(error))
-            self._show_chosen_recipe(self._state.recipe.path)
+        self._show_chosen_recipe(self._state.recipe.path)
 
     @Slot()
     def _on_save_recipe(self) -> None:
         path, _ = QFileDialog.getSaveFileName(self, "Save recipe", self._state.recipe.path, _TOML)
         if path:
-            try:
+            with told_failures(self.failed, _RECIPE):
                 self._state.recipe.save(path if path.endswith(".toml") else f"{path}.toml")
-            except UserError as error:
-                self.failed.emit(str(error))
 
     @Slot()
     def _on_revert(self) -> None:
-        try:
+        with told_failures(self.failed, _RECIPE):
             self._state.recipe.revert()
-        except UserError as error:
-            self.failed.emit(str(error))
 
     @Slot()
     def _on_text_changed(self) -> None:

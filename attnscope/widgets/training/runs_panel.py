@@ -8,11 +8,11 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLineEdit, QMenu, QPushButton, QStackedWidget, QWidget
 
 from attnscope import paths
-from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.viewmodels.stage import Stage
 from attnscope.viewmodels.training.recipe_differences import csv_of_table
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel
 from attnscope.widgets.state_card import StateCard
@@ -29,12 +29,12 @@ _EMPTY = Stage(
 class RunsPanel(QWidget):
     """Shows the runs of a TrainingState and reports what the person wants of them."""
 
-    failed = Signal(str)
+    failed = Signal(str, str)
 
     def __init__(self, state: TrainingState, palette: Palette, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state, self._runs = state, state.runs
-        self._told = ""
+        self._told: str | None = ""
         self._card = StateCard()
         self._card.show_stage(_EMPTY)
         self.table = RunsTable(self._runs, palette)
@@ -69,8 +69,8 @@ class RunsPanel(QWidget):
         words = f"{n_shown} of {runs.n_listed} drawn" if runs.n_listed else ""
         words += f" · {hidden} filtered out" if hidden else ""
         self._note.set_full_text(" · ".join(text for text in (words, runs.note) if text))
-        if runs.note and runs.note != self._told:
-            self.failed.emit(runs.note)
+        if runs.note != self._told:
+            self.failed.emit("list of runs", runs.note)
         self._told = runs.note
 
     def choose(self, folder: str) -> None:
@@ -113,7 +113,7 @@ class RunsPanel(QWidget):
 
     def _add(self, folder: str) -> None:
         """List what is there; a folder that was told to hold no run is told of again."""
-        self._told = ""
+        self._told = None
         self._runs.add(folder)
 
     @Slot()
@@ -126,10 +126,8 @@ class RunsPanel(QWidget):
     def _on_export(self) -> None:
         path, _ = QFileDialog.getSaveFileName(self, "Export the table of runs", "runs.csv", "CSV (*.csv)")
         if path:
-            try:
+            with told_failures(self.failed, "table of runs"):
                 self._runs.save_table(path if Path(path).suffix else f"{path}.csv")
-            except UserError as error:
-                self.failed.emit(str(error))
 
     @Slot(str, QPoint)
     def _on_menu(self, folder: str, place: QPoint) -> None:

@@ -20,7 +20,7 @@ from attnscope.errors import UserError
 from attnscope.figures.style import type_px
 from attnscope.records.sweeps import MAX_RUNS, SEED
 from attnscope.viewmodels.training.recipe_differences import settings_of
-from attnscope.viewmodels.training.sweeping import SweepState, SweepWish, summary_of
+from attnscope.viewmodels.training.sweeping import SweepState, SweepWish
 from attnscope.widgets.form_parts import narrow_combo, row
 from attnscope.widgets.labels import PlainLabel, listen
 
@@ -163,7 +163,7 @@ class SweepDialog(QDialog):
             return
         recipe = self._state.training.recipe
         try:
-            text = summary_of(self.wish, self._state.training.planning.plan)
+            text = self._state.summary(self.wish)
         except UserError as error:
             self._tell(str(error), "error")
             self.start_button.setEnabled(False)

@@ -24,7 +24,7 @@ class SweepLine(QWidget):
     """Shows a SweepState and keeps looking at it; hidden while there was nothing. `begun`: runs are there."""
 
     begun = Signal()
-    failed = Signal(str)
+    failed = Signal(str, str)
 
     def __init__(self, state: SweepState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -70,8 +70,8 @@ class SweepLine(QWidget):
         if self._state.is_active != self._timer.isActive():
             (self._timer.start if self._state.is_active else self._timer.stop)()
         self._show()
-        if self._state.phase == "failed" and self.dialog is None:
-            self.failed.emit(self._state.problem)
+        if self.dialog is None or not self._state.problem:  # an open dialog tells it itself
+            self.failed.emit("several runs", self._state.problem)
 
     def _show(self) -> None:
         state = self._state

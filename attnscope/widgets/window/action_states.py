@@ -12,6 +12,8 @@ def show_possible(
 ) -> None:
     """Enable and name the actions that depend on the session, and on whether one head is enlarged.
 
+    `is_enlarged` is so too while the pages are presented: Esc goes back from both.
+
     `is_waiting`: there is work that Esc would stop.
     """
     has_model, has_head = session.model is not None, bool(session.selection)

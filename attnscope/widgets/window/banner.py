@@ -1,37 +1,44 @@
-"""A message that lies over the page, moves nothing and blocks nothing: what went wrong, or what was done."""
+"""A message in a row of its own below the page, covering nothing: what went wrong, or what was done."""
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtCore import QElapsedTimer, QTimer
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
-from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.notices import Notice
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, listen, tool_button
 
-_NOTE_MS = 6000
-_MAX_WIDTH_PX, _EDGE_PX = 720, 16
+_NOTE_MS, _LEAST_MS = 6000, 1500
+"""How long a note stays when nothing is done, and at least, whatever is done."""
 
 
 class Banner(QFrame):
-    """Shows the session's notice at the lower edge of `over`; errors stay until dismissed, notes go.
+    """Shows the session's notice; errors and questions stay until dismissed.
 
-    A notice that names one of `actions` gets a button for it.
+    A note goes after some seconds, and before with the next thing that a person does. A notice that
+    names one of `actions` gets a button for it.
     """
 
     def __init__(
-        self, session: Session, palette: Palette, over: QWidget, actions: Mapping[str, QAction] | None = None
+        self,
+        session: Session,
+        view: ViewState,
+        palette: Palette,
+        actions: Mapping[str, QAction] | None = None,
+        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(over)
-        self._session, self._over, self._actions = session, over, dict(actions or {})
+        super().__init__(parent)
+        self._session, self._actions = session, dict(actions or {})
+        self._age = QElapsedTimer()
         self._help = QPushButton()
         self._help.clicked.connect(self._on_help_clicked)
-        over.installEventFilter(self)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._label = PlainLabel()
         self._label.setWordWrap(True)
         self._close = tool_button("", "Dismiss the message", role="flat")
@@ -40,7 +47,7 @@ class Banner(QFrame):
         self._timer.setSingleShot(True)
         self._timer.setInterval(_NOTE_MS)
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(16, 8, 8, 8)
+        layout.setContentsMargins(16, 4, 8, 4)
         layout.addWidget(self._label, 1)
         layout.addWidget(self._help)
         layout.addWidget(self._close)
@@ -48,6 +55,7 @@ class Banner(QFrame):
         self._timer.timeout.connect(session.dismiss_notice)
         self.set_theme(palette)
         listen(self, session, self._on_session)
+        listen(self, view, self._on_view)
         self._show(session.notice)
 
     def set_theme(self, palette: Palette) -> None:
@@ -59,21 +67,6 @@ class Banner(QFrame):
         """What the banner says."""
         return self._label.text()
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Stay at the lower edge when the page changes its size."""
-        if watched is self._over and event.type() == QEvent.Type.Resize and self.isVisible():
-            self._place()
-        return super().eventFilter(watched, event)
-
-    def _place(self) -> None:
-        """As wide as the sentence needs, above the lower edge, in the middle."""
-        room = self._over.size()
-        width = min(round(type_px(_MAX_WIDTH_PX)), room.width() - 2 * _EDGE_PX)
-        height = max(self.heightForWidth(width), self.sizeHint().height() if width <= 0 else 0)
-        height = min(max(height, self.minimumSizeHint().height()), room.height() - 2 * _EDGE_PX)
-        self.setGeometry((room.width() - width) // 2, room.height() - height - _EDGE_PX, width, height)
-        self.raise_()
-
     def _on_help_clicked(self) -> None:
         notice = self._session.notice
         action = self._actions.get(notice.action) if notice is not None else None
@@ -84,6 +77,18 @@ class Banner(QFrame):
     def _on_session(self, name: str) -> None:
         if name == "notice":
             self._show(self._session.notice)
+        elif name == "history":
+            self._leave()
+
+    def _on_view(self, name: str) -> None:
+        if name == "page":
+            self._leave()
+
+    def _leave(self) -> None:
+        """The person does the next thing: a note that could be read goes."""
+        notice = self._session.notice
+        if notice is not None and not notice.is_lasting and self._age.hasExpired(_LEAST_MS):
+            self._session.dismiss_notice()
 
     def _show(self, notice: Notice | None) -> None:
         self._timer.stop()
@@ -99,6 +104,6 @@ class Banner(QFrame):
         helping = self._actions.get(notice.action)
         self._help.setVisible(helping is not None)
         self._help.setText(helping.text() if helping is not None else "")
-        self._place()
-        if not notice.is_error and helping is None:
+        self._age.start()
+        if not notice.is_lasting:
             self._timer.start()

@@ -10,15 +10,14 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 from attnscope import paths
 from attnscope.errors import UserError
 from attnscope.figures.caption import program_version
-from attnscope.figures.clipboard import to_clipboard
 from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.spec import FigureSpec, View
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.session.steps_seen import unseen_words
 from attnscope.viewmodels.view_state import SCALES, THEMES, Page, ViewState
 from attnscope.widgets.aspect_steps import following
-from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.heads.prune_dialog import PruneDialog
 from attnscope.widgets.tours.shortcuts_sheet import ShortcutsSheet
@@ -64,8 +63,8 @@ class Commands:
             "export": self.export,
             "copy-figure": self.copy_figure,
             "quit": self._quit,
-            "undo": session.undo,
-            "redo": session.redo,
+            "undo": self._undo,
+            "redo": self._redo,
             "edit-text": self._edit_text,
             "toggle-heads": self._toggle_heads,
             "prune-all-but": self._prune_all_but,
@@ -90,6 +89,7 @@ class Commands:
             "shortcuts": self.show_shortcuts,
             "about": self.show_about,
             "dismiss": self._dismiss,
+            "present": self._present,
         }
 
     def open_model(self) -> None:
@@ -143,6 +143,8 @@ class Commands:
         if shown is None:
             self._session.tell_person("There is no figure yet: type a sentence or open a run first.")
             return
+        from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
+
         dialog = ExportDialog(offered, shown, folder=self.export_folder, parent=self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.exported.connect(self._on_exported)
@@ -155,6 +157,8 @@ class Commands:
         if shown is None:
             self._session.tell_person("There is no figure yet: type a sentence or open a run first.")
             return
+        from attnscope.figures.clipboard import to_clipboard  # not before the first paint
+
         try:
             to_clipboard(offered[shown])
         except UserError as error:
@@ -186,6 +190,18 @@ class Commands:
     def _on_exported(self, path: str) -> None:
         self.export_folder = str(Path(path).parent)
         self._session.tell_person(f"Saved {path}.")
+
+    def _undo(self) -> None:
+        words = unseen_words("Undid", self._session.history.undoing, self._view.page)
+        self._session.undo()
+        if words:
+            self._session.tell_person(words)
+
+    def _redo(self) -> None:
+        words = unseen_words("Did again", self._session.history.redoing, self._view.page)
+        self._session.redo()
+        if words:
+            self._session.tell_person(words)
 
     def _quit(self) -> None:
         self._window.close()
@@ -237,8 +253,15 @@ class Commands:
     def _next_theme(self) -> None:
         self._view.set_theme(following(THEMES, self._view.theme))
 
+    def _present(self) -> None:
+        self._view.present(not self._view.is_presenting)
+        if self._view.is_presenting:
+            self._session.tell_person("Presenting. F11 or Esc brings everything back.")
+
     def _dismiss(self) -> None:
-        if self._session.notice:
+        if self._view.is_presenting:
+            self._view.present(False)
+        elif self._session.notice:
             self._session.dismiss_notice()
         else:
             self._view.enlarge(False)

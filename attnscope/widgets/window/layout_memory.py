@@ -1,6 +1,6 @@
 """Remembering where things stand, and bringing it back whatever the settings hold."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from PySide6.QtCore import QRect
 from PySide6.QtGui import QGuiApplication
@@ -46,6 +46,13 @@ def restore_splitters(splitters: Mapping[str, QSplitter], settings: Settings) ->
             splitter.setSizes(list(sizes))
 
 
-def splitter_sizes(splitters: Mapping[str, QSplitter]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Where the splitters stand."""
-    return tuple((name, tuple(splitter.sizes())) for name, splitter in splitters.items())
+def splitter_sizes(
+    splitters: Mapping[str, QSplitter], before: Iterable[tuple[str, tuple[int, ...]]] = ()
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Where the splitters stand; where `before`, when a part of one is folded away now."""
+    known, found = dict(before), {}
+    for name, splitter in splitters.items():
+        sizes = tuple(splitter.sizes())
+        if all(sizes) or name in known:
+            found[name] = sizes if all(sizes) else known[name]
+    return tuple(found.items())

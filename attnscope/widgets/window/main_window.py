@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QSplitter, QStackedWidge
 from attnscope.errors import UserError
 from attnscope.figures.clipboard import release_clipboard
 from attnscope.figures.colours import Palette
-from attnscope.figures.export import save
 from attnscope.figures.spec import FigureSpec, View
 from attnscope.records.messages import Request
 from attnscope.records.models import Sample
@@ -41,6 +40,7 @@ from attnscope.widgets.training.page import TrainingPage
 from attnscope.widgets.window.action_states import show_possible
 from attnscope.widgets.window.banner import Banner
 from attnscope.widgets.window.commands import Commands
+from attnscope.widgets.window.folding import fold_with_view
 from attnscope.widgets.window.layout_memory import restore_geometry, restore_splitters, splitter_sizes
 from attnscope.widgets.window.model_menu import ModelMenu
 from attnscope.widgets.window.model_watch import ModelWatch
@@ -108,6 +108,7 @@ class MainWindow(QMainWindow):
         self._lay_out()
         listen(self, session, self._on_session)
         listen(self, self.view, self._on_view)
+        fold_with_view(self)
         listen(self, self.status_bar.work.state, lambda _name: self._show_actions())
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_theme_changed)
         self.set_theme(self._palette)
@@ -128,9 +129,8 @@ class MainWindow(QMainWindow):
         self._palette = palette
         apply_theme(self, palette)
         self.setMinimumSize(*(_LARGE_LEAST if palette.type_factor > _LARGE_FROM else _LEAST))
-        parts = (self.top_bar, self.page_bar, self.status_bar, self.banner)
         for part in (
-            *parts,
+            *(self.top_bar, self.page_bar, self.status_bar, self.banner),
             self.workspace,
             self.explore,
             self.compare_page,
@@ -171,6 +171,8 @@ class MainWindow(QMainWindow):
         shown = current_figure(self.view, offered)
         if shown is None:
             raise UserError("There is no figure to export.", action="Type a sentence or open a run first.")
+        from attnscope.figures.export import save  # not before the first paint
+
         return save(offered[shown], path)
 
     def settings_snapshot(self) -> Settings:
@@ -184,7 +186,7 @@ class MainWindow(QMainWindow):
             page=self.view.page,
             geometry=(place.x(), place.y(), place.width(), place.height()),
             is_maximised=self.isMaximized(),
-            splitters=splitter_sizes(self._splitters()),
+            splitters=splitter_sizes(self._splitters(), self._settings.splitters),
             recent=self.workspace.recents.models,
             recent_sessions=self.workspace.recents.sessions,
             recent_runs=self.workspace.recents.runs,
@@ -281,7 +283,7 @@ class MainWindow(QMainWindow):
     def _lay_out(self) -> None:
         self.setMenuWidget(self.top_bar)
         centre = QWidget()
-        self.banner = Banner(self._session, self._palette, self._stack, actions=self.actions_by_name)
+        self.banner = Banner(self._session, self.view, self._palette, self.actions_by_name)
         self.model_watch = ModelWatch(self._session, self)
         self.setAcceptDrops(True)
         column = QVBoxLayout(centre)
@@ -291,6 +293,7 @@ class MainWindow(QMainWindow):
             layout.setSpacing(0)
         right.addWidget(self.learning.invitation)
         right.addWidget(self._stack, 1)
+        right.addWidget(self.banner)
         right.addWidget(self.learning.bar)
         row.addWidget(self.page_bar)
         row.addLayout(right, 1)
@@ -319,7 +322,7 @@ class MainWindow(QMainWindow):
             self._show_page()
         elif name == "theme":
             self.set_theme(palette_for(self.view.theme, self.view.size_percent))
-        elif name == "enlarged":
+        elif name in ("enlarged", "folded"):
             self._show_actions()
         elif name == "style":
             self.training_page.set_style(map_style(self.view))
@@ -330,7 +333,7 @@ class MainWindow(QMainWindow):
 
     def _show_actions(self) -> None:
         is_waiting = self.status_bar.work.state.waited_for is not None
-        actions, is_enlarged = self.actions_by_name, self.view.is_enlarged
+        actions, is_enlarged = self.actions_by_name, self.view.is_enlarged or self.view.is_presenting
         show_possible(actions, self._session, is_enlarged=is_enlarged, is_waiting=is_waiting)
 
     def _stop_or(self, dismiss: Callable[[], None]) -> None:
@@ -379,9 +382,12 @@ class MainWindow(QMainWindow):
         self.labs_page.show_lab(name)
         self.view.show_page("labs")
 
-    @Slot(str)
-    def _on_failed(self, message: str) -> None:
-        self._session.tell_person(message, is_error=True)
+    @Slot(str, str)
+    def _on_failed(self, subject: str, why: str) -> None:
+        if why:
+            self._session.tell_person(why, is_error=True, about=subject)
+        else:
+            self._session.drop_notice(subject)
 
     @Slot(Qt.ColorScheme)
     def _on_system_theme_changed(self, _scheme: Qt.ColorScheme) -> None:

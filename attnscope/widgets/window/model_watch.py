@@ -65,6 +65,7 @@ class ModelWatch(QObject):
             f"The files of {self._folder.name} {what} since they were opened. "
             "What is shown is still what was read then.",
             action="reload-model" if found else "",
+            about="Open",
         )
 
 

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
-from attnscope.figures.export import slug_of
 from attnscope.files import replace_file
 from attnscope.records.models import Sample
 from attnscope.viewmodels.session.exploring import open_and_explore
@@ -111,6 +110,8 @@ class SessionFiles(QObject):
         if not self.content():
             self._session.tell_person("There is nothing to save yet: open a model and type a sentence.")
             return
+        from attnscope.figures.export import slug_of  # not before the first paint
+
         model = self._session.model
         name = f"{slug_of(model.name) if model else 'session'}{ENDING}"
         start = str(self._guard.path or Path.home() / name)

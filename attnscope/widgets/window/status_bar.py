@@ -8,7 +8,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.records.maps import SelfCheck
-from attnscope.viewmodels.session.head_measures import describe, find_measures
+from attnscope.viewmodels.session.head_measures import describe_head
 from attnscope.viewmodels.session.intervening import counted
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
@@ -96,8 +96,10 @@ class StatusBar(QWidget):
         cell, head = self._view.cell, self._view.hovered_head
         if cell:
             return cell.sentence
-        own = find_measures(self._session.measures, head) if head else None
-        return f"{own.head.label} {describe(own)}" if own else self._view.pointer_text
+        session = self._session
+        sites = session.model.sites if session.model else ()
+        does = describe_head(session.traced, sites, head) if head else ""
+        return f"{head.label} {does}" if head and does else self._view.pointer_text
 
     def _show_trace(self) -> None:
         traced = self._session.traced

@@ -150,7 +150,9 @@ class Workspace(QObject):
             )
 
     def end(self) -> None:
-        """The window closes: dialogs close, panels go back, the copy of the session goes."""
+        """The window closes: dialogs close, panels and what is folded go back, the session's copy goes."""
+        self._view.present(False)
+        self._view.fold(frozenset())
         for dialog in self._window.findChildren(QDialog):
             dialog.close()
         if self.panels is not None:

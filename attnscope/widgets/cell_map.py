@@ -1,0 +1,118 @@
+"""A map whose cells are zoomed, dragged, pointed at and walked, as one head's and a comparison's are."""
+
+from abc import abstractmethod
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
+
+from attnscope.figures.map_layout import MapLayout, whole_view
+from attnscope.widgets.cell_window import holding, moved, zoomed
+from attnscope.widgets.map_widget import MapWidget
+from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
+
+
+class CellMap(MapWidget):
+    """Wheel and + and − zoom, drag pans, `0` fits, arrows walk; `_cell` is the (query, key) pointed at.
+
+    A subclass says how many cells there are, where they lie, and what happens when another is pointed at.
+    """
+
+    _view: QRectF | None = None
+    _cell: tuple[int, int] | None = None
+    _drag: Drag | None = None
+    _cursor = QPointF(0, 0)
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """How many queries and keys there are; zeros when nothing is shown."""
+
+    @abstractmethod
+    def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
+        """Where the cells lie: of the map at a position where there are several, None without a map."""
+
+    @abstractmethod
+    def _tell_cell(self) -> None:
+        """Another cell is pointed at, or none."""
+
+    @property
+    def view(self) -> QRectF:
+        """The visible part, in cells: x counts keys, y queries."""
+        if self._view is not None:
+            return self._view
+        return whole_view(*self.shape) if all(self.shape) else QRectF(0, 0, 1, 1)
+
+    def fit(self) -> None:
+        """Show every cell."""
+        self._view = None
+        self.update()
+
+    def zoom_at(self, position: QPointF, factor: float) -> None:
+        """Zoom so that the cell under `position` stays there."""
+        panel = self.panel_at(position)
+        if panel is not None:
+            self._view = zoomed(self.view, whole_view(*self.shape), panel.cells, position, factor)
+            self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._drag = Drag.begun(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        panel = self.panel_at(event.position())
+        if panel is None:
+            return
+        if self._drag is not None:
+            step = self._drag.move(event.position())
+            if self._drag.is_moving and self._view is not None:
+                right, down = -step.x() / panel.columns.step, -step.y() / panel.rows.step
+                self._view = moved(self._view, whole_view(*self.shape), right, down)
+                self.setCursor(Qt.CursorShape.ClosedHandCursor)
+                self.update()
+            return
+        self._cursor = event.position()
+        self._point_at(panel.hit(event.position()))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self._drag = None
+        self.unsetCursor()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.angleDelta().y():
+            self.zoom_at(event.position(), zoom_factor(event.angleDelta().y()))
+            panel = self.panel_at(event.position())
+            if panel is not None:
+                self._cursor = event.position()
+                self._point_at(panel.hit(event.position()))
+        event.accept()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        panel = self.panel_at()
+        if key in ARROWS and panel is not None and all(self.shape):
+            self._walk(ARROWS[key], panel)
+        elif key == Qt.Key.Key_0:
+            self.fit()
+        elif key in ZOOM_KEYS and panel is not None:
+            self.zoom_at(panel.cells.center(), ZOOM_KEYS[key])
+        elif key == Qt.Key.Key_Escape and self._cell is not None:
+            self._point_at(None)
+        else:
+            super().keyPressEvent(event)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._point_at(None)
+
+    def _walk(self, step: tuple[int, int], panel: MapLayout) -> None:
+        query, key = (0, 0) if self._cell is None else (self._cell[0] + step[0], self._cell[1] + step[1])
+        cell = (min(max(query, 0), panel.n_queries - 1), min(max(key, 0), panel.n_keys - 1))
+        if self._view is not None:
+            self._view = holding(self._view, cell)
+            panel = self.panel_at() or panel
+        self._cursor = panel.cell_rect(*cell).center()
+        self._point_at(cell)
+
+    def _point_at(self, cell: tuple[int, int] | None) -> None:
+        if cell != self._cell:
+            self._cell = cell
+            self._tell_cell()
+        self.update()

@@ -1,0 +1,37 @@
+"""The picture under the weights of a head is that of the trace, whatever others look like."""
+
+from dataclasses import replace
+
+import numpy as np
+from session_samples import Desk, info, ref
+
+from attnscope.records.messages import Request
+from attnscope.records.pictures import Picture, PictureShown, ShowPicture
+from attnscope.viewmodels.maps.picturing import PictureState
+from attnscope.viewmodels.numbers import Numbers
+
+
+def test_that_another_picture_of_as_many_patches_is_not_taken_for_the_one_that_was_traced() -> None:
+    desk = Desk().open(replace(info(), form="encoder", architecture="ViT", reads="picture"))
+    asked: list[Request] = []
+    state = PictureState(desk.session, asked.append, Numbers())
+    state.watch(True)
+    desk.session.select_heads((ref(0, 0),))
+    desk.answer()
+    first, shape = desk.session.text, desk.session.map_of(desk.session.primary)
+    assert shape is not None
+    n_tokens = len(shape.queries)
+    assert isinstance(asked[-1], ShowPicture)
+    pixels = np.zeros((2, 2 * n_tokens, 3), np.uint8)
+    picture = Picture(text=first, pixels=pixels, n_rows=1, n_columns=n_tokens, n_first=0)
+    state.handle(PictureShown(number=asked[-1].number, picture=picture))
+    assert state.shown is not None
+    desk.session.set_text(" ".join(reversed(first.split())))
+    desk.answer()
+    assert len(desk.session.map_of(desk.session.primary).queries) == n_tokens  # type: ignore[union-attr]
+    assert state.shown is None
+    assert state.note == "Reading the picture…"
+    other = replace(picture, text=desk.session.text)
+    state.handle(PictureShown(number=asked[-1].number, picture=other))  # type: ignore[union-attr]
+    assert state.shown is not None
+    assert state.shown[0] == other

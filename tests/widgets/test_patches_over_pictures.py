@@ -1,0 +1,120 @@
+"""What parts and methods say of patches, over the picture: in Causes and in Across."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+from session_samples import Desk, info
+
+from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.paint_cells import layout_cells
+from attnscope.records.attribution import Attribution, Contribution
+from attnscope.records.causes import AttributeOutput, OutputAttributed
+from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence, StopInfluence
+from attnscope.records.messages import Request
+from attnscope.records.pictures import Picture
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.attributing import AttributingState
+from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.widgets.causes.across_view import AcrossPanel
+from attnscope.widgets.causes.causes_view import CausesPanel
+
+pytestmark = pytest.mark.qt
+CAT, DOG = Token(id=0, piece="cat"), Token(id=1, piece="dog")
+
+
+def desk_of_pictures() -> tuple[Desk, Picture]:
+    """A model of pictures, and a picture of as many tokens as its text."""
+    model = replace(
+        info("encoder"), architecture="ViT", objective="classification", reads="picture", samples=()
+    )
+    desk = Desk().open(model)
+    desk.session.set_text("one two three four")
+    desk.answer()
+    traced = desk.session.traced
+    assert traced is not None
+    n_patches = len(traced.source) - 1
+    pixels = np.full((4, 4 * n_patches, 3), 99, np.uint8)
+    return desk, Picture(text=desk.session.text, pixels=pixels, n_rows=1, n_columns=n_patches, n_first=1)
+
+
+def test_that_the_parts_lie_over_the_picture_until_the_bars_are_asked_for(qtbot: QtBot) -> None:
+    (desk, picture), asked, numbers = desk_of_pictures(), list[Request](), Numbers()
+    across = AcrossState(desk.session, asked.append, numbers)
+    attributing = AttributingState(desk.session, across, asked.append, numbers)
+    patching = PatchingState(desk.session, across, asked.append, numbers)
+    panel = CausesPanel(desk.session, attributing, patching, LIGHT)
+    qtbot.addWidget(panel)
+    panel.resize(280, 440)
+    panel.show()
+    assert isinstance(asked[-1], AttributeOutput)
+    part = Contribution(label="embedding", kind="embedding", value=0.5, stack="encoder")
+    found = Attribution(
+        contributions=(part,), position=0, token=CAT, answer=CAT, other=DOG, difference=0.5,
+        reads=np.arange(picture.n_tokens, dtype=np.float32) / 8,
+    )  # fmt: skip
+    attributing.handle(
+        OutputAttributed(number=asked[-1].number, attribution=found, candidates=(), picture=picture)
+    )
+    assert panel.patches.isVisible()
+    assert not panel.area.isVisible()
+    told: list[str] = []
+    panel.pointed.connect(told.append)
+    panel.patches.hovered.emit(0, 2)
+    assert told[-1] == "patch 0,2: 0.375 logits"
+    panel.patches.hovered.emit(-1, -1)
+    assert told[-1] == ""
+    spec = panel.figure_spec()
+    assert spec is not None
+    assert [cells.title for cells in spec.cells] == ["logit(cat) − logit(dog)", "Patches"]
+    panel.picture_button.click()
+    assert panel.area.isVisible()
+    assert not panel.patches.isVisible()
+    panel.show_mode("patching")
+    assert panel.patching.corrupt.accessibleName() == "Second picture"
+    assert patching.whats[0] == "head"
+    assert patching.note == "Type the path of another picture above."
+    panel.set_theme(DARK)
+
+
+def test_that_methods_lie_over_the_picture_and_the_flow_can_be_stopped(qtbot: QtBot) -> None:
+    (desk, picture), asked = desk_of_pictures(), list[Request]()
+    state = AcrossState(desk.session, asked.append, Numbers())
+    panel = AcrossPanel(state, LIGHT)
+    qtbot.addWidget(panel)
+    panel.resize(280, 460)
+    panel.show()
+    assert isinstance(asked[-1], ShowInfluence)
+    traced = desk.session.traced
+    assert traced is not None
+    rows = tuple(
+        InfluenceRow(method=m, weights=np.arange(picture.n_tokens, dtype=np.float32)) for m in METHODS
+    )
+    shown = InfluenceShown(
+        number=asked[-1].number, position=0, keys=traced.source.tokens, rows=rows[:2], picture=picture,
+        flow_done=1,
+    )  # fmt: skip
+    state.handle(shown)
+    assert panel.maps_area.isVisible()
+    assert not panel.area.isVisible()
+    seen = {method for method, one in panel.maps.panels.items() if one.isVisible()}
+    assert seen == {row.method for row in rows[:2]}
+    assert panel.stop_button.isVisible()
+    panel.stop_button.click()
+    assert isinstance(asked[-1], StopInfluence)
+    assert not panel.stop_button.isVisible()
+    told: list[str] = []
+    panel.pointed.connect(told.append)
+    state.show_shares(False)
+    raw = panel.maps.panels["raw"]
+    raw.hovered.emit(0, 1)
+    assert told[-1] == "raw, patch 0,1: 2 as computed"
+    assert raw._shown is not None
+    place = layout_cells(raw._area(), raw._shown).cell(0, 2).center().toPoint()
+    qtbot.mouseClick(raw, Qt.MouseButton.LeftButton, pos=place)
+    assert state.position == 3
+    panel.set_theme(DARK)

@@ -1,0 +1,99 @@
+"""Presenting: one key leaves only what is to be looked at, another brings all of it back as it was."""
+
+import re
+
+import pytest
+from pytestqt.qtbot import QtBot
+from session_samples import Desk
+
+from attnscope.paths import resources_folder
+from attnscope.settings import Settings
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.window.main_window import MainWindow
+
+pytestmark = pytest.mark.qt
+
+
+@pytest.fixture
+def window(qtbot: QtBot) -> MainWindow:
+    training = TrainingState(lambda request: None, Numbers())
+    positions = PositionsState(lambda request: None, Numbers())
+    made = MainWindow(Desk().open().session, training, positions, Settings(theme="light"))
+    qtbot.addWidget(made)
+    made.resize(1280, 800)
+    made.show()
+    qtbot.waitUntil(lambda: made.explore.pictures.isVisible(), timeout=2000)
+    return made
+
+
+def test_that_f11_leaves_only_data_and_esc_brings_everything_back(qtbot: QtBot, window: MainWindow) -> None:
+    explore = window.explore
+    gone = (window.top_bar, window.page_bar, explore.text_bar, explore.aspect_bar, explore.inspector.measures)
+    kept = (explore.grid_panel, explore.head_panel.heatmap, explore.inspector.name, explore.answers)
+    qtbot.wait(20)  # until the page has its size
+    before = [splitter.sizes() for splitter in explore.splitters().values()]
+    assert window.actions_by_name["present"].shortcut().toString() == "F11"
+    window.actions_by_name["present"].trigger()
+    assert not any(part.isVisible() for part in gone)
+    assert all(part.isVisible() for part in (*kept, window.status_bar))
+    assert window.actions_by_name["dismiss"].isEnabled()
+    window.actions_by_name["page-labs"].trigger()
+    assert not window.labs_page.list.isVisible()
+    window.actions_by_name["page-explore"].trigger()
+    window.actions_by_name["dismiss"].trigger()
+    assert all(part.isVisible() for part in (*gone, *kept))
+    qtbot.wait(20)
+    after = [splitter.sizes() for splitter in explore.splitters().values()]
+    assert [sizes[0] for sizes in after] == [sizes[0] for sizes in before]
+    window.actions_by_name["page-labs"].trigger()
+    assert window.labs_page.list.isVisible()
+
+
+def test_that_a_window_closed_while_presenting_is_remembered_as_it_was(window: MainWindow) -> None:
+    before = dict(window.settings_snapshot().splitters)
+    window.actions_by_name["present"].trigger()
+    window.close()
+    after = dict(window.settings_snapshot().splitters)
+    assert after.keys() == before.keys()
+    for name, sizes in before.items():  # heights are laid out anew where the bars were; shares stay
+        assert after[name] == pytest.approx(sizes, abs=40), name
+    assert not window.view.is_presenting
+
+
+def test_that_help_is_wrapped_beside_an_open_panel(qtbot: QtBot, window: MainWindow) -> None:
+    window.learning.show_help("explore")
+    reader, drawer = window.learning.page.help.text, window.workspace.notes
+    wide = reader.width()
+    window.actions_by_name["notes"].trigger()
+    qtbot.waitUntil(lambda: reader.width() < wide, timeout=2000)
+    right = reader.mapTo(window, reader.rect().topRight()).x()
+    assert right <= drawer.mapTo(window, drawer.rect().topLeft()).x()
+    assert reader.horizontalScrollBar().maximum() == 0
+    window.actions_by_name["notes"].trigger()
+    qtbot.waitUntil(lambda: reader.width() == wide, timeout=2000)
+
+
+def test_that_the_cards_of_learn_use_the_width_that_is_there(qtbot: QtBot, window: MainWindow) -> None:
+    window.actions_by_name["page-learn"].trigger()
+    welcome = window.learning.page.welcome
+    places = {}
+    for width in (1280, 2560):
+        window.resize(width, 800)
+        qtbot.waitUntil(lambda wide=width: welcome.width() > wide - 200, timeout=2000)
+        examples, lessons = welcome.example_cards["shakespeare"], welcome.lesson_cards["copy"]
+        qtbot.wait(1)
+        places[width] = (
+            examples.mapTo(window, examples.rect().topLeft()).x()
+            == lessons.mapTo(window, lessons.rect().topLeft()).x()
+        )
+        assert max(card.width() for card in welcome.example_cards.values()) < 700
+    assert places == {1280: True, 2560: False}
+
+
+def test_that_no_help_page_and_no_tour_names_a_number_of_the_catalogue() -> None:
+    folder = resources_folder()
+    for path in (*(folder / "help").glob("*.md"), *(folder / "tours").glob("*.toml")):
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line[:7] != "entries"]
+        assert not re.search(r"\bC\d{1,2}\b", "\n".join(lines)), path.name
