@@ -67,10 +67,10 @@ def _mask_of(head_map: HeadMap) -> str:
 
 def _mask_of_grids(grids: tuple[SiteGrid, ...]) -> str:
     """The mask in a word, as thumbnails show it: level 0 is what no head may see."""
-    forbidden = [grid.levels[0] == 0 for grid in grids]
-    if not any(f.any() for f in forbidden):
+    is_not_allowed = [grid.levels[0] == 0 for grid in grids]
+    if not any(f.any() for f in is_not_allowed):
         return "none"
-    is_causal = all(np.array_equal(f, np.triu(np.ones(f.shape, np.bool_), 1)) for f in forbidden)
+    is_causal = all(np.array_equal(f, np.triu(np.ones(f.shape, np.bool_), 1)) for f in is_not_allowed)
     return "causal" if is_causal else "partial"
 
 

@@ -56,7 +56,7 @@ def paint_grid(
     """Draw the grid into `rect` and return where everything lies.
 
     `is_rough` is for pictures in motion: maps with more cells than pixels are sampled, not pooled.
-    `is_paper` is for files: cells that the mask forbids are hatched, as in a map of its own.
+    `is_paper` is for files: cells that are not allowed are hatched, as in a map of its own.
     """
     layout = grid_layout(rect, grids, zoom=zoom, offset=offset)
     marks = marks or GridMarks()
@@ -116,7 +116,7 @@ def _grid_images(
 def _paper_images(
     painter: QPainter, layout: GridLayout, grids: tuple[SiteGrid, ...], style: MapStyle, palette: Palette
 ) -> list[list[QImage]]:
-    """One image for each head as a file shows it, forbidden cells hatched."""
+    """One image for each head as a file shows it, with hatch where nothing is allowed."""
     words, box, images = words_of(style.colour_map, palette), layout.box(0, 0), []
     for grid in grids:
         codes: Codes = codes_from_grid(grid, style.scale)
