@@ -133,9 +133,10 @@ def _row_of(model: Model, sample: Sample) -> _Row:
         inputs = model.encode(text, target)
         told = inputs.target.ids if inputs.target is not None else ()
         return _Row(inputs.source.ids, [*told[1:], words.end_id], told)
-    ids = model.encode(text).source.ids
+    inputs = model.encode(text, target if model.info.reads_pairs else None)
+    ids = inputs.source.ids
     if form == "encoder":
-        return _Row(ids, ids, None)
+        return _Row(ids, ids, None, inputs.segments)
     ends = isinstance(sample, Example) and words.has("end")
     labels = [*ids[1:], words.end_id if ends else NOT_SCORED]
     labels[:n_given] = [NOT_SCORED] * min(n_given, len(labels))
@@ -171,7 +172,7 @@ def _masked(model: Model, row: _Row, rng: np.random.Generator) -> _Row:
     is_hidden = ((draw < MASK_SHARE) | (draw == draw.min())) & is_ordinary
     shown = [words.mask_id if hidden else id for id, hidden in zip(row.ids, is_hidden, strict=True)]
     labels = [id if hidden else NOT_SCORED for id, hidden in zip(row.ids, is_hidden, strict=True)]
-    return _Row(shown, labels, None)
+    return _Row(shown, labels, None, row.segments)
 
 
 def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool, is_pair: bool = False) -> Batch:
@@ -187,7 +188,7 @@ def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool, is_pair
         target_ids=_padded(targets, _FILL, device)[0] if targets else None,
         # A decoder needs none; a second text that is matched does.
         target_valid=_padded(targets, _FILL, device)[1] if targets and is_pair else None,
-        segments=_padded(segments, 0, device)[0] if any(row.segments for row in rows) else None,
+        segments=_padded(segments, 0, device)[0] if any(any(row.segments) for row in rows) else None,
     )
 
 

@@ -107,11 +107,11 @@ def sample_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> list[Text]:
 
 
 def _with_target(model: Model, text: Text) -> Text:
-    """A pair whose target the model writes itself, where a sample has none."""
-    if not isinstance(text, str):
+    """A text with the target that the model writes itself, where a sample has none; alone where it is read so."""
+    written = model.encode(text).target if isinstance(text, str) else None
+    if not isinstance(text, str) or written is None:
         return text
-    written = model.encode(text).target
-    return (text, written.text) if written is not None and written.text.strip() else (text, text)
+    return (text, written.text if written.text.strip() else text)
 
 
 def _own_task(model: Model) -> Task | None:
@@ -233,6 +233,9 @@ def _run_library(network: HuggingFaceNetwork, batch: Sequence[NumberedInputs], p
         whole = [one if one.target is not None else network.own_target(one, ()) for one in inputs]
         targets = [one.target.ids for one in whole if one.target is not None]
         arguments["decoder_input_ids"] = _stacked(targets, network)
+    if network.abilities.has_segments and any(any(one.segments) for one in inputs):
+        rows = [one.segments or (0,) * len(one.source) for one in inputs]
+        arguments["token_type_ids"] = _stacked(rows, network)
     if takes_argument(network.module, "use_cache"):
         arguments["use_cache"] = False
     with torch.no_grad(), network.attached.probing(probe):

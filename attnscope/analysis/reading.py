@@ -34,8 +34,11 @@ def batch_of(inputs: Inputs, device: torch.device, n_copies: int = 1) -> Batch:
     target = None
     if inputs.target is not None:
         target = torch.tensor([inputs.target.ids], device=device).expand(n_copies, -1)
+    segments = None
+    if any(inputs.segments):
+        segments = torch.tensor([inputs.segments], device=device).expand(n_copies, -1)
     labels = torch.full_like(ids if target is None else target, NOT_SCORED)
-    return Batch(ids=ids, labels=labels, target_ids=target)
+    return Batch(ids=ids, labels=labels, target_ids=target, segments=segments)
 
 
 def predicting_tokens(inputs: Inputs) -> tuple[Token, ...]:

@@ -158,7 +158,9 @@ def _embedding_parts(
     elif module.position_table is not None:
         yield Addition(label="position", kind="embedding", vector=exact(module.position_table[position]))
     if embedding.segments is not None:
-        yield Addition(label="segment", kind="embedding", vector=exact(embedding.segments.weight.detach()[0]))
+        segment = 0 if batch.segments is None else int(batch.segments[0, position])
+        vector = exact(embedding.segments.weight.detach()[segment])
+        yield Addition(label="segment", kind="embedding", vector=vector)
     if embedding.norm is not None:
         yield PassedNorm(label="embedding norm", module=embedding.norm, inputs=seen[embedding.norm][0])
 

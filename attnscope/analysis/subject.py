@@ -124,7 +124,7 @@ class OwnSubject:
             return row[:, None]
         if self.form == "decoder":
             return module.decode(batch.ids, valid=batch.valid, probe=probe)
-        memory = module.encode(batch.ids, valid=batch.valid, probe=probe)
+        memory = module.encode(batch.ids, valid=batch.valid, segments=batch.segments, probe=probe)
         if batch.target_ids is None:
             return memory
         return module.decode(
@@ -196,6 +196,8 @@ class HuggingFaceSubject:
             arguments["attention_mask"] = batch.valid.long()
         if batch.target_ids is not None:
             arguments["decoder_input_ids"] = batch.target_ids
+        if batch.segments is not None and self._network.abilities.has_segments:
+            arguments["token_type_ids"] = batch.segments
         with self._network.attached.probing(probe or QuietProbe()):
             logits: Tensor = self._network.module(**arguments).logits
         return logits

@@ -31,6 +31,8 @@ def plain_piece(piece: str, *, max_characters: int = MAX_CHARACTERS) -> str:
 
 def plain_text(text: str) -> str:
     """Any text as it can be drawn on one line; see `plain_piece`."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(_visible(text, i) for i in range(len(text)))
 
 

@@ -7,6 +7,7 @@ that belongs to type is at this moment, and `paper_type` puts it back to 1 while
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from PySide6.QtGui import QFont, QFontMetricsF
@@ -70,9 +71,15 @@ def paper_type() -> Iterator[None]:
 
 
 def font(size_px: int = SMALL_PX, *, is_bold: bool = False, is_italic: bool = False) -> QFont:
-    """The system's font at a size in pixels (see `type_px`), digits of equal width."""
+    """The system's font at a size in pixels (see `type_px`), digits of equal width; the caller's own copy."""
+    return QFont(_font(round(type_px(size_px)), is_bold, is_italic))
+
+
+@lru_cache(maxsize=256)
+def _font(height_px: int, is_bold: bool, is_italic: bool) -> QFont:
+    """Made once for each look: every label of every repaint asks for one."""
     result = QFont()
-    result.setPixelSize(round(type_px(size_px)))
+    result.setPixelSize(height_px)
     result.setBold(is_bold)
     result.setItalic(is_italic)
     result.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
@@ -88,4 +95,9 @@ def value_px(cell_px: float, sample: str = ".88") -> int:
 
 def text_width(text: str, size_px: int = SMALL_PX, *, is_bold: bool = False) -> float:
     """Width in pixels of one line of text."""
-    return float(QFontMetricsF(font(size_px, is_bold=is_bold)).horizontalAdvance(text))
+    return _text_width(text, round(type_px(size_px)), is_bold)
+
+
+@lru_cache(maxsize=4096)
+def _text_width(text: str, height_px: int, is_bold: bool) -> float:
+    return float(QFontMetricsF(_font(height_px, is_bold, False)).horizontalAdvance(text))

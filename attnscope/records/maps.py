@@ -24,7 +24,7 @@ class SelfCheck:
     `row_sum_error` is max |Σ_j a_ij − 1|; `forbidden_weight` the largest weight where the mask
     forbids; `output_error` max |weights·v − the model's own head output| over the checked sites. Of long
     maps `n_rows` of `n_all_rows` rows were checked, spread evenly. `is_empty`: the model has no attention,
-    and so nothing was checked.
+    and so nothing was checked. `is_given`: the weights were given, not computed, and only their sums checked.
     """
 
     row_sum_error: float
@@ -35,6 +35,7 @@ class SelfCheck:
     n_all_rows: int = 0
     tolerance: float = 1e-4
     is_empty: bool = False
+    is_given: bool = False
 
     @property
     def is_good(self) -> bool:
@@ -47,6 +48,8 @@ class SelfCheck:
         """The verdict in as few words as a picture has room for."""
         if self.is_empty:
             return "no attention"
+        if self.is_given:
+            return "✓ rows sum to 1" if self.is_good else f"⚠ rows off by {self.row_sum_error:.0e}"
         if self.is_good:
             return f"✓ exact to {self.output_error:.0e}"
         if not self.is_evaluation_mode:
@@ -58,6 +61,9 @@ class SelfCheck:
         """The badge in words."""
         if self.is_empty:
             return "the model has no attention: there is nothing to check"
+        if self.is_given:
+            sums = "sum to 1" if self.is_good else f"do not sum to 1: off by {self.row_sum_error:.2g}"
+            return f"rows {sums} · the weights were given, so that nothing else could be checked"
         if self.is_good:
             return f"rows sum to 1 · exact to {self.output_error:.0e}"
         if not self.is_evaluation_mode:

@@ -1,5 +1,6 @@
 """Tokens as people read them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -68,3 +69,21 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+
+def typed_segments(tokens: Sequence[Token]) -> tuple[int, ...]:
+    """0 and 1 for the tokens of two texts that were typed as one; empty where there is one text.
+
+    The special token that the whole ends with then stands once more within it, and closes the first text, as
+    in BERT (Devlin et al. 2018, section 3); RoBERTa has it twice there, side by side.
+    """
+    if len(tokens) < 4 or not tokens[-1].is_special:
+        return ()
+    last = len(tokens) - 1
+    inner = [i for i in range(1, last) if tokens[i].is_special and tokens[i].id == tokens[last].id]
+    if not inner or inner[-1] - inner[0] != len(inner) - 1:
+        return ()
+    is_word = [not token.is_special for token in tokens]
+    if not any(is_word[: inner[0]]) or not any(is_word[inner[-1] :]):
+        return ()
+    return tuple(int(i > inner[0]) for i in range(len(tokens)))

@@ -31,6 +31,7 @@ class SiteProof:
     `row_sum_error` is max |Σ_j a_ij + sink_i − 1|, `forbidden_weight` the largest weight on a later
     token of a decoder whatever its rule claims, `output_error` max |weights · v − the model's own output|. A
     mask or a padding that the model had and the rule lacks, or the other way round, shows in the last.
+    `is_given`: the weights were given as they are, so that there is no output to compare with.
     """
 
     row_sum_error: float
@@ -39,6 +40,7 @@ class SiteProof:
     n_rows: int
     n_queries: int
     is_training: bool
+    is_given: bool = False
 
 
 @torch.no_grad()
@@ -86,6 +88,7 @@ def merge_proofs(proofs: Iterable[SiteProof]) -> SelfCheck:
         n_rows=sum(proof.n_rows for proof in found),
         n_all_rows=sum(proof.n_queries for proof in found),
         is_empty=not found,
+        is_given=any(proof.is_given for proof in found),
     )
 
 

@@ -203,6 +203,7 @@ def _proof(values: dict[str, Any]) -> SiteProof:
         n_rows=int(values["n_rows"]),
         n_queries=int(values["n_queries"]),
         is_training=bool(values["is_training"]),
+        is_given=bool(values.get("is_given", False)),
     )
 
 

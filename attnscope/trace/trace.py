@@ -15,6 +15,7 @@ from attnscope.errors import UserError
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
+from attnscope.records.recorded import Recorded
 from attnscope.records.sites import (
     Gates,
     HeadName,
@@ -39,7 +40,10 @@ SiteName = int | Site | tuple[Stack, int]
 
 
 class Trace:
-    """Every attention head of one model on one text; a batch of one."""
+    """Every attention head of one model on one text; a batch of one.
+
+    `recorded` says where attention without a model comes from, and is None for a model's.
+    """
 
     def __init__(
         self,
@@ -51,8 +55,10 @@ class Trace:
         records: Mapping[SiteKey, SiteRecord],
         logits: Tensor | None,
         interventions: Interventions = (),
+        recorded: Recorded | None = None,
     ) -> None:
         self.sites = sites
+        self.recorded = recorded
         self.gates = gates
         self.interventions = interventions
         self.source = source

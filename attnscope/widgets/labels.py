@@ -4,7 +4,7 @@ import html
 from collections.abc import Callable
 from typing import Protocol
 
-from PySide6.QtCore import QObject, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QToolButton, QWidget
 
 from attnscope.viewmodels.listeners import Listener
@@ -22,6 +22,41 @@ def listen(widget: QObject, source: Source, callback: Listener) -> None:
     """Tell `callback` what changes in `source` for as long as `widget` lives."""
     remove = source.subscribe(callback)
     widget.destroyed.connect(lambda: remove())
+
+
+def listen_seen(widget: QWidget, source: Source, callback: Listener) -> None:
+    """As `listen`; in a window that is shown, what changes while `widget` is not seen is told when it is.
+
+    Each name once, in the order of the last time. For what only shows: nobody may ask it what it holds
+    while it cannot be seen.
+    """
+    listen(widget, source, _UntilSeen(widget, callback).tell)
+
+
+class _UntilSeen(QObject):
+    """Keeps what a widget that is out of sight was told."""
+
+    def __init__(self, widget: QWidget, callback: Listener) -> None:
+        super().__init__(widget)
+        self._widget, self._callback = widget, callback
+        self._names: dict[str, None] = {}
+        widget.installEventFilter(self)
+
+    def tell(self, name: str) -> None:
+        """Pass on a name, now or when the widget comes into sight."""
+        if self._widget.isVisible() or not self._widget.window().isVisible():
+            self._callback(name)
+        else:
+            self._names.pop(name, None)
+            self._names[name] = None
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Pass on what was kept."""
+        if event.type() == QEvent.Type.Show and self._names:
+            names, self._names = self._names, {}
+            for name in names:
+                self._callback(name)
+        return super().eventFilter(watched, event)
 
 
 def plain_tooltip(text: str) -> str:

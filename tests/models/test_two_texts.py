@@ -15,7 +15,7 @@ def test_that_the_tokens_of_a_pair_know_their_text(tmp_path: Path) -> None:
     trace = model.trace("the animal", "it was tired")
     assert [token.segment for token in trace.source.tokens] == [0] * 4 + [1] * 4
     typed = model.trace("the animal [SEP] it was tired")
-    assert [token.segment for token in typed.source.tokens] == [0] * 8
+    assert [token.segment for token in typed.source.tokens] == [0] * 4 + [1] * 4
     for shown in (trace, typed):
         found = segments_of(shown.source.tokens)
         assert found is not None

@@ -1,7 +1,7 @@
 """From a person's text, or the path of a picture, to what a model of the library is called with."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,15 +24,8 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.network import Vocabulary
 from attnscope.records.models import Form
 from attnscope.records.pictures import Picture
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records.tokens import Token, Tokens, typed_segments
 from attnscope.text.vocabulary import Vocabulary as Entries
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentedInputs(Inputs):
-    """Tokens of one text or two, and the segment that each token of the source belongs to."""
-
-    segments: tuple[int, ...] = ()
 
 
 class Reader(Protocol):
@@ -86,7 +79,8 @@ class TextReader:
     ) -> None:
         self.vocabulary, self.special = vocabulary, special
         self.max_tokens, self.max_target = max_tokens, max_target
-        self._form, self._has_segments, self._is_writing = form, has_segments, is_writing
+        self.has_segments = has_segments
+        self._form, self._is_writing = form, is_writing
 
     @property
     def reads_pairs(self) -> bool:
@@ -97,19 +91,22 @@ class TextReader:
         """See `Reader`."""
         if self._form == "encoder-decoder" and self._is_writing:
             source = self.vocabulary.encode(text, max_tokens=self.max_tokens).tokens
-            return SegmentedInputs(
-                source=source, target=None if target is None else self.encode_target(target)
-            )
+            return Inputs(source=source, target=None if target is None else self.encode_target(target))
         if target is not None and target.strip():
             inputs = self._pair(text, target)
         else:
             one = self.vocabulary.encode(text, max_tokens=self.max_tokens)
             if not len(one.tokens):
                 one = self.vocabulary.encode(text, max_tokens=self.max_tokens, prefix=self._something())
-            inputs = SegmentedInputs(source=one.tokens, segments=one.segments)
+            inputs = Inputs(source=one.tokens, segments=self._typed_segments(one.tokens))
         return self._moved(inputs) if self._form == "encoder-decoder" else inputs
 
-    def _pair(self, text: str, target: str) -> SegmentedInputs:
+    def _typed_segments(self, tokens: Tokens) -> tuple[int, ...]:
+        """Two texts with the separator typed between them are read as two, as their template would."""
+        second = self.vocabulary.template.second_segment if self.reads_pairs else 0
+        return tuple(second * number for number in typed_segments(tokens.tokens)) if second else ()
+
+    def _pair(self, text: str, target: str) -> Inputs:
         if not self.reads_pairs:
             raise UserError(
                 "This model reads one text only.",
@@ -117,9 +114,9 @@ class TextReader:
                 action="Leave the second text out, or open a translation model.",
             )
         pair = self.vocabulary.encode_pair(text, target, max_tokens=self.max_tokens)
-        return SegmentedInputs(source=pair.tokens, segments=pair.segments)
+        return Inputs(source=pair.tokens, segments=pair.segments)
 
-    def _moved(self, inputs: SegmentedInputs) -> SegmentedInputs:
+    def _moved(self, inputs: Inputs) -> Inputs:
         """A model that does not write reads its source again, moved by one place."""
         start = (self.vocabulary.token(self._start_id()),)
         kept = tuple(replace(token, start=0, end=0) for token in inputs.source.tokens[:-1])
@@ -135,15 +132,14 @@ class TextReader:
         if again.ids != ids:
             tokens = tuple(replace(self.vocabulary.token(id), start=0, end=0) for id in ids)
             again = Tokens(text=text, tokens=tokens)
-        return SegmentedInputs(source=inputs.source, target=again, is_own_target=True)
+        return Inputs(source=inputs.source, target=again, is_own_target=True)
 
     def arguments(self, inputs: Inputs, device: torch.device, n_copies: int) -> dict[str, Tensor]:
         """See `Reader`."""
         ids = _rows(inputs.source.ids, device, n_copies)
         found = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        segments = getattr(inputs, "segments", ())
-        if self._has_segments and any(segments):
-            found["token_type_ids"] = _rows(segments, device, n_copies)
+        if self.has_segments and any(inputs.segments):
+            found["token_type_ids"] = _rows(inputs.segments, device, n_copies)
         if inputs.target is not None:
             found["decoder_input_ids"] = _rows(inputs.target.ids, device, n_copies)
         return found

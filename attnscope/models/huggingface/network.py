@@ -32,6 +32,7 @@ class Abilities:
 
     has_detachable_head: bool = False
     has_cache: bool = False
+    has_segments: bool = False
     labels: tuple[str, ...] = ()
     ends: frozenset[int] = frozenset()
     forced: tuple[int, ...] = ()

@@ -142,9 +142,16 @@ def _text_reader(opened: _Opened, vocabulary: HuggingFaceVocabulary) -> TextRead
         form=opened.task.form,
         max_tokens=source,
         max_target=target,
-        has_segments=takes_argument(model, "token_type_ids"),
+        has_segments=_has_segments(model, vocabulary),
         is_writing=opened.task.output_kind == "translation",
     )
+
+
+def _has_segments(model: Any, vocabulary: HuggingFaceVocabulary) -> bool:
+    """Whether the model knows the segments that its tokenizer numbers: RoBERTa has one for every text."""
+    n_segments = getattr(model.config, "type_vocab_size", None)
+    is_known = n_segments is None or vocabulary.template.second_segment < n_segments
+    return is_known and takes_argument(model, "token_type_ids")
 
 
 def _picture_reader(opened: _Opened, attached: Attached) -> PictureReader:
@@ -188,6 +195,7 @@ def _find_abilities(opened: _Opened, reader: Reader) -> Abilities:
             source = _silence(reader.extractor, model)
     return Abilities(
         labels=labels,
+        has_segments=words.has_segments,
         has_detachable_head=_has_detachable_head(task, model, ids, source),
         has_cache=task.is_writing and can_cache(model, ids, source),
         ends=words.special.ends or _end_of(words),
@@ -237,5 +245,5 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         architecture=f"{task.class_name} ({opened.config.model_type})",
         licence=licence_of(opened.folder),
         reads="picture" if task.reads_pictures else "recording" if task.name == "speech" else "text",
-        reads_pairs=task.name == "classification" and reader.reads_pairs,
+        reads_pairs=reader.reads_pairs,
     )

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models.huggingface.cache import contained_file
-from attnscope.models.huggingface.inputs import SegmentedInputs, TextReader
+from attnscope.models.huggingface.inputs import TextReader
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.models.inputs import Inputs
 from attnscope.records.tokens import Token, Tokens
@@ -123,9 +123,7 @@ class SoundReader:
         length_s = self.extractor.chunk_length / self.max_tokens
         moments = tuple(Token(id=i, piece=f"{i * length_s:.2f}s") for i in range(self.max_tokens))
         source = Tokens(text=text, tokens=moments)
-        return SegmentedInputs(
-            source=source, target=None if target is None else self.words.encode_target(target)
-        )
+        return Inputs(source=source, target=None if target is None else self.words.encode_target(target))
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
         """See `Reader`."""

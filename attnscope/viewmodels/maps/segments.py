@@ -10,7 +10,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, typed_segments
 from attnscope.viewmodels.maps.aspect import BLOCKS, Block
 from attnscope.viewmodels.maps.renormalising import LEFT_OUT, Reduced, without_keys
 
@@ -18,22 +18,14 @@ from attnscope.viewmodels.maps.renormalising import LEFT_OUT, Reduced, without_k
 def segments_of(tokens: tuple[Token, ...]) -> NDArray[np.bool_] | None:
     """Whether each token is of the second text, [n_tokens]; None where there is one text.
 
-    A text typed with the separator in it counts as two: the special token it ends with then stands once
-    more within it, and closes the first text, as in BERT (Devlin et al. 2018, section 3).
+    A text typed with the separator in it counts as two (`records.tokens.typed_segments`), for a model that
+    is not told of segments as well.
     """
     numbers = np.array([token.segment for token in tokens], dtype=np.intp)
     if numbers.size and 0 < numbers.max() <= 1 and numbers.min() == 0:
         return np.asarray(numbers == 1)
-    if len(tokens) < 4 or not tokens[-1].is_special:
-        return None
-    last = len(tokens) - 1
-    inner = [i for i in range(1, last) if tokens[i].is_special and tokens[i].id == tokens[last].id]
-    if not inner or inner[-1] - inner[0] != len(inner) - 1:
-        return None
-    is_word = [not token.is_special for token in tokens]
-    if not any(is_word[: inner[0]]) or not any(is_word[inner[-1] :]):
-        return None
-    return np.arange(len(tokens)) > inner[0]
+    typed = typed_segments(tokens)
+    return np.array(typed, dtype=np.bool_) if typed else None
 
 
 def block_parts(

@@ -23,7 +23,7 @@ from attnscope.widgets.causes.output_strip import OutputStrip
 from attnscope.widgets.causes.patch_maps import PatchMaps
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen_seen, plain_tooltip, tool_button
 
 _ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX, _LOW_PX = 22, 56, 44, 3, 360
 _STRONGEST = 0.62
@@ -197,7 +197,7 @@ class AcrossPanel(QWidget):
         self.maps = PatchMaps(state, palette)
         self.maps.pointed.connect(self.pointed)
         self._lay_out()
-        listen(self, state, self._on_state)
+        listen_seen(self, state, self._on_state)
         self._on_state("choice")
 
     def set_theme(self, palette: Palette) -> None:

@@ -20,7 +20,7 @@ from attnscope.widgets.causes.part_bars import PartBars
 from attnscope.widgets.causes.patching_view import PatchingView
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen_seen, plain_tooltip, tool_button
 from attnscope.widgets.labs.cell_panel import CellPanel
 
 CausesMode = Literal["parts", "patching"]
@@ -78,8 +78,8 @@ class CausesPanel(QWidget):
         self.patching = PatchingView(patching, palette)
         self.patching.pointed.connect(self.pointed)
         self._lay_out()
-        listen(self, attributing, self._on_attributing)
-        listen(self, patching, self._on_patching)
+        listen_seen(self, attributing, self._on_attributing)
+        listen_seen(self, patching, self._on_patching)
         self.show_mode("parts")
 
     def set_theme(self, palette: Palette) -> None:

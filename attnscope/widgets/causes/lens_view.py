@@ -19,7 +19,7 @@ from attnscope.viewmodels.causes.layer_lens import (
     rows_name,
 )
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip
 
 _ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX = 22, 54, 37, 2
 _STRONGEST = 0.5
@@ -154,7 +154,7 @@ class LensPanel(QWidget):
         self.note.setWordWrap(True)
         self.grid = LensGrid(state, palette)
         self._lay_out()
-        listen(self, state, self._on_state)
+        listen_seen(self, state, self._on_state)
         self._show()
 
     def set_theme(self, palette: Palette) -> None:

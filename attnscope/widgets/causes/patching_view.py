@@ -20,7 +20,7 @@ from attnscope.figures.style import type_px
 from attnscope.viewmodels.causes.patch_words import WHAT_NAMES, WHAT_TIPS
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen_seen, tool_button
 from attnscope.widgets.labs.cell_panel import CellPanel
 
 _MIN_MAP_PX = 148
@@ -60,7 +60,7 @@ class PatchingView(QWidget):
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.note = _wrapped("hint")
         self._lay_out()
-        listen(self, state, self._on_state)
+        listen_seen(self, state, self._on_state)
         for name in ("choice", "map", "progress"):
             self._on_state(name)
 

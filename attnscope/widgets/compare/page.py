@@ -40,7 +40,7 @@ from attnscope.widgets.compare.grid import CompareGrid
 from attnscope.widgets.compare.maps import CompareMaps
 from attnscope.widgets.compare.numbers import CompareMeasures, CompareOutput
 from attnscope.widgets.compare.side import CompareSide, OfferModels
-from attnscope.widgets.labels import ElidedLabel, listen, rule, tool_button
+from attnscope.widgets.labels import ElidedLabel, listen, listen_seen, rule, tool_button
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.state_card import StateCard
 
@@ -238,8 +238,8 @@ class ComparePage(QWidget):
         self._patience.setSingleShot(True)
         self._patience.setInterval(_PATIENCE_MS)
         self._patience.timeout.connect(self._show_stale)
-        listen(self, self._state, self._on_state)
-        listen(self, self._session, self._on_session)
+        listen_seen(self, self._state, self._on_state)
+        listen_seen(self, self._session, self._on_session)
         listen(self, self._view, self._on_view)
 
     # Showing

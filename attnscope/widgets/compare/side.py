@@ -15,7 +15,7 @@ from attnscope.records.compare import Which
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.session.comparing import CHANGES, Changes, Kept, changes_words, short_source
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip, tool_button
 
 OfferModels = Callable[[], tuple[str, ...]]
 AskFolder = Callable[[QWidget, str, str], str]
@@ -55,7 +55,7 @@ class CompareSide(QWidget):
         self._lay_out()
         self.text_edit.textEdited.connect(self._on_text_edited)
         self.target_edit.textEdited.connect(self._on_target_edited)
-        listen(self, state, self._on_state)
+        listen_seen(self, state, self._on_state)
 
     def _menu_button(self, name: str, fill: Callable[[], None]) -> QToolButton:
         button = tool_button("", name)

@@ -147,7 +147,7 @@ class LinesView(MapWidget):
                 only=self._only,
                 zoom=self._zoom,
                 offset_px=self._offset_px,
-                lines=self._lines,
+                lines=self._strong_lines(),
                 cache=self._cache,
                 is_rough=self._zooming.isActive(),
             )
@@ -199,14 +199,15 @@ class LinesView(MapWidget):
         self._limit_offset()
 
     def _choose_lines(self) -> None:
-        shown = comparable(self._maps) if self._maps else ()
-        style = self._style
-        self._lines = (
-            strong_lines(shown, least_weight=style.least_weight, n_strongest=style.n_strongest)
-            if shown
-            else None
-        )
+        """Which lines are strong enough is worked out anew at the next painting."""
+        self._lines = None
         self.update()
+
+    def _strong_lines(self) -> StrongLines:
+        if self._lines is None:
+            style, shown = self._style, comparable(self._maps)
+            self._lines = strong_lines(shown, least_weight=style.least_weight, n_strongest=style.n_strongest)
+        return self._lines
 
     def _walk(self, key: Qt.Key) -> None:
         """Point at the next token, on the side that is pointed at (the queries' at first)."""

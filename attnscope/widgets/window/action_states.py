@@ -7,15 +7,8 @@ from PySide6.QtGui import QAction
 from attnscope.viewmodels.session.state import Session
 
 
-def show_possible(
-    actions: Mapping[str, QAction], session: Session, *, is_enlarged: bool, is_waiting: bool = False
-) -> None:
-    """Enable and name the actions that depend on the session, and on whether one head is enlarged.
-
-    `is_enlarged` is so too while the pages are presented: Esc goes back from both.
-
-    `is_waiting`: there is work that Esc would stop.
-    """
+def show_possible(actions: Mapping[str, QAction], session: Session) -> None:
+    """Enable and name the actions that depend on the session."""
     has_model, has_head = session.model is not None, bool(session.selection)
     possible = {
         "toggle-heads": has_head,
@@ -26,7 +19,6 @@ def show_possible(
         "reload-model": has_model,
         "reset": bool(session.gates),
         "remove-heads": has_model and bool(session.gates.off()),
-        "dismiss": session.notice is not None or is_enlarged or is_waiting,
     }
     for name, is_possible in possible.items():
         actions[name].setEnabled(is_possible)
@@ -39,3 +31,8 @@ def show_possible(
         actions[f"stack-{k + 1}"].setVisible(k < len(session.stacks))
         if k < len(session.stacks):
             actions[f"stack-{k + 1}"].setText(f"Stack {session.stacks[k]}")
+
+
+def show_dismiss(action: QAction, session: Session, *, is_enlarged: bool, is_waiting: bool) -> None:
+    """Enable Esc while there is a message, something enlarged or presented, or work that it would stop."""
+    action.setEnabled(session.notice is not None or is_enlarged or is_waiting)

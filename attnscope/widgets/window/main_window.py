@@ -37,7 +37,7 @@ from attnscope.widgets.positions.page import PositionsPage
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.tours.learning import Learning
 from attnscope.widgets.training.page import TrainingPage
-from attnscope.widgets.window.action_states import show_possible
+from attnscope.widgets.window.action_states import show_dismiss, show_possible
 from attnscope.widgets.window.banner import Banner
 from attnscope.widgets.window.commands import Commands
 from attnscope.widgets.window.folding import fold_with_view
@@ -109,7 +109,7 @@ class MainWindow(QMainWindow):
         listen(self, session, self._on_session)
         listen(self, self.view, self._on_view)
         fold_with_view(self)
-        listen(self, self.status_bar.work.state, lambda _name: self._show_actions())
+        listen(self, self.status_bar.work.state, lambda _name: self._show_dismiss())
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_theme_changed)
         self.set_theme(self._palette)
         restore_geometry(self, self._settings)
@@ -332,9 +332,16 @@ class MainWindow(QMainWindow):
         self.status_bar.duration.setVisible(self.view.page == "explore")
 
     def _show_actions(self) -> None:
+        show_possible(self.actions_by_name, self._session)
+        self._show_dismiss()
+
+    def _show_dismiss(self) -> None:
         is_waiting = self.status_bar.work.state.waited_for is not None
-        actions, is_enlarged = self.actions_by_name, self.view.is_enlarged or self.view.is_presenting
-        show_possible(actions, self._session, is_enlarged=is_enlarged, is_waiting=is_waiting)
+        action, is_enlarged = (
+            self.actions_by_name["dismiss"],
+            self.view.is_enlarged or self.view.is_presenting,
+        )
+        show_dismiss(action, self._session, is_enlarged=is_enlarged, is_waiting=is_waiting)
 
     def _stop_or(self, dismiss: Callable[[], None]) -> None:
         """Esc ends what is waited for; where nothing is, what is told or enlarged."""
