@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from attnscope.models.model import Model as Model
     from attnscope.models.opening import load as load
     from attnscope.models.pictures import picture as picture
+    from attnscope.models.recording.arrays import from_arrays as from_arrays
+    from attnscope.models.recording.recording import Recording as Recording
+    from attnscope.models.recording.recording import record as record
     from attnscope.models.sources import demo_models as demo_models
     from attnscope.records.generation import WriteSettings as WriteSettings
     from attnscope.records.interventions import CopyPattern as CopyPattern
@@ -42,6 +45,7 @@ _HOMES = {
     "MakeMean": "attnscope.records.interventions",
     "MakeUniform": "attnscope.records.interventions",
     "Model": "attnscope.models.model",
+    "Recording": "attnscope.models.recording.recording",
     "RemoveEdge": "attnscope.records.interventions",
     "Site": "attnscope.records.sites",
     "Trace": "attnscope.trace.trace",
@@ -49,12 +53,14 @@ _HOMES = {
     "WriteSettings": "attnscope.records.generation",
     "demo_models": "attnscope.models.sources",
     "figure": "attnscope.figures.figure",
+    "from_arrays": "attnscope.models.recording.arrays",
     "importance": "attnscope.analysis.importance",
     "load": "attnscope.models.opening",
     "load_trace": "attnscope.trace.store",
     "measure": "attnscope.analysis.measures",
     "picture": "attnscope.models.pictures",
     "pruning_curve": "attnscope.analysis.pruning_curve",
+    "record": "attnscope.models.recording.recording",
     "save_trace": "attnscope.trace.store",
     "train": "attnscope.training",
 }

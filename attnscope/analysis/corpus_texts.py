@@ -107,7 +107,7 @@ def sample_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> list[Text]:
 
 
 def _with_target(model: Model, text: Text) -> Text:
-    """A text with the target that the model writes itself, where a sample has none; alone where it is read so."""
+    """A text with the target that the model writes, where a sample has none; alone where it is read alone."""
     written = model.encode(text).target if isinstance(text, str) else None
     if not isinstance(text, str) or written is None:
         return text

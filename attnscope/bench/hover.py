@@ -48,7 +48,7 @@ def measure_hover(
 
 def _steps(program: Program) -> dict[str, Callable[[int], None]]:
     """For each picture, how the mouse moves to another place in it."""
-    explore = program.window.explore
+    explore = program.window.pages.explore
     grid, heat, lines = explore.grid_panel.grid, explore.head_panel.heatmap, explore.head_panel.lines
     strip = explore.text_bar.source_strip
     sites = program.session.model.sites if program.session.model else ()

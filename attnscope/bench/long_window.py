@@ -52,7 +52,7 @@ def is_long_shown(program: Program) -> bool:
 
 def street_map(program: Program) -> StreetMap:
     """The widget that shows the long map; raises UserError when there is none."""
-    street = program.window.explore.head_panel.street_map
+    street = program.window.pages.explore.head_panel.street_map
     if street is None:
         raise UserError("The window has no map for long texts.")
     return street

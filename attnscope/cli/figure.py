@@ -17,6 +17,7 @@ from attnscope.cli.figure_options import (
     on_page,
     settle_page,
 )
+from attnscope.cli.figure_panels import add_panel_arguments, draw_panels
 from attnscope.cli.given import note_given
 from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
 from attnscope.cli.other_figures import curves_figure, positions_figure, scaling_figure
@@ -72,6 +73,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add_aspect_arguments(parser)
     add_other_arguments(parser)
     add_batch_arguments(parser)
+    add_panel_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -80,7 +82,6 @@ def run(arguments: argparse.Namespace) -> int:
     application = boot.offscreen_application()
     from attnscope.figures.export import target_of
     from attnscope.figures.figure_file import is_figure_file
-    from attnscope.figures.room import lines_hint, values_hint
 
     is_again = is_figure_file(arguments.model)
     if is_again:
@@ -91,8 +92,12 @@ def run(arguments: argparse.Namespace) -> int:
             return draw_each(arguments)
     target_of(arguments.out)
     if is_again:
-        drawn, trace = draw_again(arguments)
-        path, about = drawn.save(Path(arguments.out)), trace.check().sentence
+        drawn, about = draw_again(arguments)
+        path = drawn.save(Path(arguments.out))
+    elif arguments.panel:
+        drawn, about = draw_panels(arguments)
+        path = drawn.save(Path(arguments.out))
+        about += _hints(drawn.spec)
     elif arguments.view in _WITHOUT_TEXT:
         path, about = _WITHOUT_TEXT[arguments.view](arguments).save(Path(arguments.out)), arguments.view
     else:
@@ -103,12 +108,18 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.view == "picture":
             drawn = on_page(arguments, on_picture(drawn, model, arguments.text, arguments.query).spec)
         path = drawn.save(Path(arguments.out))
-        hint = values_hint(drawn.spec) or lines_hint(drawn.spec)
-        about = trace.check().sentence + other_stacks(arguments, trace.sites) + even_hint(drawn.spec)
-        about += f"; {hint}" if hint else ""
+        about = trace.check().sentence + other_stacks(arguments, trace.sites) + _hints(drawn.spec)
     say(f"{path}: {path.stat().st_size:,} bytes, {about}")
     del application
     return 0
+
+
+def _hints(spec: "FigureSpec") -> str:
+    """What would make the figure tell more."""
+    from attnscope.figures.room import lines_hint, values_hint
+
+    hint = values_hint(spec) or lines_hint(spec)
+    return even_hint(spec) + (f"; {hint}" if hint else "")
 
 
 def even_hint(spec: "FigureSpec") -> str:

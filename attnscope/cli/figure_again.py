@@ -1,6 +1,7 @@
-"""`attnscope figure FILE.figure.json -o OUT`: a saved figure drawn again from its model and its text.
+"""`attnscope figure FILE.figure.json -o OUT`: a saved figure drawn again.
 
-What the file says holds; page and look that are given with it come first.
+From its model and its text, or from the numbers in the file. What the file says holds; page and look
+that are given with it come first.
 """
 
 import argparse
@@ -17,6 +18,8 @@ from attnscope.errors import LoadError, UserError
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
     from attnscope.figures.figure_file import SavedFigure
+    from attnscope.figures.spec import FigureSpec
+    from attnscope.figures.style import MapStyle
     from attnscope.models import Model
     from attnscope.trace import Trace
 
@@ -28,16 +31,43 @@ _CHANGING_HEIGHT = frozenset(("width_mm", "font_pt", "title", "caption", "column
 _ALWAYS = ("out", "device")
 
 
-def draw_again(arguments: argparse.Namespace) -> "tuple[Figure, Trace]":
-    """Read the file, trace its text anew, and make the figure; warns when the model is another one.
+def draw_again(arguments: argparse.Namespace) -> "tuple[Figure, str]":
+    """Read the file and make the figure, with a word about it; warns when its model is another one by now.
 
     Raises UserError when the file, the model or one of the heads is not there, and for an option that
     would make another figure.
     """
-    from attnscope.figures.figure_file import read_figure_file
+    from attnscope.figures.figure_file import SavedFigure, read_figure_file
 
     _refuse_others(arguments)
-    saved = read_figure_file(Path(arguments.model))
+    kept = read_figure_file(Path(arguments.model))
+    if not isinstance(kept, SavedFigure):
+        drawn = _on_given_page(arguments, _kept_figure(arguments, kept))
+        return drawn, f"{kept.view}, from the file's numbers"
+    trace, model = _read_again(arguments, kept)
+    made = figure_of(_looked(arguments, kept), model, trace)
+    return _on_given_page(arguments, made), trace.check().sentence
+
+
+def _kept_figure(arguments: argparse.Namespace, kept: "FigureSpec") -> "Figure":
+    """The numbers of the file in the look that was given; raises UserError for a caption that none holds."""
+    from attnscope.figures.figure import Figure
+
+    given = given_options(arguments)
+    _check_columns(arguments, kept.view)
+    if arguments.caption and kept.caption is None:
+        raise UserError(
+            f"{arguments.model} was saved without a caption.", action="Leave out --caption, or save it anew."
+        )
+    style = _look(arguments, kept.style)
+    panels = tuple(replace(panel, style=style) for panel in kept.panels)
+    title = arguments.title if "title" in given else kept.title
+    dpi = arguments.dpi if "dpi" in given else kept.dpi
+    return Figure(replace(kept, style=style, panels=panels, title=title, dpi=dpi))
+
+
+def _read_again(arguments: argparse.Namespace, saved: "SavedFigure") -> "tuple[Trace, Model]":
+    """The file's text read anew by its model."""
     origin = saved.origin
     model = _load(arguments, origin.source)
     if origin.sha256 and model.info.sha256 != origin.sha256:
@@ -53,7 +83,7 @@ def draw_again(arguments: argparse.Namespace) -> "tuple[Figure, Trace]":
         past_trained=origin.past_trained and model.info.can_read_past,
     )
     tell_cut(trace.source, trace.target)
-    return _on_given_page(arguments, figure_of(_looked(arguments, saved), model, trace)), trace
+    return trace, model
 
 
 def _load(arguments: argparse.Namespace, source: str) -> "Model":
@@ -83,12 +113,15 @@ def _refuse_others(arguments: argparse.Namespace) -> None:
         )
 
 
-def _looked(arguments: argparse.Namespace, saved: "SavedFigure") -> "SavedFigure":
-    """The saved figure in the colours, labels and words that were given."""
+def _check_columns(arguments: argparse.Namespace, view: str) -> None:
+    if "columns" in given_options(arguments) and view != "panels":
+        raise UserError("--columns arranges panels, and this figure has none.", action="Leave it out.")
+
+
+def _look(arguments: argparse.Namespace, saved: "MapStyle") -> "MapStyle":
+    """The saved look with what was given."""
     given = given_options(arguments)
     style = {name: getattr(arguments, name) for name in _LOOK if name in given}
-    if "columns" in given and saved.view != "panels":
-        raise UserError("--columns arranges panels, and this figure has none.", action="Leave it out.")
     if "values" in style:
         style["show_values"] = style.pop("values")
     if "plain" in style:
@@ -97,9 +130,16 @@ def _looked(arguments: argparse.Namespace, saved: "SavedFigure") -> "SavedFigure
         style["has_bar"] = not style.pop("no_bar")
     if "turn" in style:
         style["turn"] = turn_of(arguments)
+    return replace(saved, **style)
+
+
+def _looked(arguments: argparse.Namespace, saved: "SavedFigure") -> "SavedFigure":
+    """The saved figure in the colours, labels and words that were given."""
+    given = given_options(arguments)
+    _check_columns(arguments, saved.view)
     return replace(
         saved,
-        style=replace(saved.style, **style),
+        style=_look(arguments, saved.style),
         title=arguments.title if "title" in given else saved.title,
         has_caption=saved.has_caption or arguments.caption,
         dpi=arguments.dpi if "dpi" in given else saved.dpi,

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from attnscope.trace import Trace
 
 _LABEL = r"(?:[a-z-]+[: ])?L\d{1,6}H\d{1,6}"
-_LABELS = re.compile(rf"{_LABEL}(, ?{_LABEL})*")
+LABELS = re.compile(rf"{_LABEL}(, ?{_LABEL})*")
+"""`L0H3`, `cross L1H0`, `cross:L0H1,L2H1`."""
 
 
 def build_figure(
@@ -71,7 +72,7 @@ def chosen_heads(
     is_grid = arguments.view == "grid"
     if is_grid and arguments.stack is None and arguments.head is None:
         return None, ()
-    if arguments.head is not None and _LABELS.fullmatch(arguments.head):
+    if arguments.head is not None and LABELS.fullmatch(arguments.head):
         heads = labelled_heads(arguments.head, arguments.stack, sites)
         return arguments.stack and heads[0].stack, _one_or_more(arguments, heads)
     stack = parse_stack(arguments.stack, sites)
@@ -122,13 +123,15 @@ def other_stacks(arguments: argparse.Namespace, sites: tuple[Site, ...]) -> str:
     return f"; these are the heads of the {first} stack, --stack {' or '.join(others)} draws the others"
 
 
-def labelled_heads(text: str, stack: str | None, sites: tuple[Site, ...]) -> tuple[HeadRef, ...]:
+def labelled_heads(
+    text: str, stack: str | None, sites: tuple[Site, ...], *, how: str = "--stack {}"
+) -> tuple[HeadRef, ...]:
     """Heads from `L0H3,L2H1` of one stack, or `encoder:L0H0,cross:L1H1`; raises UserError for a wrong one."""
     heads = []
     for part in text.split(","):
         *named, place = re.split("[: ]", part.strip())
         layer, head = place[1:].split("H")
-        own = parse_stack(named[0] if named else stack, sites)
+        own = parse_stack(named[0] if named else stack, sites, how=how)
         heads.append(HeadRef(stack=own, layer=int(layer), head=int(head)))
     check_heads(heads, sites)
     return tuple(heads)

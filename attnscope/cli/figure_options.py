@@ -57,7 +57,7 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--panels",
         action="store_true",
-        help="the heads of --head (at most 4) as panels a, b, c … of one page",
+        help="the heads of --head, up to 26, as panels a, b, c … of one page",
     )
     parser.add_argument(
         "--columns",
@@ -99,11 +99,11 @@ def turn_of(arguments: argparse.Namespace) -> "Turn | None":
 def settle_page(arguments: argparse.Namespace) -> None:
     """Settle that panels are a view, and check the colours; raises UserError."""
     check_colours(arguments)
-    if arguments.panels:
-        arguments.view = "panels"
+    if arguments.panels or arguments.panel:
+        arguments.view = arguments.view if arguments.panel else "panels"
     elif arguments.also and arguments.view != "panels":
         raise UserError("--also adds panels.", expected="--panels with it", action="Add --panels --head …")
-    if arguments.columns and arguments.view != "panels":
+    if arguments.columns and arguments.view != "panels" and not arguments.panel:
         raise UserError(
             "--columns arranges panels.", expected="--panels with it", action="Add --panels --head …"
         )

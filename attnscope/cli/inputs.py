@@ -82,11 +82,11 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default=argparse.SUPPRESS, help="auto, cpu, cuda or mps (default: auto)")
 
 
-def load_and_trace(arguments: argparse.Namespace) -> "tuple[Model, Trace]":
-    """Load the model and trace the text that the arguments name; raises UserError."""
+def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = None) -> "tuple[Model, Trace]":
+    """Load the model, unless it is there, and trace the text that the arguments name; raises UserError."""
     from attnscope.models import load
 
-    model = load(arguments.model, device=arguments.device)
+    model = model or load(arguments.model, device=arguments.device)
     if getattr(arguments, "view", "") == "picture" and model.info.reads == "text":
         raise UserError(
             f"{model.info.name} reads text, not pictures.",

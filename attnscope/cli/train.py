@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.inputs import tell_columns
+from attnscope.cli.resuming import add_resume_arguments, resumed_words, take_resumed
 from attnscope.cli.stopping import add_stop_argument, at_end_of_input
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
 from attnscope.cli.terminal import json_text, say, say_error
@@ -48,8 +49,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "train", help="train a recipe into a run folder; resumes what it holds", epilog=_EPILOG
     )
     parser.add_argument(
-        "recipe", metavar="RECIPE", help="a recipe in TOML, or the name of a built-in one or of a preset"
+        "recipe",
+        metavar="RECIPE",
+        nargs="?",
+        default="",
+        help="a recipe in TOML, or the name of a built-in one or of a preset",
     )
+    add_resume_arguments(parser)
     parser.add_argument("--out", metavar="DIR", default="", help="the run folder")
     parser.add_argument(
         "--set",
@@ -90,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     overrides = dict(read_overrides(arguments.overrides))
     if arguments.tensorboard:
         overrides["training.tensorboard"] = "true"
+    take_resumed(arguments, overrides)
     if arguments.sweep or arguments.seeds:
         return run_sweep(arguments, overrides)
     recipe = read_recipe(recipe_of(arguments.recipe), overrides, needs_data=not arguments.plan)
@@ -112,7 +119,8 @@ def _train(arguments: argparse.Namespace, recipe: "Recipe", device: "torch.devic
     if recipe.data.kind == "pairs" and ranks.is_writer:
         tell_columns(Path(recipe.data.path))
     started_at, cpu_at = time.monotonic(), time.process_time()
-    training = TrainingRun(recipe, Path(arguments.out), device, ranks=ranks)
+    is_resumed = bool(arguments.resume)
+    training = TrainingRun(recipe, Path(arguments.out), device, ranks=ranks, may_lengthen=is_resumed)
     if arguments.stop_at_eof:
         at_end_of_input(training.request_stop)
     teller = _teller(arguments, ranks)
@@ -265,7 +273,9 @@ def _open_heads(step: Step) -> str:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    words = ["attnscope", "train", arguments.recipe, "--out", arguments.out]
+    words = ["attnscope", "train", *resumed_words(arguments)]
+    if not arguments.resume:
+        words += [arguments.recipe, "--out", arguments.out]
     for pair in arguments.overrides:
         words += ["--set", pair]
     if arguments.export:

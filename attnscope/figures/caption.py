@@ -7,12 +7,13 @@ import numpy as np
 from attnscope.figures.panels import panel_letters, panel_title
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.spec import FigureSpec, MapPart
+from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Gates
 from attnscope.viewmodels.compare.difference import ComparedMaps
 
 _SCALE_WORDS = {"fixed": "0–1", "head": "to each head's maximum", "row": "to each row's maximum"}
-_MAX_TEXT = 400
+_MAX_TEXT, _MAX_TITLE = 400, 160
 
 
 def caption_lines(spec: FigureSpec) -> tuple[str, ...]:
@@ -99,7 +100,9 @@ def _shown(spec: FigureSpec) -> str:
         parts += _compared_words(spec.compared)
     if spec.view == "panels":
         named = zip(panel_letters(spec), spec.panels, strict=True)
-        parts += [f"{letter}: {panel_title(panel)}" for letter, panel in named]
+        parts += [
+            f"{letter}: {shorten(plain_text(panel_title(panel)), _MAX_TITLE)}" for letter, panel in named
+        ]
         maps = tuple(m for panel in spec.panels if panel.view == "head" for m in panel.maps)
         parts += ["rows queries, columns keys", f"mask {mask_words(maps)}"] if maps else []
         parts += list(dict.fromkeys(m.note for m in maps if m.note))
@@ -115,11 +118,23 @@ def _shown(spec: FigureSpec) -> str:
             scale = "to the largest weight"
         parts.append(f"scale {scale}, {spec.style.colour_map}")
     if spec.view in ("grid", "head", "lines", "picture", "inside", "panels"):
-        parts.append(gate_words(spec.gates))
-        if spec.interventions:
-            words = [change.sentence for change in spec.interventions]
-            parts.append("changed " + "; ".join(words[:4]) + (" …" if len(words) > 4 else ""))
+        parts += _changed(spec)
     return " · ".join(parts)
+
+
+def _changed(spec: FigureSpec) -> list[str]:
+    """The gates and changes of heads: of the whole figure, or of each panel where they are not the same."""
+    own = [(panel.gates, panel.interventions) for panel in spec.panels] or [(spec.gates, spec.interventions)]
+    if len(set(own)) == 1:
+        return _change_words(*own[0])
+    named = zip(panel_letters(spec), own, strict=True)
+    return [f"{letter}: {', '.join(_change_words(*one))}" for letter, one in named if any(one)]
+
+
+def _change_words(gates: Gates, interventions: Interventions) -> list[str]:
+    words = [change.sentence for change in interventions]
+    changes = ["changed " + "; ".join(words[:4]) + (" …" if len(words) > 4 else "")] if words else []
+    return [gate_words(gates), *changes]
 
 
 def _compared_words(compared: ComparedMaps) -> list[str]:

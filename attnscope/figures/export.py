@@ -17,7 +17,7 @@ from PySide6.QtSvg import QSvgGenerator
 
 from attnscope.errors import SaveError, UserError
 from attnscope.figures.caption import program_version
-from attnscope.figures.figure_file import ENDING, figure_file_bytes, saved_from_spec
+from attnscope.figures.figure_file import ENDING, figure_file_bytes, what_to_keep
 from attnscope.figures.html_page import html_bytes
 from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.paint_figure import paint_figure
@@ -52,7 +52,7 @@ def render(spec: FigureSpec, format: Format, *, folder: Path | None = None) -> b
         case "html":
             return html_bytes(spec)
         case "figure":
-            return figure_file_bytes(saved_from_spec(spec), folder=folder)
+            return figure_file_bytes(what_to_keep(spec), folder=folder)
         case _:
             raise _unknown_format(str(format))
 

@@ -1,7 +1,10 @@
-"""A figure as a file of what to draw, not of pixels: model, texts, heads and style, to be drawn again later.
+"""A figure as a file of what to draw, not of pixels, to be drawn again later in another size or look.
 
-Strict JSON. The model is named by where it is and by the hash of its weights, so that a figure drawn again
-from another model says so. Nothing in the file is run, and no path in it is opened but the model's.
+Strict JSON of one of two kinds. What one model read in one text is kept as the question: model, texts, heads
+and style; the model is named by where it is and by the hash of its weights, so that a figure drawn again from
+another model says so. Any other figure (a difference, curves, a lab, a picture, panels of several texts) is
+kept as its numbers, and needs no model. Nothing in the file is run, and no path in it is opened but the
+model's. Files of format 1 are all of the first kind.
 """
 
 import dataclasses
@@ -14,6 +17,7 @@ from attnscope import paths
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
 from attnscope.figures.colours import COLOUR_MAPS
+from attnscope.figures.kept_figure import kept_as_json, kept_from_json
 from attnscope.figures.panels import shown_maps
 from attnscope.figures.spec import BASE_PT, FigureOrigin, FigureSpec, View
 from attnscope.figures.style import SCALES, TURNS, MapStyle
@@ -24,8 +28,10 @@ from attnscope.strict_json import as_object, json_text, parse_object, read_json
 from attnscope.viewmodels.maps.aspect import Aspect
 
 ENDING = ".figure.json"
-FORMAT = 1
-SAVED_VIEWS: tuple[View, ...] = ("grid", "head", "lines", "panels")
+FORMAT = 2
+MAX_BYTES = 64_000_000
+ASKED_VIEWS: tuple[View, ...] = ("grid", "head", "lines", "panels")
+"""What a trace can be asked for again."""
 ALSO = ("lines", "grid")
 _MAX_TEXT = 4_000_000
 _MAX_ENTRIES = 20_000
@@ -34,7 +40,7 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SavedFigure:
-    """What a figure file holds; `also` are the panels beside the heads', `note` the caption's words."""
+    """A figure as a question: `also` are the panels beside the heads', `note` the caption's words."""
 
     origin: FigureOrigin
     view: View = "grid"
@@ -55,21 +61,13 @@ class SavedFigure:
     columns: int = 0
 
 
-def saved_from_spec(spec: FigureSpec) -> SavedFigure:
-    """What must be kept of a figure to draw it again; raises UserError where that cannot be said."""
-    origin = spec.origin
-    if spec.view in SAVED_VIEWS and origin is None:
-        raise UserError(
-            "This figure cannot be kept as a figure file: it does not say which model read which text.",
-            expected="an origin: figure(…, origin=FigureOrigin(source=model.info.source, text=…, …))",
-            action="Give one, or save it as SVG or PDF.",
-        )
-    if spec.view not in SAVED_VIEWS or origin is None or (spec.part is not None and not spec.part.is_whole):
-        raise UserError(
-            "This figure cannot be kept as a figure file.",
-            expected="a grid, whole heads, lines or panels of a text that a model has read",
-            action="Save it as SVG or PDF instead.",
-        )
+def what_to_keep(spec: FigureSpec) -> "SavedFigure | FigureSpec":
+    """What a figure file holds of a figure: the question where its text can be read again, else all of it."""
+    is_asked = spec.view in ASKED_VIEWS and (spec.part is None or spec.part.is_whole)
+    return spec if spec.origin is None or not is_asked else _question(spec, spec.origin)
+
+
+def _question(spec: FigureSpec, origin: FigureOrigin) -> SavedFigure:
     heads = origin.heads if origin.aspect.blend != "none" else tuple(m.head for m in shown_maps(spec))
     if spec.part is not None:
         heads = (spec.part.tile.head,)
@@ -95,12 +93,29 @@ def saved_from_spec(spec: FigureSpec) -> SavedFigure:
     )
 
 
-def figure_file_bytes(saved: SavedFigure, *, folder: Path | None = None) -> bytes:
-    """The file's content. A model under `folder` is named by its path from there, so both can be moved."""
+def figure_file_bytes(kept: "SavedFigure | FigureSpec", *, folder: Path | None = None) -> bytes:
+    """The file's content. A model under `folder` is named by its path from there, so both can be moved.
+
+    Raises UserError for a figure of more numbers than a file may hold.
+    """
+    about: dict[str, object] = {"format": FORMAT, "program": f"AttnScope {program_version()}"}
+    if isinstance(kept, FigureSpec):
+        about |= {"holds": "numbers", "figure": kept_as_json(kept)}
+    else:
+        about |= {"holds": "question", **_question_as_json(kept, folder)}
+    data = (json_text(about) + "\n").encode()
+    if len(data) > MAX_BYTES:
+        raise UserError(
+            f"The figure file would have {len(data) / 1e6:,.0f} MB.",
+            expected=f"at most {MAX_BYTES / 1e6:,.0f} MB",
+            action="Save it as SVG, PDF or PNG, and its numbers as NPZ.",
+        )
+    return data
+
+
+def _question_as_json(saved: SavedFigure, folder: Path | None) -> dict[str, object]:
     origin = saved.origin
-    content = {
-        "format": FORMAT,
-        "program": f"AttnScope {program_version()}",
+    return {
         "model": {
             "source": _relative(origin.source, folder), "name": origin.model, "sha256": origin.sha256
         },
@@ -126,7 +141,6 @@ def figure_file_bytes(saved: SavedFigure, *, folder: Path | None = None) -> byte
             "columns": saved.columns,
         },
     }  # fmt: skip
-    return (json_text(content) + "\n").encode()
 
 
 def is_figure_file(path: Path | str) -> bool:
@@ -134,14 +148,17 @@ def is_figure_file(path: Path | str) -> bool:
     return str(path).lower().endswith(ENDING)
 
 
-def read_figure_file(path: Path) -> SavedFigure:
-    """The figure in a file; raises LoadError saying what is wrong with it."""
-    return _figure(_Fields(as_object(read_json(path), what=str(path)), str(path)), path.parent)
+def read_figure_file(path: Path) -> "SavedFigure | FigureSpec":
+    """What is kept in a file: a question or a whole figure; raises LoadError saying what is wrong."""
+    content = as_object(read_json(path, max_bytes=MAX_BYTES), what=str(path))
+    return _kept(_Fields(content, str(path)), path.parent)
 
 
-def figure_from_bytes(data: bytes, *, what: str = "figure", folder: Path | None = None) -> SavedFigure:
-    """The figure in these bytes; raises LoadError."""
-    return _figure(_Fields(parse_object(data, what=what), what), folder)
+def figure_from_bytes(
+    data: bytes, *, what: str = "figure", folder: Path | None = None
+) -> "SavedFigure | FigureSpec":
+    """What is kept in these bytes; raises LoadError."""
+    return _kept(_Fields(parse_object(data, what=what), what), folder)
 
 
 class _Fields:
@@ -186,9 +203,18 @@ _KIND_WORDS: dict[type, str] = {
 }  # fmt: skip
 
 
-def _figure(fields: _Fields, folder: Path | None) -> SavedFigure:
+def _kept(fields: _Fields, folder: Path | None) -> "SavedFigure | FigureSpec":
     if fields.get("format", int, FORMAT) > FORMAT:
         raise fields.refuse("a newer AttnScope saved it")
+    if fields.one_of("holds", ("question", "numbers"), "question") == "question":
+        return _figure(fields, folder)
+    try:
+        return kept_from_json(fields.get("figure", dict, {}))
+    except (UserError, ValueError) as error:
+        raise fields.refuse(str(error)[:300].rstrip(".")) from error
+
+
+def _figure(fields: _Fields, folder: Path | None) -> SavedFigure:
     page, caption = fields.part("page"), fields.part("caption")
     heads = tuple(_head(fields, entry) for entry in fields.get("heads", list, []))
     try:
@@ -201,7 +227,7 @@ def _figure(fields: _Fields, folder: Path | None) -> SavedFigure:
         raise fields.refuse(f"it holds something unknown ({str(error)[:200]})") from error
     return SavedFigure(
         origin=origin,
-        view=fields.one_of("view", SAVED_VIEWS, "grid"),
+        view=fields.one_of("view", ASKED_VIEWS, "grid"),
         heads=heads,
         stack=fields.one_of("stack", (*STACKS, None), None),
         also=tuple(name for name in ALSO if name in fields.get("also", list, [])),

@@ -17,7 +17,7 @@ from attnscope.errors import UserError
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.html_parts import SCRIPT, STYLE
-from attnscope.figures.panels import common_peak, shown_maps
+from attnscope.figures.panels import common_peak, lettered_maps, shown_maps
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.raster import scale_peaks
 from attnscope.figures.spec import FigureSpec
@@ -99,7 +99,10 @@ def _json(spec: FigureSpec, maps: tuple[HeadMap, ...]) -> str:
     peak = common_peak(spec)
     return script_json(
         {
-            "maps": [_map(spec, m, peak, "" if alone else _letter(i)) for i, m in enumerate(maps)],
+            "maps": [
+                _map(spec, head_map, peak, "" if alone else _letter(i), title)
+                for i, (_, title, head_map) in enumerate(lettered_maps(spec))
+            ],
             "colours": colours,
             "noData": LIGHT.no_data,
             "missing": "left out" if any(m.note for m in maps) else "no data",
@@ -109,11 +112,11 @@ def _json(spec: FigureSpec, maps: tuple[HeadMap, ...]) -> str:
     )
 
 
-def _map(spec: FigureSpec, head_map: HeadMap, peak: float, letter: str) -> dict[str, object]:
+def _map(spec: FigureSpec, head_map: HeadMap, peak: float, letter: str, title: str) -> dict[str, object]:
     tops = scale_peaks(head_map.weights, "row" if spec.style.scale == "row" else "fixed", peak)
     return {
         "letter": letter,
-        "name": _name(head_map),
+        "name": " · ".join(filter(None, (_name(head_map), plain_text(title)))),
         "queries": [plain_piece(t.piece) for t in head_map.queries],
         "keys": [plain_piece(t.piece) for t in head_map.keys],
         "weights": [_row(row) for row in head_map.weights],

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attnscope.errors import UserError
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.figure_checks import check_look
-from attnscope.figures.panels import MAX_PANELS
+from attnscope.figures.panels import MAX_PANELS, PANEL_VIEWS
 from attnscope.figures.record_json import record_as_json, record_from_json
 from attnscope.figures.spec import Chart, FigureSpec, MapPart, check_spec
 from attnscope.records.inside import HeadInside
@@ -36,14 +35,11 @@ def kept_from_json(values: object) -> FigureSpec:
         check_look(part.style)
         for reason in _reasons(part):
             raise ValueError(reason)
-    if len(spec.panels) > MAX_PANELS or any(panel.view not in _PANELS for panel in spec.panels):
+    if len(spec.panels) > MAX_PANELS or any(panel.view not in PANEL_VIEWS for panel in spec.panels):
         raise ValueError(f"panels are up to {MAX_PANELS} heads, lines and grids")
     for panel in spec.panels:
         check_spec(panel)
     return spec
-
-
-_PANELS = ("head", "lines", "grid")
 
 
 def _reasons(spec: FigureSpec) -> Iterator[str]:
@@ -75,8 +71,8 @@ def _is_grid(grid: SiteGrid) -> bool:
 
 def _is_table(table: PositionTable) -> bool:
     n = len(table.matrix)
-    square = table.cosine.shape == (n, n) or table.axes != ("dimension", "position")
-    return table.matrix.size > 0 and square and table.by_offset.shape == table.dot_by_offset.shape
+    fits = table.cosine.shape == (n, n) and table.by_offset.shape == table.dot_by_offset.shape == (n,)
+    return table.matrix.size > 0 and fits
 
 
 def _is_chart(chart: Chart) -> bool:

@@ -4,7 +4,7 @@ from PySide6.QtCore import QRectF
 
 from attnscope.figures.grid_layout import natural_grid_height
 from attnscope.figures.map_layout import MARGIN_PX, map_layout
-from attnscope.figures.paint_lines import natural_lines_height
+from attnscope.figures.paint_lines import line_names, natural_lines_height
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.maps import HeadMap
 
@@ -30,12 +30,13 @@ def map_height(spec: FigureSpec, head_map: HeadMap, width: float, *, is_panel: b
     return max(layout.cells.bottom(), least) + MARGIN_PX
 
 
-def panel_height(panel: FigureSpec, width: float) -> float:
-    """What one panel shows below its letter."""
+def panel_height(panel: FigureSpec, width: float, *, has_names: bool = False) -> float:
+    """What one panel shows below its letter; lines that are named there need more."""
     match panel.view:
         case "head":
             return map_height(panel, panel.maps[0], width, is_panel=True)
         case "lines":
-            return natural_lines_height(panel.maps[0], width)
+            names = line_names(panel.maps) if has_names else ()
+            return natural_lines_height(panel.maps[0], width, names=names)
         case _:
             return min(natural_grid_height(width, panel.grids), width)

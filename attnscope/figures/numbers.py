@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.figures.inside_numbers import HEADER, inside_arrays, inside_rows
-from attnscope.figures.panels import shown_maps
+from attnscope.figures.panels import lettered_maps
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Chart, FigureSpec, MapPart
 from attnscope.records.compare import BOTH, NEITHER, NOWHERE, ONLY_A, ONLY_B
@@ -67,9 +67,11 @@ def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
             yield ("stack", "layer", "head", "first query", "first key", "cells a side", "weight")
             yield from _part_rows(spec.part)
         case "head" | "lines" | "panels":
-            yield ("stack", "layer", "head", "query", "query token", "key", "key token", "weight")
-            for head_map in shown_maps(spec):
-                yield from _map_rows(head_map)
+            shown = lettered_maps(spec)
+            panel = ("panel",) if any(letter for letter, _, _ in shown) else ()
+            yield (*panel, "stack", "layer", "head", "query", "query token", "key", "key token", "weight")
+            for letter, _, head_map in shown:
+                yield from ((*((letter,) if panel else ()), *row) for row in _map_rows(head_map))
         case "picture" if spec.picture is not None:
             yield ("stack", "layer", "head", "query", "query token", "key", "key token", "weight")
             yield from _map_rows(spec.maps[0], only=spec.picture.query)
@@ -190,9 +192,9 @@ def _arrays(spec: FigureSpec) -> dict[str, NDArray[np.generic]]:
         arrays[name] = weights_of_tile(tile)
         arrays[f"{name}_first_query_key_side"] = np.array([tile.rows[0], tile.cols[0], tile.b])
     elif spec.view in ("head", "lines", "panels"):
-        for head_map in shown_maps(spec):
+        for letter, _, head_map in lettered_maps(spec):
             label = head_map.name.replace(" ", "_") or head_map.head.label
-            name = f"{head_map.head.stack}_{label}"
+            name = "_".join(filter(None, (letter, head_map.head.stack, label)))
             arrays[name] = head_map.weights
             arrays[f"{name}_queries"] = np.array([t.piece for t in head_map.queries], dtype=np.str_)
             arrays[f"{name}_keys"] = np.array([t.piece for t in head_map.keys], dtype=np.str_)

@@ -11,7 +11,14 @@ from attnscope.figures.natural_heights import panel_height
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.paint_lines import comparable, paint_lines
 from attnscope.figures.paint_map import AXIS_NAMES, paint_head_map
-from attnscope.figures.panels import common_peak, on_common_scale, panel_letters, panel_title
+from attnscope.figures.panels import (
+    common_peak,
+    lines_are_named,
+    map_key,
+    on_common_scale,
+    panel_letters,
+    panel_title,
+)
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, font
@@ -49,7 +56,10 @@ def row_heights(spec: FigureSpec, width: float, columns: int) -> tuple[float, ..
     """How high each row of panels wants to be when they share `width`, letters included."""
     columns = min(columns, len(spec.panels))
     body = panel_body(QRectF(0.0, 0.0, width / columns, width)).width()
-    heights = [HEADER_PX + panel_height(panel, body) for panel in spec.panels]
+    heights = [
+        HEADER_PX + panel_height(panel, body, has_names=lines_are_named(spec, i))
+        for i, panel in enumerate(spec.panels)
+    ]
     return tuple(max(heights[i : i + columns]) for i in range(0, len(heights), columns))
 
 
@@ -62,10 +72,10 @@ def paint_panels(painter: QPainter, rect: QRectF, spec: FigureSpec, *, palette: 
     letters = panel_letters(spec)
     colours = _series_colours(spec, palette)
     for i, (panel, place) in enumerate(zip(on_common_scale(spec), rects, strict=True)):
-        colour = colours.get(id(spec.panels[i].maps[0]), "") if panel.view == "head" else ""
+        colour = colours.get(map_key(spec.panels[i].maps[0]), "") if panel.view == "head" else ""
         _paint_header(painter, place, letters[i], panel, colour, palette)
         names = _outer_names(place, rects[0])
-        _paint_panel(painter, panel_body(place), panel, palette, names)
+        _paint_panel(painter, panel_body(place), panel, palette, names, has_names=lines_are_named(spec, i))
     if field != rect:
         top = rect.top() + HEADER_PX
         bar = QRectF(field.right(), top, WIDTH_PX, rect.bottom() - _MARGIN_PX - top)
@@ -107,22 +117,29 @@ def _paint_header(
     face, room = font(NORMAL_PX), max(rect.right() - left, 24.0)
     title, metrics = panel_title(panel), QFontMetricsF(face)
     if panel.view == "head" and metrics.horizontalAdvance(title) > room:
-        title = panel.maps[0].name or panel.maps[0].head.label  # the caption names the stack
+        short = panel.maps[0].name or panel.maps[0].head.label  # the caption names the stack
+        title = " · ".join(filter(None, (short, panel.title)))
     words = metrics.elidedText(title, Qt.TextElideMode.ElideRight, room)
     painter.setFont(face)
     painter.setPen(QColor(palette.muted))
     painter.drawText(QPointF(left, baseline), words)
 
 
-def _series_colours(spec: FigureSpec, palette: Palette) -> dict[int, str]:
-    """The colour in which the lines show each map; empty without lines."""
-    lines = next((panel for panel in spec.panels if panel.view == "lines"), None)
-    shown = comparable(lines.maps) if lines is not None else ()
-    return {id(head_map): series_colour(palette, i) for i, head_map in enumerate(shown)}
+def _series_colours(spec: FigureSpec, palette: Palette) -> dict[tuple[object, ...], str]:
+    """The colour in which the lines show each map; empty without lines, or where two panels have some."""
+    lines = [panel for panel in spec.panels if panel.view == "lines"]
+    shown = comparable(lines[0].maps) if len(lines) == 1 else ()
+    return {map_key(head_map): series_colour(palette, i) for i, head_map in enumerate(shown)}
 
 
 def _paint_panel(
-    painter: QPainter, rect: QRectF, panel: FigureSpec, palette: Palette, axis_names: tuple[str, ...]
+    painter: QPainter,
+    rect: QRectF,
+    panel: FigureSpec,
+    palette: Palette,
+    axis_names: tuple[str, ...],
+    *,
+    has_names: bool,
 ) -> None:
     wider = rect.adjusted(-_OUTSET_PX / 2, -2 * _OUTSET_PX, _OUTSET_PX, _OUTSET_PX)  # less of their margins
     match panel.view:
@@ -145,7 +162,7 @@ def _paint_panel(
                 panel.maps,
                 palette=palette,
                 style=panel.style,
-                has_names=False,
+                has_names=has_names,
                 is_paper=True,
             )
         case "grid":

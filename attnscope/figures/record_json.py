@@ -31,7 +31,7 @@ _Record = TypeVar("_Record")
 def record_as_json(record: object) -> dict[str, object]:
     """A frozen record as JSON can hold it; raises TypeError for what no annotation here knows."""
     found: dict[str, object] = {}
-    hints = _hints(type(record))
+    hints = _hints(type(record))  # type: ignore[arg-type]
     for field in dataclasses.fields(record):  # type: ignore[arg-type]
         name, hint, value = field.name, hints[field.name], getattr(record, field.name)
         if not _is_left_out(field.default, value):
@@ -54,7 +54,7 @@ class _Reader:
         """A record from an object that holds its fields, and no others."""
         if not isinstance(values, dict):
             raise ValueError(f"{_shown(values)} is not an object")
-        hints = _hints(kind)
+        hints = _hints(kind)  # type: ignore[arg-type]
         unknown = sorted(values.keys() - hints.keys())
         if unknown:
             raise ValueError(f"'{unknown[0][:40]}' is not known")

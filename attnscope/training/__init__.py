@@ -70,6 +70,12 @@ def train(
     out: str | Path,
     device: str = "auto",
     overrides: Mapping[str, str] | None = None,
+    *,
+    may_lengthen: bool = False,
 ) -> Iterator[TrainingEvent]:
-    """Train a recipe (a file, a built-in name, or a text) into the run folder `out`; resumes a run there."""
-    yield from TrainingRun(read_recipe(recipe, overrides), Path(out), device).events()
+    """Train a recipe (a file, a built-in name, or a text) into the run folder `out`; resumes a run there.
+
+    With `may_lengthen` the recipe may have more steps than that run had, whatever its schedule.
+    """
+    read = read_recipe(recipe, overrides)
+    yield from TrainingRun(read, Path(out), device, may_lengthen=may_lengthen).events()

@@ -17,6 +17,7 @@ from attnscope.nn.config import check_fits
 from attnscope.nn.own_module import OwnModule
 from attnscope.training.data import Prepared, prepare
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss
+from attnscope.training.lengthening import length_note
 from attnscope.training.old_recipes import mended_recipe
 from attnscope.training.optimizers import build_optimizer, restore_tensors
 from attnscope.training.recipe import Recipe, differences, parse_recipe, write_recipe
@@ -25,6 +26,8 @@ from attnscope.training.saving import card_of
 from attnscope.training.starting import first_module, read_start, start_note
 from attnscope.training.state import load_state
 from attnscope.training.techniques import Techniques
+
+_LENGTHENING = " For more steps: attnscope train --resume, or More steps… on the Train page."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +48,24 @@ class Begun:
     note: str = ""
 
 
-def begin(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks = ALONE) -> Begun:
+def begin(
+    recipe: Recipe,
+    folder: RunFolder,
+    device: torch.device,
+    ranks: Ranks = ALONE,
+    *,
+    may_lengthen: bool = False,
+) -> Begun:
     """Begin or resume; an earlier run in the folder is only touched when it can be continued.
 
-    Of several processes the first one decides which, and it alone writes.
+    With `may_lengthen` the recipe may have more steps than it began with, whatever its schedule. Of several
+    processes the first one decides which, and it alone writes.
     """
     check_fits(recipe.model, available_bytes(), is_training=True)
     ranks.check_batch(recipe.training.batch_size)
     holds_state = folder.holds_run and folder.state.exists()
     if ranks.any(ranks.is_writer and holds_state, device):
-        return _resume(recipe, folder, device, ranks)
+        return _resume(recipe, folder, device, ranks, may_lengthen=may_lengthen)
     if ranks.is_writer and folder.holds_run and folder.checkpoints():
         load_state(folder.state)  # says that it is missing
     if ranks.is_writer and not folder.holds_run and is_model_folder(folder.folder):
@@ -122,8 +133,10 @@ def _write_beginning(recipe: Recipe, folder: RunFolder, ranks: Ranks) -> None:
         replace_file(folder.recipe, write_recipe(recipe).encode())
 
 
-def _resume(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks) -> Begun:
-    mending = _require_same_recipe(recipe, folder.recipe)
+def _resume(
+    recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks, *, may_lengthen: bool
+) -> Begun:
+    earlier, mending = _require_same_recipe(recipe, folder.recipe, may_lengthen=may_lengthen)
     is_whole = _holds_whole(recipe, ranks)
     state, tensors = load_state(folder.state, has_values=is_whole)
     loaded = read_model_folder(folder.checkpoint(state.step), has_weights=is_whole)
@@ -146,7 +159,8 @@ def _resume(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Rank
     optimizer = build_optimizer(loss.module, recipe.optimizer, layer_decay=recipe.start.layer_decay)
     restore_tensors(optimizer, loss.module, techniques.restore(tensors))
     _write_beginning(recipe, folder, ranks)
-    note = " ".join(filter(None, (f"Resumed at step {state.step}.", mending)))
+    parts = (f"Resumed at step {state.step}.", mending, length_note(earlier, recipe, state.step))
+    note = " ".join(filter(None, parts))
     if state.version != __version__:
         note += f" The run was begun with version {state.version}; this is {__version__}."
     model = Model(
@@ -164,8 +178,8 @@ def _resume(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Rank
     )
 
 
-def _require_same_recipe(recipe: Recipe, path: Path) -> str:
-    """What had to be left out of the recipe that the run began with, in words."""
+def _require_same_recipe(recipe: Recipe, path: Path, *, may_lengthen: bool) -> tuple[Recipe, str]:
+    """The recipe that the run began with, and what had to be left out of it, in words."""
     try:
         text, note = mended_recipe(path.read_text(encoding="utf-8"))
         earlier = parse_recipe(text)
@@ -176,11 +190,12 @@ def _require_same_recipe(recipe: Recipe, path: Path) -> str:
             expected="the recipe.toml that training wrote",
             action="Start a new run in another folder.",
         ) from error
-    changed = differences(earlier, recipe)
+    changed = differences(earlier, recipe, may_lengthen=may_lengthen)
     if changed:
         raise RecipeError(
             f"The folder {path.parent} holds a run of a different recipe: {'; '.join(changed)}.",
             expected="the recipe it began with",
-            action="Change these values back to resume it, or choose another folder.",
+            action="Change these values back to resume it, or choose another folder."
+            + _LENGTHENING * any(line.startswith("training.n_steps") for line in changed),
         )
-    return note
+    return earlier, note

@@ -45,7 +45,8 @@ class _Outcome:
 
 
 class TrainingRun:
-    """One run of a recipe in a run folder; resumes when the folder holds a run.
+    """One run of a recipe in a run folder; resumes when the folder holds a run, and with `may_lengthen` goes
+    on beyond the length it had.
 
     Reading data and building the model happen here; the steps happen in `events`. Raises RecipeError,
     LoadError, SaveError or UserError, and leaves an earlier run in the folder as it was.
@@ -59,6 +60,7 @@ class TrainingRun:
         *,
         clock: Callable[[], float] = time.monotonic,
         ranks: Ranks = ALONE,
+        may_lengthen: bool = False,
     ) -> None:
         self.recipe = recipe
         self.device = choose_device(device) if isinstance(device, str) else device
@@ -66,7 +68,8 @@ class TrainingRun:
         self._ranks = ranks
         self._lock = RunLock(out) if ranks.is_writer else None
         try:
-            self._begun: Begun = begin(recipe, RunFolder(out), self.device, ranks)
+            folder = RunFolder(out)
+            self._begun: Begun = begin(recipe, folder, self.device, ranks, may_lengthen=may_lengthen)
         except BaseException:
             self._let_go()
             raise

@@ -32,6 +32,7 @@ from attnscope.training.parts import (
     TrainingPart,
     Watch,
 )
+from attnscope.training.schedules import follows_length
 from attnscope.training.starting import anchored_source, model_of_start
 
 __all__ = ["Recipe", "differences", "make_recipe_task", "parse_recipe", "tables_of", "write_recipe"]
@@ -275,11 +276,11 @@ def toml_text(value: Value) -> str:
     return repr(value)
 
 
-def differences(old: Recipe, new: Recipe) -> tuple[str, ...]:
+def differences(old: Recipe, new: Recipe, *, may_lengthen: bool = False) -> tuple[str, ...]:
     """What differs, as lines like `optimizer.beta1: was 0.9, now 0.8`; only what can change weights.
 
     How often to look and to save, the name and the watched sentences may change; so may the number of
-    steps where neither schedule nor data depend on it.
+    steps where neither schedule nor data depend on it, or, with `may_lengthen`, where there are more.
     """
     free = {
         "data.about",
@@ -292,7 +293,8 @@ def differences(old: Recipe, new: Recipe) -> tuple[str, ...]:
         "training.sharded",
         "training.tensorboard",
     }
-    if new.schedule.kind in ("noam", "constant") and not new.data.repeated_share:
+    is_longer = new.training.n_steps > old.training.n_steps
+    if (may_lengthen and is_longer) or not follows_length(new):
         free.add("training.n_steps")
     before, after = _flat(old), _flat(new)
     return tuple(

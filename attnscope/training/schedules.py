@@ -20,6 +20,11 @@ def learning_rate_at(step: int, recipe: Recipe) -> float:
     return recipe.optimizer.learning_rate * share_at(step, schedule, n_steps=recipe.training.n_steps)
 
 
+def follows_length(recipe: Recipe) -> bool:
+    """Whether what a step does depends on how long the whole run is."""
+    return recipe.schedule.kind not in ("noam", "constant") or bool(recipe.data.repeated_share)
+
+
 def noam(step: int, *, d_model: int, warmup_steps: int) -> float:
     """d_model^−0.5 · min(t^−0.5, t·w^−1.5): Vaswani et al. 2017, equation 3.
 

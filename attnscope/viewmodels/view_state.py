@@ -157,6 +157,21 @@ class ViewState:
         self.set_least_weight(look.least_weight)
         self.set_strongest(look.n_strongest)
         self.choose_position(look.position)
+        self.enlarge(look.is_enlarged)
+
+    @property
+    def look(self) -> LookSaved:
+        """How things are shown, to be shown so again; of tabs and labs nothing is known here."""
+        return LookSaved(
+            page=self.page,
+            view=self.view,
+            colour_map=self.colour_map,
+            scale=self.scale,
+            least_weight=self.least_weight,
+            n_strongest=self.n_strongest,
+            position=self.position,
+            is_enlarged=self.is_enlarged,
+        )
 
     def choose_position(self, index: int) -> None:
         """Show another of several predictions."""

@@ -20,9 +20,10 @@ from attnscope.analysis.batches import build_batches, text_losses
 from attnscope.analysis.corpus_texts import encode_corpus, run_batch, sample_texts
 from attnscope.analysis.subject import subject_of
 from attnscope.cli.main import main
-from attnscope.models import Model, load
+from attnscope.models import load
 from attnscope.records.sites import NO_GATES
 from attnscope.trace.probe import TraceProbe
+from attnscope.trace.store import load_trace
 
 FIRST, SECOND = "the animal did cross", "it was [MASK]"
 SIZES: dict[str, Any] = {"vocab_size": 93, "max_position_embeddings": 24, **hf_folders.SIZES}
@@ -125,12 +126,11 @@ def test_that_the_loss_of_masked_pairs_is_the_librarys(opened: tuple) -> None:
 
 def test_that_equally_long_pairs_run_together_are_those_run_alone(opened: tuple) -> None:
     _, model, _, _ = opened
-    texts = list(encode_corpus(model, [(FIRST, SECOND), ("the animal", "it was too tired"), "a b c d e f"]))
-    assert len({one.n_tokens for one in texts[:2]}) == 1
+    texts = list(encode_corpus(model, [(FIRST, SECOND), ("the animal", "it was too tired he")]))
+    assert len({one.n_tokens for one in texts}) == 1
     probe = TraceProbe(model.sites, NO_GATES)
-    run_batch(model, texts[:2], probe)
-    alone = model.trace("the animal", "it was too tired")
-    assert isinstance(model, Model)
+    run_batch(model, texts, probe)
+    alone = model.trace("the animal", "it was too tired he")
     together = probe.records["encoder", 1]
     assert (together.q[-1] - alone.records["encoder", 1].q[-1]).abs().max() <= 1e-5
 
@@ -148,7 +148,9 @@ def test_that_the_command_line_takes_the_second_text_of_a_masked_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(hf_folders.save_folder(tmp_path / "bert", *hf_folders.make("bert")))
-    assert main(["trace", folder, "--text", "the animal", "--target", "it was tired"]) == 0
-    assert "tired" in capsys.readouterr().out
+    out = str(tmp_path / "pair.safetensors")
+    assert main(["trace", folder, "--text", "the animal", "--target", "it was tired", "-o", out]) == 0
+    assert [token.segment for token in load_trace(out).source.tokens] == [0] * 4 + [1] * 4
+    capsys.readouterr()
     assert main(["info", folder]) == 0
     assert "one text, or two sentences" in capsys.readouterr().out

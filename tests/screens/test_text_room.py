@@ -66,9 +66,9 @@ def places(program: Program, qtbot: QtBot, theme: str) -> Iterator[tuple[str, QW
         window.view.show_view(view)
         yield f"explore, {view}", window
     tabs = {
-        "explore": window.explore.answers.tabs,
-        "heads": window.heads_tabs.tabs.tabs,
-        "train": {**window.training_page.upper_tabs.tabs, **window.training_page.lower_tabs.tabs},
+        "explore": window.pages.explore.answers.tabs,
+        "heads": window.pages.heads_tabs.tabs.tabs,
+        "train": {**window.pages.training.upper_tabs.tabs, **window.pages.training.lower_tabs.tabs},
         "learn": window.learning.page.tabs.tabs,
     }
     for page, every in tabs.items():
@@ -85,8 +85,8 @@ def places(program: Program, qtbot: QtBot, theme: str) -> Iterator[tuple[str, QW
         yield from dialogs(program)
     if theme == "projector":
         actions["page-labs"].trigger()
-        for entry in window.labs_page.entries:
-            window.labs_page.show_lab(entry.name)
+        for entry in window.pages.labs.entries:
+            window.pages.labs.show_lab(entry.name)
             yield f"lab {entry.name}", window
 
 

@@ -45,12 +45,12 @@ def test_that_a_long_text_from_a_file_is_shown_zoomed_and_read(
         qtbot.waitUntil(lambda: session.model is not None, timeout=30_000)
         session.open_text(str(text))
         qtbot.waitUntil(lambda: tiles.shown is not None and is_exact(tiles), timeout=30_000)
-        panel = program.window.explore.head_panel
+        panel = program.window.pages.explore.head_panel
         assert panel.street_map is not None
         assert panel.street_map.isVisible()
         assert session.map_of(session.primary) is None, "no map of so many cells is ever held"
-        assert program.window.explore.text_bar.text_edit.text() == ""
-        assert "long.txt" in program.window.explore.text_bar.text_edit.placeholderText()
+        assert program.window.pages.explore.text_bar.text_edit.text() == ""
+        assert "long.txt" in program.window.pages.explore.text_bar.text_edit.placeholderText()
         tiles.zoom(1e6, 50, 50)
         qtbot.waitUntil(lambda: tiles.best is not None and tiles.best.is_exact, timeout=10_000)
         assert tiles.window is not None

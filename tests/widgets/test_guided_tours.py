@@ -111,5 +111,9 @@ def test_that_on_a_projector_what_is_pointed_at_is_large_enough_and_afterwards_a
         tours.next()
     assert not view.folded
     qtbot.waitUntil(lambda: not program.session.is_stale and program.session.busy is None, timeout=60_000)
-    for part in (window.explore.text_bar, window.explore.grid_panel, window.explore.inspector.measures):
+    for part in (
+        window.pages.explore.text_bar,
+        window.pages.explore.grid_panel,
+        window.pages.explore.inspector.measures,
+    ):
         assert part.isVisible()

@@ -155,7 +155,7 @@ def test_that_the_window_turns_to_the_page_and_offers_its_figure(qtbot: QtBot, t
     window.show()
     assert "lab" not in window.offered_figures()
     window.actions_by_name["page-labs"].trigger()
-    assert window.labs_page.isVisible()
+    assert window.pages.labs.isVisible()
     path = window.export_current(tmp_path / "lab.svg")
     assert b"kernel regression" in path.read_bytes()
     window.view.show_saved(LookSaved(page="explore"))

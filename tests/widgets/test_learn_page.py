@@ -145,7 +145,7 @@ def test_that_keeping_leaves_the_window_as_it_is(program):
 def test_that_help_here_turns_to_the_page_that_is_shown(program):
     window, learning = program.window, program.window.learning
     window.view.show_page("labs")
-    window.labs_page.show_lab("Masks as structure")
+    window.pages.labs.show_lab("Masks as structure")
     window.actions_by_name["help-here"].trigger()
     help_panel = learning.page.help
     assert (window.view.page, help_panel.shown) == ("learn", "labs")
@@ -168,7 +168,7 @@ def test_that_the_help_is_searched_and_its_links_lead_into_the_program(program):
     QTest.keyClicks(help_panel.search, " zzz")
     assert help_panel.list.item(0).text().startswith("Nothing found")
     learning.follow("lab:rank-collapse")
-    assert (program.window.view.page, program.window.labs_page.shown) == ("labs", "Rank collapse")
+    assert (program.window.view.page, program.window.pages.labs.shown) == ("labs", "Rank collapse")
     learning.follow("page:train")
     assert program.window.view.page == "train"
     learning.follow("https://example.org")

@@ -1,8 +1,8 @@
 """What is out of sight is told of changes when it comes into sight."""
 
 import pytest
-from pytestqt.qtbot import QtBot
 from PySide6.QtWidgets import QLabel, QStackedWidget
+from pytestqt.qtbot import QtBot
 
 from attnscope.viewmodels.listeners import Listeners
 from attnscope.widgets.labels import listen_seen

@@ -43,13 +43,13 @@ def press(window: MainWindow, name: str) -> None:
 def test_that_the_window_shows_each_state_from_start_to_picture(qtbot):
     desk = Desk()
     window = make(qtbot, desk)
-    assert window.explore.card.isVisible()
+    assert window.pages.explore.card.isVisible()
     desk.session.handle(Ready(devices=("cpu",), demo_models=("tiny", "other")))
     assert [a.text() for a in window.model_menu.demo_actions()] == ["tiny", "other"]
     desk.session.load_model("tiny")
-    assert "Loading tiny…" in window.explore.card.accessibleName()
+    assert "Loading tiny…" in window.pages.explore.card.accessibleName()
     desk.answer()
-    assert window.explore.pictures.isVisible()
+    assert window.pages.explore.pictures.isVisible()
     assert window.windowTitle() == "tiny – AttnScope"
     assert window.status_bar.badge.text().startswith("✓")
 
@@ -91,7 +91,7 @@ def test_that_pages_and_stacks_are_a_key_away(qtbot):
     for k, stack in enumerate(("encoder", "decoder", "cross")):
         press(window, f"stack-{k + 1}")
         assert desk.session.stack == stack
-        assert window.explore.grid_panel.tab(stack).isChecked()
+        assert window.pages.explore.grid_panel.tab(stack).isChecked()
 
 
 def test_that_stacks_a_model_lacks_are_not_offered(qtbot):
@@ -111,7 +111,7 @@ def test_that_an_error_is_a_banner_and_escape_takes_it_away(qtbot):
     assert window.banner.isVisible()
     assert message in window.banner.message
     assert "/logs/c.log" in window.banner.message
-    assert window.explore.pictures.isVisible()
+    assert window.pages.explore.pictures.isVisible()
     press(window, "dismiss")
     assert not window.banner.isVisible()
 
@@ -119,11 +119,11 @@ def test_that_an_error_is_a_banner_and_escape_takes_it_away(qtbot):
 def test_that_what_went_wrong_on_a_page_is_told_until_it_goes_well(qtbot, tmp_path):
     desk = Desk().open()
     window = make(qtbot, desk)
-    panel = window.training_page._run
+    panel = window.pages.training._run
     (tmp_path / "good.toml").write_text("a = 1\n", encoding="utf-8")
     panel._open_recipe(str(tmp_path / "none.toml"))
     assert "none.toml" in window.banner.message
-    window.training_page.failed.emit("several runs", "")
+    window.pages.training.failed.emit("several runs", "")
     assert window.banner.isVisible()  # something else is well: this is not
     panel._open_recipe(str(tmp_path / "good.toml"))
     assert desk.session.notice is None
@@ -170,7 +170,7 @@ def test_that_the_theme_goes_round(qtbot):
 def test_that_controls_have_names_and_can_be_reached(qtbot):
     window = make(qtbot, Desk().open())
     for kind in (QLineEdit, QComboBox, QSlider, QAbstractButton):
-        for control in window.explore.findChildren(kind) + window.top_bar.findChildren(kind):
+        for control in window.pages.explore.findChildren(kind) + window.top_bar.findChildren(kind):
             if control.isVisible() and not control.objectName().startswith("qt_"):
                 assert control.accessibleName() or control.text(), control
                 assert control.focusPolicy() & Qt.FocusPolicy.TabFocus, control
@@ -235,11 +235,11 @@ def test_that_layout_is_remembered(qtbot):
 
 def test_that_splitters_come_back(qtbot):
     window = make(qtbot, Desk().open())
-    window.explore.columns.setSizes([700, 500])
+    window.pages.explore.columns.setSizes([700, 500])
     remembered = window.settings_snapshot()
     other = make(qtbot, Desk().open(), remembered)
-    first, second = other.explore.columns.sizes()
-    assert second == pytest.approx(window.explore.columns.sizes()[1], abs=2)
+    first, second = other.pages.explore.columns.sizes()
+    assert second == pytest.approx(window.pages.explore.columns.sizes()[1], abs=2)
     assert first > 0
 
 
@@ -258,8 +258,8 @@ def test_that_splitters_come_back(qtbot):
 def test_that_garbage_in_the_layout_gives_the_default(qtbot, damage):
     """F67."""
     window = make(qtbot, Desk().open(), dataclasses.replace(Settings(theme="light"), **damage))
-    window.explore.grid_panel.grid.grab()
-    assert all(size > 0 for size in window.explore.columns.sizes())
+    window.pages.explore.grid_panel.grid.grab()
+    assert all(size > 0 for size in window.pages.explore.columns.sizes())
     assert window.view.page == "explore"
     assert window.view.colour_map == "viridis"
 
@@ -295,7 +295,7 @@ def test_that_undo_in_the_text_takes_back_a_gate_that_changed_last(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)
     window.activateWindow()
-    edit = window.explore.text_bar.text_edit
+    edit = window.pages.explore.text_bar.text_edit
     edit.setFocus()
     qtbot.waitUntil(edit.hasFocus)
     qtbot.keyClicks(edit, "x")
@@ -341,7 +341,7 @@ def test_that_a_note_goes_with_the_next_thing_done_and_a_question_stays(qtbot):
     window = make(qtbot, desk)
     window.banner._age = FakeAge()
     desk.session.tell_person("Saved.")
-    assert window.banner.geometry().top() >= window.explore.geometry().bottom()
+    assert window.banner.geometry().top() >= window.pages.explore.geometry().bottom()
     window.view.show_page("labs")
     assert desk.session.notice is None
     desk.session.tell_person("Restore it?", action="restore-session")

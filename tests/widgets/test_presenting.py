@@ -24,12 +24,12 @@ def window(qtbot: QtBot) -> MainWindow:
     qtbot.addWidget(made)
     made.resize(1280, 800)
     made.show()
-    qtbot.waitUntil(lambda: made.explore.pictures.isVisible(), timeout=2000)
+    qtbot.waitUntil(lambda: made.pages.explore.pictures.isVisible(), timeout=2000)
     return made
 
 
 def test_that_f11_leaves_only_data_and_esc_brings_everything_back(qtbot: QtBot, window: MainWindow) -> None:
-    explore = window.explore
+    explore = window.pages.explore
     gone = (window.top_bar, window.page_bar, explore.text_bar, explore.aspect_bar, explore.inspector.measures)
     kept = (explore.grid_panel, explore.head_panel.heatmap, explore.inspector.name, explore.answers)
     qtbot.wait(20)  # until the page has its size
@@ -40,7 +40,7 @@ def test_that_f11_leaves_only_data_and_esc_brings_everything_back(qtbot: QtBot, 
     assert all(part.isVisible() for part in (*kept, window.status_bar))
     assert window.actions_by_name["dismiss"].isEnabled()
     window.actions_by_name["page-labs"].trigger()
-    assert not window.labs_page.list.isVisible()
+    assert not window.pages.labs.list.isVisible()
     window.actions_by_name["page-explore"].trigger()
     window.actions_by_name["dismiss"].trigger()
     assert all(part.isVisible() for part in (*gone, *kept))
@@ -48,7 +48,7 @@ def test_that_f11_leaves_only_data_and_esc_brings_everything_back(qtbot: QtBot, 
     after = [splitter.sizes() for splitter in explore.splitters().values()]
     assert [sizes[0] for sizes in after] == [sizes[0] for sizes in before]
     window.actions_by_name["page-labs"].trigger()
-    assert window.labs_page.list.isVisible()
+    assert window.pages.labs.list.isVisible()
 
 
 def test_that_a_window_closed_while_presenting_is_remembered_as_it_was(window: MainWindow) -> None:

@@ -335,7 +335,7 @@ def test_that_the_last_session_can_be_restored(qtbot, tmp_path: Path):
 
 def test_that_a_panel_opens_in_its_own_window_and_comes_back(qtbot):
     window = make(qtbot, Desk().open())
-    panels, explore = window.workspace.panels, window.explore
+    panels, explore = window.workspace.panels, window.pages.explore
     sizes = explore.pictures.sizes()
     for name in ("grid", "head", "inspector", "output", "lines"):
         press(window, f"own-{name}")
@@ -382,10 +382,10 @@ def test_that_type_grows_with_theme_and_size_while_figures_stay(qtbot, theme, si
 def test_that_a_message_moves_nothing(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)
-    before = window.explore.head_panel.mapTo(window, QPoint(0, 0))
+    before = window.pages.explore.head_panel.mapTo(window, QPoint(0, 0))
     desk.session.tell_person("Something " * 40, is_error=True)
     assert window.banner.isVisible()
-    assert window.explore.head_panel.mapTo(window, QPoint(0, 0)) == before
+    assert window.pages.explore.head_panel.mapTo(window, QPoint(0, 0)) == before
     assert window.rect().contains(window.banner.geometry())
 
 
@@ -405,7 +405,7 @@ def test_that_the_gate_jumps_to_a_click(qtbot):
 def test_that_the_line_above_the_pictures_changes_them_and_says_what_is_missing(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)
-    bar, session = window.explore.aspect_bar, desk.session
+    bar, session = window.pages.explore.aspect_bar, desk.session
     bar.hidden.chosen.emit("special")
     assert session.aspect.hidden == "special"
     assert "special tokens left out, 25 % of the weight" in bar.note.full_text()
@@ -430,7 +430,7 @@ def test_that_the_output_begins_where_the_gates_changed_most(qtbot):
     moved = dataclasses.replace(traced.comparison, kl_nats=(0.0, 0.5))
     object.__setattr__(traced, "comparison", moved)
     desk.session._listeners.tell("traced")
-    assert window.explore.output.positions.currentIndex() == 1
-    window.explore.output.positions.activated.emit(0)
+    assert window.pages.explore.output.positions.currentIndex() == 1
+    window.pages.explore.output.positions.activated.emit(0)
     desk.session._listeners.tell("traced")
     assert window.view.position == 0

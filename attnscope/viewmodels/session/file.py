@@ -1,17 +1,18 @@
-"""A session as a file: model by name and hash, texts, gates, selection, comparison, looks, notes.
+"""A session as a file: model by name and hash, texts, gates, selection, comparison, looks, notes, stops.
 
 Strict JSON with a cap on its size. Nothing in it is run, and no path in it is opened but those of models.
 Fields of a newer program are kept aside with a warning; a damaged file is refused by name (F60, F62, F63).
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from attnscope.errors import LoadError, UserError
 from attnscope.records.interventions import interventions_as_json
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.strict_json import parse_object
+from attnscope.viewmodels.labs.lab import LabValues
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 from attnscope.viewmodels.session.compare_file import comparing_from, comparing_to_json
 from attnscope.viewmodels.session.history import Setting
@@ -30,12 +31,14 @@ from attnscope.viewmodels.session.reader import (
 )
 from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_text
 
-FORMAT = 2
+FORMAT, _WITHOUT_STOPS = 3, 2
+"""Of a session with lecture stops, and of one without, which older programs read whole."""
+MAX_STOPS, MAX_STOP_NAME = 100, 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookSaved:
-    """How things were shown, as names that the view state checks again."""
+    """How things were shown, as names that are checked again; `tab` of the page, `lab` with what is set in it."""
 
     page: str = "explore"
     view: str = "heatmap"
@@ -44,6 +47,18 @@ class LookSaved:
     least_weight: float = 0.0
     n_strongest: int = 0
     position: int = 0
+    is_enlarged: bool = False
+    tab: str = ""
+    lab: str = ""
+    lab_values: LabValues = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """One lecture stop: a view with a name. What it holds has no notes and no stops of its own."""
+
+    name: str
+    saved: "SavedSession"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +72,27 @@ class SavedSession:
     look: LookSaved = field(default_factory=LookSaved)
     notes: str = ""
     warning: str = ""
+    stops: tuple[Stop, ...] = ()
 
 
 def session_bytes(saved: SavedSession, *, folder: Path | None = None, version: str = "") -> bytes:
     """The file's content. A model under `folder` is named by its path from there, so both can be moved."""
-    setting, look = saved.setting, saved.look
     content = {
-        "format": FORMAT,
+        "format": FORMAT if saved.stops else _WITHOUT_STOPS,
         "program": f"AttnScope {version}".strip(),
+        **_content(saved, folder),
+        "notes": saved.notes,
+    }
+    if saved.stops:
+        content["stops"] = [{"name": stop.name, **_content(stop.saved, folder)} for stop in saved.stops]
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def _content(saved: SavedSession, folder: Path | None) -> dict[str, object]:
+    """One moment: the model, what is set, and how it is shown."""
+    setting = saved.setting
+    look = {name: getattr(saved.look, name) for name in LookSaved.__dataclass_fields__}
+    return {
         "model": {
             "source": relative_source(saved.source, folder),
             "name": saved.model,
@@ -84,10 +112,8 @@ def session_bytes(saved: SavedSession, *, folder: Path | None = None, version: s
             "block": setting.aspect.block,
         },
         "compare": comparing_to_json(setting.compared, folder),
-        "look": {name: getattr(look, name) for name in LookSaved.__dataclass_fields__},
-        "notes": saved.notes,
+        "look": {**look, "lab_values": dict(saved.look.lab_values)},
     }
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
 def read_session(path: Path) -> SavedSession:
@@ -119,8 +145,21 @@ def session_from_bytes(data: bytes, *, what: str, folder: Path | None = None) ->
             f"The session was saved by a newer AttnScope (format {found:g}, known: {FORMAT}). "
             "What is known of it is shown; saving over it would lose the rest."
         )
-    model = reader.part("model")
-    aspect, look = reader.part("aspect"), reader.part("look")
+    return replace(
+        _read_content(reader, folder),
+        notes=reader.text("notes", most=MAX_NOTES),
+        warning=warning,
+        stops=tuple(_read_stop(part, folder) for part in reader.parts("stops", MAX_STOPS)),
+    )
+
+
+def _read_stop(reader: SessionReader, folder: Path | None) -> Stop:
+    name = " ".join(reader.text("name", most=MAX_STOP_NAME).split())
+    return Stop(name=name or "stop", saved=_read_content(reader, folder))
+
+
+def _read_content(reader: SessionReader, folder: Path | None) -> SavedSession:
+    model, aspect = reader.part("model"), reader.part("aspect")
     text = reader.text("text", most=4 * MAX_CHARACTERS)
     target = reader.values.get("target")
     try:
@@ -149,9 +188,7 @@ def session_from_bytes(data: bytes, *, what: str, folder: Path | None = None) ->
         model=model.text("name"),
         sha256=model.text("sha256", most=128),
         setting=setting,
-        look=_look(look),
-        notes=reader.text("notes", most=MAX_NOTES),
-        warning=warning,
+        look=_look(reader.part("look")),
     )
 
 
@@ -184,4 +221,8 @@ def _look(reader: SessionReader) -> LookSaved:
         least_weight=reader.number("least_weight", 0.0),
         n_strongest=int(reader.number("n_strongest", 0)),
         position=int(reader.number("position", 0)),
+        is_enlarged=reader.flag("is_enlarged"),
+        tab=reader.text("tab", most=40),
+        lab=reader.text("lab", most=80),
+        lab_values=reader.part("lab_values").simple(),
     )

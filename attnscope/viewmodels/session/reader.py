@@ -15,6 +15,7 @@ ENDING = ".attnscope"
 MAX_BYTES = 2_000_000
 MAX_HEADS = 20_000
 MAX_NOTES = 100_000
+MAX_SIMPLE = 1_000
 
 
 class SessionReader:
@@ -33,6 +34,25 @@ class SessionReader:
         if not isinstance(value, dict):
             raise self.refuse(f"'{name}' is not an object")
         return SessionReader(value, self._what)
+
+    def parts(self, name: str, most: int) -> "list[SessionReader]":
+        """A list of at most `most` objects."""
+        value = self.values.get(name, [])
+        if not isinstance(value, list) or len(value) > most or not all(isinstance(v, dict) for v in value):
+            raise self.refuse(f"'{name}' is not a list of at most {most} objects")
+        return [SessionReader(part, self._what) for part in value]
+
+    def simple(self) -> tuple[tuple[str, bool | int | float | str], ...]:
+        """Every field of this object, each a short text, a finite number, true or false."""
+        found: list[tuple[str, bool | int | float | str]] = []
+        for name, value in self.values.items():
+            if isinstance(value, int | float) and math.isfinite(value) and len(found) < MAX_SIMPLE:
+                found.append((name, value))
+            elif isinstance(value, str) and len(value) <= MAX_SIMPLE and len(found) < MAX_SIMPLE:
+                found.append((name, value))
+            else:
+                raise self.refuse(f"'{name[:40]}' is neither a short text nor a number")
+        return tuple(found)
 
     def text(self, name: str, default: str = "", *, most: int = 4 * MAX_CHARACTERS) -> str:
         """A text of at most `most` characters."""

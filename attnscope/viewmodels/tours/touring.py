@@ -9,7 +9,7 @@ from typing import Literal
 
 from attnscope.errors import LoadError, UserError
 from attnscope.viewmodels.listeners import Listener, Listeners
-from attnscope.viewmodels.session.file import LookSaved, SavedSession
+from attnscope.viewmodels.session.file import SavedSession
 from attnscope.viewmodels.tours.numbers import number_named
 from attnscope.viewmodels.tours.scene import Job, holds, jobs_of
 from attnscope.viewmodels.tours.spot import Spot
@@ -193,22 +193,13 @@ class TourState:
     def _remember(self) -> None:
         session, view = self._states.session, self._states.view
         self._recipe_before = self._states.training.recipe.path
-        look = LookSaved(
-            page=view.page,
-            view=view.view,
-            colour_map=view.colour_map,
-            scale=view.scale,
-            least_weight=view.least_weight,
-            n_strongest=view.n_strongest,
-            position=view.position,
-        )
         model = session.model
         self._before = SavedSession(
             source=model.source if model else "",
             model=model.name if model else "",
             sha256=model.sha256 if model else "",
             setting=session.setting,
-            look=look,
+            look=view.look,
         )
 
     def _restore(self, before: SavedSession) -> None:

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.errors import UserError
 from attnscope.figures.export import Format, image
-from attnscope.figures.figure_file import saved_from_spec
 from attnscope.figures.html_page import check_page
 from attnscope.figures.numbers import first_lines
 from attnscope.figures.spec import MM_PER_INCH, FigureSpec, check_dots, check_spec
@@ -38,8 +37,6 @@ class FigurePreview(QWidget):
                 check_dots(spec)
             elif format == "html":
                 check_page(spec)
-            elif format == "figure":
-                saved_from_spec(spec)
             longest_inch = max(spec.width_mm, spec.height_mm) / MM_PER_INCH
             dpi = max(36, min(144, int(_MAX_SIDE_PX / longest_inch)))
             self._picture = image(dataclasses.replace(spec, dpi=dpi))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from attnscope.figures.fitting import FITTED, sized
 from attnscope.figures.inside_layout import paper_height_mm
-from attnscope.figures.panels import MAX_HEAD_PANELS, panels_figure
+from attnscope.figures.panels import MAX_PANELS, panels_figure
 from attnscope.figures.spec import (
     PAGE_MM,
     PAGE_PT,
@@ -140,7 +140,7 @@ def _session_figures(
             origin=origin if not long_lines else None,  # a part cannot be asked for again
         )
         found["panels"] = panels_figure(
-            found["lines"], maps[-MAX_HEAD_PANELS:], has_lines=True, grids=grids if not long_lines else ()
+            found["lines"], maps[2 - MAX_PANELS :], has_lines=True, grids=grids if not long_lines else ()
         )
     return found
 

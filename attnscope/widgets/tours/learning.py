@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication, QDialog, QVBoxLayout, QWidget
@@ -22,7 +21,7 @@ from attnscope.viewmodels.tours.states import TourPlaces, TourStates
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.view_state import page_named
+from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.labels import listen
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.tours.help_panel import HelpPanel
@@ -32,9 +31,8 @@ from attnscope.widgets.tours.pointer_frame import PointerFrame
 from attnscope.widgets.tours.tour_panel import TourPanel
 from attnscope.widgets.tours.tour_places import WindowPlaces
 from attnscope.widgets.tours.welcome_panel import Doors, WelcomePanel
-
-if TYPE_CHECKING:
-    from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window.pages import Pages
+from attnscope.widgets.window.workspace import Workspace
 
 MakeStates = Callable[[TourPlaces], TourStates]
 
@@ -43,33 +41,36 @@ class Learning(QObject):
     """Belongs to one window. `page` lies among its pages, `invitation` above them, `bar` below them."""
 
     def __init__(
-        self, window: MainWindow, session: Session, training: TrainingState, palette: Palette
+        self,
+        pages: Pages,
+        page_bar: QWidget,
+        workspace: Workspace,
+        session: Session,
+        training: TrainingState,
+        view: ViewState,
+        palette: Palette,
     ) -> None:
-        super().__init__(window)
-        self._window, self._session, self._training = window, session, training
-        self._palette = palette
+        super().__init__(pages)
+        self._pages, self._workspace, self._session, self._training = pages, workspace, session, training
+        self._view, self._palette = view, palette
         self._make_states: MakeStates | None = None
         self._remembered: Mapping[str, int] = {}
-        self._pages: tuple[HelpPage, ...] | None = None
-        self.places = WindowPlaces(window)
+        self._help: tuple[HelpPage, ...] | None = None
+        self.places = WindowPlaces(pages, page_bar, view)
         self.tours: TourState | None = None
         self.panel: TourPanel | None = None
         self.pointer: PointerFrame | None = None
         self.page = LearnPage(self._make_parts)
         self.page.link_wanted.connect(self.follow)
+        pages.add("learn", self.page)
         self.invitation = Invitation(palette)
-        self.invitation.accepted.connect(lambda: window.view.show_page("learn"))
+        self.invitation.accepted.connect(lambda: view.show_page("learn"))
         self.bar = QWidget()
         self.bar.setVisible(False)
         self._bar_layout = QVBoxLayout(self.bar)
         self._bar_layout.setContentsMargins(0, 0, 0, 0)
-        listen(window, training, self._on_training)
-        listen(window, window.view, self._on_view)
-
-    def handlers(self) -> Mapping[str, Callable[[], None]]:
-        """One handler for each action that belongs here."""
-        view = self._window.view
-        return {"page-learn": lambda: view.show_page("learn"), "help-here": self.show_help_here}
+        listen(self, training, self._on_training)
+        listen(self, view, self._on_view)
 
     def attach(self, make_states: MakeStates, progress: Iterable[tuple[str, int]] = ()) -> None:
         """Let tours work on these states; `progress` is how many steps of each tour were seen."""
@@ -82,7 +83,7 @@ class Learning(QObject):
 
     def invite(self) -> None:
         """Show where to begin, at the first start of all."""
-        self.invitation.setVisible(self._window.view.page != "learn")
+        self.invitation.setVisible(self._view.page != "learn")
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
@@ -104,7 +105,7 @@ class Learning(QObject):
 
     def show_help(self, name: str, heading: str = "") -> None:
         """Turn to a help page."""
-        self._window.view.show_page("learn")
+        self._view.show_page("learn")
         self.page.show_help(name, heading)
 
     def show_help_here(self) -> None:
@@ -114,9 +115,9 @@ class Learning(QObject):
             dialog.reject()
             self.show_help(HELP_OF_DIALOGS[type(dialog).__name__])
             return
-        view = self._window.view
+        view = self._view
         name = help_name(view.page, self.places.shown_tab(view.page), view.view)
-        self.show_help(name, slug_of(self._window.labs_page.shown) if name == "labs" else "")
+        self.show_help(name, slug_of(self._pages.labs.shown) if name == "labs" else "")
 
     def follow(self, link: str) -> None:
         """Go where a link of the help leads."""
@@ -127,7 +128,7 @@ class Learning(QObject):
             case "page":
                 page = page_named(name)
                 if page is not None:
-                    self._window.view.show_page(page)
+                    self._view.show_page(page)
             case "help":
                 self.show_help(*name.split("#", 1))
             case "lab":
@@ -138,7 +139,7 @@ class Learning(QObject):
     def train(self, recipe: str) -> None:
         """Start a recipe in a run folder of its own, on the Train page."""
         training, session = self._training, self._session
-        self._window.view.show_page("train")
+        self._view.show_page("train")
         if training.is_active:
             session.tell_person("A run is in progress. Stop it first, or wait until it is done.")
             return
@@ -175,33 +176,33 @@ class Learning(QObject):
         """The tours, read when first asked for; None in a window that they cannot work on."""
         if self.tours is None and self._make_states is not None:
             folder = paths.resources_folder() / "tours"
-            files = self._window.workspace.files
+            files = self._workspace.files
             states = self._make_states(self.places)
             self.tours = TourState(read_tours(folder), states, files.restore, self._remembered)
         return self.tours
 
     def _help_pages(self) -> tuple[HelpPage, ...]:
-        if self._pages is None:
-            self._pages = read_help(paths.resources_folder() / "help")
-        return self._pages
+        if self._help is None:
+            self._help = read_help(paths.resources_folder() / "help")
+        return self._help
 
     def _build_bar(self, tours: TourState) -> None:
         if self.panel is not None:
             return
-        self.panel = TourPanel(tours, self._window.view, self._palette)
-        self.pointer = PointerFrame(self._window, self._palette)
+        self.panel = TourPanel(tours, self._view, self._palette)
+        self.pointer = PointerFrame(self._pages.window(), self._palette)
         self._bar_layout.addWidget(self.panel)
         self.panel.changed.connect(self._point)
         tours.subscribe(self._on_tours)
 
     def _on_view(self, name: str) -> None:
         """Who is on Learn needs no invitation to it."""
-        if name == "page" and self._window.view.page == "learn":
+        if name == "page" and self._view.page == "learn":
             self.invitation.hide()
 
     def _on_training(self, name: str) -> None:
         if name == "status" and self._training.status.phase in ("running", "opened"):
-            self._window.workspace.recents.add_run(self._training.run_folder)
+            self._workspace.recents.add_run(self._training.run_folder)
 
     def _on_tours(self, name: str) -> None:
         if name == "tour" and self.tours is not None:
@@ -217,23 +218,21 @@ class Learning(QObject):
             pointer.point_at(self.places.widget(step.point) if step is not None else None)
 
     def _make_parts(self) -> tuple[WelcomePanel, HelpPanel]:
-        window = self._window
         doors = Doors(
             open_model=self._open_model,
-            open_path=window.workspace.files.open_path,
+            open_path=self._workspace.files.open_path,
             train=self.train,
             start_tour=self.start_tour,
         )
-        recents = window.workspace.recents
+        recents = self._workspace.recents
         welcome = WelcomePanel(self._session, self._training, self._ready(), recents, doors, self._palette)
         return welcome, HelpPanel(self._help_pages(), self._palette)
 
     def _open_model(self, name: str) -> None:
         self._session.load_model(name)
-        self._window.view.show_page("explore")
+        self._view.show_page("explore")
 
     def _show_lab(self, name: str) -> None:
-        found = [entry.name for entry in self._window.labs_page.entries if slug_of(entry.name) == name]
+        found = [entry.name for entry in self._pages.labs.entries if slug_of(entry.name) == name]
         if found:
-            self._window.labs_page.show_lab(found[0])
-            self._window.view.show_page("labs")
+            self._pages.show_lab(found[0])

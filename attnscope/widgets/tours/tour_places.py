@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from PySide6.QtWidgets import QPushButton, QStackedWidget, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.labs.lab import LabWords
+from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.tours.tours import Point
-from attnscope.viewmodels.view_state import Part
+from attnscope.viewmodels.view_state import Part, ViewState
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.training.recipe_editor import RecipeEditor
 from attnscope.widgets.training.run_panel import RunPanel
 from attnscope.widgets.training.watch_panel import WatchPanel
-
-if TYPE_CHECKING:
-    from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window.pages import Pages
 
 LEAST_PX, _AROUND_PX, _SLACK_PX = 300, 80, 16
 """The height that what is pointed at has at least; what stands around a picture in its panel; how much higher
@@ -28,10 +27,10 @@ Find = Callable[[], QWidget | None]
 
 
 class WindowPlaces:
-    """Knows one main window; every place is looked for anew, since parts are made when first seen."""
+    """Knows the pages of one window; every place is looked for anew, since parts are made when first seen."""
 
-    def __init__(self, window: MainWindow) -> None:
-        self._window = window
+    def __init__(self, pages: Pages, page_bar: QWidget, view: ViewState) -> None:
+        self._pages, self._page_bar, self._view = pages, page_bar, view
 
     def show_tab(self, page: str, tab: str) -> None:
         """Bring a tab of a page to the front; raises KeyError for one there is not."""
@@ -45,7 +44,24 @@ class WindowPlaces:
 
     def show_lab(self, name: str) -> None:
         """Turn to a lab; raises KeyError for one there is not."""
-        self._window.labs_page.show_lab(name)
+        self._pages.labs.show_lab(name)
+
+    @property
+    def look(self) -> LookSaved:
+        """How things are shown now, with the tab in front and the lab with what is set in it."""
+        look = replace(self._view.look, tab=self.shown_tab(self._view.page))
+        labs = self._pages.labs
+        return replace(look, lab=labs.shown, lab_values=labs.values()) if look.page == "labs" else look
+
+    def show_look(self, look: LookSaved) -> None:
+        """Bring the tab and the lab back; what there is not any more is left."""
+        tabs = self._tabs().get(look.page)
+        if tabs is not None and look.tab in tabs.tabs:
+            tabs.show_panel(look.tab)
+        labs = self._pages.labs
+        if look.page == "labs" and look.lab in {entry.name for entry in labs.entries}:
+            labs.show_lab(look.lab)
+            labs.take_values(look.lab_values)
 
     def lab_words(self) -> LabWords | None:
         """What the lab that is shown says; None when it says nothing."""
@@ -59,13 +75,12 @@ class WindowPlaces:
 
     def make_room(self, point: Point | None) -> None:
         """In a low window fold what is not pointed at on Explore; None: bring all of it back."""
-        window = self._window
-        is_here = point is not None and window.view.page == "explore"
-        window.view.fold(self._folded(point) if point is not None and is_here else frozenset())
+        is_here = point is not None and self._view.page == "explore"
+        self._view.fold(self._folded(point) if point is not None and is_here else frozenset())
 
     def _folded(self, point: Point) -> frozenset[Part]:
         """What must go so that the part pointed at has `LEAST_PX` of height."""
-        explore, centre = self._window.explore, self._window.centralWidget()
+        explore, centre = self._pages.explore, self._pages.parentWidget()
         layout = centre.layout() if centre is not None else None
         if layout is not None:
             layout.activate()  # the tour's bar may have come just now
@@ -85,15 +100,15 @@ class WindowPlaces:
         return frozenset(folded)
 
     def _tabs(self) -> Mapping[str, SideTabs]:
-        return {"heads": self._window.heads_tabs.tabs, "explore": self._window.explore.answers}
+        return {"heads": self._pages.heads_tabs.tabs, "explore": self._pages.explore.answers}
 
     def _lab(self) -> QWidget | None:
-        labs = self._window.labs_page
+        labs = self._pages.labs
         return labs.labs.get(labs.shown)
 
     def _found(self) -> Mapping[Point, Find]:
-        window = self._window
-        explore, heads = window.explore, window.heads_page
+        pages = self._pages
+        explore, heads = pages.explore, pages.heads
         return {
             "page": self._page,
             "text": lambda: explore.text_bar,
@@ -108,36 +123,35 @@ class WindowPlaces:
             "table": lambda: heads.table,
             "measure": lambda: heads.run_button,
             "card": lambda: heads.card,
-            "curves": lambda: window.heads_tabs.pruning,
+            "curves": lambda: pages.heads_tabs.pruning,
             "run-curves": self._run_curves,
-            "recipe": lambda: window.training_page.findChild(RecipeEditor),
+            "recipe": lambda: pages.training.findChild(RecipeEditor),
             "start": self._start_button,
-            "watch": lambda: window.training_page.findChild(WatchPanel),
-            "run": lambda: window.training_page.findChild(RunPanel),
-            "schemes": lambda: window.positions,
-            "positions": lambda: window.positions,
+            "watch": lambda: pages.training.findChild(WatchPanel),
+            "run": lambda: pages.training.findChild(RunPanel),
+            "schemes": lambda: pages.positions,
+            "positions": lambda: pages.positions,
             "offsets": self._offsets,
             "lab": self._lab,
             "lab-side": lambda: getattr(self._lab(), "words", None),
-            "lab-list": lambda: window.labs_page.list,
-            "page-bar": lambda: window.page_bar,
+            "lab-list": lambda: pages.labs.list,
+            "page-bar": lambda: self._page_bar,
         }
 
     def _page(self) -> QWidget | None:
-        stack = self._window.explore.parentWidget()
-        return stack.currentWidget() if isinstance(stack, QStackedWidget) else None
+        return self._pages.currentWidget()
 
     def _run_curves(self) -> QWidget | None:
         from attnscope.widgets.training.curves_view import CurvesView
 
-        return self._window.training_page.findChild(CurvesView)
+        return self._pages.training.findChild(CurvesView)
 
     def _offsets(self) -> QWidget | None:
         from attnscope.widgets.positions.offset_plots import OffsetPlots
 
-        return self._window.positions.findChild(OffsetPlots)
+        return self._pages.positions.findChild(OffsetPlots)
 
     def _start_button(self) -> QWidget | None:
-        panel = self._window.training_page.findChild(RunPanel)
+        panel = self._pages.training.findChild(RunPanel)
         buttons = panel.findChildren(QPushButton) if panel is not None else []
         return next((button for button in buttons if button.isDefault()), None)

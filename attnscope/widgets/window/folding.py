@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def fold_with_view(window: MainWindow) -> None:
     """Let bars, the sides and choices of Compare and the list of labs hide themselves as the view says."""
-    compare = window.compare_page
+    compare = window.pages.compare
     parts: dict[Part, tuple[QWidget, ...]] = {
         "bars": (window.top_bar, window.page_bar),
         "texts": (*compare.sides, compare.swap_button),
         "looks": (compare.way, compare.limit, *compare.order_buttons.values(), compare.all_stacks),
         "measures": (compare.measures,),
-        "list": (window.labs_page.side,),
+        "list": (window.pages.labs.side,),
     }
 
     sizes = FoldedSizes(compare.splitters())

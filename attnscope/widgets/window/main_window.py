@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from attnscope.errors import UserError
 from attnscope.figures.clipboard import release_clipboard
@@ -22,21 +22,16 @@ from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.view_state import Page, page_named
-from attnscope.widgets.actions import HEAD_ACTIONS, build_actions
-from attnscope.widgets.compare.page import ComparePage, compare_handlers
+from attnscope.viewmodels.view_state import Page
+from attnscope.widgets.actions import build_actions
+from attnscope.widgets.compare.page import compare_handlers
 from attnscope.widgets.explore.mask_dialog import MaskEditing
-from attnscope.widgets.explore.page import ExplorePage
-from attnscope.widgets.export.figures_offered import SpecOfPage, current_figure, offered_figures
-from attnscope.widgets.heads.page import HeadsPage
-from attnscope.widgets.heads.tabs import HeadsTabs
+from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.labels import listen
-from attnscope.widgets.labs.page import LabsPage, lab_offers
-from attnscope.widgets.map_style import map_style, remembered_view
-from attnscope.widgets.positions.page import PositionsPage
+from attnscope.widgets.labs.page import lab_offers
+from attnscope.widgets.map_style import remembered_view
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.tours.learning import Learning
-from attnscope.widgets.training.page import TrainingPage
 from attnscope.widgets.window.action_states import show_dismiss, show_possible
 from attnscope.widgets.window.banner import Banner
 from attnscope.widgets.window.commands import Commands
@@ -45,6 +40,7 @@ from attnscope.widgets.window.layout_memory import restore_geometry, restore_spl
 from attnscope.widgets.window.model_menu import ModelMenu
 from attnscope.widgets.window.model_watch import ModelWatch
 from attnscope.widgets.window.page_bar import PageBar
+from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.status_bar import StatusBar
 from attnscope.widgets.window.top_bar import TopBar
 from attnscope.widgets.window.workspace import Workspace
@@ -89,8 +85,8 @@ class MainWindow(QMainWindow):
         self._compare = compare or CompareState(session, _post_nothing, Numbers())
         handlers = {**self._commands.handlers(), **self.workspace.handlers()}
         handlers |= compare_handlers(self._compare, session, self.view)
-        self.learning = Learning(self, session, training, self._palette)
-        handlers |= self.learning.handlers()
+        handlers["page-learn"] = functools.partial(self.view.show_page, "learn")
+        handlers["help-here"] = lambda: self.learning.show_help_here()
         self.mask_editing = MaskEditing(session, self, lambda: self._palette)
         handlers |= self.mask_editing.handlers()
         handlers["several-runs"] = self._open_several
@@ -98,13 +94,29 @@ class MainWindow(QMainWindow):
         handlers["dismiss"] = functools.partial(self._stop_or, handlers["dismiss"])
         self.actions_by_name = build_actions(self, handlers)
         self.mask_editing.attach(self.actions_by_name["custom-mask"])
-        self._build_pages(positions, heads or HeadsState(session, _post_nothing, Numbers()))
+        self.pages = Pages(
+            session,
+            self.view,
+            self._palette,
+            self.actions_by_name,
+            compare=self._compare,
+            heads=heads or HeadsState(session, _post_nothing, Numbers()),
+            positions=positions,
+            training=training,
+            offer_models=self._models_offered,
+            open_checkpoint=self._open_checkpoint,
+        )
+        self.pages.failed.connect(self._on_failed)
         self._build_bars()
-        splitters = self._splitters()
-        self.workspace.attach(self.actions_by_name, self.explore, splitters, self._palette, self._stack)
-        self.workspace.add_offers(lambda: lab_offers(self.labs_page, self.view))
+        self.learning = Learning(
+            self.pages, self.page_bar, self.workspace, session, training, self.view, self._palette
+        )
+        self.workspace.attach(
+            self.actions_by_name, self.pages.explore, self.pages.splitters(), self._palette, self.pages
+        )
+        self.workspace.add_offers(lambda: lab_offers(self.pages.labs, self.view))
         self.workspace.add_offers(self.learning.offers)
-        self.workspace.add_scripts("compare", self.compare_page.scripts)
+        self.workspace.add_scripts("compare", self.pages.compare.scripts)
         self._lay_out()
         listen(self, session, self._on_session)
         listen(self, self.view, self._on_view)
@@ -113,14 +125,15 @@ class MainWindow(QMainWindow):
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_theme_changed)
         self.set_theme(self._palette)
         restore_geometry(self, self._settings)
-        restore_splitters(self._splitters(), self._settings)
+        restore_splitters(self.pages.splitters(), self._settings)
         if self.workspace.panels is not None:
             self.workspace.panels.restore(self._settings.panels)
         if self._settings.is_maximised:
             self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
+        self.pages.show_page()
         self._show_page()
         self._on_session("model")
-        self.explore.text_bar.text_edit.setFocus()
+        self.pages.explore.text_bar.text_edit.setFocus()
 
     # For the program and its commands
 
@@ -132,12 +145,7 @@ class MainWindow(QMainWindow):
         for part in (
             *(self.top_bar, self.page_bar, self.status_bar, self.banner),
             self.workspace,
-            self.explore,
-            self.compare_page,
-            self.positions,
-            self.heads_tabs,
-            self.training_page,
-            self.labs_page,
+            self.pages,
             self.learning,
             self.mask_editing,
         ):
@@ -145,25 +153,7 @@ class MainWindow(QMainWindow):
 
     def offered_figures(self) -> dict[View, FigureSpec]:
         """Every figure that can be exported now, by its view."""
-        pages: dict[Page, SpecOfPage] = {
-            "compare": self.compare_page.figure_spec,
-            "positions": self.positions.figure_spec,
-            "train": self.training_page.figure_spec,
-            "labs": self.labs_page.figure_spec,
-        }
-        head = self.explore.head_panel
-        part, lines, gold = head.long_part(), head.long_lines(), head.gold_cells()
-        inside = head.inside.figure() if head.inside is not None and self.view.view == "inside" else None
-        return offered_figures(
-            self._session,
-            self.view,
-            pages,
-            part=part,
-            long_lines=lines,
-            inside=inside,
-            gold=gold,
-            picture=head.picture.figure() if head.picture is not None else None,
-        )
+        return self.pages.offered_figures()
 
     def export_current(self, path: Path | str) -> Path:
         """Write the figure that is looked at; raises UserError when there is none or it cannot be saved."""
@@ -186,7 +176,7 @@ class MainWindow(QMainWindow):
             page=self.view.page,
             geometry=(place.x(), place.y(), place.width(), place.height()),
             is_maximised=self.isMaximized(),
-            splitters=splitter_sizes(self._splitters(), self._settings.splitters),
+            splitters=splitter_sizes(self.pages.splitters(), self._settings.splitters),
             recent=self.workspace.recents.models,
             recent_sessions=self.workspace.recents.sessions,
             recent_runs=self.workspace.recents.runs,
@@ -214,43 +204,6 @@ class MainWindow(QMainWindow):
         event.acceptProposedAction()
 
     # Building
-
-    def _build_pages(self, positions: PositionsState, heads: HeadsState) -> None:
-        head_actions = tuple(self.actions_by_name[name] for name in HEAD_ACTIONS)
-        self.explore = ExplorePage(self._session, self.view, self._palette, head_actions)
-        self.compare_page = ComparePage(
-            self._compare, self._session, self.view, self._palette, offer_models=self._models_offered
-        )
-        self.compare_page.hover_text.connect(self.view.set_pointer_text)
-        self.positions = PositionsPage(positions, self._palette)
-        self.heads_page = HeadsPage(heads, self._palette)
-        self.heads_tabs = HeadsTabs(self.heads_page, self._palette)
-        for heads_part in (self.heads_page, self.heads_tabs):
-            heads_part.failed.connect(self._on_failed)
-            heads_part.explore_wanted.connect(self.actions_by_name["page-explore"].trigger)
-        self.heads_tabs.remove_wanted.connect(self.actions_by_name["remove-heads"].trigger)
-        self.training_page = TrainingPage(
-            self._training, self._palette, open_checkpoint=self._open_checkpoint
-        )
-        self.training_page.failed.connect(self._on_failed)
-        self.positions.hover_text.connect(self.view.set_pointer_text)
-        self.training_page.hover_text.connect(self.view.set_pointer_text)
-        self.labs_page = LabsPage(self._palette)
-        self.labs_page.hover_text.connect(self.view.set_pointer_text)
-        self.labs_page.export_wanted.connect(self.actions_by_name["export"].trigger)
-        self.labs_page.page_wanted.connect(self._on_page_wanted)
-        self.positions.lab_wanted.connect(self._on_lab_wanted)
-        self._stack = QStackedWidget()
-        for page in (
-            self.explore,
-            self.compare_page,
-            self.heads_tabs,
-            self.positions,
-            self.training_page,
-            self.labs_page,
-            self.learning.page,
-        ):
-            self._stack.addWidget(page)
 
     def _build_bars(self) -> None:
         actions = self.actions_by_name
@@ -292,7 +245,7 @@ class MainWindow(QMainWindow):
             layout.setContentsMargins(0, 0, 0, 0)
             layout.setSpacing(0)
         right.addWidget(self.learning.invitation)
-        right.addWidget(self._stack, 1)
+        right.addWidget(self.pages, 1)
         right.addWidget(self.banner)
         right.addWidget(self.learning.bar)
         row.addWidget(self.page_bar)
@@ -300,13 +253,6 @@ class MainWindow(QMainWindow):
         column.addLayout(row, 1)
         column.addWidget(self.status_bar)
         self.setCentralWidget(centre)
-
-    def _splitters(self) -> dict[str, QSplitter]:
-        training = {f"train.{k}": s for k, s in enumerate(self.training_page.splitters())}
-        positions = {f"positions.{k}": s for k, s in enumerate(self.positions.splitters())}
-        heads = {f"heads.{k}": s for k, s in enumerate(self.heads_page.splitters())}
-        compare = {f"compare.{k}": s for k, s in enumerate(self.compare_page.splitters())}
-        return {**self.explore.splitters(), **training, **positions, **heads, **compare}
 
     # Showing
 
@@ -324,11 +270,8 @@ class MainWindow(QMainWindow):
             self.set_theme(palette_for(self.view.theme, self.view.size_percent))
         elif name in ("enlarged", "folded"):
             self._show_actions()
-        elif name == "style":
-            self.training_page.set_style(map_style(self.view))
 
     def _show_page(self) -> None:
-        self._stack.setCurrentIndex(_PAGES.index(self.view.page))
         self.status_bar.duration.setVisible(self.view.page == "explore")
 
     def _show_actions(self) -> None:
@@ -366,7 +309,7 @@ class MainWindow(QMainWindow):
 
     def _open_several(self) -> None:
         self.view.show_page("train")
-        self.training_page.open_several()
+        self.pages.training.open_several()
 
     def _open_checkpoint(self, folder: str) -> None:
         watch = self._training.watch
@@ -376,18 +319,9 @@ class MainWindow(QMainWindow):
 
     def _edit_text(self) -> None:
         self.view.show_page("explore")
-        edit = self.explore.text_bar.text_edit
+        edit = self.pages.explore.text_bar.text_edit
         edit.setFocus()
         edit.selectAll()
-
-    @Slot(str)
-    def _on_page_wanted(self, name: str) -> None:
-        self.view.show_page(page_named(name) or self.view.page)
-
-    @Slot(str)
-    def _on_lab_wanted(self, name: str) -> None:
-        self.labs_page.show_lab(name)
-        self.view.show_page("labs")
 
     @Slot(str, str)
     def _on_failed(self, subject: str, why: str) -> None:

@@ -1,7 +1,9 @@
 """Opening and saving sessions, finding a model that has moved, and taking whatever is dropped."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QFileDialog, QWidget
@@ -22,14 +24,31 @@ from attnscope.viewmodels.session.file import (
 from attnscope.viewmodels.session.gating import every_head
 from attnscope.viewmodels.session.notes import NotesState
 from attnscope.viewmodels.session.notices import OPENING
+from attnscope.viewmodels.session.reader import MAX_BYTES
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.session.stops import Stops, StopsState
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.labels import listen
 from attnscope.widgets.window.opening import Opened, find_moved_model, is_picture, kind_of
 from attnscope.widgets.window.session_guard import AskOverwrite, SessionGuard, ask_overwrite, digest_of
 
 AskPath = Callable[[QWidget, str, str], str]
+_MOST_BYTES = MAX_BYTES * 9 // 10
+"""Of a session with its stops, so that there is room for what is typed later."""
+
+
+class ShownPlaces(Protocol):
+    """What the view state does not know of how the window is shown: tabs, the lab and what is set in it."""
+
+    @property
+    def look(self) -> LookSaved:
+        """How things are shown now."""
+        ...
+
+    def show_look(self, look: LookSaved) -> None:
+        """Bring tabs and the lab back."""
+        ...
 
 
 def _ask_text(parent: QWidget, title: str, start: str) -> str:
@@ -67,7 +86,11 @@ class SessionFiles(QObject):
         self._session, self._view, self._recents, self._window = session, view, recents, window
         self._open_run, self._device = open_run, device
         self.notes = notes or NotesState()
+        self.stops = StopsState(self.take, self.show, self._fits)
+        self.places: ShownPlaces | None = None
         self._pending: SavedSession | None = None
+        self._label = ""
+        """Of what waits for its model: empty for a session, which brings its notes and stops."""
         self._guard = SessionGuard()
         self.ask_overwrite: AskOverwrite = ask_overwrite
         self.ask_open: AskPath = _ask_open
@@ -83,27 +106,30 @@ class SessionFiles(QObject):
 
     def content(self, folder: Path | None = None) -> bytes:
         """What is open as a session file; empty when there is nothing worth keeping."""
-        session, view = self._session, self._view
-        if session.model is None or not session.text.strip():
+        return self._bytes(self.stops.stops, folder)
+
+    def _bytes(self, stops: Stops, folder: Path | None = None) -> bytes:
+        shown = self.take()
+        if shown is None:
             return b""
-        look = LookSaved(
-            page=view.page,
-            view=view.view,
-            colour_map=view.colour_map,
-            scale=view.scale,
-            least_weight=view.least_weight,
-            n_strongest=view.n_strongest,
-            position=view.position,
-        )
-        saved = SavedSession(
+        saved = replace(shown, notes=self.notes.text, stops=stops)
+        return session_bytes(saved, folder=folder, version=program_version())
+
+    def _fits(self, stops: Stops) -> bool:
+        return len(self._bytes(stops)) <= _MOST_BYTES
+
+    def take(self) -> SavedSession | None:
+        """What is shown now, without notes and stops; None where no model or no text is open."""
+        session = self._session
+        if session.model is None or not session.text.strip():
+            return None
+        return SavedSession(
             source=session.model.source,
             model=session.model.name,
             sha256=session.model.sha256,
             setting=session.setting,
-            look=look,
-            notes=self.notes.text,
+            look=self.places.look if self.places is not None else self._view.look,
         )
-        return session_bytes(saved, folder=folder, version=program_version())
 
     def save(self) -> None:
         """Ask where, and write the session there."""
@@ -175,12 +201,25 @@ class SessionFiles(QObject):
         notice = self._session.notice
         if notice is not None and not notice.is_error:
             self._session.dismiss_notice()
-        self._pending = saved
         source = saved.source
         if near is not None:
             source = find_moved_model(saved.source, saved.sha256, near) or source
-        setting = saved.setting
-        sample = Sample(text=setting.text, target=setting.target)
+        self._label = ""
+        self._open(saved, source)
+
+    def show(self, saved: SavedSession, label: str) -> None:
+        """Bring back what was shown at another time, as a step with this label; notes and stops stay."""
+        model, source = self._session.model, saved.source
+        if model is not None and self._session.busy is None and saved.sha256 == model.sha256:
+            self._pending = None
+            self._show(saved, label)
+        else:
+            self._label = label
+            self._open(saved, source)
+
+    def _open(self, saved: SavedSession, source: str) -> None:
+        self._pending = saved
+        sample = Sample(text=saved.setting.text, target=saved.setting.target)
         self._session.load_model(source, self._device, sample=sample)
 
     def locate_model(self) -> None:
@@ -246,11 +285,21 @@ class SessionFiles(QObject):
         self._pending = None
         if saved is None or model is None:
             return
+        if not self._label:
+            self.notes.write(saved.notes)
+            self.stops.write(saved.stops)
+        self._show(saved, self._label or "open session")
+
+    def _show(self, saved: SavedSession, label: str) -> None:
+        """Everything but the model, which is there; what is not as it was is told."""
+        model = self._session.model
+        if model is None:
+            return
         setting, n_lacking = setting_for(saved.setting, frozenset(every_head(model.sites)))
-        self._session.restore(setting, "open session")
-        self.notes.write(saved.notes)
-        look, view = saved.look, self._view
-        view.show_saved(look)
+        self._session.restore(setting, label)
+        self._view.show_saved(saved.look)
+        if self.places is not None:
+            self.places.show_look(saved.look)
         warnings = [saved.warning] if saved.warning else []
         if saved.sha256 and saved.sha256 != model.sha256:
             warnings.append("The model's weights are not those the session was saved with.")

@@ -22,8 +22,8 @@ class TokenLabs(QObject):
         self.tokenizers = TokenizersState(post, numbers)
         self.vocabulary = VocabularyState(post, numbers)
         for state in (self.merges, self.tokenizers, self.vocabulary):
-            window.labs_page.offer(state)
-        window.explore.text_bar.merges_wanted.connect(self._on_merges_wanted)
+            window.pages.labs.offer(state)
+        window.pages.explore.text_bar.merges_wanted.connect(self._on_merges_wanted)
 
     def handle(self, reply: Reply) -> None:
         """Hand a reply to every state."""
@@ -32,6 +32,5 @@ class TokenLabs(QObject):
 
     @Slot(str)
     def _on_merges_wanted(self, word: str) -> None:
-        self._window.labs_page.show_lab("Merges replayed")
-        self._window.view.show_page("labs")
+        self._window.pages.show_lab("Merges replayed")
         self.merges.show_word(word)

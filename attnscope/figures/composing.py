@@ -1,0 +1,92 @@
+"""`attnscope.panels(figures, …)`: figures of several heads, texts or models as the panels of one page."""
+
+from collections.abc import Sequence
+
+from attnscope.errors import UserError
+from attnscope.figures.caption import gate_words
+from attnscope.figures.figure import Figure, ensure_gui
+from attnscope.figures.figure_checks import check_about
+from attnscope.figures.fitting import sized
+from attnscope.figures.panels import panels_of
+from attnscope.figures.plain import plain_text, shorten
+from attnscope.figures.presets import PresetName
+from attnscope.figures.spec import Caption, FigureSpec, check_spec
+
+_TITLE = 60
+
+
+def panels(
+    figures: Sequence[Figure],
+    *,
+    titles: Sequence[str] = (),
+    columns: int = 0,
+    title: str = "",
+    caption: Caption | None = None,
+    size: PresetName | None = None,
+    width_mm: float | None = None,
+    height_mm: float | None = None,
+    font_pt: float | None = None,
+    dpi: int = 300,
+) -> Figure:
+    """Figures of one head, of lines or of a grid as the panels a, b, c … of one page, on one scale.
+
+    They may be of several stacks, texts and models. `titles` stand beside the letters; without them the model
+    and the texts do, as far as the figures' captions (or origins) say that they differ. `columns` is how many
+    panels stand beside each other, 0 as many as suit the page. Colours and labels are those of the first
+    figure; the page is as in `attnscope.figure`.
+    Raises UserError, naming the panel, for a figure that is no panel, and for more than 26 of them.
+    """
+    check_about(size, title, caption, None)
+    parts = [made.spec for made in figures]
+    if not parts:
+        raise UserError("There is no figure to make a panel of.", expected="at least one figure")
+    if titles and len(titles) != len(parts):
+        raise UserError(
+            f"There are {len(titles)} titles for {len(parts)} panels.",
+            expected="one for each, or none",
+            action="Give an empty text for a panel that needs none.",
+        )
+    base = FigureSpec(
+        view="panels", style=parts[0].style, title=title, caption=caption, dpi=dpi, columns=columns
+    )
+    ensure_gui()
+    page = panels_of(parts, titles or telling_titles(parts), base)
+    made = sized(page, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
+    check_spec(made)
+    return Figure(made)
+
+
+def telling_titles(parts: Sequence[FigureSpec]) -> tuple[str, ...]:
+    """What tells the figures apart: of model, text, second text and gates those that are not the same in all.
+
+    A second text that goes with its model and text, as what a model writes does, tells nothing more.
+    """
+    abouts = [_about(part) for part in parts]
+    differing = [k for k in range(4) if len({about[k] for about in abouts}) > 1]
+    if len({about[:2] for about in abouts}) == len({about[:3] for about in abouts}):
+        differing = [k for k in differing if k != 2]
+    return tuple(" · ".join(filter(None, (about[k] for k in differing))) for about in abouts)
+
+
+def joint_caption(captions: Sequence[Caption]) -> Caption:
+    """One caption for all panels: what they share once, their models by name and hash, their notes."""
+    models = list(dict.fromkeys((one.model, one.sha256) for one in captions))
+    is_one = len(models) == 1
+    named = "; ".join(f"{name} (sha256 {sha256[:12]})" if sha256 else name for name, sha256 in models)
+    texts, targets = ({getattr(one, name) for one in captions} for name in ("text", "target"))
+    return Caption(
+        model=models[0][0] if is_one else named,
+        sha256=models[0][1] if is_one else "",
+        text=texts.pop() if len(texts) == 1 else "",
+        target=targets.pop() if len(targets) == 1 else None,
+        note="; ".join(dict.fromkeys(one.note for one in captions if one.note)),
+    )
+
+
+def _about(part: FigureSpec) -> tuple[str, str, str, str]:
+    """Model, text, second text and gates of a figure, as far as it says; a head's own gate stands by it."""
+    said = part.caption or part.origin or Caption()
+    text, target = (shorten(plain_text(words), _TITLE) for words in (said.text, said.target or ""))
+    is_own = part.view == "head" and {head for head, _ in part.gates.values} <= {m.head for m in part.maps}
+    gates = "" if is_own else gate_words(part.gates)
+    return (plain_text(said.model), text and f"“{text}”", target and f"→ “{target}”", gates)

@@ -1,0 +1,260 @@
+"""What the arguments of PyTorch's attention functions mean, as `SeenCall`s.
+
+Follows `torch.nn.functional` (2.6 to 2.13): `scaled_dot_product_attention` counts `is_causal` from the first
+query and key, True in a bool mask means "may be seen"; `multi_head_attention_forward` means the opposite by
+True, joins `bias_k` and a zero key to the keys, and takes `is_causal` as a hint about its mask.
+"""
+
+import math
+from collections.abc import Callable
+from inspect import signature
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention.bias import CausalBias, CausalVariant
+
+from attnscope.errors import UserError
+from attnscope.models.huggingface.masks_given import GivenMask, read_mask
+from attnscope.models.recording.seen import (
+    SeenCall,
+    causal_from_end,
+    causal_from_start,
+    check_numbers,
+    chosen_row,
+)
+from attnscope.nn.masks import MaskRule
+
+PRODUCT, LAYER = "scaled_dot_product_attention", "multi_head_attention_forward"
+
+
+class Masks:
+    """Masks already read, so that one tensor which all layers share is looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[tuple[Tensor, ...], GivenMask]] = {}
+
+    def read(
+        self,
+        tensors: tuple[Tensor, ...],
+        about: tuple[object, ...],
+        lay_out: Callable[[], Tensor],
+        n_queries: int,
+        n_keys: int,
+    ) -> GivenMask:
+        """The rule behind `lay_out()`, which is made of `tensors`: held, so that ids stay theirs."""
+        versions = ((id(t), -1 if t.is_inference() else t._version) for t in tensors)
+        key = (*versions, *about, n_queries, n_keys)
+        if key not in self._known:
+            self._known[key] = tensors, read_mask(lay_out(), n_queries, n_keys)
+        return self._known[key][1]
+
+
+def see_product(
+    args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor, row: int | None, masks: Masks
+) -> SeenCall:
+    """A call of `scaled_dot_product_attention`; raises UserError for one that cannot be shown."""
+    return _see_product(*args, **kwargs, out=out, row=row, masks=masks)
+
+
+def _see_product(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    out: Tensor,
+    row: int | None,
+    masks: Masks,
+) -> SeenCall:
+    tensors = [_with_heads(tensor) for tensor in (query, key, value, out)]
+    check_numbers(tensors, PRODUCT)
+    lead: torch.Size = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
+        *(tensor.shape[:-3] for tensor in tensors)
+    )
+    place = chosen_row(lead, row, PRODUCT)
+    q, k, v, given_out = (tensor.expand(*lead, *tensor.shape[-3:])[place][None] for tensor in tensors)
+    n_heads = given_out.shape[1]
+    q = q.expand(-1, n_heads, -1, -1)
+    if v.shape[1] != k.shape[1]:
+        k, v = (x if x.shape[1] > 1 else x.expand(-1, max(k.shape[1], v.shape[1]), -1, -1) for x in (k, v))
+    n_queries, n_keys = q.shape[2], k.shape[2]
+    if is_causal:
+        given = GivenMask(rule=causal_from_start(n_queries, n_keys))
+    elif attn_mask is None:
+        given = GivenMask(rule=MaskRule())
+    elif isinstance(attn_mask, CausalBias):
+        is_first = attn_mask.variant == CausalVariant.UPPER_LEFT
+        rule_of = causal_from_start if is_first else causal_from_end
+        given = GivenMask(rule=rule_of(n_queries, n_keys))
+    else:
+        mask = attn_mask.detach()
+
+        def lay_out() -> Tensor:
+            own = mask.unsqueeze(-3) if query.ndim == 3 and mask.ndim == 3 else mask
+            if own.ndim > 3:
+                own = own.expand(*lead, *own.shape[-3:])[place]
+            return own
+
+        given = masks.read((attn_mask,), (PRODUCT, place), lay_out, n_queries, n_keys)
+    return SeenCall(
+        function=PRODUCT,
+        q=q,
+        k=k,
+        v=v,
+        out=given_out,
+        given=given,
+        scale=1.0 / math.sqrt(max(1, query.shape[-1])) if scale is None else float(scale),
+        dropout=float(dropout_p),
+    )
+
+
+def _with_heads(tensor: Tensor) -> Tensor:
+    """At least [batch, heads, tokens, width]: three axes are a batch with one head, two one text."""
+    if tensor.ndim == 2:
+        return tensor[None, None]
+    return tensor.unsqueeze(-3) if tensor.ndim == 3 else tensor
+
+
+_SIGNATURE = signature(F.multi_head_attention_forward)
+
+
+def see_layer(
+    args: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Tensor, Any], row: int | None, masks: Masks
+) -> SeenCall:
+    """A call of `multi_head_attention_forward`, which `nn.MultiheadAttention` makes."""
+    bound = _SIGNATURE.bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    batched = [t if t.ndim == 3 else t[:, None] for t in (given["query"], given["key"], given["value"])]
+    check_numbers(batched, LAYER)
+    n_rows = batched[0].shape[1]
+    (chosen,) = chosen_row((n_rows,), row, "nn.MultiheadAttention")
+    is_self = _is_same(given["query"], given["key"])
+    query, key, value = (tensor[:, chosen] for tensor in batched)
+    n_heads = int(given["num_heads"])
+    q, k, v = _project_in(query, key, value, given)
+    for name, text in (("static_k", k), ("static_v", v)):
+        if given[name] is not None:  # [batch · n_heads, n_keys, d_head], in the place of what was projected
+            own = (
+                given[name]
+                .detach()
+                .view(n_rows, n_heads, *given[name].shape[1:])[chosen]
+                .transpose(0, 1)
+                .flatten(1)
+            )
+            k, v = (own if text is x else x for x in (k, v))
+    k, v, extra = _with_more_keys(k, v, given)
+    heads = [_split(x, n_heads) for x in (q, k, v)]
+    n_queries, n_keys = heads[0].shape[2], heads[1].shape[2]
+    weight, bias = given["out_proj_weight"], given["out_proj_bias"]
+
+    def project(own: Tensor) -> Tensor:
+        joined = own[0].transpose(0, 1).flatten(1)  # [Q, H · d]
+        return F.linear(joined, weight.to(joined), None if bias is None else bias.to(joined))
+
+    whole = out[0] if out[0].ndim == 3 else out[0][:, None]
+    return SeenCall(
+        function="nn.MultiheadAttention",
+        q=heads[0],
+        k=heads[1],
+        v=heads[2],
+        out=whole[:, chosen],
+        given=_layer_mask(given, n_rows, chosen, (n_queries, n_keys), len(extra), masks),
+        scale=1.0 / math.sqrt(heads[0].shape[3]),
+        dropout=float(given["dropout_p"]) if given["training"] else 0.0,
+        project=project,
+        is_self=is_self,
+        extra=extra,
+    )
+
+
+def _is_same(query: Tensor, key: Tensor) -> bool:
+    return query is key or (query.shape == key.shape and torch.equal(query, key))
+
+
+@torch.no_grad()
+def _project_in(query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]) -> tuple[Tensor, ...]:
+    """Queries, keys and values of one text, [n_tokens, d_model]."""
+    if given["use_separate_proj_weight"]:
+        weights = [given[f"{name}_proj_weight"] for name in "qkv"]
+    else:
+        weights = list(given["in_proj_weight"].chunk(3))
+    bias = given["in_proj_bias"]
+    biases = [None] * 3 if bias is None else list(bias.chunk(3))
+    texts = (query, key, value)
+    return tuple(F.linear(x, w, b) for x, w, b in zip(texts, weights, biases, strict=True))
+
+
+def _with_more_keys(k: Tensor, v: Tensor, given: dict[str, Any]) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """Keys and values with the learned key and the zero key that a layer may add, and what these are."""
+    extra: tuple[str, ...] = ()
+    if given["bias_k"] is not None:
+        k = torch.cat([k, given["bias_k"].detach().reshape(1, -1).to(k)])
+        v = torch.cat([v, given["bias_v"].detach().reshape(1, -1).to(v)])
+        extra = (*extra, "bias key")
+    if given["add_zero_attn"]:
+        k, v = (torch.cat([x, x.new_zeros(1, x.shape[1])]) for x in (k, v))
+        extra = (*extra, "zero key")
+    return k, v, extra
+
+
+def _split(x: Tensor, n_heads: int) -> Tensor:
+    """[n_tokens, n_heads · d] to [1, n_heads, n_tokens, d]."""
+    return x.view(len(x), n_heads, x.shape[1] // n_heads).transpose(0, 1)[None]
+
+
+def _layer_mask(
+    given: dict[str, Any], n_rows: int, row: int, size: tuple[int, int], n_extra: int, masks: Masks
+) -> GivenMask:
+    cells = cast("Tensor | None", given["attn_mask"])
+    padding = cast("Tensor | None", given["key_padding_mask"])
+    is_hint_used = given["is_causal"] and padding is None and not given["need_weights"]
+    if is_hint_used:  # then the layer leaves the mask aside and lets the fused operator be causal
+        return GivenMask(rule=causal_from_start(*size))
+    tensors = tuple(tensor for tensor in (cells, padding) if tensor is not None)
+    if not tensors:
+        return GivenMask(rule=MaskRule())
+
+    def lay_out() -> Tensor:
+        parts = []
+        if cells is not None:
+            own = cells.detach()
+            parts.append(
+                own[None, None] if own.ndim == 2 else own.view(n_rows, -1, *own.shape[1:])[row][None]
+            )
+        if padding is not None:
+            own = padding.detach()
+            parts.append((own if own.ndim == 1 else own[row])[None, None, None])
+        if len(parts) == 1 and parts[0].dtype == torch.bool:
+            return F.pad(~parts[0], (0, n_extra), value=True)
+        return F.pad(sum(map(_as_numbers, parts), torch.zeros(())), (0, n_extra))
+
+    return masks.read(tensors, (LAYER, row), lay_out, *size)
+
+
+def _as_numbers(mask: Tensor) -> Tensor:
+    if mask.dtype == torch.bool:
+        return torch.zeros(mask.shape, device=mask.device).masked_fill_(mask, -math.inf)
+    return mask.float()
+
+
+def check_softmax(weights: Tensor, dim: object) -> bool:
+    """Whether a softmax may well be attention: over the last axis of a tensor with three axes or more."""
+    return isinstance(dim, int) and weights.ndim >= 3 and dim in (-1, weights.ndim - 1)
+
+
+def row_of_weights(weights: Tensor, row: int | None) -> Tensor:
+    """The weights of one row of a batch, [n_heads, n_queries, n_keys]; raises UserError for several."""
+    whole = _with_heads(weights)
+    check_numbers([whole], "softmax")
+    place = chosen_row(whole.shape[:-3], row, "softmax")
+    found: Tensor = whole[place].detach()
+    if not found.is_floating_point():
+        raise UserError("A softmax of other than floating-point numbers cannot be shown.")
+    return found

@@ -1,0 +1,180 @@
+"""`attnscope.from_arrays()`: attention weights that came from anywhere, as a trace."""
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from attnscope.errors import UserError
+from attnscope.models.recording.given_weights import record_of_weights, weight_notes
+from attnscope.models.recording.naming import numbered_tokens, tokens_named
+from attnscope.models.recording.recording import as_tensor
+from attnscope.records.axes import axes_of
+from attnscope.records.recorded import Recorded
+from attnscope.records.sites import NO_GATES, STACKS, Site, SiteKey, Stack
+from attnscope.records.tokens import Tokens
+from attnscope.trace.record import SiteRecord
+from attnscope.trace.trace import Trace
+
+_STACKS: tuple[Stack, ...] = ("encoder", "decoder", "cross", "back", "second")
+_SHAPE = "[n_heads, n_queries, n_keys] for each layer"
+
+
+def from_arrays(
+    weights: object,
+    tokens: Sequence[object] | None = None,
+    target: Sequence[object] | None = None,
+    *,
+    name: str = "arrays",
+    names: Sequence[str] = (),
+) -> Trace:
+    """A trace of weights that are given: figures, measures, values and `save` as of any other trace.
+
+    `weights` is an array [n_layers, n_heads, n_queries, n_keys], a list with one [n_heads, n_queries, n_keys]
+    for each layer (numpy or torch; a batch axis of 1 is left out, as in `outputs.attentions`), or a mapping
+    of stacks (`encoder`, `decoder`, `cross`, …) to these, or of sites such as ("cross", 2) to one layer each.
+    `tokens` are the pieces of the text, `target` those of a second one, whose queries look at the first in
+    `cross`. `names` are the modules' names, a list's layer by layer.
+
+    Weights are shown as they are. NaN means "not allowed"; rows that do not sum to 1 are told by `check()`
+    and in `recorded.notes`. Raises UserError for shapes that do not fit, infinite or negative numbers.
+    """
+    maps = _maps_of(weights, has_target=target is not None)
+    records = {key: record_of_weights(array, _named(key)) for key, array in maps.items()}
+    source, second = _texts(maps, tokens, target)
+    sites = tuple(_site(key, record) for key, record in records.items())
+    if names and len(names) != len(sites):
+        raise UserError(
+            f"There are {len(names)} names for {len(sites)} layers.", expected=f"{len(sites)} names, or none"
+        )
+    notes = tuple(note for key, array in maps.items() for note in weight_notes(array, _named(key)))
+    trace = Trace(
+        sites=sites,
+        gates=NO_GATES,
+        source=source,
+        target=second,
+        records=records,
+        logits=None,
+        recorded=Recorded(
+            name=name,
+            site_names=tuple((site.key, str(n)) for site, n in zip(sites, names, strict=False)),
+            notes=notes,
+        ),
+    )
+    for site in sites:
+        _check_axes(trace, site)
+    return trace
+
+
+def _maps_of(weights: object, *, has_target: bool) -> dict[SiteKey, Tensor]:
+    """The weights of each site, [n_heads, n_queries, n_keys], stacks in their order."""
+    if not isinstance(weights, Mapping):
+        layers = _layers(weights, "the weights")
+        return {(_stack_of(layers, has_target=has_target), n): layer for n, layer in enumerate(layers)}
+    found: dict[SiteKey, Tensor] = {}
+    for key, values in weights.items():
+        if isinstance(key, Site):
+            key = key.key
+        if isinstance(key, str):
+            stack = _stack_named(key)
+            found |= {(stack, n): layer for n, layer in enumerate(_layers(values, stack))}
+        elif isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int):
+            found[_stack_named(key[0]), key[1]] = _one_layer(as_tensor(values), str(key))
+        else:
+            raise UserError(
+                f"{str(key)[:60]!r} names no site.",
+                expected='a stack such as "encoder", or a stack and a layer such as ("cross", 2)',
+            )
+    return dict(sorted(found.items(), key=lambda item: (STACKS.index(item[0][0]), item[0][1])))
+
+
+def _stack_named(name: object) -> Stack:
+    for stack in _STACKS:
+        if stack == name:
+            return stack
+    raise UserError(f"There is no stack {str(name)[:40]!r}.", expected=", ".join(_STACKS))
+
+
+def _layers(values: object, name: str) -> list[Tensor]:
+    if isinstance(values, list | tuple) and values and not isinstance(values[0], list | tuple | int | float):
+        return [_one_layer(as_tensor(value), f"layer {n} of {name}") for n, value in enumerate(values)]
+    whole = as_tensor(values)
+    if whole.ndim == 5 and whole.shape[1] == 1:
+        whole = whole[:, 0]
+    if whole.ndim == 3:
+        whole = whole[None]
+    if whole.ndim != 4 or not len(whole):
+        raise UserError(
+            f"The array of {name} has the shape {list(whole.shape)}.",
+            expected=f"[n_layers, n_heads, n_queries, n_keys], or a list of {_SHAPE}",
+        )
+    return list(whole)
+
+
+def _one_layer(layer: Tensor, name: str) -> Tensor:
+    if layer.ndim == 4 and layer.shape[0] == 1:
+        layer = layer[0]
+    if layer.ndim == 4:
+        raise UserError(
+            f"The weights of {name} are of {layer.shape[0]} texts, {list(layer.shape)}.",
+            expected=_SHAPE,
+            action="Choose one text of the batch, for instance [layer[0] for layer in attentions].",
+        )
+    if layer.ndim != 3:
+        raise UserError(f"The weights of {name} have the shape {list(layer.shape)}.", expected=_SHAPE)
+    return layer
+
+
+def _stack_of(layers: list[Tensor], *, has_target: bool) -> Stack:
+    """Of layers without a stack: cross attention between two texts, else self-attention, causal or not."""
+    if has_target or any(layer.shape[1] != layer.shape[2] for layer in layers):
+        return "cross"
+    is_causal = layers[0].shape[1] > 1 and all(
+        not bool(layer.float().nan_to_num(nan=0.0).triu(diagonal=1).any()) for layer in layers
+    )
+    return "decoder" if is_causal else "encoder"
+
+
+def _site(key: SiteKey, record: SiteRecord) -> Site:
+    n_heads = record.q.shape[0]
+    return Site(stack=key[0], layer=key[1], n_heads=n_heads, n_kv_heads=n_heads)
+
+
+def _named(key: SiteKey) -> str:
+    return f"{key[0]} L{key[1]}"
+
+
+def _texts(
+    maps: Mapping[SiteKey, Tensor], tokens: Sequence[object] | None, target: Sequence[object] | None
+) -> tuple[Tokens, Tokens | None]:
+    """Both texts; those not given are as long as the first map of them says, named by places."""
+    stacks = {key[0] for key in maps}
+    is_double = target is not None or bool(stacks & {"cross", "back", "second"}) or len(stacks) > 1
+    counts: dict[str, int] = {}
+    for key, weights in maps.items():
+        axes = axes_of(key[0], has_target=is_double)
+        for axis, n in zip(axes, weights.shape[1:], strict=True):
+            counts.setdefault(axis, n)
+    if "source" not in counts:  # a decoder alone, with a target that is its text
+        counts["source"] = counts["target"] if tokens is None else len(tokens)
+    source = numbered_tokens(counts["source"]) if tokens is None else tokens_named(tokens)
+    if not is_double:
+        return source, None
+    n_target = counts.get("target", counts["source"])
+    return source, numbered_tokens(n_target) if target is None else tokens_named(target)
+
+
+def _check_axes(trace: Trace, site: Site) -> None:
+    queries, keys = trace.tokens(site)
+    record = trace.records[site.key]
+    wanted, found = (len(queries), len(keys)), (record.n_queries, record.n_keys)
+    if wanted == found:
+        return
+    is_turned = wanted == found[::-1]
+    raise UserError(
+        f"The weights of {_named(site.key)} are {found[0]} queries × {found[1]} keys, and its tokens are "
+        f"{wanted[0]} × {wanted[1]}.",
+        expected="as many tokens as queries and keys; rows are queries, columns are keys",
+        action="The axes look exchanged: give weights.transpose(-1, -2), or exchange `tokens` and `target`."
+        if is_turned
+        else "Give every token, special ones too, as it went into the model.",
+    )

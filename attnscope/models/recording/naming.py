@@ -1,0 +1,83 @@
+"""Pieces that a person gave as tokens, for recorded attention that has no tokenizer."""
+
+import re
+from collections.abc import Sequence
+
+from attnscope.errors import UserError
+from attnscope.records.tokens import Token, Tokens
+from attnscope.text.pieces import METASPACE, Notation, read_entry, split_pieces
+
+_SPECIAL = re.compile(r"\[[A-Z0-9_]{1,20}\]|<\|?[^<>\s]{1,40}\|?>")
+_MAX_SHOWN = 60
+
+
+def tokens_named(given: Sequence[object], extra: Sequence[str] = ()) -> Tokens:
+    """Tokens of pieces, which may be written as vocabularies do (`Ġthe`, `▁the`, `##ing`), or of tokens.
+
+    Marks are read and left out; pieces such as `[CLS]` and `</s>` are special tokens. `extra` are keys that
+    are no tokens, named after them.
+    """
+    if isinstance(given, Tokens):
+        return given
+    if isinstance(given, str):
+        raise UserError(
+            f"The tokens are one text: {given[:_MAX_SHOWN]!r}.",
+            expected="a list of pieces, one for each query or key",
+            action="Give the pieces as your tokenizer cut them, or text.split() where tokens are words.",
+        )
+    if given and all(isinstance(token, Token) for token in given):
+        read = [token for token in given if isinstance(token, Token)]
+    else:
+        read = _read([str(piece) for piece in given])
+    return _in_text([*read, *(Token(id=-1 - i, piece=name, is_special=True) for i, name in enumerate(extra))])
+
+
+def numbered_tokens(n: int, extra: Sequence[str] = ()) -> Tokens:
+    """Tokens named by their places, where nobody gave any."""
+    return tokens_named([str(place) for place in range(n - len(extra))], extra)
+
+
+def _read(pieces: list[str]) -> list[Token]:
+    if not any(piece.startswith(("Ġ", METASPACE, "##")) and len(piece) > 1 for piece in pieces):
+        return [_token(place, piece, piece, joins=False) for place, piece in enumerate(pieces)]
+    notation = Notation(
+        is_byte_level=any(piece.startswith("Ġ") for piece in pieces),
+        has_metaspace=any(piece.startswith(METASPACE) for piece in pieces),
+        has_byte_entries=any(piece.startswith(METASPACE) for piece in pieces),
+        part_prefix="##" if any(piece.startswith("##") for piece in pieces) else "",
+    )
+    plain = [_SPECIAL.fullmatch(piece) is not None for piece in pieces]
+    readings = [read_entry(piece, notation) for piece in pieces]
+    shown = split_pieces([reading.data for reading in readings])
+    tokens = []
+    for place, (piece, reading) in enumerate(zip(pieces, readings, strict=True)):
+        joins = reading.is_part and place > 0 and not plain[place] and not plain[place - 1]
+        tokens.append(_token(place, piece, piece if plain[place] else shown[place], joins=joins))
+    return tokens
+
+
+def _token(place: int, written: str, shown: str, *, joins: bool) -> Token:
+    is_special = _SPECIAL.fullmatch(written) is not None
+    return Token(id=place, piece=shown or "∅", is_special=is_special, joins_previous=joins)
+
+
+def _in_text(tokens: list[Token]) -> Tokens:
+    """The tokens as they stand in the text that their pieces make, words with a space between them."""
+    text, placed = "", []
+    for token in tokens:
+        if text and not token.joins_previous:
+            text += " "
+        start = len(text)
+        text += token.piece
+        placed.append(
+            Token(
+                id=token.id,
+                piece=token.piece,
+                is_special=token.is_special,
+                joins_previous=token.joins_previous,
+                start=start,
+                end=len(text),
+                segment=token.segment,
+            )
+        )
+    return Tokens(text=text, tokens=tuple(placed))

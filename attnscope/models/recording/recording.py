@@ -1,0 +1,327 @@
+"""`attnscope.record()`: the attention of any PyTorch module, whoever wrote it.
+
+    with attnscope.record(model) as recording:
+        model(x)
+    trace = recording.trace(["I", "am", "Sam"])
+
+What a call attended with (queries, keys, mask, scale) is kept, never its weights: texts may be long. Each
+call is proved on the spot against what the module's own function gave.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.errors import UserError
+from attnscope.models.recording.arguments import (
+    Masks,
+    check_softmax,
+    row_of_weights,
+    see_layer,
+    see_product,
+)
+from attnscope.models.recording.given_weights import record_of_weights
+from attnscope.models.recording.naming import numbered_tokens, tokens_named
+from attnscope.models.recording.placing import (
+    Lengths,
+    RecordedCall,
+    find_lengths,
+    named_sites,
+    place_calls,
+)
+from attnscope.models.recording.seen import record_seen
+from attnscope.models.recording.watching import Calls, ModuleStack, NoFastPath
+from attnscope.records.recorded import Recorded
+from attnscope.records.sites import NO_GATES
+from attnscope.records.tokens import Tokens
+from attnscope.trace.trace import Trace
+
+MAX_CALLS = 4096
+"""One recording takes so many calls; a training loop left inside the block would fill the memory."""
+LOOKED_FOR = "torch's scaled_dot_product_attention, nn.MultiheadAttention and nn.Transformer"
+Chosen = str | Iterable[int] | Callable[[RecordedCall], bool] | None
+"""Calls by a part of their module's name, by their numbers, or by a test; None: all of them."""
+_MAX_TOLD = 6
+
+
+class Recording:
+    """The attention calls of a block, in their order; grows while the block lasts."""
+
+    def __init__(self, module: nn.Module | None, *, row: int | None, softmax: bool) -> None:
+        self._name = "" if module is None else type(module).__name__
+        self._row = row
+        self._masks = Masks()
+        self._calls: list[RecordedCall] = []
+        self._refused: dict[int, tuple[str, UserError]] = {}
+        self._n_of: Counter[str] = Counter()
+        self._n_seen = 0
+        self._modules = ModuleStack(module)
+        self._watch = Calls(self._take, has_softmax=softmax)
+        self._fast_path = NoFastPath()
+
+    @property
+    def calls(self) -> tuple[RecordedCall, ...]:
+        """Every call that was recorded."""
+        return tuple(self._calls)
+
+    def trace(
+        self,
+        tokens: Sequence[object] | None = None,
+        target: Sequence[object] | None = None,
+        *,
+        calls: Chosen = None,
+        name: str = "",
+    ) -> Trace:
+        """The recorded calls as a trace: weights, tiles, figures, measures and `save` are those of a model's.
+
+        `tokens` are the pieces of the text, and `target` those of a second one, whose queries look at the
+        first in cross attention; without them tokens are named by their places. `calls` chooses some:
+        `"decoder"` by a part of the module's name, `[0, 1]` by number, or a function of a call.
+        Raises UserError when nothing was recorded, when a chosen call could not be, and when the tokens are
+        not as many as were attended to.
+        """
+        chosen = self._chosen(calls)
+        lengths = find_lengths(chosen, has_target=target is not None)
+        source, second = _texts(chosen, lengths, tokens, target)
+        sites = place_calls(chosen, lengths)
+        names = named_sites(chosen, sites)
+        recorded = Recorded(name=name or self._name or "recording", site_names=names, notes=_notes(chosen))
+        records = {site.key: call.record for site, call in zip(sites, chosen, strict=True)}
+        return Trace(
+            sites=tuple(sorted(sites, key=_stack_order(sites))),
+            gates=NO_GATES,
+            source=source,
+            target=second,
+            records=records,
+            logits=None,
+            recorded=recorded,
+        )
+
+    def __repr__(self) -> str:
+        lines = [call.words for call in self._calls]
+        lines += [f"{number}  {name}  not shown: {error}" for number, (name, error) in self._refused.items()]
+        return "\n".join([f"Recording of {len(self._calls)} attention calls", *lines])
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._fast_path.start()
+        self._modules.start()
+        self._watch.__enter__()  # type: ignore[no-untyped-call]
+
+    def _stop(self) -> None:
+        self._watch.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self._modules.stop()
+        self._fast_path.stop()
+        self._masks = Masks()  # it held every mask
+
+    def _take(self, kind: str, args: tuple[Any, ...], named: dict[str, Any], found: Any) -> None:
+        if not self._modules.is_inside:
+            return
+        if kind == "softmax":
+            given = named.get("dim", args[1] if len(args) > 1 else None)
+            if not check_softmax(found, given):
+                return
+        number, self._n_seen = self._n_seen, self._n_seen + 1
+        name = self._name_of(number)
+        try:
+            self._calls.append(self._recorded(number, name, kind, args, named, found))
+        except UserError as error:  # the module's own pass must not break: it is told when it is asked for
+            self._refused[number] = name, error
+
+    def _recorded(
+        self, number: int, name: str, kind: str, args: tuple[Any, ...], named: dict[str, Any], found: Any
+    ) -> RecordedCall:
+        if torch.compiler.is_compiling():
+            raise _compiled(name)
+        if number >= MAX_CALLS:
+            raise UserError(
+                f"There were more than {MAX_CALLS:,} attention calls in one block.",
+                expected="one pass, or a few",
+                action="Record fewer passes.",
+            )
+        if kind == "softmax":
+            weights = row_of_weights(found, self._row)
+            record = record_of_weights(weights.clone(), name)
+            return RecordedCall(number=number, name=name, function="softmax", record=record)
+        see = see_product if kind == "product" else see_layer
+        seen = see(args, named, found, self._row, self._masks)
+        return RecordedCall(
+            number=number,
+            name=name,
+            function=seen.function,
+            record=record_seen(seen),
+            is_self=seen.is_self,
+            extra=seen.extra,
+            dropout=seen.dropout,
+        )
+
+    def _name_of(self, number: int) -> str:
+        path = self._modules.name or f"call {number}"
+        self._n_of[path] += 1
+        return path if self._n_of[path] == 1 else f"{path} (call {self._n_of[path]})"
+
+    def _chosen(self, calls: Chosen) -> tuple[RecordedCall, ...]:
+        if not self._n_seen:
+            raise self._nothing_seen()
+        wanted = _test_of(calls)
+        for number, (name, error) in self._refused.items():
+            is_wanted = calls is None or (isinstance(calls, str) and calls in name)
+            if is_wanted or (not isinstance(calls, str) and not callable(calls) and number in (calls or ())):
+                raise error
+        chosen = tuple(call for call in self._calls if wanted(call))
+        if not chosen:
+            told = "; ".join(call.words for call in self._calls[:_MAX_TOLD])
+            raise UserError(
+                f"No recorded call is chosen by {calls!r}.",
+                expected=f"calls such as: {told}" if told else "a call that could be recorded",
+                action="Print the recording to see every call.",
+            )
+        return chosen
+
+    def _nothing_seen(self) -> UserError:
+        named = ", ".join(self._modules.unseen[:_MAX_TOLD])
+        by_hand = (
+            "Attention written by hand is seen by its softmax: attnscope.record(module, softmax=True). "
+            "Own kernels (flash_attn, xformers, flex_attention), scripted and compiled modules are not seen."
+        )
+        return UserError(
+            "No attention call was seen"
+            + (f", though these modules were called: {named}." if named else "."),
+            expected=f"a call of {LOOKED_FOR} inside the block, in this thread",
+            action=f"Call the module inside the block. {by_hand}",
+        )
+
+
+class record:
+    """Record every attention call of a block; see `Recording`.
+
+    `module` names the calls by their modules' paths and leaves out calls outside of it; without one the
+    outermost module that is called is taken. `row` chooses one text of a batch. With `softmax` every softmax
+    over the last axis counts as attention, too: for attention written by hand.
+
+    The module's output is not changed, bit by bit, except that PyTorch's inference fast path of
+    `nn.MultiheadAttention` and `nn.TransformerEncoder` is off inside the block: its result may differ in
+    the last digits, and at padded places. Raises UserError for a compiled module.
+    """
+
+    def __init__(
+        self, module: nn.Module | None = None, *, row: int | None = None, softmax: bool = False
+    ) -> None:
+        if module is not None and not isinstance(module, nn.Module):
+            raise UserError(
+                f"An object of the class {type(module).__name__} cannot be recorded.",
+                expected="a torch.nn.Module, or nothing for whatever is called in the block",
+                action="Give the module that you call inside the block.",
+            )
+        for path, part in () if module is None else module.named_modules():
+            if _is_compiled(part):
+                raise _compiled(path or type(part).__name__)
+        self._module, self._row, self._softmax = module, row, softmax
+        self._recording: Recording | None = None
+
+    def __enter__(self) -> Recording:
+        self._recording = Recording(self._module, row=self._row, softmax=self._softmax)
+        self._recording._start()
+        return self._recording
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
+    ) -> None:
+        if self._recording is not None:
+            self._recording._stop()
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    is_wrapped = type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod")
+    return is_wrapped or getattr(module, "_compiled_call_impl", None) is not None
+
+
+def _compiled(name: str) -> UserError:
+    return UserError(
+        f"{name} is compiled: its attention calls are melted into its own code.",
+        expected="the module before torch.compile",
+        action="Record the module itself (a compiled one has it as `_orig_mod`); its weights are the same.",
+    )
+
+
+def _test_of(calls: Chosen) -> Callable[[RecordedCall], bool]:
+    if calls is None:
+        return lambda call: True
+    if isinstance(calls, str):
+        return lambda call: calls in call.name
+    if callable(calls):
+        return calls
+    numbers = frozenset(calls)
+    return lambda call: call.number in numbers
+
+
+def _texts(
+    calls: Sequence[RecordedCall],
+    lengths: Lengths,
+    tokens: Sequence[object] | None,
+    target: Sequence[object] | None,
+) -> tuple[Tokens, Tokens | None]:
+    """Both texts; raises UserError for another number of tokens than was attended to."""
+    extra = next((call.extra for call in calls if call.extra and call.record.n_keys == lengths.source), ())
+    if tokens is None:
+        source = numbered_tokens(lengths.source, extra)
+    else:
+        source = tokens_named(tokens, extra if len(tokens) == lengths.source - len(extra) else ())
+        _check_count("tokens", len(source), lengths.source, extra, lengths)
+    if lengths.target is None:
+        return source, None
+    if target is not None:
+        second = tokens_named(target)
+    elif tokens is not None and len(tokens) == lengths.target and extra:
+        second = tokens_named(tokens)
+    else:
+        second = numbered_tokens(lengths.target)
+    _check_count("target", len(second), lengths.target, (), lengths)
+    return source, second
+
+
+def _check_count(what: str, n: int, n_wanted: int, extra: tuple[str, ...], lengths: Lengths) -> None:
+    if n == n_wanted:
+        return
+    texts = f"{lengths.source} keys" + ("" if lengths.target is None else f" and {lengths.target} queries")
+    raise UserError(
+        f"There are {n} {what}, and the module attended over {texts} of them.",
+        expected=f"{n_wanted - len(extra)} pieces as `{what}`, special tokens counted in",
+        action="Give the pieces as they went into the module; `tokens` are the keys of cross attention, "
+        "`target` its queries.",
+    )
+
+
+def _notes(calls: Sequence[RecordedCall]) -> tuple[str, ...]:
+    dropped = sorted({call.dropout for call in calls if call.dropout})
+    notes = []
+    if dropped:
+        shares = ", ".join(f"{share:g}" for share in dropped)
+        notes.append(
+            f"The module was in training mode: it dropped {shares} of the weights, which are shown whole."
+        )
+    if any(call.function == "softmax" for call in calls):
+        notes.append("Some weights were taken from a softmax as it gave them.")
+    return tuple(notes)
+
+
+def _stack_order(sites: Sequence[Any]) -> Callable[[Any], tuple[int, int]]:
+    order = {stack: place for place, stack in enumerate(dict.fromkeys(site.stack for site in sites))}
+    return lambda site: (order[site.stack], site.layer)
+
+
+def as_tensor(values: object) -> Tensor:
+    """An array, a tensor or nested lists as a tensor on the CPU; raises UserError for anything else."""
+    try:
+        found = values if isinstance(values, Tensor) else torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"An object of the class {type(values).__name__} is no array of weights ({error}).",
+            expected="a numpy array, a torch tensor, or lists of numbers",
+        ) from error
+    return found.detach().cpu()

@@ -1,0 +1,160 @@
+"""Lecture stops: a list of named views, kept with the session, to be stepped through while presenting.
+
+Each holds what a session file holds of one moment: model, texts, heads, gates, changes, what is compared, and
+how it is shown. Must not import Qt. What can change has a name: stops (the list), at (which one is shown).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.past import Past
+from attnscope.viewmodels.session.file import MAX_STOP_NAME, MAX_STOPS, SavedSession, Stop
+
+Stops = tuple[Stop, ...]
+
+
+class StopsState:
+    """The list and the place in it. `take` gives what is shown now, None while there is nothing to show;
+    `show` brings it back; `fits` says whether so much can be saved in one file."""
+
+    def __init__(
+        self,
+        take: Callable[[], SavedSession | None],
+        show: Callable[[SavedSession, str], None],
+        fits: Callable[[Stops], bool],
+    ) -> None:
+        self._take, self._show, self._fits = take, show, fits
+        self._listeners = Listeners()
+        self._past: Past[Stops] = Past()
+        self.stops: Stops = ()
+        self.at: int | None = None
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What can be read
+
+    @property
+    def place(self) -> str:
+        """Which stop is shown, in words; empty while none is."""
+        if self.at is None:
+            return ""
+        return f"stop {self.at + 1} of {len(self.stops)}: {self.stops[self.at].name}"
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether a change of the list can be taken back."""
+        return self._past.can_undo
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether a change of the list can be made again."""
+        return self._past.can_redo
+
+    # What the person does
+
+    def add(self, name: str = "") -> bool:
+        """Keep what is shown as a stop after the present one; False when nothing is shown or no room left."""
+        saved = self._take()
+        k = len(self.stops) if self.at is None else self.at + 1
+        if saved is None or len(self.stops) >= MAX_STOPS:
+            return False
+        stop = Stop(name=_name(name) or name_of(saved), saved=saved)
+        return self._change((*self.stops[:k], stop, *self.stops[k:]), at=k)
+
+    def keep_again(self, k: int) -> bool:
+        """Let a stop hold what is shown now; its name stays."""
+        saved = self._take()
+        if saved is None or not 0 <= k < len(self.stops):
+            return False
+        return self._change(self._with(k, replace(self.stops[k], saved=saved)), at=k)
+
+    def rename(self, k: int, name: str) -> None:
+        """Give a stop another name; an empty one changes nothing."""
+        if _name(name) and 0 <= k < len(self.stops):
+            self._change(self._with(k, replace(self.stops[k], name=_name(name))), at=self.at)
+
+    def move(self, k: int, by: int) -> None:
+        """Move a stop up (negative) or down, as far as the list goes; the shown one stays the shown one."""
+        if not 0 <= k < len(self.stops):
+            return
+        to = min(max(k + by, 0), len(self.stops) - 1)
+        order = [j for j in range(len(self.stops)) if j != k]
+        order.insert(to, k)
+        at = order.index(self.at) if self.at is not None else None
+        self._change(tuple(self.stops[j] for j in order), at=at)
+
+    def remove(self, k: int) -> None:
+        """Take a stop out of the list."""
+        if 0 <= k < len(self.stops):
+            at = None if self.at is None or self.at == k else self.at - (self.at > k)
+            self._change((*self.stops[:k], *self.stops[k + 1 :]), at=at)
+
+    def undo(self) -> None:
+        """Take back the last change of the list."""
+        self._take_over(self._past.undo(self.stops))
+
+    def redo(self) -> None:
+        """Make the change again that was taken back."""
+        self._take_over(self._past.redo(self.stops))
+
+    def go(self, k: int) -> None:
+        """Show a stop; one there is not does nothing."""
+        if 0 <= k < len(self.stops):
+            self.at = k
+            self._listeners.tell("at")
+            self._show(self.stops[k].saved, f"go to stop “{self.stops[k].name}”")
+
+    def next(self) -> None:
+        """Show the stop after the present one: the first when none is shown. It ends with the last."""
+        self.go(0 if self.at is None else self.at + 1)
+
+    def previous(self) -> None:
+        """Show the stop before the present one: the last when none is shown. It ends with the first."""
+        self.go(len(self.stops) - 1 if self.at is None else self.at - 1)
+
+    def write(self, stops: Stops) -> None:
+        """Another session is open: take its stops over."""
+        self._past.forget()
+        self._take_over(stops)
+
+    # Within
+
+    def _with(self, k: int, stop: Stop) -> Stops:
+        return (*self.stops[:k], stop, *self.stops[k + 1 :])
+
+    def _change(self, stops: Stops, *, at: int | None) -> bool:
+        if stops == self.stops:
+            return True
+        if not self._fits(stops):
+            return False
+        self._past.leave(self.stops)
+        self.stops, self.at = stops, at
+        self._listeners.tell("stops", "at")
+        return True
+
+    def _take_over(self, stops: Stops) -> None:
+        if stops != self.stops:
+            self.stops, self.at = stops, None
+            self._listeners.tell("stops", "at")
+
+
+def name_of(saved: SavedSession) -> str:
+    """A name for what is shown, until a person gives it one: the lab, the head and text, or the page."""
+    look, setting = saved.look, saved.setting
+    if look.page == "labs" and look.lab:
+        return _name(look.lab)
+    if look.page not in ("explore", "compare"):
+        return _name(f"{look.page.capitalize()} {look.tab}")
+    head = f"{setting.selection[-1].stack} {setting.selection[-1].label}" if setting.selection else ""
+    page = "Compare" if look.page == "compare" else ""
+    words = " ".join(filter(None, (page, head)))
+    text = " ".join(setting.text.split())
+    return _name(f"{words} · {text}" if words and text else words or text or "stop")
+
+
+def _name(text: str) -> str:
+    cut = " ".join(text.replace("\0", "").split())
+    return cut if len(cut) <= MAX_STOP_NAME else f"{cut[: MAX_STOP_NAME - 1]}…"

@@ -1,0 +1,143 @@
+"""The pages of the window, one in front: builds them, joins what one says to what another does."""
+
+from collections.abc import Callable, Mapping
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.spec import FigureSpec, View
+from attnscope.viewmodels.compare.state import CompareState
+from attnscope.viewmodels.heads.state import HeadsState
+from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.view_state import Page, ViewState, page_named
+from attnscope.widgets.actions import HEAD_ACTIONS
+from attnscope.widgets.compare.page import ComparePage
+from attnscope.widgets.explore.page import ExplorePage
+from attnscope.widgets.export.figures_offered import SpecOfPage, offered_figures
+from attnscope.widgets.heads.page import HeadsPage
+from attnscope.widgets.heads.tabs import HeadsTabs
+from attnscope.widgets.labels import listen
+from attnscope.widgets.labs.page import LabsPage
+from attnscope.widgets.map_style import map_style
+from attnscope.widgets.positions.page import PositionsPage
+from attnscope.widgets.training.page import TrainingPage
+
+
+class Pages(QStackedWidget):
+    """Every page by its name; the view state says which is in front. `failed` tells (subject, why)."""
+
+    failed = Signal(str, str)
+
+    def __init__(
+        self,
+        session: Session,
+        view: ViewState,
+        palette: Palette,
+        actions: Mapping[str, QAction],
+        *,
+        compare: CompareState,
+        heads: HeadsState,
+        positions: PositionsState,
+        training: TrainingState,
+        offer_models: Callable[[], tuple[str, ...]],
+        open_checkpoint: Callable[[str], None],
+    ) -> None:
+        super().__init__()
+        self._session, self._view = session, view
+        head_actions = tuple(actions[name] for name in HEAD_ACTIONS)
+        self.explore = ExplorePage(session, view, palette, head_actions)
+        self.compare = ComparePage(compare, session, view, palette, offer_models=offer_models)
+        self.heads = HeadsPage(heads, palette)
+        self.heads_tabs = HeadsTabs(self.heads, palette)
+        self.positions = PositionsPage(positions, palette)
+        self.training = TrainingPage(training, palette, open_checkpoint=open_checkpoint)
+        self.labs = LabsPage(palette)
+        self._pages: dict[Page, QWidget] = {}
+        self.add("explore", self.explore)
+        self.add("compare", self.compare)
+        self.add("heads", self.heads_tabs)
+        self.add("positions", self.positions)
+        self.add("train", self.training)
+        self.add("labs", self.labs)
+        self._join(actions)
+        listen(self, view, self._on_view)
+
+    def add(self, name: Page, page: QWidget) -> None:
+        """Let a page be turned to."""
+        self._pages[name] = page
+        self.addWidget(page)
+
+    def show_page(self) -> None:
+        """Bring the page that the view state names to the front."""
+        self.setCurrentWidget(self._pages[self._view.page])
+
+    def set_theme(self, palette: Palette) -> None:
+        """Dress every page of one's own."""
+        for page in (self.explore, self.compare, self.positions, self.heads_tabs, self.training, self.labs):
+            page.set_theme(palette)
+
+    def splitters(self) -> dict[str, QSplitter]:
+        """Every splitter that remembers where it was put, by a name that stays."""
+        found = self.explore.splitters()
+        for name, splitters in (
+            ("train", self.training.splitters()),
+            ("positions", self.positions.splitters()),
+            ("heads", self.heads.splitters()),
+            ("compare", self.compare.splitters()),
+        ):
+            found |= {f"{name}.{k}": splitter for k, splitter in enumerate(splitters)}
+        return found
+
+    def offered_figures(self) -> dict[View, FigureSpec]:
+        """Every figure that can be exported now, by its view."""
+        pages: dict[Page, SpecOfPage] = {
+            "compare": self.compare.figure_spec,
+            "positions": self.positions.figure_spec,
+            "train": self.training.figure_spec,
+            "labs": self.labs.figure_spec,
+        }
+        head = self.explore.head_panel
+        is_inside = head.inside is not None and self._view.view == "inside"
+        return offered_figures(
+            self._session,
+            self._view,
+            pages,
+            part=head.long_part(),
+            long_lines=head.long_lines(),
+            inside=head.inside.figure() if head.inside is not None and is_inside else None,
+            gold=head.gold_cells(),
+            picture=head.picture.figure() if head.picture is not None else None,
+        )
+
+    def show_lab(self, name: str) -> None:
+        """Turn to a lab; raises KeyError for one there is not."""
+        self.labs.show_lab(name)
+        self._view.show_page("labs")
+
+    # Inside
+
+    def _join(self, actions: Mapping[str, QAction]) -> None:
+        for page in (self.compare, self.positions, self.training, self.labs):
+            page.hover_text.connect(self._view.set_pointer_text)
+        for telling in (self.heads, self.heads_tabs, self.training):
+            telling.failed.connect(self.failed)
+        for heads in (self.heads, self.heads_tabs):
+            heads.explore_wanted.connect(actions["page-explore"].trigger)
+        self.heads_tabs.remove_wanted.connect(actions["remove-heads"].trigger)
+        self.labs.export_wanted.connect(actions["export"].trigger)
+        self.labs.page_wanted.connect(self._on_page_wanted)
+        self.positions.lab_wanted.connect(self.show_lab)
+
+    def _on_view(self, name: str) -> None:
+        if name == "page":
+            self.show_page()
+        elif name == "style":
+            self.training.set_style(map_style(self._view))
+
+    @Slot(str)
+    def _on_page_wanted(self, name: str) -> None:
+        self._view.show_page(page_named(name) or self._view.page)

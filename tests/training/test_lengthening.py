@@ -1,0 +1,116 @@
+"""Going on with a finished run: the same bits where the schedule allows it, else a note says what jumps."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnscope.cli import train as command
+from attnscope.errors import LoadError, RecipeError, UserError
+from attnscope.models import load, read_model_folder
+from attnscope.records.training import Finished, Started, Step, TrainingEvent
+from attnscope.training import read_recipe, read_run, train
+
+
+def _arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu")
+    command.add_parser(parser.add_subparsers())
+    return parser.parse_args(["train", *words])
+
+
+def _train(recipe: str, out: Path, n_steps: int, *, may_lengthen: bool = False, **more: str) -> list:
+    overrides = {"training.n_steps": str(n_steps), **{k.replace("__", "."): v for k, v in more.items()}}
+    return list(train(recipe, out, "cpu", overrides, may_lengthen=may_lengthen))
+
+
+def _started(events: list[TrainingEvent]) -> Started:
+    assert isinstance(events[0], Started)
+    return events[0]
+
+
+@pytest.mark.parametrize("kind", ["constant", "noam"])
+def test_that_a_lengthened_run_is_one_that_was_so_long_from_the_start(
+    task_recipe: str, tmp_path: Path, kind: str
+) -> None:
+    straight = _train(task_recipe, tmp_path / "straight", 7, schedule__kind=kind)
+    first = _train(task_recipe, tmp_path / "run", 4, schedule__kind=kind)
+    assert isinstance(first[-1], Finished)
+    assert first[-1].reason == "done"
+    arguments = _arguments("--resume", str(tmp_path / "run"), "--steps", "7")
+    assert arguments.run(arguments) == 0
+    weights = [
+        read_model_folder(tmp_path / name / "checkpoints" / "7").module.state_dict()
+        for name in ("straight", "run")
+    ]
+    for name, expected in weights[0].items():
+        assert torch.equal(expected, weights[1][name]), name
+    record = read_run(tmp_path / "run")
+    assert [e for e in record.events if isinstance(e, Step) and e.step > 4] != []
+    rates = [e.learning_rate for e in straight if isinstance(e, Step)]
+    assert [e.learning_rate for e in record.events if isinstance(e, Step)] == rates
+    note = [e for e in record.events if isinstance(e, Started)][-1].note
+    assert "now 7 steps long, before 4" in note
+    assert "as if it had been so from the start" in note
+    assert "n_steps = 7" in record.recipe
+    assert load(tmp_path / "run").own.card.training["n_steps"] == 7
+
+
+def test_that_a_falling_schedule_becomes_that_of_the_new_length_and_a_note_says_so(
+    task_recipe: str, tmp_path: Path
+) -> None:
+    wishes = {"schedule__kind": "linear", "schedule__warmup_steps": "0", "optimizer__learning_rate": "0.01"}
+    first = _train(task_recipe, tmp_path / "run", 4, **wishes)
+    assert [e.learning_rate for e in first if isinstance(e, Step)] == pytest.approx(
+        [0.0075, 0.005, 0.0025, 0]
+    )
+    more = _train(task_recipe, tmp_path / "run", 8, may_lengthen=True, **wishes)
+    rates = [e.learning_rate for e in more if isinstance(e, Step)]
+    assert rates == pytest.approx([0.01 * (8 - step) / 8 for step in (5, 6, 7, 8)])
+    note = _started(more).note
+    assert "linear of 8 steps: it goes from 0 at step 4 to 0.00375 at the next" in note
+    assert "would have other weights" in note
+
+
+def test_that_nobody_makes_such_a_run_longer_by_accident(task_recipe: str, tmp_path: Path) -> None:
+    _train(task_recipe, tmp_path / "run", 2, schedule__kind="cosine")
+    before = (tmp_path / "run" / "recipe.toml").read_bytes()
+    with pytest.raises(RecipeError, match="--resume"):
+        _train(task_recipe, tmp_path / "run", 3, schedule__kind="cosine")
+    with pytest.raises(RecipeError, match="different recipe"):  # nothing else may change along
+        _train(
+            task_recipe, tmp_path / "run", 3, may_lengthen=True, schedule__kind="cosine", training__seed="9"
+        )
+    assert (tmp_path / "run" / "recipe.toml").read_bytes() == before
+
+
+def test_that_resuming_from_its_folder_alone_needs_no_recipe(task_recipe: str, tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    (tmp_path / "recipe.toml").write_text(task_recipe, encoding="utf-8")
+    arguments = _arguments(str(tmp_path / "recipe.toml"), "--out", run, "--until", "2")
+    assert arguments.run(arguments) == 0
+    arguments = _arguments("--resume", run)
+    assert arguments.run(arguments) == 0
+    assert load(run).own.card.training["step"] == 6
+    assert read_recipe(tmp_path / "run" / "recipe.toml").training.n_steps == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "said"),
+    [
+        (("--resume", "RUN", "--steps", "2"), UserError, "has made 2 steps already"),
+        (("--resume", "nowhere", "--steps", "9"), LoadError, "nowhere holds no run"),
+        (("--resume", "RUN", "--out", "other"), UserError, "--out was given too"),
+        (("induction", "--steps", "9"), UserError, "--resume RUN beside it"),
+        ((), UserError, "There is no recipe"),
+    ],
+    ids=["too short", "no run", "two folders", "steps alone", "nothing"],
+)
+def test_that_what_cannot_go_on_is_told(
+    task_recipe: str, tmp_path: Path, words: tuple[str, ...], kind: type[UserError], said: str
+) -> None:
+    _train(task_recipe, tmp_path / "run", 2)
+    arguments = _arguments(*(str(tmp_path / "run") if word == "RUN" else word for word in words))
+    with pytest.raises(kind, match=said):
+        arguments.run(arguments)
