@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from attnscope.bench.ratios import VOCAB_SIZE, time_ratios
 from attnscope.bench.report import Measurement, percentile
 from attnscope.models.device import choose_device
 from attnscope.records.sites import NO_GATES
@@ -32,7 +33,6 @@ def _ids(n_tokens: int, vocab_size: int, device: torch.device | str) -> torch.Te
 
 def _measure_transformers(name: str, device: str) -> list[Measurement]:
     """`output_attentions` and our probe against the library's fused pass."""
-    from attnscope.bench.tracing import VOCAB_SIZE, time_ratios
     from attnscope.models.huggingface.site_map import attach
 
     chosen = choose_device(device)
@@ -70,13 +70,11 @@ def _measure_transformers(name: str, device: str) -> list[Measurement]:
 
 def _build(name: str, attention: str) -> Any:
     transformers: Any = importlib.import_module("transformers")
-    from attnscope.bench.tracing import ROUNDS, VOCAB_SIZE
-
     if name == "gpt-2":
-        config = transformers.GPT2Config(vocab_size=VOCAB_SIZE, n_positions=max(ROUNDS))
+        config = transformers.GPT2Config(vocab_size=VOCAB_SIZE, n_positions=max(LENGTHS))
         kind = transformers.GPT2LMHeadModel
     else:
-        config = transformers.BertConfig(vocab_size=VOCAB_SIZE, max_position_embeddings=max(ROUNDS))
+        config = transformers.BertConfig(vocab_size=VOCAB_SIZE, max_position_embeddings=max(LENGTHS))
         kind = transformers.BertForMaskedLM
     config._attn_implementation = attention
     return kind(config).eval()

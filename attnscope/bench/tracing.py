@@ -5,12 +5,12 @@ and against the other ways to get at attention: of transformers, TransformerLens
 are installed (`bench/peers.py`).
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 
+from attnscope.bench.peers import measure_peers
+from attnscope.bench.ratios import VOCAB_SIZE, time_ratios
 from attnscope.bench.report import Measurement, percentile
 from attnscope.models.device import choose_device
 from attnscope.nn.presets import PRESETS
@@ -24,8 +24,6 @@ MODELS = ("bert-base", "gpt-2")
 TARGET_RATIO = 1.05
 TARGET_KEPT = 0.26
 """Queries and keys are exactly a quarter of the weights at T = 512; the log-sum-exp adds 0.2 %."""
-VOCAB_SIZE = 4096
-"""Smaller than the presets', so that the output layer does not hide what attention costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +43,6 @@ class Subject:
 
 def measure_tracing(device: str = "cpu", lengths: tuple[int, ...] = tuple(ROUNDS)) -> tuple[Measurement, ...]:
     """Traced / plain time at every length, what is kept at T = 512, and the peers that are installed."""
-    from attnscope.bench.peers import measure_peers
-
     results: list[Measurement] = []
     for name in MODELS:
         subject = build_subject(name, device)
@@ -71,22 +67,6 @@ def trace_ratios(subject: Subject, n_tokens: int, n_rounds: int) -> tuple[list[f
     return time_ratios(
         lambda: subject.module(ids), lambda: _traced(subject, ids), n_rounds, device=subject.device
     )
-
-
-def time_ratios(
-    plain: Callable[[], object], other: Callable[[], object], n_rounds: int, *, device: torch.device
-) -> tuple[list[float], list[float]]:
-    """`other` over `plain` in each round, and the times of `plain` in ms; three rounds warm up."""
-    ratios: list[float] = []
-    plain_ms: list[float] = []
-    with torch.inference_mode():
-        for index in range(n_rounds + 3):
-            runs = (plain, other) if index % 2 else (other, plain)
-            times = {run: _run_ms(run, device) for run in runs}
-            if index >= 3:
-                ratios.append(times[other] / times[plain])
-                plain_ms.append(times[plain])
-    return ratios, plain_ms
 
 
 def _measure_length(subject: Subject, n_tokens: int, n_rounds: int) -> Measurement:
@@ -125,13 +105,3 @@ def _traced(subject: Subject, ids: torch.Tensor) -> TraceProbe:
     subject.module(ids, probe=probe)
     _ = probe.records
     return probe
-
-
-def _run_ms(run: Callable[[], object], device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    begin_s = time.perf_counter()
-    run()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return (time.perf_counter() - begin_s) * 1e3

@@ -128,7 +128,8 @@ def _changed(spec: FigureSpec) -> list[str]:
     if len(set(own)) == 1:
         return _change_words(*own[0])
     named = zip(panel_letters(spec), own, strict=True)
-    return [f"{letter}: {', '.join(_change_words(*one))}" for letter, one in named if any(one)]
+    words = [f"{letter}: {', '.join(_change_words(*one))}" for letter, one in named if any(one)]
+    return [*words, "the others all heads on"] if len(words) < len(own) else words
 
 
 def _change_words(gates: Gates, interventions: Interventions) -> list[str]:

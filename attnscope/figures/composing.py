@@ -88,5 +88,5 @@ def _about(part: FigureSpec) -> tuple[str, str, str, str]:
     said = part.caption or part.origin or Caption()
     text, target = (shorten(plain_text(words), _TITLE) for words in (said.text, said.target or ""))
     is_own = part.view == "head" and {head for head, _ in part.gates.values} <= {m.head for m in part.maps}
-    gates = "" if is_own else gate_words(part.gates)
+    gates = gate_words(part.gates) if part.gates and not is_own else ""
     return (plain_text(said.model), text and f"“{text}”", target and f"→ “{target}”", gates)

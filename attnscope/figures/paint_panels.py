@@ -17,15 +17,17 @@ from attnscope.figures.panels import (
     map_key,
     on_common_scale,
     panel_letters,
-    panel_title,
+    panel_subject,
 )
+from attnscope.figures.plain import plain_text
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import LARGE_PX, NORMAL_PX, font
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, font
 
 _MARGIN_PX = 12.0
 HEADER_PX = 24.0
 _LETTER_PX = 20.0
+_TITLE_PX = 16.0
 _DASH_PX = 14.0
 _LABELS_PX = (56.0, 44.0)
 _OUTSET_PX = 6.0
@@ -55,9 +57,9 @@ def widest_columns(rect: QRectF, n_panels: int) -> int:
 def row_heights(spec: FigureSpec, width: float, columns: int) -> tuple[float, ...]:
     """How high each row of panels wants to be when they share `width`, letters included."""
     columns = min(columns, len(spec.panels))
-    body = panel_body(QRectF(0.0, 0.0, width / columns, width)).width()
+    body = panel_body(QRectF(0.0, 0.0, width / columns, width), spec).width()
     heights = [
-        HEADER_PX + panel_height(panel, body, has_names=lines_are_named(spec, i))
+        header_px(spec) + panel_height(panel, body, has_names=lines_are_named(spec, i))
         for i, panel in enumerate(spec.panels)
     ]
     return tuple(max(heights[i : i + columns]) for i in range(0, len(heights), columns))
@@ -75,16 +77,23 @@ def paint_panels(painter: QPainter, rect: QRectF, spec: FigureSpec, *, palette: 
         colour = colours.get(map_key(spec.panels[i].maps[0]), "") if panel.view == "head" else ""
         _paint_header(painter, place, letters[i], panel, colour, palette)
         names = _outer_names(place, rects[0])
-        _paint_panel(painter, panel_body(place), panel, palette, names, has_names=lines_are_named(spec, i))
+        _paint_panel(
+            painter, panel_body(place, spec), panel, palette, names, has_names=lines_are_named(spec, i)
+        )
     if field != rect:
         top = rect.top() + HEADER_PX
         bar = QRectF(field.right(), top, WIDTH_PX, rect.bottom() - _MARGIN_PX - top)
         _paint_bar(painter, bar, spec, palette)
 
 
-def panel_body(place: QRectF) -> QRectF:
+def header_px(spec: FigureSpec) -> float:
+    """The height of letters and, where panels are told apart by more than their heads, of a line of that."""
+    return HEADER_PX + (_TITLE_PX if any(panel.title for panel in spec.panels) else 0.0)
+
+
+def panel_body(place: QRectF, spec: FigureSpec) -> QRectF:
     """What is left of a panel below its letter."""
-    return place.adjusted(_MARGIN_PX - 4, HEADER_PX, -4, 0)
+    return place.adjusted(_MARGIN_PX - 4, header_px(spec), -4, 0)
 
 
 def _outer_names(place: QRectF, first: QRectF) -> tuple[str, ...]:
@@ -115,14 +124,17 @@ def _paint_header(
         painter.drawLine(QPointF(left, baseline - 5), QPointF(left + _DASH_PX, baseline - 5))
         left += _DASH_PX + 6
     face, room = font(NORMAL_PX), max(rect.right() - left, 24.0)
-    title, metrics = panel_title(panel), QFontMetricsF(face)
-    if panel.view == "head" and metrics.horizontalAdvance(title) > room:
-        short = panel.maps[0].name or panel.maps[0].head.label  # the caption names the stack
-        title = " · ".join(filter(None, (short, panel.title)))
-    words = metrics.elidedText(title, Qt.TextElideMode.ElideRight, room)
+    subject, metrics = panel_subject(panel), QFontMetricsF(face)
+    if panel.view == "head" and metrics.horizontalAdvance(subject) > room:
+        subject = panel.maps[0].name or panel.maps[0].head.label  # the caption names the stack
     painter.setFont(face)
     painter.setPen(QColor(palette.muted))
-    painter.drawText(QPointF(left, baseline), words)
+    painter.drawText(QPointF(left, baseline), metrics.elidedText(subject, Qt.TextElideMode.ElideRight, room))
+    if panel.title:
+        left, small = rect.left() + _MARGIN_PX, QFontMetricsF(font(SMALL_PX))
+        words = small.elidedText(plain_text(panel.title), Qt.TextElideMode.ElideRight, rect.right() - left)
+        painter.setFont(font(SMALL_PX))
+        painter.drawText(QPointF(left, baseline + _TITLE_PX), words)
 
 
 def _series_colours(spec: FigureSpec, palette: Palette) -> dict[tuple[object, ...], str]:

@@ -34,7 +34,7 @@ from attnscope.models.recording.placing import (
     place_calls,
 )
 from attnscope.models.recording.seen import record_seen
-from attnscope.models.recording.watching import Calls, ModuleStack, NoFastPath
+from attnscope.models.recording.watching import Calls, ModuleStack, NoFastPath, compiled, is_compiled
 from attnscope.records.recorded import Recorded
 from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Tokens
@@ -137,7 +137,7 @@ class Recording:
         self, number: int, name: str, kind: str, args: tuple[Any, ...], named: dict[str, Any], found: Any
     ) -> RecordedCall:
         if torch.compiler.is_compiling():
-            raise _compiled(name)
+            raise compiled(name)
         if number >= MAX_CALLS:
             raise UserError(
                 f"There were more than {MAX_CALLS:,} attention calls in one block.",
@@ -219,8 +219,8 @@ class record:
                 action="Give the module that you call inside the block.",
             )
         for path, part in () if module is None else module.named_modules():
-            if _is_compiled(part):
-                raise _compiled(path or type(part).__name__)
+            if is_compiled(part):
+                raise compiled(path or type(part).__name__)
         self._module, self._row, self._softmax = module, row, softmax
         self._recording: Recording | None = None
 
@@ -234,19 +234,6 @@ class record:
     ) -> None:
         if self._recording is not None:
             self._recording._stop()
-
-
-def _is_compiled(module: nn.Module) -> bool:
-    is_wrapped = type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod")
-    return is_wrapped or getattr(module, "_compiled_call_impl", None) is not None
-
-
-def _compiled(name: str) -> UserError:
-    return UserError(
-        f"{name} is compiled: its attention calls are melted into its own code.",
-        expected="the module before torch.compile",
-        action="Record the module itself (a compiled one has it as `_orig_mod`); its weights are the same.",
-    )
 
 
 def _test_of(calls: Chosen) -> Callable[[RecordedCall], bool]:

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
+from attnscope.errors import UserError
+
 _SOFTMAXES = (torch.softmax, F.softmax, Tensor.softmax)
 _ATTENTION = "attention", "attn"
 Told = Callable[[str, tuple[Any, ...], dict[str, Any], Any], None]
@@ -71,8 +73,10 @@ class ModuleStack:
 
     @property
     def is_inside(self) -> bool:
-        """Whether the root is at work, or any module where there is none."""
-        return self._root is None or any(module is self._root for module in self._stack)
+        """Whether a module of the root is at work, or there is no root; outside of every module counts too."""
+        if self._root is None or not self._stack:
+            return True
+        return any(id(module) in self._names for module in self._stack)
 
     @property
     def name(self) -> str:
@@ -91,6 +95,8 @@ class ModuleStack:
     def _enter(self, module: nn.Module, _: Any) -> None:
         if threading.get_ident() != self._thread:
             return
+        if is_compiled(module):
+            raise compiled(type(module).__name__)
         if self._root is None and not self._stack:
             self._names = _paths(module)
         self._stack.append(module)
@@ -115,6 +121,21 @@ class NoFastPath:
     def stop(self) -> None:
         """Put it back."""
         torch.backends.mha.set_fastpath_enabled(self._was)
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether a module is one that torch.compile made, or compiles itself when it is called."""
+    is_wrapped = type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod")
+    return is_wrapped or getattr(module, "_compiled_call_impl", None) is not None
+
+
+def compiled(name: str) -> UserError:
+    """The error of a module whose attention calls are gone."""
+    return UserError(
+        f"{name} is compiled: its attention calls are melted into its own code.",
+        expected="the module before torch.compile",
+        action="Record the module itself (a compiled one has it as `_orig_mod`); its weights are the same.",
+    )
 
 
 def _paths(root: nn.Module | None) -> dict[int, str]:

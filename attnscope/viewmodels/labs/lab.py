@@ -1,17 +1,14 @@
 """What every lab is: a choice of the person, and what follows from it, worked out at once."""
 
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, TypeVar, cast
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from attnscope.records.experiments import Answer
 from attnscope.viewmodels.listeners import Listener, Listeners
 
 Choice = TypeVar("Choice")
 Shown = TypeVar("Shown")
-LabValues = tuple[tuple[str, bool | int | float | str], ...]
-"""What is set in a lab, by name: what can be kept in a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,23 +39,6 @@ class Lab(Generic[Choice, Shown]):
             self.shown = self._resolve(choice)
             self.choice = choice
             self._listeners.tell("shown")
-
-
-def values_of(choice: object) -> LabValues:
-    """The fields of a choice that a person sets: numbers, texts, yes and no."""
-    found = ((f.name, getattr(choice, f.name)) for f in fields(cast("Any", choice)))
-    return tuple((name, value) for name, value in found if isinstance(value, bool | int | float | str))
-
-
-def with_values(choice: Choice, values: LabValues) -> Choice:
-    """The choice with these values; what it does not know, or cannot be, is left as it is."""
-    own = dict(values_of(choice))
-    for name, value in values:
-        kind = type(own.get(name))
-        if name in own and (type(value) is kind or (kind is float and type(value) is int)):
-            with suppress(ValueError):  # such as a window larger than the text
-                choice = replace(cast("Any", choice), **{name: kind(value)})
-    return choice
 
 
 def claimed(claim: str, answer: Answer) -> str:

@@ -12,7 +12,7 @@ from attnscope.errors import LoadError, UserError
 from attnscope.records.interventions import interventions_as_json
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.strict_json import parse_object
-from attnscope.viewmodels.labs.lab import LabValues
+from attnscope.viewmodels.labs.controls import LabValues
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 from attnscope.viewmodels.session.compare_file import comparing_from, comparing_to_json
 from attnscope.viewmodels.session.history import Setting

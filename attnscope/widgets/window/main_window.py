@@ -120,7 +120,7 @@ class MainWindow(QMainWindow):
         self._lay_out()
         listen(self, session, self._on_session)
         listen(self, self.view, self._on_view)
-        fold_with_view(self)
+        fold_with_view(self.view, (self.top_bar, self.page_bar), self.pages)
         listen(self, self.status_bar.work.state, lambda _name: self._show_dismiss())
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_theme_changed)
         self.set_theme(self._palette)
@@ -131,7 +131,7 @@ class MainWindow(QMainWindow):
         if self._settings.is_maximised:
             self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
         self.pages.show_page()
-        self._show_page()
+        self._show_duration()
         self._on_session("model")
         self.pages.explore.text_bar.text_edit.setFocus()
 
@@ -265,13 +265,13 @@ class MainWindow(QMainWindow):
 
     def _on_view(self, name: str) -> None:
         if name == "page":
-            self._show_page()
+            self._show_duration()
         elif name == "theme":
             self.set_theme(palette_for(self.view.theme, self.view.size_percent))
         elif name in ("enlarged", "folded"):
             self._show_actions()
 
-    def _show_page(self) -> None:
+    def _show_duration(self) -> None:
         self.status_bar.duration.setVisible(self.view.page == "explore")
 
     def _show_actions(self) -> None:

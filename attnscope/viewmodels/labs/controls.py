@@ -1,0 +1,103 @@
+"""What is set in a lab, as one thing: undone and made again, brought back to the example, kept by name.
+
+Must not import Qt.
+"""
+
+import operator
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, replace
+from typing import Any, Generic, TypeVar, cast
+
+from attnscope.viewmodels.past import Past
+
+LabValues = tuple[tuple[str, bool | int | float | str], ...]
+"""What is set in a lab, by name: what can be kept in a file."""
+T = TypeVar("T")
+_LARGEST = 1e6
+"""No lab has a number larger than this; one in a file is left."""
+
+
+class LabControls(Generic[T]):
+    """The frozen choice of a lab, read by `get` and set by `take`, with what was chosen before.
+
+    `allows` says of a choice from a file whether the lab's own controls could make it; without it nothing of
+    the lab is kept in files.
+    """
+
+    def __init__(
+        self,
+        example: T,
+        get: Callable[[], T],
+        take: Callable[[T], None],
+        *,
+        is_example: Callable[[T, T], bool] = operator.eq,
+        allows: Callable[[T], bool] | None = None,
+    ) -> None:
+        self._example, self._get, self._take = example, get, take
+        self._is_example, self._allows = is_example, allows
+        self._past: Past[T] = Past()
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether a change can be taken back."""
+        return self._past.can_undo
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether a change can be made again."""
+        return self._past.can_redo
+
+    @property
+    def is_example(self) -> bool:
+        """Whether everything is as in the example."""
+        return self._is_example(self._get(), self._example)
+
+    def ask(self, choice: T, group: str = "") -> None:
+        """The person wants another choice; those of one non-empty `group` in a row are one step."""
+        if choice != self._get():
+            self._past.leave(self._get(), group)
+            self._take(choice)
+
+    def undo(self) -> None:
+        """Take back the last change."""
+        self._take(self._past.undo(self._get()))
+
+    def redo(self) -> None:
+        """Make the change again that was taken back."""
+        self._take(self._past.redo(self._get()))
+
+    def reset(self) -> None:
+        """Back to the example, as a step of its own."""
+        if not self.is_example:
+            self.ask(self._example)
+
+    @property
+    def values(self) -> LabValues:
+        """The numbers, texts, yes and no of the choice, by the names of their fields."""
+        return _values_of(self._get()) if self._allows is not None else ()
+
+    def take_values(self, values: LabValues) -> None:
+        """Choose what was kept; a choice that the lab cannot show is left."""
+        if self._allows is None:
+            return
+        with suppress(ValueError, LookupError, ArithmeticError, TypeError):  # from a file: anything may be in it
+            choice = _with_values(self._example, values)
+            if self._allows(choice):
+                self.ask(choice)
+
+
+def _values_of(choice: object) -> LabValues:
+    found = ((f.name, getattr(choice, f.name)) for f in fields(cast("Any", choice)))
+    return tuple((name, value) for name, value in found if isinstance(value, bool | int | float | str))
+
+
+def _with_values(choice: T, values: LabValues) -> T:
+    """The choice with these values; what it does not know, or is of another kind, is left as it is."""
+    own, known = dict(_values_of(choice)), dict[str, object]()
+    for name, value in values:
+        kind = type(own.get(name))
+        is_small = isinstance(value, bool | str) or abs(value) <= _LARGEST
+        if name in own and is_small and (type(value) is kind or (kind is float and type(value) is int)):
+            known[name] = kind(value)
+    return cast("T", replace(cast("Any", choice), **known))

@@ -1,0 +1,53 @@
+"""The buttons below the controls of every lab: undo, redo, the example again, export."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QPushButton, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.viewmodels.labs.controls import LabControls
+from attnscope.widgets.form_parts import row
+from attnscope.widgets.icons import icon
+from attnscope.widgets.labels import tool_button
+
+
+class LabFoot(QWidget):
+    """Works on the controls of a lab once it is shown them; `export_wanted` asks for the export dialog."""
+
+    export_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.undo_button = tool_button("", "Undo what was set in this lab")
+        self.redo_button = tool_button("", "Redo what was set in this lab")
+        self.reset_button = QPushButton("Reset")
+        self.export_button = QPushButton("Export…")
+        self.undo_button.setToolTip("Undo what was set in this lab (Ctrl+Z)")
+        self.redo_button.setToolTip("Redo what was set in this lab (Ctrl+Y)")
+        self.reset_button.setToolTip("Back to the example: every control as it was at first")
+        self.export_button.setToolTip("The picture as SVG, PDF or PNG, its numbers as CSV or NPZ (Ctrl+E)")
+        layout = row(
+            self.undo_button, self.redo_button, self.reset_button, None, self.export_button, spacing=4
+        )
+        layout.setContentsMargins(12, 6, 12, 8)
+        self.setLayout(layout)
+        self.export_button.clicked.connect(self.export_wanted)
+        for button in (self.undo_button, self.redo_button, self.reset_button):
+            button.setEnabled(False)
+
+    def work_on(self, controls: LabControls) -> None:  # type: ignore[type-arg]
+        """Let the buttons undo, redo and reset these controls."""
+        self.undo_button.clicked.connect(lambda: controls.undo())
+        self.redo_button.clicked.connect(lambda: controls.redo())
+        self.reset_button.clicked.connect(lambda: controls.reset())
+        self.show_possible(controls)
+
+    def show_possible(self, controls: LabControls) -> None:  # type: ignore[type-arg]
+        """Enable what can be done now."""
+        self.undo_button.setEnabled(controls.can_undo)
+        self.redo_button.setEnabled(controls.can_redo)
+        self.reset_button.setEnabled(not controls.is_example)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Draw the arrows in another colour."""
+        self.undo_button.setIcon(icon("undo", palette.text, side_px=16))
+        self.redo_button.setIcon(icon("redo", palette.text, side_px=16))
