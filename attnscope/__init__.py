@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from attnscope.analysis.importance import importance as importance
     from attnscope.analysis.measures import measure as measure
     from attnscope.analysis.pruning_curve import pruning_curve as pruning_curve
+    from attnscope.drawing import curves_figure as curves_figure
+    from attnscope.drawing import load_figure as load_figure
+    from attnscope.drawing import positions_figure as positions_figure
+    from attnscope.drawing import scaling_figure as scaling_figure
+    from attnscope.figures.composing import panels as panels
     from attnscope.figures.figure import figure as figure
     from attnscope.figures.spec import Caption as Caption
     from attnscope.figures.spec import FigureOrigin as FigureOrigin
@@ -51,17 +56,22 @@ _HOMES = {
     "Trace": "attnscope.trace.trace",
     "UseMask": "attnscope.records.masks",
     "WriteSettings": "attnscope.records.generation",
+    "curves_figure": "attnscope.drawing",
     "demo_models": "attnscope.models.sources",
     "figure": "attnscope.figures.figure",
     "from_arrays": "attnscope.models.recording.arrays",
     "importance": "attnscope.analysis.importance",
     "load": "attnscope.models.opening",
+    "load_figure": "attnscope.drawing",
     "load_trace": "attnscope.trace.store",
     "measure": "attnscope.analysis.measures",
+    "panels": "attnscope.figures.composing",
     "picture": "attnscope.models.pictures",
+    "positions_figure": "attnscope.drawing",
     "pruning_curve": "attnscope.analysis.pruning_curve",
     "record": "attnscope.models.recording.recording",
     "save_trace": "attnscope.trace.store",
+    "scaling_figure": "attnscope.drawing",
     "train": "attnscope.training",
 }
 

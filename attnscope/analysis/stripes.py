@@ -36,10 +36,12 @@ def stripe_scores(
     """The stripe of every head on random texts written twice: [n_rows, n_sites, n_heads].
 
     NaN where it does not apply: cross-attention, the decoder of a translation model, models that read
-    fewer than 4 tokens, and heads that a site does not have.
+    fewer than 4 tokens, recorded attention, and heads that a site does not have.
     """
     shape = (n_rows, len(model.sites), max(site.n_heads for site in model.sites))
     found = np.full(shape, np.nan, np.float32)
+    if model.info.is_recorded:
+        return found
     before, after = _frame(model)
     n_period = min(n_period, (model.network.max_tokens - len(before) - len(after)) // 2)
     ordinary = _ordinary_tokens(model)

@@ -134,7 +134,7 @@ class _Tracing(QObject):
 def _start_training(program: Program, out: Path) -> None:
     program.window.view.show_page("train")
     program.training.recipe.edit(RECIPE)
-    program.training.set_out(str(out))
+    program.training.place.choose(str(out))
     program.training.start()
     wait_for_steps(program)
 

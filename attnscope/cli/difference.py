@@ -47,7 +47,7 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
     """A as the usual arguments say, B as those that begin with `--with` change it."""
     from attnscope.cli.inputs import parse_gates, parse_stack
     from attnscope.figures.figure import figure
-    from attnscope.models import load
+    from attnscope.models.recording.opening import open_source
 
     if not _has_other(arguments):
         raise UserError(
@@ -55,13 +55,14 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
             expected="--gate for A, or --with-text, --with-target, --with-model or --with-gate for B",
             action="Say what B is, for instance --with-gate cross:L0H1=0.",
         )
-    other_model = load(arguments.with_model, device=arguments.device) if arguments.with_model else model
+    other_model = open_source(arguments.with_model, arguments.device) if arguments.with_model else model
     target = arguments.with_target
     if target is None and arguments.with_text is None and other_model.info.takes_target:
         target = arguments.target
-    other = other_model.trace(
-        arguments.with_text or arguments.text, target, parse_gates(arguments.with_gate, other_model.sites)
-    )
+    text = arguments.with_text or arguments.text
+    if other_model.info.is_recorded and other_model is not model:
+        text, target = other_model.info.samples[0].text, other_model.info.samples[0].target
+    other = other_model.trace(text, target, parse_gates(arguments.with_gate, other_model.sites))
     stack, heads = chosen_heads(arguments, trace.sites)
     other_head = heads[0]
     if arguments.with_stack is not None:

@@ -37,6 +37,7 @@ def draw_again(arguments: argparse.Namespace) -> "tuple[Figure, str]":
     Raises UserError when the file, the model or one of the heads is not there, and for an option that
     would make another figure.
     """
+    from attnscope.drawing import figure_from
     from attnscope.figures.figure_file import SavedFigure, read_figure_file
 
     _refuse_others(arguments)
@@ -45,7 +46,7 @@ def draw_again(arguments: argparse.Namespace) -> "tuple[Figure, str]":
         drawn = _on_given_page(arguments, _kept_figure(arguments, kept))
         return drawn, f"{kept.view}, from the file's numbers"
     trace, model = _read_again(arguments, kept)
-    made = figure_of(_looked(arguments, kept), model, trace)
+    made = figure_from(_looked(arguments, kept), model, trace)
     return _on_given_page(arguments, made), trace.check().sentence
 
 
@@ -88,10 +89,10 @@ def _read_again(arguments: argparse.Namespace, saved: "SavedFigure") -> "tuple[T
 
 def _load(arguments: argparse.Namespace, source: str) -> "Model":
     """The model of the file; an error says where it was looked for."""
-    from attnscope.models import load
+    from attnscope.models.recording.opening import open_source
 
     try:
-        return load(source, device=arguments.device)
+        return open_source(source, arguments.device)
     except LoadError as error:
         folder = Path(arguments.model).absolute().parent
         raise LoadError(
@@ -170,50 +171,3 @@ def _on_given_page(arguments: argparse.Namespace, made: "Figure") -> "Figure":
             font_pt=arguments.font_pt if is_new or "font_pt" in given else spec.font_pt,
         )
     )
-
-
-def figure_of(saved: "SavedFigure", model: "Model", trace: "Trace") -> "Figure":
-    """The saved figure on this trace; raises UserError for a head that the model does not have."""
-    from attnscope.figures.figure import Figure, figure
-    from attnscope.figures.spec import Caption
-
-    origin, style, info = saved.origin, saved.style, model.info
-    source = trace.source
-    caption = Caption(
-        model=info.name,
-        sha256=info.sha256,
-        text=source.read_text if source.n_dropped else origin.text,
-        target=origin.target,
-        note="; ".join(dict.fromkeys(filter(None, (saved.note, source.cut_words)))),
-    )
-    made = figure(
-        trace,
-        saved.view,
-        stack=saved.stack,
-        heads=saved.heads,
-        also=saved.also,
-        colour_map=style.colour_map,
-        scale=style.scale,
-        show_values=style.show_values,
-        blend=origin.aspect.blend,
-        over=origin.aspect.over,
-        hidden=origin.aspect.hidden,
-        renormalised=origin.aspect.is_renormalised,
-        by_word=origin.aspect.is_by_word,
-        block=origin.aspect.block,
-        least_weight=style.least_weight,
-        n_strongest=style.n_strongest,
-        turn=style.turn,
-        label_every=style.label_every,
-        has_bar=style.has_bar,
-        plain=style.is_plain,
-        title=saved.title,
-        caption=caption if saved.has_caption else None,
-        columns=saved.columns,
-        width_mm=saved.width_mm,
-        height_mm=saved.height_mm,
-        font_pt=saved.font_pt,
-        dpi=saved.dpi,
-        origin=origin,
-    )
-    return Figure(replace(made.spec, gold=saved.gold)) if saved.view == "head" else made

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.figure_building import build_figure, chosen_heads
-from attnscope.cli.inputs import parse_gates, parse_stack, read_file_argument
+from attnscope.cli.inputs import check_by_word, parse_gates, parse_stack, read_file_argument
 from attnscope.cli.masks import mask_changes
 from attnscope.cli.terminal import say, say_error
 from attnscope.errors import SaveError, UserError
@@ -57,6 +57,7 @@ def draw_each(arguments: argparse.Namespace) -> int:
     if "{head}" in arguments.out and arguments.view == "grid":
         arguments.view = "head"
     model = load(arguments.model, device=arguments.device)
+    check_by_word(arguments, model)
     n_pairs = sum("\t" in line for line in lines)
     if n_pairs and not model.info.takes_target:
         raise UserError(

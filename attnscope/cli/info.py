@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.inputs import add_device_argument
 from attnscope.cli.model_tables import cost_text, facts, matters, reads, sites_table, table
 from attnscope.cli.presets import preset_row, tell_preset
+from attnscope.cli.recorded import tell_recorded
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
 from attnscope.files import sha256_of
@@ -55,7 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
         return tell_preset(preset, arguments)
     from attnscope.models import load
     from attnscope.models.cost import FORMULA, count_cost
+    from attnscope.trace.store import is_trace_file
 
+    if is_trace_file(arguments.model):
+        return tell_recorded(arguments)
     model = load(arguments.model, device=arguments.device)
     info = model.info
     cost = count_cost(model, arguments.tokens or info.max_tokens)

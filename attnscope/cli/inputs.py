@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.masks import add_mask_arguments, mask_changes
+from attnscope.cli.recorded import take_recorded
 from attnscope.cli.terminal import say_error
 from attnscope.errors import LoadError, UserError
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack, check_heads
@@ -21,7 +22,11 @@ _MAX_FIRST_LINE = 100_000
 
 def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = True) -> None:
     """Add MODEL, --text, --target, --gate and --device."""
-    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a demo model's name, a model folder or a run folder; to look at, also recorded attention",
+    )
     parser.add_argument(
         "--text", required=needs_text, help="the text to look at; for a vision model a picture's path"
     )
@@ -83,16 +88,22 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = None) -> "tuple[Model, Trace]":
-    """Load the model, unless it is there, and trace the text that the arguments name; raises UserError."""
-    from attnscope.models import load
+    """Load the model, unless it is there, and trace the text that the arguments name; raises UserError.
 
-    model = model or load(arguments.model, device=arguments.device)
+    A file of recorded attention has its own text.
+    """
+    from attnscope.models.recording.opening import open_source
+
+    model = model or open_source(arguments.model, arguments.device)
+    if model.info.is_recorded:
+        return model, take_recorded(arguments, model)
     if getattr(arguments, "view", "") == "picture" and model.info.reads == "text":
         raise UserError(
             f"{model.info.name} reads text, not pictures.",
             expected="a vision model, such as a ViT",
             action="Open one from its folder, or choose --view head.",
         )
+    check_by_word(arguments, model)
     path = getattr(arguments, "file", None)
     if path is not None and arguments.text is None:
         arguments.text = _text_of_file(path, model)
@@ -114,6 +125,16 @@ def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = Non
     trace = model.trace(text, target, gates, interventions=changes, past_trained=past_trained)
     tell_cut(trace.source, trace.target, can_read_on=model.info.can_read_past and not past_trained)
     return model, trace
+
+
+def check_by_word(arguments: argparse.Namespace, model: "Model") -> None:
+    """Raise UserError where words are asked of what has none."""
+    if getattr(arguments, "by_word", False) and model.info.reads not in ("text", "attention"):
+        raise UserError(
+            f"{model.info.name} reads a {model.info.reads}, which has no words.",
+            expected="a model that reads text",
+            action="Leave out --by-word.",
+        )
 
 
 def _text_of_file(path: Path, model: "Model") -> str:

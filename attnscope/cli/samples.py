@@ -41,7 +41,11 @@ def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
     """Add -o, --csv and --json."""
     parser.add_argument(
-        "-o", "--out", type=Path, metavar="FIGURE", help="draw it: .svg, .pdf, .png; .csv or .npz"
+        "-o",
+        "--out",
+        type=Path,
+        metavar="FIGURE",
+        help="draw it: .svg, .pdf, .png; .csv, .npz, or .figure.json for later",
     )
     parser.add_argument("--csv", type=Path, metavar="OUT", help="write the numbers there")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")

@@ -1,4 +1,4 @@
-"""`attnscope translate`: translate a file of lines, many at a time, and score it against references."""
+"""`attnscope translate`: a text, or a file of lines many at a time, scored against references."""
 
 import argparse
 import dataclasses
@@ -24,11 +24,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser(
         "translate",
-        help="translate a file line by line, and count BLEU",
+        help="translate a text, or a file line by line, and count BLEU",
         description="Greedy unless --beams is given. A line may hold source, tab and reference.",
     )
     parser.add_argument("model", metavar="MODEL", help="a translation model: its name or folder")
-    parser.add_argument("-f", "--file", required=True, type=Path, metavar="FILE", help="one text a line")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--text", help="the text itself; each line of it is one")
+    what.add_argument("-f", "--file", type=Path, metavar="FILE", help="one text a line")
     parser.add_argument("--reference", type=Path, metavar="FILE", help="the right translations, line by line")
     parser.add_argument("--beams", type=int, metavar="N", help="follow the N best texts")
     parser.add_argument("--length-penalty", type=float, default=0.6, metavar="A", help="for beams (0.6)")
@@ -63,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         **({} if arguments.beams is None else {"n_beams": arguments.beams}),
     )
     settings.check()
-    sources, references = read_texts(arguments.file, arguments.reference)
+    sources, references = _read(arguments)
     if arguments.by_length is not None and not any(references):
         raise UserError(
             "Without references nothing can be scored by length.",
@@ -104,6 +106,22 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """The texts and their references, of --text or of the file."""
+    if arguments.text is None:
+        return read_texts(arguments.file, arguments.reference)
+    if not arguments.text.strip():
+        raise UserError("There is no text to translate.", expected="at least one word after --text")
+    columns = [line.split("\t") for line in arguments.text.splitlines()]
+    if arguments.reference is not None:
+        raise UserError(
+            "--reference belongs to a file of texts.",
+            expected="a tab and the right translation after the text, or -f FILE",
+            action="Leave out --reference, or give the text in a file.",
+        )
+    return sources_of(columns, "--text")
+
+
 def read_texts(path: Path, reference: Path | None) -> tuple[list[str], list[str]]:
     """Sources and references line by line, no references when no file holds any.
 
@@ -113,17 +131,9 @@ def read_texts(path: Path, reference: Path | None) -> tuple[list[str], list[str]
     from attnscope.text.corpora import read_lines
 
     columns = [line.split("\t") for line in read_lines(path)]
-    sources = [line[0] for line in columns]
     if reference is None:
-        n_texts = sum(bool(source.strip()) for source in sources)
-        n_both = sum(len(line) > 1 for line in columns)
-        if n_both not in (0, n_texts):
-            raise UserError(
-                f"{n_both} of {n_texts} texts of {path} have a reference after a tab.",
-                expected="all of them, or none",
-                action="Complete the file, or give the references as a file of their own.",
-            )
-        return sources, [line[1] if len(line) > 1 else "" for line in columns] if n_both else []
+        return sources_of(columns, str(path))
+    sources = [line[0] for line in columns]
     references = list(read_lines(reference))
     n_tabs = sum("\t" in line for line in references)
     if n_tabs:
@@ -141,6 +151,20 @@ def read_texts(path: Path, reference: Path | None) -> tuple[list[str], list[str]
             action="Check that both files belong together.",
         )
     return sources, references
+
+
+def sources_of(columns: list[list[str]], where: str) -> tuple[list[str], list[str]]:
+    """Sources and references of lines cut at their tabs; raises UserError where only some have one."""
+    sources = [line[0] for line in columns]
+    n_texts = sum(bool(source.strip()) for source in sources)
+    n_both = sum(len(line) > 1 for line in columns)
+    if n_both not in (0, n_texts):
+        raise UserError(
+            f"{n_both} of {n_texts} texts of {where} have a reference after a tab.",
+            expected="all of them, or none",
+            action="Complete the file, or give the references as a file of their own.",
+        )
+    return sources, [line[1] if len(line) > 1 else "" for line in columns] if n_both else []
 
 
 def score_sentence(score: "BleuScore") -> str:
@@ -193,7 +217,7 @@ def _translate(
     told = 0
     for one in translate_texts(model, texts, settings, gates, batch_size=arguments.batch):
         written.append(dataclasses.replace(one, index=numbers[one.index]))
-        if 10 * len(written) // len(texts) > told:
+        if len(texts) > 1 and 10 * len(written) // len(texts) > told:
             told = 10 * len(written) // len(texts)
             say_error(f"{len(written)} of {len(texts)} translated")
     return written

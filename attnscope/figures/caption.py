@@ -1,16 +1,18 @@
 """The caption block of a figure: everything a reader needs to make the same picture again."""
 
 import importlib
+from collections.abc import Iterator
 
 import numpy as np
 
-from attnscope.figures.panels import panel_letters, panel_title
+from attnscope.figures.panels import lines_are_named, panel_letters, panel_title, shown_maps
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.spec import FigureSpec, MapPart
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Gates
 from attnscope.viewmodels.compare.difference import ComparedMaps
+from attnscope.viewmodels.maps.evenness import even_words
 
 _SCALE_WORDS = {"fixed": "0–1", "head": "to each head's maximum", "row": "to each row's maximum"}
 _MAX_TEXT, _MAX_TITLE = 400, 160
@@ -31,10 +33,20 @@ def caption_lines(spec: FigureSpec) -> tuple[str, ...]:
         ("Picture" if spec.picture is not None else "Text", _quoted(caption.text)),
         ("Target", _quoted(caption.target or "")),
         ("Shown", _shown(spec)),
-        ("Note", plain_text(caption.note)),
+        ("Note", "; ".join(filter(None, (plain_text(caption.note), *_remarks(spec))))),
     )
     lines = [f"{name}: {value}" for name, value in parts if value]
     return (*lines, f"AttnScope {program_version()}")
+
+
+def _remarks(spec: FigureSpec) -> Iterator[str]:
+    """What a reader may wonder at: one colour all over, and letters over a dashed line."""
+    maps = shown_maps(spec)
+    if spec.view in ("head", "panels") and spec.style.scale == "fixed":
+        words = [even_words(head_map) for head_map in maps]
+        yield words[0] if words and all(words) else ""
+    pieces = {t.piece: None for m in maps for t in (*m.queries, *m.keys) if t.own}
+    yield f"over a dashed line: unknown, read as {', '.join(pieces)}" if pieces else ""
 
 
 def program_version() -> str:
@@ -94,15 +106,12 @@ def _shown(spec: FigureSpec) -> str:
         parts.append(f"the picture as the model reads it, {width} × {height}; patches by row,column")
     if spec.inside is not None:
         inside = spec.inside.inside
-        query = f"query {inside.query} {_quoted(inside.query_token.piece)}"
+        query = f"query {inside.query} {_quoted(inside.query_token.label)}"
         parts.append(f"head {inside.head.stack} {inside.head.label}, {query}, step {spec.inside.step}")
     if spec.compared is not None:
         parts += _compared_words(spec.compared)
     if spec.view == "panels":
-        named = zip(panel_letters(spec), spec.panels, strict=True)
-        parts += [
-            f"{letter}: {shorten(plain_text(panel_title(panel)), _MAX_TITLE)}" for letter, panel in named
-        ]
+        parts += [f"{letter}: {_panel_words(spec, i)}" for i, letter in enumerate(panel_letters(spec))]
         maps = tuple(m for panel in spec.panels if panel.view == "head" for m in panel.maps)
         parts += ["rows queries, columns keys", f"mask {mask_words(maps)}"] if maps else []
         parts += list(dict.fromkeys(m.note for m in maps if m.note))
@@ -122,6 +131,16 @@ def _shown(spec: FigureSpec) -> str:
     return " · ".join(parts)
 
 
+def _panel_words(spec: FigureSpec, i: int) -> str:
+    """What a panel shows; the heads of its lines where no other panel names them."""
+    panel = spec.panels[i]
+    words = panel_title(panel)
+    if lines_are_named(spec, i):
+        names = ", ".join(f"{m.head.stack} {m.name or m.head.label}" for m in panel.maps[:12])
+        words = " · ".join(filter(None, (f"lines of {names}", panel.title)))
+    return shorten(plain_text(words), _MAX_TITLE)
+
+
 def _changed(spec: FigureSpec) -> list[str]:
     """The gates and changes of heads: of the whole figure, or of each panel where they are not the same."""
     own = [(panel.gates, panel.interventions) for panel in spec.panels] or [(spec.gates, spec.interventions)]
@@ -129,7 +148,7 @@ def _changed(spec: FigureSpec) -> list[str]:
         return _change_words(*own[0])
     named = zip(panel_letters(spec), own, strict=True)
     words = [f"{letter}: {', '.join(_change_words(*one))}" for letter, one in named if any(one)]
-    return [*words, "the others all heads on"] if len(words) < len(own) else words
+    return [*words, "no other panel has gates"] if len(words) < len(own) else words
 
 
 def _change_words(gates: Gates, interventions: Interventions) -> list[str]:

@@ -109,7 +109,7 @@ def _body_height(spec: FigureSpec, width: float) -> float:
         case "curves" if spec.charts:
             return natural_curves_height(width, len(spec.charts))
         case "positions" if spec.positions:
-            return natural_positions_height(width, len(spec.positions))
+            return natural_positions_height(width, spec.positions)
         case "difference" if spec.compared is not None:
             return natural_difference_height(width, spec.compared)
         case "panels" if spec.panels:

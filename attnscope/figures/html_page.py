@@ -117,8 +117,8 @@ def _map(spec: FigureSpec, head_map: HeadMap, peak: float, letter: str, title: s
     return {
         "letter": letter,
         "name": " · ".join(filter(None, (_name(head_map), plain_text(title)))),
-        "queries": [plain_piece(t.piece) for t in head_map.queries],
-        "keys": [plain_piece(t.piece) for t in head_map.keys],
+        "queries": [plain_piece(t.label) for t in head_map.queries],
+        "keys": [plain_piece(t.label) for t in head_map.keys],
         "weights": [_row(row) for row in head_map.weights],
         "tops": [float(top) for top in tops[:, 0].astype(str)],
         "gold": [_link(cell) for cell in spec.gold if spec.view == "head"],

@@ -86,6 +86,7 @@ def _is_chart(chart: Chart) -> bool:
 def _is_cells(cells: CellMap) -> bool:
     seen = cells.values[np.isfinite(cells.values)]
     is_named = cells.kind != "kinds" or not seen.size or 1 <= seen.min() <= seen.max() <= len(cells.legend)
+    is_named &= cells.kind != "steps" or seen.size == cells.values.size or bool(cells.legend)
     backdrop = cells.backdrop
     is_seen = backdrop is None or (backdrop.ndim == 3 and backdrop.shape[2] == 3 and backdrop.size > 0)
     return cells.values.size > 0 and 0 < cells.limit < np.inf and is_named and is_seen
@@ -95,7 +96,13 @@ def _is_part(part: MapPart) -> bool:
     tile = part.tile
     places = ((tile.rows, part.queries), (tile.cols, part.keys))
     are_there = all(0 <= first < end <= len(tokens) for (first, end), tokens in places)
-    return are_there and tile.b > 0 and (tile.weights is None or tile.weights.shape == tile.levels.shape)
+    is_scaled = bool(np.isfinite((tile.peak, tile.head_peak)).all())
+    return (
+        are_there
+        and is_scaled
+        and tile.b > 0
+        and (tile.weights is None or tile.weights.shape == tile.levels.shape)
+    )
 
 
 def _is_compared(shown: ComparedMaps) -> bool:

@@ -230,7 +230,7 @@ def _paint_x_ticks(
     if chart.x_names:
         places = np.arange(1.0, len(chart.x_names) + 1)
         paint_x_names(painter, plot, layout.place(places, places)[0], chart.x_names, palette)
-    for value, text in () if chart.is_geometric or chart.x_names else _x_ticks(layout):
+    for value, text in () if chart.is_geometric or chart.x_names else _x_ticks(layout, chart):
         x = plot.left() + (value - layout.x[0]) / (layout.x[1] - layout.x[0]) * plot.width()
         painter.setPen(QPen(QColor(palette.line), 1.0))
         painter.drawLine(QPointF(x, plot.bottom()), QPointF(x, plot.bottom() + 4))
@@ -244,10 +244,12 @@ def _paint_x_ticks(
     painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, chart.x_label)
 
 
-def _x_ticks(layout: ChartLayout) -> list[tuple[float, str]]:
+def _x_ticks(layout: ChartLayout, chart: Chart) -> list[tuple[float, str]]:
     if layout.is_log_x:
         return [(math.log10(t), tick_text(t)) for t in log_ticks(10 ** layout.x[0], 10 ** layout.x[1])]
     ticks = nice_ticks(*layout.x, max(2, round(layout.plot.width() / 80)))
+    if all(np.array_equal(series.xs, np.round(series.xs)) for series in chart.series):
+        ticks = tuple(t for t in ticks if t == round(t)) or ticks  # what is counted, such as steps
     step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
     return [(t, tick_text(t, step)) for t in ticks]
 

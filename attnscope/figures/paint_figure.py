@@ -1,7 +1,7 @@
 """A whole figure: title, picture, caption block. Figures are light, whatever the window's theme."""
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QPainter
 
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
@@ -21,9 +21,10 @@ from attnscope.figures.paint_positions import paint_positions
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import LARGE_PX, SMALL_PX, font, paper_type
+from attnscope.figures.wrapping import LINE_PX, wrapped
 
 _MARGIN_PX = 12.0
-_CAPTION_LINE_PX, _TITLE_LINE_PX = 15.0, 23.0
+_TITLE_LINE_PX = 23.0
 
 
 def paint_figure(painter: QPainter, spec: FigureSpec, *, palette: Palette = LIGHT) -> None:
@@ -39,15 +40,15 @@ def frame_heights(spec: FigureSpec) -> tuple[float, float]:
     """The heights of the title and of the caption, in layout pixels at the size of type on paper."""
     titles, lines = _frame_lines(spec)
     above = _MARGIN_PX + 24.0 + (len(titles) - 1) * _TITLE_LINE_PX if titles else 0.0
-    return above, len(lines) * _CAPTION_LINE_PX + 2 * 8 if lines else 0.0
+    return above, len(lines) * LINE_PX + 2 * 8 if lines else 0.0
 
 
 def _frame_lines(spec: FigureSpec) -> tuple[list[str], list[str]]:
     """The lines of the title and those of the caption, broken at the page's width."""
     width = spec.width_px / spec.type_scale - 2 * _MARGIN_PX
     face = font(LARGE_PX, is_bold=True)
-    titles = _wrapped((plain_text(spec.title),), width, face) if spec.title else []
-    return titles, _wrapped(caption_lines(spec), width)
+    titles = wrapped((plain_text(spec.title),), width, face) if spec.title else []
+    return titles, wrapped(caption_lines(spec), width)
 
 
 def _paint_page(painter: QPainter, spec: FigureSpec, palette: Palette) -> None:
@@ -143,23 +144,6 @@ def _paint_grid_with_bar(painter: QPainter, rect: QRectF, spec: FigureSpec, pale
     )
 
 
-def _wrapped(lines: tuple[str, ...], width: float, face: QFont | None = None) -> list[str]:
-    """Lines broken at spaces so that each fits; a word that is too long is elided."""
-    metrics = QFontMetricsF(face or font(SMALL_PX))
-    result = []
-    for line in lines:
-        current = ""
-        for word in line.split(" "):
-            longer = f"{current} {word}" if current else word
-            if current and metrics.horizontalAdvance(longer) > width:
-                result.append(current)
-                current = word
-            else:
-                current = longer
-        result.append(current)
-    return [metrics.elidedText(line, Qt.TextElideMode.ElideRight, width) for line in result]
-
-
 def _paint_caption(painter: QPainter, rect: QRectF, lines: list[str], palette: Palette) -> None:
     if not lines:
         return
@@ -168,4 +152,4 @@ def _paint_caption(painter: QPainter, rect: QRectF, lines: list[str], palette: P
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     for i, line in enumerate(lines):
-        painter.drawText(QPointF(_MARGIN_PX, rect.top() + 8 + 11 + i * _CAPTION_LINE_PX), line)
+        painter.drawText(QPointF(_MARGIN_PX, rect.top() + 8 + 11 + i * LINE_PX), line)

@@ -90,7 +90,7 @@ def _paint_words(
     painter.setPen(QColor(palette.text))
     painter.drawText(QPointF(layout.title.left(), baseline), inside.head.label)
     left = layout.title.left() + text_width(inside.head.label, LARGE_PX, is_bold=True) + 10
-    beside = f"{title_words(inside)} {isolated(plain_piece(inside.query_token.piece))}"
+    beside = f"{title_words(inside)} {isolated(plain_piece(inside.query_token.label))}"
     _write(painter, beside, left, baseline, right - left - 8, palette.muted, NORMAL_PX)
     top, width = layout.formula.top(), layout.formula.width()
     _paint_formula(painter, words[0], QPointF(layout.formula.left(), top + type_px(14)), width, palette)
@@ -149,7 +149,7 @@ def _paint_query(painter: QPainter, layout: InsideLayout, inside: HeadInside, pa
     paint_bars(painter, place, pooled(inside.q[None], column.n_cells)[0], palette)
     baseline = place.center().y() + type_px(4)
     end = layout.rect.left() + layout.label_width
-    words = f"q  {isolated(plain_piece(inside.query_token.piece))}"
+    words = f"q  {isolated(plain_piece(inside.query_token.label))}"
     words = words if text_width(words) <= layout.label_width else "q"
     _write(painter, words, end - text_width(words), baseline, layout.label_width, palette.accent, SMALL_PX)
     scale = layout.column("products")

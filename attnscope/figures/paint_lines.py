@@ -18,6 +18,7 @@ from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.paint_map import Highlight
 from attnscope.figures.style import SMALL_PX, MapStyle, font, text_width, type_px
 from attnscope.figures.token_axis import LINE_PX, Span, paint_keys, paint_rows, widest
+from attnscope.figures.wrapping import wrapped
 from attnscope.records.maps import HeadMap
 
 MAX_LINES = 5_000
@@ -240,13 +241,22 @@ def _paint_words(
     painter.drawText(QPointF(layout.left - 8 - text_width("query"), y), "query")
     painter.drawText(QPointF(layout.right + 8, y), "key")
     notes = [maps[0].note, lines.sentence, f"{n_left_out} heads with other tokens not drawn"]
-    note = " · ".join(
-        text for text, is_said in zip(notes, (maps[0].note, True, n_left_out), strict=True) if is_said
-    )
+    said = [text for text, is_said in zip(notes, (maps[0].note, True, n_left_out), strict=True) if is_said]
     last = max(s.origin + s.n * s.step for s in (layout.queries, layout.keys))
     bottom = min(last, layout.room.bottom()) + 6
     footer = QRectF(layout.rect.left(), bottom, layout.rect.width(), type_px(LINE_PX) + 3)
-    while " · " in note and text_width(note) > footer.width():
-        note = note.rpartition(" · ")[0]
-    shown = QFontMetricsF(font(SMALL_PX)).elidedText(note, Qt.TextElideMode.ElideRight, footer.width())
-    painter.drawText(footer, Qt.AlignmentFlag.AlignHCenter, shown)
+    for k, line in enumerate(footnote(" · ".join(said), footer.width())):
+        painter.drawText(footer.translated(0, k * type_px(LINE_PX)), Qt.AlignmentFlag.AlignHCenter, line)
+
+
+def footnote(words: str, width: float) -> tuple[str, ...]:
+    """What stands below lines, in one line or in two: broken at a dot, or where neither fits at a space."""
+    if text_width(words) <= width:
+        return (words,)
+    parts = words.split(" · ")
+    halves = ((" · ".join(parts[:k]), " · ".join(parts[k:])) for k in range(len(parts) - 1, 0, -1))
+    fitting = (pair for pair in halves if max(map(text_width, pair)) <= width)
+    first, *rest = next(fitting, wrapped((words,), width))
+    metrics = QFontMetricsF(font(SMALL_PX))
+    last = metrics.elidedText(" ".join(rest), Qt.TextElideMode.ElideRight, width)
+    return (first, last) if last else (first,)

@@ -143,7 +143,7 @@ def weight_text(weight: float, *, has_left_out: bool = False, is_knocked_out: bo
 
 def readout_names(head_map: HeadMap, query: int, key: int) -> str:
     """The two tokens of a cell in words: `query “la” → key “the”`."""
-    names = [isolated(plain_piece(t.piece)) for t in (head_map.queries[query], head_map.keys[key])]
+    names = [isolated(plain_piece(t.label)) for t in (head_map.queries[query], head_map.keys[key])]
     return f"query {query} “{names[0]}” → key {key} “{names[1]}”"
 
 

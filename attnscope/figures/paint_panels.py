@@ -22,7 +22,7 @@ from attnscope.figures.panels import (
 from attnscope.figures.plain import plain_text
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, font
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, font, text_width
 
 _MARGIN_PX = 12.0
 HEADER_PX = 24.0
@@ -67,10 +67,7 @@ def row_heights(spec: FigureSpec, width: float, columns: int) -> tuple[float, ..
 
 def paint_panels(painter: QPainter, rect: QRectF, spec: FigureSpec, *, palette: Palette) -> None:
     """Draw all panels into `rect` with the colour bar at its right."""
-    field = panel_field(rect, spec)
-    n_panels = len(spec.panels)
-    columns = min(spec.columns, n_panels) or widest_columns(field, n_panels)
-    rects = panel_rects(field, n_panels, columns, row_heights(spec, field.width(), columns))
+    field, rects = panel_field(rect, spec), panel_places(rect, spec)
     letters = panel_letters(spec)
     colours = _series_colours(spec, palette)
     for i, (panel, place) in enumerate(zip(on_common_scale(spec), rects, strict=True)):
@@ -84,6 +81,13 @@ def paint_panels(painter: QPainter, rect: QRectF, spec: FigureSpec, *, palette: 
         top = rect.top() + HEADER_PX
         bar = QRectF(field.right(), top, WIDTH_PX, rect.bottom() - _MARGIN_PX - top)
         _paint_bar(painter, bar, spec, palette)
+
+
+def panel_places(rect: QRectF, spec: FigureSpec) -> tuple[QRectF, ...]:
+    """Where each panel lies in `rect`, its letter included."""
+    field, n_panels = panel_field(rect, spec), len(spec.panels)
+    columns = min(spec.columns, n_panels) or widest_columns(field, n_panels)
+    return panel_rects(field, n_panels, columns, row_heights(spec, field.width(), columns))
 
 
 def header_px(spec: FigureSpec) -> float:
@@ -118,7 +122,7 @@ def _paint_header(
     painter.setFont(font(LARGE_PX, is_bold=True))
     painter.setPen(QColor(palette.text))
     painter.drawText(QPointF(rect.left() + _MARGIN_PX, baseline), letter)
-    left = rect.left() + _MARGIN_PX + _LETTER_PX
+    left = rect.left() + _MARGIN_PX + max(_LETTER_PX, text_width(letter, LARGE_PX, is_bold=True) + 6)
     if colour:
         painter.setPen(QPen(QColor(colour), 3.0))
         painter.drawLine(QPointF(left, baseline - 5), QPointF(left + _DASH_PX, baseline - 5))
@@ -132,7 +136,8 @@ def _paint_header(
     painter.drawText(QPointF(left, baseline), metrics.elidedText(subject, Qt.TextElideMode.ElideRight, room))
     if panel.title:
         left, small = rect.left() + _MARGIN_PX, QFontMetricsF(font(SMALL_PX))
-        words = small.elidedText(plain_text(panel.title), Qt.TextElideMode.ElideRight, rect.right() - left)
+        room = rect.right() - left - _MARGIN_PX
+        words = small.elidedText(plain_text(panel.title), Qt.TextElideMode.ElideRight, room)
         painter.setFont(font(SMALL_PX))
         painter.drawText(QPointF(left, baseline + _TITLE_PX), words)
 

@@ -21,6 +21,7 @@ from attnscope.figures.raster import (
 from attnscope.figures.spec import Chart, Series
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font
 from attnscope.figures.ticks import nice_ticks, tick_text
+from attnscope.figures.wrapping import LINE_PX, wrapped
 from attnscope.records.positions import PositionTable
 
 _MARGIN_PX = 12.0
@@ -41,10 +42,12 @@ def paint_positions(
     palette: Palette,
     cache: ImageCache | None = None,
 ) -> None:
-    """Draw all encodings into `rect`: a column each with matrix and cosine map, curves beneath."""
+    """Draw all encodings into `rect`: a column each with matrix and cosine map, then curves, then notes."""
     if not tables:
         return
-    inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
+    notes = _notes(tables, rect.width())
+    whole = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
+    inner = whole.adjusted(0, 0, 0, -_notes_height(notes))
     cache = cache or ImageCache()
     maps, (cosine, dot), bar = _places(inner, len(tables))
     painter.save()
@@ -62,17 +65,32 @@ def paint_positions(
     )
     paint_chart(painter, cosine, offset_chart(tables, is_dot=False), palette=palette)
     paint_chart(painter, dot, offset_chart(tables, is_dot=True), palette=palette)
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    for k, line in enumerate(notes):
+        painter.drawText(QPointF(whole.left(), whole.bottom() - 4 - (len(notes) - 1 - k) * LINE_PX), line)
     painter.restore()
 
 
-def natural_positions_height(width: float, n_tables: int) -> float:
-    """How high encodings want to be at a width: square maps, and curves whose ticks stand apart."""
-    inner = width - 2 * _MARGIN_PX
+def natural_positions_height(width: float, tables: tuple[PositionTable, ...]) -> float:
+    """How high encodings want to be at a width: square maps, curves whose ticks stand apart, their notes."""
+    n_tables, inner = len(tables), width - 2 * _MARGIN_PX
     is_row, column = _arrangement(inner, n_tables)
     side = max(20.0, column - _GAP_PX - _SIDE_PX)
     maps_px = (n_tables if is_row else 2) * (_HEAD_PX + side + _FOOT_PX + 8)
     n_curves = 1 if _has_curves_beside(inner) else 2
-    return 2 * _MARGIN_PX + maps_px + n_curves * (_CURVES_PX + _GAP_PX)
+    notes_px = _notes_height(_notes(tables, width))
+    return 2 * _MARGIN_PX + maps_px + n_curves * (_CURVES_PX + _GAP_PX) + notes_px
+
+
+def _notes(tables: tuple[PositionTable, ...], width: float) -> list[str]:
+    """What each encoding is, where it says so, in lines that fit."""
+    told = (f"{plain_piece(table.name)}: {plain_text(table.note)}" for table in tables if table.note)
+    return wrapped(told, width - 2 * _MARGIN_PX)
+
+
+def _notes_height(notes: list[str]) -> float:
+    return len(notes) * LINE_PX + _MARGIN_PX if notes else 0.0
 
 
 def _arrangement(width: float, n_tables: int) -> tuple[bool, float]:
@@ -158,7 +176,7 @@ def paint_matrix(
     """Draw the encoding itself, positions down and dimensions across; returns the cells' rectangle."""
     peak = _peak(table.matrix)
     title = shorten(plain_piece(table.name), 24)
-    note = plain_text(table.note) or f"−{peak:.2g} … {peak:.2g}".replace("−0 … 0", "all 0")
+    note = f"−{peak:.2g} … {peak:.2g}".replace("−0 … 0", "all 0")
     axes = (f"{table.axes[1]} ↓", f"{table.axes[0]} →")
     return _paint_cells(
         painter,

@@ -23,6 +23,8 @@ from attnscope.records.sites import Gates
 MAX_ARRAY_BYTES = 256_000_000
 """Of all arrays of a file together: a short file may unpack to much more than itself."""
 MAX_ITEMS = 1_000_000
+MAX_NUMBER, MAX_WHOLE = 1e30, 2**40
+"""Larger ones overflow where they are drawn, and mean nothing in a figure."""
 _MAX_TEXT = 4_000_000
 _ODD_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _Record = TypeVar("_Record")
@@ -66,8 +68,8 @@ class _Reader:
                 raise ValueError(f"{name}: {error}") from error
         try:
             return kind(**found)
-        except TypeError as error:
-            raise ValueError("a part of it is missing") from error
+        except (TypeError, ArithmeticError) as error:
+            raise ValueError("a part of it is missing, or 0 where it cannot be") from error
 
     def value(self, hint: Any, value: object) -> object:
         """A value as its annotation wants it."""
@@ -124,6 +126,8 @@ class _Reader:
             raise ValueError(f"the bytes of the array are not {n_bytes:,}")
         array = np.frombuffer(data, dtype=dtype.newbyteorder("<")).astype(dtype).reshape(shape)
         array.flags.writeable = False
+        if dtype.kind == "f" and (np.abs(array[np.isfinite(array)]) > MAX_NUMBER).any():
+            raise ValueError(f"a number is over {MAX_NUMBER:g}")
         return array
 
 
@@ -186,10 +190,11 @@ def _plain(kind: Any, value: object) -> object:
     if kind is float:
         if isinstance(value, str) and value in _ODD_NUMBERS:
             return _ODD_NUMBERS[value]
-        if type(value) is int and abs(value) < 2**63:
+        if type(value) is int and abs(value) < MAX_WHOLE:
             return float(value)
     is_kind = type(value) is kind and kind in (bool, int, float, str)
-    if not is_kind or (isinstance(value, int) and abs(value) >= 2**63):
+    most = {int: MAX_WHOLE, float: MAX_NUMBER}.get(kind)
+    if not is_kind or (most is not None and isinstance(value, int | float) and abs(value) > most):
         raise ValueError(f"{_shown(value)} is not {_WORDS.get(kind, 'known')}")
     if isinstance(value, str) and (len(value) > _MAX_TEXT or "\0" in value):
         raise ValueError("the text is too long, or holds a zero byte")

@@ -1,5 +1,7 @@
 """Whether a page has room for what stands on it: the least width of a view, and weights in their cells."""
 
+from collections.abc import Iterator
+
 from PySide6.QtCore import QRectF
 
 from attnscope.errors import UserError
@@ -8,6 +10,8 @@ from attnscope.figures.difference_layout import difference_layout
 from attnscope.figures.map_layout import map_layout
 from attnscope.figures.paint_figure import frame_heights
 from attnscope.figures.paint_lines import comparable, strong_lines
+from attnscope.figures.paint_panels import panel_body, panel_places
+from attnscope.figures.panels import shown_maps
 from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, View
 from attnscope.figures.style import paper_type, value_px
 
@@ -91,6 +95,8 @@ def _cell_px(spec: FigureSpec) -> float | None:
     if spec.view == "difference" and spec.compared is not None:
         first = difference_layout(body, spec.compared).panels[0]
         return min(first.rows.step, first.columns.step)
+    if spec.view == "panels":
+        return min(_panel_cells(body, spec), default=None)
     if spec.view != "head" or not spec.maps:
         return None
     placed = map_layout(
@@ -104,8 +110,29 @@ def _cell_px(spec: FigureSpec) -> float | None:
     return min(placed.rows.step, placed.columns.step)
 
 
+def _panel_cells(body: QRectF, spec: FigureSpec) -> Iterator[float]:
+    """The shorter side of a cell of each head's panel."""
+    for panel, place in zip(spec.panels, panel_places(body, spec), strict=True):
+        if panel.view == "head":
+            placed = map_layout(
+                panel_body(place, spec),
+                panel.maps[0].queries,
+                panel.maps[0].keys,
+                has_title=False,
+                has_bar=False,
+                turn=spec.style.turn,
+                is_compact=True,
+                has_corner=True,
+            )
+            yield min(placed.rows.step, placed.columns.step)
+
+
 def _n_across(spec: FigureSpec) -> int:
     """How many cells share the width of the page."""
     if spec.compared is not None:
         return 2 * len(spec.compared.keys)
-    return len(spec.maps[0].keys)
+    most = max(len(head_map.keys) for head_map in shown_maps(spec))
+    if spec.view == "panels":
+        body = QRectF(0.0, 0.0, spec.width_px / spec.type_scale, spec.height_px / spec.type_scale)
+        most *= len({place.left() for place in panel_places(body, spec)})
+    return most

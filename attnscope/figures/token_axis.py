@@ -1,7 +1,8 @@
 """Token labels along the two axes of a map: turned and thinned, never overlapping.
 
 Queries label the rows (left), keys the columns (top). Pieces that continue a word and special tokens
-are quieter; the highlighted token is marked and always shown.
+are quieter; the highlighted token is marked and always shown. What the tokenizer has no piece for stands as
+it is in the text, over a dashed line.
 """
 
 import math
@@ -58,7 +59,7 @@ def label_font(token: Token) -> QFont:
 def label_width(token: Token) -> float:
     """The width of a token's label in pixels, at most the room an axis gives it."""
     metrics = QFontMetricsF(label_font(token))
-    return min(float(metrics.horizontalAdvance(plain_piece(token.piece))), type_px(_MAX_LABEL_PX))
+    return min(float(metrics.horizontalAdvance(plain_piece(token.label))), type_px(_MAX_LABEL_PX))
 
 
 def widest(tokens: tuple[Token, ...]) -> float:
@@ -85,7 +86,7 @@ class _Same:
 def _widest(same: _Same, _type_size: float) -> float:
     """`widest`, worked out once for each text and size of type: every repaint asks for it."""
     tokens = same.tokens
-    shown = tokens if len(tokens) <= 400 else sorted(tokens, key=lambda t: -len(t.piece))[:60]
+    shown = tokens if len(tokens) <= 400 else sorted(tokens, key=lambda t: -len(t.label))[:60]
     return max((label_width(token) for token in shown), default=0.0)
 
 
@@ -218,7 +219,7 @@ def _paint_label(
     palette: Palette,
     is_highlighted: bool,
 ) -> None:
-    text, width, rise = _fitted(token.piece, token.is_special, box.width(), type_px(1.0))
+    text, width, rise = _fitted(token.label, token.is_special, box.width(), type_px(1.0))
     is_quiet = token.is_special or token.joins_previous
     colour = palette.muted if is_quiet else palette.text
     left = {
@@ -233,6 +234,10 @@ def _paint_label(
     painter.setFont(label_font(token))
     painter.setPen(QColor(colour))
     painter.drawText(QPointF(left, box.center().y() + rise), text)
+    if token.own:
+        painter.setPen(QPen(QColor(palette.error), 1.0, Qt.PenStyle.DashLine))
+        under = box.center().y() + rise + 2
+        painter.drawLine(QPointF(left, under), QPointF(left + width, under))
 
 
 @lru_cache(maxsize=4096)

@@ -14,6 +14,7 @@ from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX, is_model_id
 from attnscope.nn.config import ModelConfig
 from attnscope.paths import resources_folder
 from attnscope.trace.sniff import refuse_foreign
+from attnscope.trace.store import is_trace_file
 from attnscope.trace.tensor_file import require_regular_file
 
 OPENS = (
@@ -89,6 +90,14 @@ def _folder_of_file(path: Path) -> Path:
     if path.name == WEIGHTS and is_model_folder(path.parent):
         return path.parent
     refuse_foreign(path)
+    if is_trace_file(path):
+        raise LoadError(
+            f"{path} is recorded attention, not a model: it has no weights and reads no text.",
+            kind="recording",
+            expected=OPENS,
+            action="The window opens it, `attnscope figure`, `trace` and `measure` take it, and in Python "
+            "attnscope.load_trace(path).",
+        )
     raise LoadError(
         f"{path} is a single file: weights alone do not say where heads are, nor how text becomes tokens.",
         kind="not-a-model",

@@ -144,13 +144,14 @@ class ShowPositions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTraining:
-    """Train from the text of a recipe into the run folder `out`; resumes when `out` holds a run."""
+    """Train a recipe into the run folder `out`; resumes a run there, which may get longer if said so."""
 
     number: int
     recipe: str
     out: str
     device: str = "auto"
     base_folder: str = ""
+    may_lengthen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

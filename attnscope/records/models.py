@@ -25,7 +25,8 @@ class ModelInfo:
     `body` names the cells of a recurrent model ("GRU"), and is empty for every other.
     `architecture` is the library's class for a model of another library, `licence` what its files name.
     `gates` are those the model is opened with, since its training may have closed heads. `reads_pairs` says
-    that two sentences may be read together, `reads` what the text is or names. `labels` are
+    that two sentences may be read together, `reads` what the text is or names; what reads "attention" is
+    recorded attention: it has one text and no model (`is_recorded`). `labels` are
     all that one of our own models may say of a text, where it tells labels.
     """
 
@@ -48,8 +49,13 @@ class ModelInfo:
     body: str = ""
     licence: str = ""
     reads_pairs: bool = False
-    reads: Literal["text", "picture", "recording"] = "text"
+    reads: Literal["text", "picture", "recording", "attention"] = "text"
     labels: tuple[str, ...] = ()
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether this is recorded attention, without a model that could read, write or be changed."""
+        return self.reads == "attention"
 
     @property
     def takes_target(self) -> bool:

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+UNKNOWN_PIECES = ("<unk>", "[UNK]", "<UNK>", "<|unk|>")
+MAX_OWN = 60
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
@@ -10,7 +13,8 @@ class Token:
 
     `joins_previous` says that the piece continues the word before it; `start` and `end` are
     character offsets in the text (both 0 for tokens that do not stand in the text). `segment` is 1 for
-    tokens of the second of two texts that a model reads as one.
+    tokens of the second of two texts that a model reads as one. `own` is what stands in the text where the
+    tokenizer has no piece for it, cut to what a label shows.
     """
 
     id: int
@@ -20,6 +24,17 @@ class Token:
     start: int = 0
     end: int = 0
     segment: int = 0
+    own: str = ""
+
+    @property
+    def label(self) -> str:
+        """What an axis calls it: its piece, or what it stands for where it is unknown."""
+        return self.own or self.piece
+
+
+def own_letters(text: str, piece: str, start: int, end: int) -> str:
+    """What `text` has where the tokenizer put an unknown `piece`; empty for every other piece."""
+    return text[start : min(end, start + MAX_OWN)].strip() if piece in UNKNOWN_PIECES else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

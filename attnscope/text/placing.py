@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, own_letters
 from attnscope.text.vocabulary import Vocabulary
 
 Entry = tuple[int, int, int]
@@ -28,14 +28,16 @@ def place_tokens(text: str, entries: Sequence[Entry], vocabulary: Vocabulary) ->
         is_blank = first == end
         is_after_blank = previous_end > 0 and text[previous_end - 1].isspace()
         has_gap = start > previous_end or (begins_blank and not (is_blank and is_after_blank))
+        is_special = id in vocabulary.specials
         tokens.append(
             Token(
                 id=id,
                 piece=piece,
-                is_special=id in vocabulary.specials,
+                is_special=is_special,
                 joins_previous=bool(tokens) and not has_gap,
                 start=start if is_blank else first,
                 end=end,
+                own=own_letters(text, piece, first, end) if is_special else "",
             )
         )
         previous_end = max(previous_end, end)

@@ -79,8 +79,11 @@ class Tokenizer:
 
     @property
     def pad_id(self) -> int:
-        """Id of the token that fills up short texts; raises UserError if there is none, as all these do."""
-        return self._vocabulary.role("pad")
+        """Id of the token that fills up short texts, never looked at: the end where none is meant for it.
+
+        Raises UserError where there is no such token, as all these do.
+        """
+        return self._vocabulary.role("pad" if self.has("pad") else "end")
 
     @property
     def unknown_id(self) -> int:

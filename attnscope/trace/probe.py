@@ -80,6 +80,10 @@ class TraceProbe(GateProbe):
         self._records |= self._pending.finish()
         return self._records
 
+    def keep(self, records: Mapping[SiteKey, SiteRecord]) -> None:
+        """Take records that were made before, of the wanted sites."""
+        self._records |= {site: record for site, record in records.items() if self.wants(site)}
+
     def wants(self, site: SiteKey) -> bool:
         """Whether the site is recorded."""
         return site in self._wanted

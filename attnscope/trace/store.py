@@ -1,26 +1,29 @@
 """Keeping traces in files, so that attention can be replayed without the model.
 
 One safetensors file holds any number of traces: the tensors of each site (`0.encoder.3.q`), and
-everything else as JSON in the file's metadata. Opening one runs no code.
+everything else as JSON in the file's metadata, with a SHA-256 of both. Opening one runs no code.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 from torch import Tensor
 
-from attnscope.errors import LoadError
+from attnscope.errors import LoadError, SaveError
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
+from attnscope.records.recorded import Recorded
 from attnscope.records.sites import KEY_KINDS, STACKS, Gates, HeadRef, Site, SiteKey
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records.tokens import Token, Tokens, own_letters
 from attnscope.strict_json import as_object, parse_json
 from attnscope.trace.check import SiteProof
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.rules import read_rules, rule_tensors, rules_as_json
-from attnscope.trace.tensor_file import read_tensors, write_tensors
+from attnscope.trace.tensor_file import MAX_HEADER_BYTES, read_tensors, write_tensors
 from attnscope.trace.trace import Trace
 
 FORMAT = 2
@@ -49,8 +52,25 @@ def save_traces(path: str | Path, traces: Sequence[Trace], *, has_logits: bool =
         if has_logits and trace.has_logits:
             tensors[f"{number}.logits"] = trace.logits_tensor()
         described.append(_describe(trace))
-    metadata = {_KEY: json.dumps({"format": FORMAT, "traces": described}, ensure_ascii=True)}
-    write_tensors(Path(path), tensors, metadata)
+    sha256 = _digest(described, tensors)
+    header = json.dumps({"format": FORMAT, "traces": described, "sha256": sha256}, ensure_ascii=True)
+    if len(header) > MAX_HEADER_BYTES // 2:  # its quotes are escaped once more in the file
+        raise SaveError(
+            f"The tokens of {path} would take {len(header):,} bytes of its header.",
+            expected=f"at most {MAX_HEADER_BYTES // 2:,}: about 100,000 tokens",
+            action="Save the trace of a shorter text.",
+        )
+    write_tensors(Path(path), tensors, {_KEY: header})
+
+
+def is_trace_file(path: str | Path) -> bool:
+    """Whether a file says in its header that it holds traces; it may be damaged all the same."""
+    try:
+        with Path(path).open("rb") as stream:
+            n_header = int.from_bytes(stream.read(8), "little")
+            return n_header <= MAX_HEADER_BYTES and f'"{_KEY}"'.encode() in stream.read(n_header)
+    except (OSError, ValueError):
+        return False
 
 
 def load_traces(path: str | Path) -> tuple[Trace, ...]:
@@ -75,6 +95,13 @@ def load_traces(path: str | Path) -> tuple[Trace, ...]:
         raise _damaged(path, f"its description does not fit its tensors ({error})") from error
     if not traces:
         raise _damaged(path, "it holds no trace")
+    if "sha256" in described and described["sha256"] != _digest(entries, file.tensors):
+        raise LoadError(
+            f"{path} was changed after it was saved: its content does not match its SHA-256.",
+            kind="changed",
+            expected="the file as AttnScope wrote it",
+            action="Record or trace again, or restore the file from a copy.",
+        )
     return traces
 
 
@@ -94,6 +121,7 @@ def _describe(trace: Trace) -> dict[str, object]:
         "target": None if trace.target is None else _tokens_as_json(trace.target),
         "gates": [[head.stack, head.layer, head.head, value] for head, value in trace.gates.values],
         "interventions": interventions_as_json(trace.interventions),
+        "recorded": None if trace.recorded is None else _recorded_as_json(trace.recorded),
         "sites": [_site_as_json(site, trace.records[site.key]) for site in trace.sites],
     }
 
@@ -146,12 +174,40 @@ def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) 
         records=records,
         logits=tensors.get(f"{number}.logits"),
         interventions=interventions_from_json(entry.get("interventions", [])),
+        recorded=_recorded_from_json(entry.get("recorded")),
     )
     for site in trace.sites:
         queries, keys = trace.tokens(site)
         if (len(queries), len(keys)) != (records[site.key].n_queries, records[site.key].n_keys):
             raise ValueError(f"{site.stack} {site.layer} has other sizes than its tokens")
     return trace
+
+
+def _recorded_as_json(recorded: Recorded) -> dict[str, object]:
+    return {
+        "name": _writable(recorded.name),
+        "sites": [[stack, layer, _writable(name)] for (stack, layer), name in recorded.site_names],
+        "notes": [_writable(note) for note in recorded.notes],
+    }
+
+
+def _recorded_from_json(values: dict[str, Any] | None) -> Recorded | None:
+    if values is None:
+        return None
+    names = tuple(((stack, int(layer)), str(name)) for stack, layer, name in values["sites"])
+    return Recorded(
+        name=str(values["name"]), site_names=names, notes=tuple(str(note) for note in values["notes"])
+    )
+
+
+def _digest(described: object, tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of what a file says and of every number in it."""
+    found = hashlib.sha256(json.dumps(described, ensure_ascii=True, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def _site(values: dict[str, Any]) -> Site:
@@ -219,6 +275,7 @@ def _tokens_from_json(values: dict[str, Any]) -> Tokens:
             start=int(start),
             end=int(end),
             segment=int(i in second),
+            own=own_letters(str(values["text"]), str(piece), int(start), int(end)) if is_special else "",
         )
         for i, (id, piece, is_special, joins, start, end) in enumerate(values["tokens"])
     )

@@ -27,7 +27,7 @@ from attnscope.training.starting import first_module, read_start, start_note
 from attnscope.training.state import load_state
 from attnscope.training.techniques import Techniques
 
-_LENGTHENING = " For more steps: attnscope train --resume, or More steps… on the Train page."
+_LENGTHENING = " For more steps: attnscope train --resume, or Go on… on the Train page."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,7 +105,13 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
             expected="at least 2, better many thousands",
             action="Choose a longer text, or a smaller data.validation_share.",
         )
-    batches = text_batches(recipe, tokenizer, _vocabulary(tokenizer), ids, held_out_ids)
+    batches = text_batches(
+        recipe,
+        tokenizer,
+        _vocabulary(tokenizer, hides_words=recipe.objective.kind == "masked"),
+        ids,
+        held_out_ids,
+    )
     return Prepared(
         tokenizer=tokenizer,
         batches=batches,
@@ -239,14 +245,15 @@ def _from_examples(recipe: Recipe, tokenizer: Tokenizer, training: Examples, hel
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*(a for a in arrays if a is not None)))
 
 
-def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
+def _vocabulary(tokenizer: Tokenizer, *, hides_words: bool = False) -> Vocabulary:
+    """The ids that batches need; −1 for a mask token that there is none of, unless words are hidden."""
     tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
     ordinary = [token.id for token in tokens if not token.is_special]
     return Vocabulary(
         pad_id=tokenizer.pad_id,
         begin_id=tokenizer.begin_id,
         end_id=tokenizer.end_id,
-        mask_id=tokenizer.mask_id,
+        mask_id=tokenizer.mask_id if hides_words or tokenizer.has("mask") else -1,
         ordinary=np.asarray(ordinary, dtype=np.int64),
         words=np.asarray(word_ids(tokenizer), dtype=np.int64),
     )

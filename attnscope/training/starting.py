@@ -1,7 +1,9 @@
 """Going on from a trained model: which one, whether it fits, and what begins anew.
 
-the recipe's [start]    from = "english-french", a run folder or a model folder
+the recipe's [start]    from = "english-french", a run folder, a model folder, or a model of the Hugging Face
+                        format that ours can be (`models/adopting`)
 taken over              tokenizer, every weight that both models have, heads that were removed
+given up                segments, where the recipe says n_segments = 0: it then reads one text
 begun anew              the top layers that the recipe names, and outputs that the model had no need of, such
                         as those of labels (of another number of labels, too)
 """
@@ -11,10 +13,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from attnscope.errors import LoadError, RecipeError
+from attnscope.models.adopting import adopt, adopted_config, foreign_folder
 from attnscope.models.checkpoint import CONFIG, LoadedFolder, is_model_folder
-from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX, find_huggingface
+from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX
 from attnscope.models.sources import (
     checkpoint_folders,
     demo_folder,
@@ -32,6 +36,7 @@ _FREE = frozenset({"vocab_size", "dropout", "attention_dropout", "kept_heads"})
 """What may differ from the model one goes on from: nothing of it is a weight."""
 _ADDED = frozenset({"has_pooler", "has_next_sentence", "n_segments", "n_labels"})
 """What a model may get that it did not have; its weights begin anew."""
+_POSITIONS, _SEGMENTS = (f"encoder_embedding.{part}.weight" for part in ("positions", "segments"))
 _OF_LABELS = frozenset({"pooling", "sentence_encoder", "reads_pair"})
 """What a model that told no labels never looked at."""
 
@@ -61,8 +66,11 @@ def read_start(recipe: Recipe, *, has_weights: bool = True) -> LoadedFolder:
 
     Without weights its module is on the device "meta".
     """
-    _refuse_foreign(recipe.start.source)
-    loaded, folder = read_source(recipe.start.source, has_weights=has_weights)
+    foreign = _foreign(recipe.start.source)
+    if foreign is None:
+        loaded, folder = read_source(recipe.start.source, has_weights=has_weights)
+    else:
+        loaded, folder = adopt(foreign, has_weights=has_weights), foreign
     _check_agrees(loaded.module.config, recipe.model, str(folder))
     return loaded
 
@@ -74,26 +82,19 @@ def recipe_on_paper(recipe: Recipe) -> Recipe:
     """
     if not recipe.start.source:
         return recipe
-    _refuse_foreign(recipe.start.source)
-    config, folder = read_source_config(recipe.start.source)
+    foreign = _foreign(recipe.start.source)
+    if foreign is None:
+        config, folder = read_source_config(recipe.start.source)
+    else:
+        config, folder = adopted_config(foreign), foreign
     _check_agrees(config, recipe.model, str(folder))
     model = replace(recipe.model, vocab_size=config.vocab_size, kept_heads=config.kept_heads)
     return replace(recipe, model=model)
 
 
-def _refuse_foreign(source: str) -> None:
-    if _is_foreign(source):
-        raise RecipeError(
-            f"start.from is {source}, a model of another library.",
-            expected="a model trained by AttnScope: a run folder, a model folder, or a demo model's name",
-            action="Going on from models of other libraries is not supported yet: choose one of ours.",
-        )
-
-
-def _is_foreign(source: str) -> bool:
-    if source in demo_models():
-        return False
-    return source.startswith(DOWNLOAD_PREFIX) or find_huggingface(source) is not None
+def _foreign(source: str) -> Path | None:
+    """The folder of a model of the Hugging Face format; None for one of ours."""
+    return None if source in demo_models() else foreign_folder(source)
 
 
 @torch.no_grad()
@@ -113,12 +114,20 @@ def first_module(
     module = build_own(config, recipe.training.seed)
     if start is None:
         return module
-    weights, fresh = start.module.state_dict(), _fresh_prefixes(config, recipe.start.reinit_layers)
+    weights, fresh = _weights(start.module, config), _fresh_prefixes(config, recipe.start.reinit_layers)
     for name, parameter in module.state_dict().items():
         found = weights.get(name)
         if found is not None and found.shape == parameter.shape and not name.startswith(fresh):
             parameter.copy_(found)
     return module
+
+
+def _weights(module: OwnModule, config: ModelConfig) -> dict[str, Tensor]:
+    """The weights of a start; where segments are given up, each position adds the first one's row."""
+    weights = dict(module.state_dict())
+    if module.config.n_segments and not config.n_segments:
+        weights[_POSITIONS] = weights[_POSITIONS] + weights[_SEGMENTS][0]
+    return weights
 
 
 def start_note(recipe: Recipe, start: LoadedFolder | None) -> str:
@@ -156,7 +165,8 @@ def _check_agrees(start: ModelConfig, wanted: ModelConfig, where: str) -> None:
         is_free = field.name in _FREE or (field.name == "max_tokens" and start.position != "learned")
         is_added = not before if field.name in _ADDED else field.name in _OF_LABELS and not start.n_labels
         is_other_head = field.name == "n_labels" and bool(now)  # how many there are, only the data tell
-        if before != now and not is_free and not is_added and not is_other_head:
+        is_one_text = field.name == "n_segments" and not now and start.position == "learned"
+        if before != now and not is_one_text and not is_free and not is_added and not is_other_head:
             odd.append(f"{field.name} is {_shown(before)} there and {_shown(now)} in the recipe")
     if odd:
         raise RecipeError(
@@ -172,6 +182,9 @@ def _check_agrees(start: ModelConfig, wanted: ModelConfig, where: str) -> None:
 def _config_values(source: str) -> dict[str, object]:
     """The model section of a start's config.json; empty when it cannot be read (the run will say why)."""
     try:
+        foreign = _foreign(source)
+        if foreign is not None:
+            return adopted_config(foreign).to_dict()
         folder = demo_folder() / source if source in demo_models() else Path(source)
         if not is_model_folder(folder) and (folder / "checkpoints").is_dir():
             folder = checkpoint_folders(folder)[-1][1]

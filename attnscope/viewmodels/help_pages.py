@@ -36,6 +36,7 @@ HELP_OF_VIEWS: Mapping[str, str] = {
 HELP_OF_DIALOGS: Mapping[str, str] = {
     "ExportDialog": "export",
     "CostDialog": "cost",
+    "LongerDialog": "train",
     "MaskDialog": "masks",
     "PruneDialog": "remove-heads",
     "ShortcutsSheet": "keys",

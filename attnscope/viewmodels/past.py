@@ -35,6 +35,10 @@ class Past(Generic[T]):
         self._after.clear()
         self._group = group
 
+    def close_group(self) -> None:
+        """Let the next change be a step of its own, for instance when a drag ends."""
+        self._group = ""
+
     def undo(self, now: T) -> T:
         """The value before the last change; `now` can be gone forward to. The same when there is none."""
         return self._turn(now, self._before, self._after)

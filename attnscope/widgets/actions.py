@@ -146,6 +146,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         shortcuts=("Ctrl+Alt+B",),
         tip="Remember model, text, gates and interventions as side B of the Compare page",
     ),
+    ActionSpec(
+        name="keep-stop",
+        text="Keep this view as a lecture stop",
+        menu="Edit",
+        shortcuts=("Ctrl+Shift+K",),
+        tip="A named view, saved with the session, to be stepped through while presenting",
+    ),
     ActionSpec(name="page-explore", text="Explore", menu="View", shortcuts=("Ctrl+1",)),
     ActionSpec(
         name="page-compare",
@@ -205,6 +212,20 @@ ACTIONS: tuple[ActionSpec, ...] = (
         shortcuts=("F11",),
         tip="Only what is to be looked at, for a projector; F11 or Esc brings everything back",
     ),
+    ActionSpec(
+        name="next-stop",
+        text="Next lecture stop",
+        menu="View",
+        shortcuts=("Ctrl+PgDown",),
+        tip="The view kept after this one; while presenting Page Down does it too",
+    ),
+    ActionSpec(
+        name="previous-stop",
+        text="Previous lecture stop",
+        menu="View",
+        shortcuts=("Ctrl+PgUp",),
+        tip="The view kept before this one; while presenting Page Up does it too",
+    ),
     ActionSpec(name="next-scale", text="Next scale", menu="View", shortcuts=("Ctrl+L",), is_after_rule=True),
     ActionSpec(name="next-colours", text="Next colour map", menu="View", shortcuts=("Ctrl+M",)),
     ActionSpec(
@@ -250,6 +271,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         menu="Window",
         shortcuts=("Ctrl+Alt+N",),
         tip="Write down what you see; saved with the session",
+    ),
+    ActionSpec(
+        name="stops",
+        text="Lecture stops",
+        menu="Window",
+        shortcuts=("Ctrl+Alt+K",),
+        tip="Views kept for a lecture: named, moved, removed; saved with the session",
     ),
     ActionSpec(
         name="work",

@@ -34,7 +34,7 @@ class CardButton(QAbstractButton):
         self.side.set_role("muted")
         self.detail.setWordWrap(True)
         self.detail.setVisible(bool(detail))
-        words = QVBoxLayout()
+        self._words = words = QVBoxLayout()
         words.setContentsMargins(0, 0, 0, 0)
         words.setSpacing(2)
         words.addWidget(self.title)
@@ -47,6 +47,12 @@ class CardButton(QAbstractButton):
         for label in (self.title, self.detail, self.side):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.set_side(side)
+
+    def add_below(self, part: QWidget) -> None:
+        """Put something below the words; what is said at the right stands at the top then."""
+        self._words.addWidget(part)
+        self._words.addStretch(1)
+        self._row.setAlignment(self.side, Qt.AlignmentFlag.AlignTop)
 
     def set_side(self, text: str) -> None:
         """Say something else at the right."""
@@ -62,7 +68,8 @@ class CardButton(QAbstractButton):
         return self._row.minimumSize()
 
     def hasHeightForWidth(self) -> bool:
-        return True
+        """Where words wrap; a card of one line is as high as it is, or it would get no height at all."""
+        return self._row.hasHeightForWidth()
 
     def heightForWidth(self, width: int) -> int:
         return self._row.heightForWidth(width)

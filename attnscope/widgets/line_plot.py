@@ -55,8 +55,23 @@ class _UprightAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         return [(next((step for step in seen if step >= least), seen[-1]), 0)]
 
 
+class _LevelAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
+    """An axis of what is counted, such as steps: between 2 and 3 there is nothing to name."""
+
+    is_whole = True
+
+    def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:
+        levels: list[tuple[float, float]] = super().tickSpacing(low, high, size)
+        if not self.is_whole:
+            return levels
+        return [level for level in levels if level[0] >= 1.0] or [(1.0, 0)]
+
+
 class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
-    """Lines that fit the picture until the person zooms; a double click or `0` fits them again."""
+    """Lines that fit the picture until the person zooms; a double click or `0` fits them again.
+
+    The numbers along the x axis are whole ones, unless `set_whole_x` says otherwise.
+    """
 
     cursor_moved = Signal(float)
     cursor_left = Signal()
@@ -70,7 +85,8 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         label_px: int = 0,
         has_x_numbers: bool = True,
     ) -> None:
-        super().__init__(parent, axisItems={"left": _UprightAxis(orientation="left")})
+        self._along = _LevelAxis(orientation="bottom")
+        super().__init__(parent, axisItems={"left": _UprightAxis(orientation="left"), "bottom": self._along})
         self._palette = palette
         self._label_px = label_px
         self._has_x_numbers = has_x_numbers
@@ -147,6 +163,12 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         if label_px != self._label_px:
             self._label_px = label_px
             self.getPlotItem().setContentsMargins(0, 4, label_px, 0)
+
+    def set_whole_x(self, is_whole: bool) -> None:
+        """Whether the x axis counts something, or measures it."""
+        if is_whole != self._along.is_whole:
+            self._along.is_whole = is_whole
+            self._along.picture = None  # painted anew, though its range may stay
 
     def set_x_range(self, x_range: tuple[float, float] | None) -> None:
         """The x axis of the fitted picture; None fits it to the lines."""

@@ -172,6 +172,9 @@ QToolButton::menu-indicator { image: none; width: 0; }
 QToolButton[role="flat"] { background: transparent; border: 1px solid transparent; }
 QToolButton[role="flat"]:hover { background: @grid@; }
 QToolButton[role="flat"]:focus { border: 1px solid @accent@; }
+QToolButton[role="line"] { background: transparent; border: 1px solid transparent; padding: 0 4px;
+    min-height: 17px; font-size: 11px; color: @muted@; }
+QToolButton[role="line"]:hover { background: @grid@; color: @text@; }
 QToolButton[role="status"] { background: transparent; border: 1px solid transparent; padding: 0 4px;
     min-height: 18px; font-size: 11px; }
 QToolButton[role="status"]:hover { background: @grid@; }

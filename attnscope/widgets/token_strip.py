@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, font, text_width, type_px
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight
 from attnscope.widgets.labels import plain_tooltip
 
@@ -292,15 +292,12 @@ class TokenStrip(QWidget):
 
 def is_unknown(token: Token) -> bool:
     """Whether a token stands for something in the text that the tokenizer has no piece for."""
-    return token.is_special and token.end > token.start and token.piece in _UNKNOWN
+    return token.is_special and token.end > token.start and token.piece in UNKNOWN_PIECES
 
 
 def own_letters(token: Token, typed: str) -> str:
     """What a person typed where an unknown piece stands; empty for every other token."""
     return typed[token.start : token.end].strip() if is_unknown(token) else ""
-
-
-_UNKNOWN = ("<unk>", "[UNK]", "<UNK>", "<|unk|>")
 
 
 def _more(n: int) -> Token:

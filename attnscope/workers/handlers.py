@@ -53,6 +53,7 @@ from attnscope.workers.background import BackgroundJobs
 from attnscope.workers.curves_job import curves_job
 from attnscope.workers.experiment_job import experiment_job, kind_of
 from attnscope.workers.measuring_job import Measuring
+from attnscope.workers.needs_model import require_model, running
 from attnscope.workers.plane_job import plane_job
 from attnscope.workers.serve_alignment import GoldDesk
 from attnscope.workers.serve_causes import attribute_output, patching_job
@@ -162,6 +163,7 @@ class Engine:
         return self._measuring.card(request)
 
     def _serve(self, request: Request) -> Iterator[Reply]:
+        require_model(request, self._models.open)
         match request:
             case LoadModel():
                 yield from load_model(request, self._models, self._views)
@@ -212,7 +214,7 @@ class Engine:
                 job = plane_job(request, self._models.get(OPEN_MODEL), self._views)
                 self._background.start("CompareHeads", job)
             case RunExperiment():
-                job_of = experiment_job(request, lambda: self._models.get(OPEN_MODEL))
+                job_of = experiment_job(request, lambda: running(self._models.get(OPEN_MODEL)))
                 self._background.start(kind_of(request.question), job_of)
             case StopExperiment():
                 self._background.stop(request.kind)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnscope.errors import UserError
-from attnscope.models import Model, load
+from attnscope.models import Model
+from attnscope.models.recording.opening import open_source
 from attnscope.records.messages import (
     OPEN_MODEL,
     TRAINING_MODEL,
@@ -37,7 +38,7 @@ class OpenModels:
         if name == TRAINING_MODEL:
             return self._training_model()
         if name not in self._checkpoints:
-            self._checkpoints[name] = load(name, device="cpu")
+            self._checkpoints[name] = open_source(name, device="cpu")
         self._checkpoints.move_to_end(name)
         while len(self._checkpoints) > N_CHECKPOINTS_KEPT:
             self._checkpoints.popitem(last=False)
@@ -70,7 +71,7 @@ class OpenModels:
 def load_model(request: LoadModel, models: OpenModels, views: Views) -> Iterator[Reply]:
     """Open a model; the one before stays open until the new one is complete."""
     yield Progress(number=request.number, what=f"Opening {Path(request.source).name or request.source}")
-    model = load(request.source, device=request.device)
+    model = open_source(request.source, request.device)
     models.open = model
     views.forget(OPEN_MODEL)
     yield ModelLoaded(number=request.number, info=model.info)

@@ -21,7 +21,7 @@ def start_training(request: StartTraining, job: TrainingJob | None) -> TrainingJ
         )
     base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
     recipe = parse_recipe(request.recipe, base_folder=base_folder)
-    run = TrainingRun(recipe, Path(request.out), request.device)
+    run = TrainingRun(recipe, Path(request.out), request.device, may_lengthen=request.may_lengthen)
     return TrainingJob(request.number, run)
 
 

@@ -97,7 +97,7 @@ def test_that_f40_closing_while_training_saves_the_run_and_ends_the_worker(
 ) -> None:
     out = tmp_path / "run"
     program.training.recipe.take(RECIPE)
-    program.training.set_out(str(out))
+    program.training.place.choose(str(out))
     program.training.set_device("cpu")
     program.training.start()
     qtbot.waitUntil(lambda: program.training.step > 3, timeout=60_000)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnscope.cli.main import main
-from attnscope.errors import RecipeError, UserError
+from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import load, read_model_folder
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
@@ -76,7 +76,7 @@ def test_that_a_model_of_another_shape_is_refused_by_name(tiny_recipe: str, trai
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"start.from": "hf:gpt2"}, "not supported yet"),
+        ({"start.from": "hf:none/such"}, "is not on this machine"),
         ({"start.lora_rank": "2"}, "start.lora_rank is 2"),
         ({"start.reinit_layers": "1"}, "start.reinit_layers is 1"),
         ({"start.from": "x", "start.reinit_layers": "1", "start.lora_rank": "1"}, "start.reinit_layers is 1"),
@@ -88,7 +88,7 @@ def test_that_a_model_of_another_shape_is_refused_by_name(tiny_recipe: str, trai
 def test_that_impossible_starts_are_refused(
     tiny_recipe: str, tmp_path: Path, changes: dict[str, str], found: str
 ) -> None:
-    with pytest.raises(RecipeError) as caught:
+    with pytest.raises((RecipeError, LoadError)) as caught:
         TrainingRun(parse_recipe(tiny_recipe, overrides=changes), tmp_path / "run", "cpu")
     assert found in str(caught.value)
 

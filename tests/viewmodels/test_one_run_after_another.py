@@ -77,7 +77,7 @@ class Room:
 
     def start_another(self) -> None:
         self.state.recipe.edit(OTHER)
-        self.state.set_out("new")
+        self.state.place.choose("new")
         self.state.start()
         self.news(dataclasses.replace(started(), folder="new"))
 

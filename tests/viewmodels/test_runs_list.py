@@ -310,7 +310,7 @@ def test_that_a_preset_replaces_the_model_and_keeps_comments(room: Room) -> None
     room.state.recipe.edit('[data]\nkind = "task"\ntask = "reverse"\n')
     take_preset(room.state, row)
     assert "reverse" not in room.state.recipe.text
-    assert (room.state.recipe.name, Path(room.state.out).name) == ("p", "p")
+    assert (room.state.recipe.name, Path(room.state.place.folder).name) == ("p", "p")
     assert not room.state.can_start
     room.state.recipe.set_data_path("x.txt")
     assert room.state.can_start

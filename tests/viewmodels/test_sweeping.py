@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from attnscope import paths
 from attnscope.errors import RecipeError
 from attnscope.records.messages import Request
 from attnscope.records.runs import OpenRuns
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.sweeping import SweepState, SweepWish, best_of, share_of
+from attnscope.viewmodels.training.sweep_wish import SweepWish
+from attnscope.viewmodels.training.sweeping import SweepState, best_of, share_of
 
 
 class Child:
@@ -78,8 +80,26 @@ def test_that_it_is_the_command_lines_sweep_followed_by_its_log(desk: Desk) -> N
     desk.child.code = 130
     desk.state.tick()
     assert desk.state.phase == "stopped"
-    assert desk.state.suggested_out == str(desk.out)
+    assert desk.state.suggested == _wish(desk)
     assert "2 of them are in this folder already and go on." in desk.state.summary(_wish(desk))
+
+
+def test_that_another_window_goes_on_with_runs_that_one_was_closed_over(
+    desk: Desk, private_folders: Path, tmp_path: Path
+) -> None:
+    out = paths.runs_folder() / "run-several"
+    wish = SweepWish(values=("model.d_model=16,32",), seeds="5", keep_best=1, after=10, out=str(out))
+    desk.state.start(wish)  # and the window is closed: nobody is told how it ended
+    later = Desk(tmp_path)
+    assert later.state.suggested == wish
+    later.state.training.recipe.edit('[data]\nkind = "task"\ntask = "copy"\n')
+    fresh = later.state.suggested  # of another recipe nothing is unfinished
+    assert (fresh.seeds, fresh.values, Path(fresh.out).name) == ("3", (), "run-several-2")
+    desk.child.code = 0
+    desk.state.tick()
+    assert Path(Desk(tmp_path).state.suggested.out).name == "run-several-2"
+    (out / "sweep.wish").write_text('{"seeds": 1}', encoding="utf-8")
+    assert Path(Desk(tmp_path).state.suggested.out).name == "run-several-2"
 
 
 def test_that_what_the_engine_refuses_is_told(desk: Desk) -> None:

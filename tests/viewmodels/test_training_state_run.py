@@ -1,5 +1,6 @@
 """Runs: start, pause, resume, stop, end, failure, and what the state says about each."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.training import Finished, Saved, SaveFailed, TrainingEvent
+from attnscope.training.parts import SchedulePart
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.training.longer import DEFAULT_SCHEDULE, longer_words
 from attnscope.viewmodels.training.pace import Pace, duration_text
 from attnscope.viewmodels.training.state import TrainingState
 
@@ -32,7 +35,7 @@ class Desk:
         self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
         self.state.subscribe(self.told.append)
         self.state.recipe.edit("a = 1\n")
-        self.state.set_out(str(out))
+        self.state.place.choose(str(out))
 
     def all_of(self, kind: type) -> list[Request]:
         return [request for request in self.posted if isinstance(request, kind)]
@@ -52,7 +55,7 @@ def test_that_start_carries_the_recipe_the_folder_and_the_device(desk: Desk) -> 
     desk.state.start()
     (request,) = desk.all_of(StartTraining)
     assert isinstance(request, StartTraining)
-    assert (request.recipe, request.out, request.device) == ("a = 1\n", desk.state.out, "cpu")
+    assert (request.recipe, request.out, request.device) == ("a = 1\n", desk.state.place.folder, "cpu")
     assert desk.state.status.phase == "starting"
 
 
@@ -131,7 +134,7 @@ def test_that_a_finished_run_can_be_followed_by_another(desk: Desk) -> None:
     desk.state.start()
     desk.news(started(), *steps(1, 3), Saved(step=3, folder="run/3"), Finished(step=3, reason="done"))
     assert desk.state.status.title == "Finished: 3 steps"
-    desk.state.set_out(desk.state.out + "-2")
+    desk.state.place.choose(desk.state.place.folder + "-2")
     desk.state.start()
     assert len(desk.state.curves.train_loss) == 0
     assert desk.state.watch.checkpoints == ()
@@ -165,10 +168,10 @@ def test_that_a_failed_save_warns_until_one_succeeds(desk: Desk) -> None:
 
 
 def test_that_starting_in_a_folder_with_a_run_reads_its_history_first(desk: Desk) -> None:
-    folder = Path(desk.state.out)
+    folder = Path(desk.state.place.folder)
     folder.mkdir()
     (folder / "recipe.toml").write_text("a = 1\n", encoding="utf-8")
-    assert desk.state.out_holds_run
+    assert desk.state.place.holds_run
     desk.state.start()
     assert [type(request) for request in desk.posted] == [OpenRun, StartTraining]
     events = (started(), *steps(1, 50))
@@ -199,7 +202,7 @@ def test_that_an_opened_run_is_shown_and_can_go_on(desk: Desk) -> None:
     )
     assert desk.state.status.title == "Run opened: 50 of 80 steps"
     assert desk.state.recipe.text == "c = 3\n"
-    assert desk.state.out == "old/run"
+    assert desk.state.place.folder == "old/run"
     assert [c.folder for c in desk.state.watch.checkpoints] == ["old/run/20", "old/run/40"]
     assert desk.state.can_start
 
@@ -223,9 +226,9 @@ def test_that_devices_come_from_the_worker(desk: Desk) -> None:
 
 
 def test_that_a_fresh_run_folder_does_not_exist_yet(desk: Desk, private_folders: Path) -> None:
-    first = desk.state.fresh_out()
+    first = Path(desk.state.place.fresh)
     first.mkdir(parents=True)
-    second = desk.state.fresh_out()
+    second = Path(desk.state.place.fresh)
     assert first != second
     assert not second.exists()
     assert str(private_folders) in str(first)
@@ -250,3 +253,37 @@ def test_that_remaining_time_follows_the_pace() -> None:
 )
 def test_that_durations_are_said_as_people_say_them(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+def test_that_a_complete_run_goes_on_for_more_steps_and_says_so_in_its_recipe(desk: Desk) -> None:
+    state = desk.state
+    state.start()
+    folder = Path(state.place.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "recipe.toml").write_text("a = 1\n", encoding="utf-8")
+    state.lengthen(5)  # nothing to make longer yet
+    begun = replace(started(n_steps=3), folder=str(folder))
+    desk.news(begun, *steps(1, 3), Finished(step=3, reason="done"))
+    assert (state.can_start, state.can_lengthen) == (False, True)
+    state.lengthen(5)
+    first, second = desk.all_of(StartTraining)
+    assert (first.may_lengthen, second.may_lengthen) == (False, True)
+    assert "n_steps = 8" in second.recipe
+    assert second.out == first.out
+    desk.state.handle(Failed(number=second.number, request="StartTraining", message="The data changed."))
+    assert (state.can_start, state.can_lengthen) == (False, True)  # it can be tried again
+    state.lengthen(5)
+    desk.news(replace(started(3, n_steps=8), folder=str(folder)), *steps(4, 8))
+    assert state.curves.train_loss.steps.tolist() == list(range(1, 9))
+
+
+def test_that_the_words_about_more_steps_follow_the_schedule() -> None:
+    steady = longer_words('[schedule]\nkind = "noam"\n', 100, 50)
+    assert "150 steps long" in steady
+    assert "as if it had been so long from the start" in steady
+    for text in ("", '[schedule]\nkind = "linear"\n'):
+        assert "jumps at step 101" in longer_words(text, 100, 50)
+    pool = longer_words('[schedule]\nkind = "noam"\n[data]\nrepeated_share = 0.5\n', 100, 50)
+    assert "jumps" not in pool
+    assert "other weights" in pool
+    assert SchedulePart().kind == DEFAULT_SCHEDULE

@@ -22,7 +22,7 @@ class Desk:
         self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
         self.watch = self.state.watch
         self.state.recipe.edit(RECIPE)
-        self.state.set_out("run")
+        self.state.place.choose("run")
         self.state.start()
         self.last = 0
         self.news(started())

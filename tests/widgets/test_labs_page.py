@@ -82,13 +82,13 @@ def test_that_each_lab_is_drawn_changed_and_exported(page: LabsPage, entry: LabE
     for control in lab.rows.values():
         if isinstance(control.field, JumpSlider) and control.isVisible():
             control.field.setValue((control.field.value() + 1) % (control.field.maximum() + 1))
-    assert lab.reset_button.isEnabled()
+    assert lab.foot.reset_button.isEnabled()
     assert not lab.grab().isNull()
     for ending in ("csv", "svg"):
         spec = page.figure_spec()
         assert spec is not None
         assert save(spec, tmp_path / f"lab.{ending}").stat().st_size > 500
-    lab.reset_button.click()
+    lab.foot.reset_button.click()
     assert lab.plan.is_example(lab.lab.choice, lab.plan.example)
 
 
@@ -205,12 +205,12 @@ def test_that_a_lab_asks_while_it_is_looked_at_and_shows_what_comes(page: LabsPa
     assert lab.sentence.text().endswith("Measured here now (1 of 3)…")
     state.handle(ExperimentNews(number=request.number, n_done=3, n_total=3, finding=finding, is_done=True))
     assert "4 times the gradient" in lab.sentence.text()
-    assert not lab.reset_button.isEnabled()
+    assert not lab.foot.reset_button.isEnabled()
     assert np.isfinite(lab.plan.charts(lab.lab.shown)[0].series[0].ys).all()
     lab.rows["layers L"].field.setValue(0)
     qtbot.waitUntil(lambda: len(asked) == 2)
     assert asked[1].question.n_layers == 2
-    assert lab.reset_button.isEnabled()
+    assert lab.foot.reset_button.isEnabled()
     page.hide()
     assert isinstance(asked[2], StopExperiment)
 

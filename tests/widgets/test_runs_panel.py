@@ -101,7 +101,7 @@ def test_that_space_ticks_and_enter_puts_the_recipe_into_the_editor(desk: Desk, 
     qtbot.keyClick(table, Qt.Key.Key_Return)
     assert desk.state.recipe.text == "[model]\nd_model = 1000\n"
     assert desk.state.runs.chosen == "/runs/b"
-    assert desk.state.out.endswith("b")
+    assert desk.state.place.folder.endswith("b")
 
 
 def test_that_a_point_of_the_scaling_plot_is_a_run(desk: Desk, qtbot: QtBot) -> None:
@@ -189,7 +189,7 @@ def test_that_no_button_of_the_run_is_cut_in_large_type(qtbot: QtBot) -> None:
     try:
         apply_theme(window, large)
         panel.set_theme(large)
-        state.set_out(str(paths.resources_folder()))
+        state.place.choose(str(paths.resources_folder()))
         panel.resize(panel.minimumWidth(), 700)
         window.show()
         for button in panel.findChildren(QPushButton):

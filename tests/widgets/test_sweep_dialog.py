@@ -9,6 +9,8 @@ from pytestqt.qtbot import QtBot
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from test_sweeping import Desk
 
+from attnscope.viewmodels.training.sweep_wish import SweepWish
+from attnscope.widgets.training.sweep_dialog import SweepDialog
 from attnscope.widgets.training.sweep_line import SweepLine
 
 pytestmark = pytest.mark.qt
@@ -47,3 +49,15 @@ def test_that_the_dialog_counts_refuses_and_closes_when_the_runs_begin(qtbot: Qt
     assert "Best of 1: x" in line.words.text()
     line.best_button.click()
     assert getattr(desk.posted[-1], "folder", "") == "x"
+
+
+def test_that_the_dialog_stands_as_it_was_after_the_runs_were_stopped(qtbot: QtBot, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    wish = SweepWish(values=("model.d_model=16,32",), seeds="4,7", keep_best=2, after=30, out=str(desk.out))
+    desk.state.start(wish)
+    desk.state.stop()
+    desk.child.code = 130
+    desk.state.tick()
+    dialog = SweepDialog(desk.state)
+    qtbot.addWidget(dialog)
+    assert dialog.wish == wish

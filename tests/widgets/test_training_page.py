@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope import paths
 from attnscope.figures.colours import palette
+from attnscope.figures.export import render
 from attnscope.records.messages import (
     ControlTraining,
     Failed,
@@ -41,6 +43,7 @@ from attnscope.widgets.line_plot import Line, LinePlot, spread
 from attnscope.widgets.number_text import number_text
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.training.curves_view import CurvesView
+from attnscope.widgets.training.longer_dialog import LongerDialog
 from attnscope.widgets.training.page import TrainingPage
 from attnscope.widgets.training.recipe_editor import RecipeEditor
 from attnscope.widgets.training.replay_bar import ReplayBar
@@ -63,7 +66,7 @@ class Desk:
         self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
         self.page = TrainingPage(self.state, palette(False), open_checkpoint=self.opened.append)
         qtbot.addWidget(self.page)
-        self.state.set_out(str(folder / "run"))
+        self.state.place.choose(str(folder / "run"))
         self.page.resize(1200, 720)
         apply_theme(self.page, palette(False))
 
@@ -191,18 +194,40 @@ def test_that_files_are_chosen_into_the_recipe_and_the_run(
         if button.toolTip().startswith("Choose:"):
             qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert desk.state.recipe.data_path == str(tmp_path / "words.txt")
-    assert desk.state.out == str(tmp_path / "elsewhere")
+    assert desk.state.place.folder == str(tmp_path / "elsewhere")
 
 
-def test_that_a_complete_run_offers_a_new_folder_instead_of_going_on(desk: Desk, qtbot: QtBot) -> None:
+def complete(desk: Desk) -> int:
+    """Train on the page to the end; the number of steps."""
     desk.state.start()
-    Path(desk.state.out).mkdir(parents=True)
-    (Path(desk.state.out) / "recipe.toml").write_text(RECIPE, encoding="utf-8")
+    Path(desk.state.place.folder).mkdir(parents=True)
+    (Path(desk.state.place.folder) / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     n_steps = started().n_steps
-    begun = dataclasses.replace(started(), folder=desk.state.out)
+    begun = dataclasses.replace(started(), folder=desk.state.place.folder)
     desk.news(begun, *steps(1, n_steps), Finished(step=n_steps, reason="done"))
+    return n_steps
+
+
+def test_that_a_complete_run_offers_a_new_folder_and_more_steps(desk: Desk, qtbot: QtBot) -> None:
+    n_steps = complete(desk)
     assert desk.state.is_complete
-    assert not desk.button("Continue").isEnabled()
+    assert desk.button("Go on…").isEnabled()
+    qtbot.mouseClick(desk.button("Go on…"), Qt.MouseButton.LeftButton)
+    dialog = desk.page.findChild(LongerDialog)
+    assert dialog.n_more.value() == n_steps
+    dialog.n_more.setValue(7)
+    assert f"jumps at step {n_steps + 1:,}" in desk.texts()
+    qtbot.mouseClick(dialog.go_on, Qt.MouseButton.LeftButton)
+    request = [r for r in desk.posted if isinstance(r, StartTraining)][-1]
+    assert request.may_lengthen
+    assert f"n_steps = {n_steps + 7}" in request.recipe
+    assert request.out == desk.state.run_folder
+    assert len(desk.state.curves.train_loss) == n_steps
+    assert not desk.button("Start").isEnabled()
+
+
+def test_that_a_complete_run_can_be_left_for_a_new_folder(desk: Desk, qtbot: QtBot) -> None:
+    complete(desk)
     qtbot.mouseClick(desk.button("New folder"), Qt.MouseButton.LeftButton)
     assert desk.button("Start").isEnabled()
 
@@ -213,11 +238,11 @@ def test_that_a_folder_with_a_run_says_that_start_continues_it(
     folder = tmp_path / "old"
     folder.mkdir()
     (folder / "recipe.toml").write_text(RECIPE, encoding="utf-8")
-    desk.state.set_out(str(folder))
+    desk.state.place.choose(str(folder))
     assert desk.button("Continue").isEnabled()
     qtbot.mouseClick(desk.button("New folder"), Qt.MouseButton.LeftButton)
     assert desk.button("Start").isEnabled()
-    assert desk.state.out != str(folder)
+    assert desk.state.place.folder != str(folder)
 
 
 def test_that_the_sentence_is_drawn_and_heads_can_be_chosen(desk: Desk) -> None:
@@ -284,6 +309,26 @@ def test_that_curves_become_a_figure(desk: Desk) -> None:
     assert [chart.title for chart in spec.charts] == ["Loss", "Learning rate", "Gradient norm", "Speed"]
     names = [(series.name, series.has_label) for series in spec.charts[0].series]
     assert names == [("train, every step", False), ("train", True), ("validation", True)]
+
+
+def test_that_steps_are_numbered_by_whole_numbers_on_the_page_and_in_the_figure(
+    desk: Desk, qtbot: QtBot
+) -> None:
+    desk.state.start()
+    desk.news(started(n_steps=3), *steps(1, 3), Finished(step=3, reason="done"))
+    desk.page._on_tick()
+    plot = desk.page.findChild(CurvesView).findChildren(LinePlot)[0]
+    axis = plot.getPlotItem().getAxis("bottom")
+    numbers = [value for _, values in axis.tickValues(0.0, 3.0, 400.0) for value in values]
+    assert sorted(numbers) == [0.0, 1.0, 2.0, 3.0]
+    plot.set_whole_x(False)  # seconds are measured, not counted
+    assert len([value for _, values in axis.tickValues(0.0, 3.0, 400.0) for value in values]) > 4
+    spec = desk.page.figure_spec()
+    assert spec is not None
+    root = ElementTree.fromstring(render(spec, "svg"))
+    texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "2" in texts
+    assert not {"1.5", "2.5", "0.5"} & set(texts)
 
 
 def test_that_the_value_under_the_cursor_is_read_out(desk: Desk, qtbot: QtBot) -> None:

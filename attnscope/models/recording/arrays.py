@@ -46,7 +46,7 @@ def from_arrays(
         raise UserError(
             f"There are {len(names)} names for {len(sites)} layers.", expected=f"{len(sites)} names, or none"
         )
-    notes = tuple(note for key, array in maps.items() for note in weight_notes(array, _named(key)))
+    notes = weight_notes({_named(key): array for key, array in maps.items()})
     trace = Trace(
         sites=sites,
         gates=NO_GATES,

@@ -9,6 +9,7 @@ everything that reads records works. Nothing is changed: rows that do not sum to
 """
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -95,22 +96,29 @@ def row_sum_error(weights: Tensor) -> float:
     return float(error.max()) if error.numel() else 0.0
 
 
-def weight_notes(weights: Tensor, name: str) -> list[str]:
-    """What a person should know of given weights: rows whose sum is not 1, and NaN."""
-    found = weights.detach().float()
-    error, notes = row_sum_error(found), []
-    eps = torch.finfo(weights.dtype).eps
-    if error > max(1e-4, eps):
-        sums = found.nan_to_num(nan=0.0).sum(dim=-1)
-        n_wrong = int(((sums - 1.0).abs() > max(1e-4, eps)).sum())
+def weight_notes(maps: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """What a person should know of given weights, by the names of layers: sums other than 1, and NaN."""
+    sums, wrong, n_rows, n_missing = [], [], 0, 0
+    for name, weights in maps.items():
+        found = weights.detach().float()
+        sees = ~found.isnan().all(dim=-1)
+        own = found.nan_to_num(nan=0.0).sum(dim=-1)[sees]
+        off = (own - 1.0).abs() > max(1e-4, torch.finfo(weights.dtype).eps)
+        n_rows, n_missing = n_rows + len(own), n_missing + int(found.isnan().sum())
+        if bool(off.any()):
+            sums.append(own[off])
+            wrong.append(name)
+    notes = []
+    if sums:
+        off_by = torch.cat(sums)
+        more = f" and {len(wrong) - 1} more layers" if len(wrong) > 1 else ""
         notes.append(
-            f"{name}: {n_wrong:,} of {sums.numel():,} rows do not sum to 1 but to {float(sums.min()):.3g} "
-            f"to {float(sums.max()):.3g}; they are shown as they are."
+            f"{len(off_by):,} of {n_rows:,} rows do not sum to 1 but to {float(off_by.min()):.3g} to "
+            f"{float(off_by.max()):.3g} ({wrong[0]}{more}); they are shown as they are."
         )
-    n_missing = int(found.isnan().sum())
     if n_missing:
-        notes.append(f"{name}: {n_missing:,} cells are NaN and are shown as not allowed.")
-    return notes
+        notes.append(f"{n_missing:,} cells are NaN and are shown as not allowed.")
+    return tuple(notes)
 
 
 def _rule_of(weights: Tensor, allowed: Tensor) -> MaskRule:

@@ -73,7 +73,7 @@ class ModuleStack:
 
     @property
     def is_inside(self) -> bool:
-        """Whether a module of the root is at work, or there is no root; outside of every module counts too."""
+        """Whether a module of the root is at work, or there is no root; outside of all modules counts too."""
         if self._root is None or not self._stack:
             return True
         return any(id(module) in self._names for module in self._stack)

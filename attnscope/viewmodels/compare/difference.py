@@ -175,13 +175,13 @@ def _merged(first: tuple[Token, ...], second: tuple[Token, ...]) -> tuple[Token,
     """One name for each slot: the token of both, of one, or both with an arrow between."""
     merged = []
     for a, b in zip(first, second, strict=True):
-        if a is GAP or b is GAP or a.piece == b.piece:
+        if a is GAP or b is GAP or a.label == b.label:
             merged.append(b if a is GAP else a)
         else:
             merged.append(
                 Token(
                     id=a.id,
-                    piece=f"{a.piece} → {b.piece}",
+                    piece=f"{a.label} → {b.label}",
                     is_special=a.is_special and b.is_special,
                     joins_previous=a.joins_previous and b.joins_previous,
                 )
@@ -190,4 +190,4 @@ def _merged(first: tuple[Token, ...], second: tuple[Token, ...]) -> tuple[Token,
 
 
 def _slot_name(token: Token) -> str:
-    return " ".join(token.piece.split()) or "␣"
+    return " ".join(token.label.split()) or "␣"

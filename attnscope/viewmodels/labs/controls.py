@@ -59,6 +59,10 @@ class LabControls(Generic[T]):
             self._past.leave(self._get(), group)
             self._take(choice)
 
+    def settle(self) -> None:
+        """The hand has let go: the next change is a step of its own."""
+        self._past.close_group()
+
     def undo(self) -> None:
         """Take back the last change."""
         self._take(self._past.undo(self._get()))

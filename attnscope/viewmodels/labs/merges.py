@@ -15,11 +15,12 @@ from attnscope.records.splits import (
     SplitWord,
 )
 from attnscope.records.tokens import Token
+from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import LabWords, said
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
-EXAMPLE = "smarter smartest"
+EXAMPLE, MAX_TEXT = "smarter smartest", 600
 TRAINED_KINDS: dict[str, str] = {
     "bpe": "BPE", "byte-bpe": "byte-level BPE", "wordpiece": "WordPiece", "unigram": "Unigram"
 }  # fmt: skip
@@ -40,6 +41,7 @@ class MergesState:
         self._listeners = Listeners()
         self._awaited = 0
         self.wish = ReplaySplits(number=0, text=EXAMPLE, source="sample", vocab_size=800)
+        self.controls = LabControls(self.wish, lambda: self.wish, self._choose, allows=_could_be_set)
         self.replay: SplitReplay | None = None
         self.step = 0
         self.error = ""
@@ -60,26 +62,26 @@ class MergesState:
 
     def set_text(self, text: str) -> None:
         """Replay another text."""
-        self._choose(replace(self.wish, text=text))
+        self.controls.ask(replace(self.wish, text=text), group="text")
 
     def set_source(self, source: SplitSource) -> None:
         """Take another tokenizer."""
-        self._choose(replace(self.wish, source=source))
+        self.controls.ask(replace(self.wish, source=source))
 
     def set_kind(self, kind: str) -> None:
         """Train another kind; bytes need a larger vocabulary."""
         least = _BYTE_LEAST if kind == "byte-bpe" else 0
-        self._choose(replace(self.wish, kind=kind, vocab_size=max(self.wish.vocab_size, least)))
+        self.controls.ask(replace(self.wish, kind=kind, vocab_size=max(self.wish.vocab_size, least)))
 
     def set_size(self, vocab_size: int) -> None:
         """Train a vocabulary of another size."""
         least = _BYTE_LEAST if self.wish.kind == "byte-bpe" else 0
-        self._choose(replace(self.wish, vocab_size=max(vocab_size, least)))
+        self.controls.ask(replace(self.wish, vocab_size=max(vocab_size, least)), group="pieces")
 
     def show_word(self, word: str, source: SplitSource = "model") -> None:
         """Replay one word of the window with the open model's tokenizer."""
         self._is_started = True
-        self._choose(replace(self.wish, text=word, source=source))
+        self.controls.ask(replace(self.wish, text=word, source=source))
 
     def go_to(self, step: int) -> None:
         """Show the words after so many steps."""
@@ -217,6 +219,12 @@ class MergesState:
             return told + "; there is no other way."
         gap = best.log_p - others[0].log_p
         return f"{told}, {said(gap)} nats more than {_joined(others[0].pieces)}."
+
+
+def _could_be_set(wish: ReplaySplits) -> bool:
+    """Whether the lab's own controls could ask for this."""
+    is_known = wish.source in SOURCES and wish.kind in TRAINED_KINDS and wish.vocab_size in SIZES
+    return is_known and wish.number == 0 and len(wish.text) <= MAX_TEXT
 
 
 def _whole_sentence(replay: SplitReplay) -> str:

@@ -11,6 +11,7 @@ from attnscope.records.tokenizers import (
     TokenizerRow,
     TokenizersNews,
 )
+from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import said
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
@@ -40,6 +41,7 @@ class TokenizersState:
         self._post, self._numbers = post, numbers
         self._listeners = Listeners()
         self.wish = CompareTokenizers(number=0, sentence=SENTENCE)
+        self.controls = LabControls(self.wish, lambda: self.wish, self._take)
         self.news = TokenizersNews(number=0)
         self.is_working = False
         self.error = ""
@@ -55,9 +57,7 @@ class TokenizersState:
     def choose(self, **changes: object) -> None:
         """Change some fields of the request: `text`, `path`, `sentence`, `kinds`, `sizes`, `is_held_out`."""
         wish = replace(self.wish, **changes)  # type: ignore[arg-type]
-        if wish != self.wish:
-            self.wish = wish
-            self._listeners.tell("choice")
+        self.controls.ask(wish, group="sentence" if changes.keys() == {"sentence"} else "")
 
     def look(self) -> None:
         """The lab is looked at: the first time, the example is measured at once."""
@@ -141,6 +141,11 @@ class TokenizersState:
             f"{row.density:.1f}",
             f"{row.train_ms:.0f} ms",
         )
+
+    def _take(self, wish: CompareTokenizers) -> None:
+        if wish != self.wish:
+            self.wish = wish
+            self._listeners.tell("choice")
 
     def _end(self, told: str) -> None:
         self.is_working, self.error = False, told

@@ -39,7 +39,7 @@ def words_of_tokens(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
         if len(pieces) == 1:
             words.append(pieces[0])
         else:
-            word = "".join(piece.piece for piece in pieces).strip().lstrip("␣") or "␣"
+            word = "".join(piece.label for piece in pieces).strip().lstrip("␣") or "␣"
             words.append(
                 Token(
                     id=pieces[0].id,

@@ -118,7 +118,8 @@ class StopsState:
     def write(self, stops: Stops) -> None:
         """Another session is open: take its stops over."""
         self._past.forget()
-        self._take_over(stops)
+        self.stops, self.at = stops, None
+        self._listeners.tell("stops", "at")
 
     # Within
 

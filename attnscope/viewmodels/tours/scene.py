@@ -199,7 +199,7 @@ def _has_curves(states: TourStates) -> bool:
 def _train(states: TourStates) -> None:
     training = states.training
     if not _has_run(states) and not training.is_active:
-        training.take_fresh_out()
+        training.place.take_fresh()
         training.start()
 
 

@@ -20,8 +20,8 @@ def take_preset(state: TrainingState, row: PresetRow) -> None:
         state.recipe.edit(with_preset(text, row))
         return
     state.take_recipe(new_recipe(row), row.name)
-    if state.out_holds_run:
-        state.take_fresh_out()
+    if state.place.holds_run:
+        state.place.take_fresh()
 
 
 def is_fitting(text: str, row: PresetRow) -> bool:

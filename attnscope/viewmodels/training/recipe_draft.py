@@ -16,6 +16,7 @@ from attnscope.viewmodels.training.recipe_text import (
     recipe_value,
     watched_sentence,
     with_recipe_value,
+    with_written_value,
 )
 
 
@@ -124,6 +125,16 @@ class RecipeDraft:
         lines = (line_of_value(self.text, section, key) for section, key in named)
         self.marked_line = next((line for line in lines if line is not None), None)
         self._changed()
+
+    @property
+    def n_steps(self) -> int:
+        """How long it says that the run is, 0 when it does not say."""
+        value = recipe_value(self.text, "training", "n_steps")
+        return value if isinstance(value, int) else 0
+
+    def set_n_steps(self, n_steps: int) -> None:
+        """Write another length of the run into the text."""
+        self.edit(with_written_value(self.text, "training", "n_steps", str(n_steps)))
 
     def _set(self, text: str) -> None:
         self.text = text

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from attnscope import paths
 from attnscope.records.messages import (
     ControlTraining,
     Failed,
@@ -29,8 +28,9 @@ from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.pace import Pace
 from attnscope.viewmodels.training.planning import PlanState, Wish
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
-from attnscope.viewmodels.training.recipe_text import RecipeFile, fresh_folder, offered_recipes
+from attnscope.viewmodels.training.recipe_text import RecipeFile, offered_recipes
 from attnscope.viewmodels.training.run_curves import RunCurves
+from attnscope.viewmodels.training.run_place import RunPlace
 from attnscope.viewmodels.training.runs_list import RunsState
 from attnscope.viewmodels.training.status import (
     ACTIVE,
@@ -71,19 +71,18 @@ class TrainingState:
         self.watch = WatchState(post, numbers, self._listeners, clock)
         self._pace = Pace(clock)
         self.recipe = RecipeDraft(self._on_recipe_changed)
+        self.place = RunPlace(self.recipe, lambda: self._listeners.tell("recipe"))
         self.follower = Follower(post, numbers, clock)
         self.planning = PlanState(post, numbers, self._listeners, self.recipe, clock)
         self.runs = RunsState(post, numbers, self._listeners, self.follower, clock)
         self.writer: RunWriter | None = None
         self.runs.set_own("", self.curves, is_live=False)
-        self.out = ""
         self.device = "auto"
         self.devices: tuple[str, ...] = ("auto",)
         self.status = IDLE
         self.step = self.n_steps = 0
         self.run_folder = self.run_note = ""
         self._save_failure: SaveFailed | None = None
-        self._has_own_out = False
         self._run_number = self._open_number = self._control_number = self._history_number = 0
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
@@ -100,36 +99,12 @@ class TrainingState:
     def open_recipe(self, path: str) -> None:
         """Take a recipe file and, unless the person chose one, a run folder of its name. Raises LoadError."""
         self.recipe.open(path)
-        self._offer_out()
+        self.place.offer(self.run_folder)
 
     def take_recipe(self, text: str, name: str) -> None:
         """Take the recipe of another run; a run of it goes into a folder of its own."""
         self.recipe.take(text, name)
-        self._offer_out()
-
-    def _offer_out(self) -> None:
-        if not self._has_own_out or self.out == self.run_folder:
-            self.take_fresh_out()
-
-    def set_out(self, folder: str) -> None:
-        """Put the run somewhere else."""
-        self.out = folder.strip()
-        self._has_own_out = bool(self.out)
-        self._listeners.tell("recipe")
-
-    def fresh_out(self) -> Path:
-        """A run folder that does not exist yet, named after the recipe."""
-        return fresh_folder(paths.runs_folder(), self.recipe.name)
-
-    def take_fresh_out(self) -> None:
-        """Put the next run into a folder of its own."""
-        self.out, self._has_own_out = str(self.fresh_out()), False
-        self._listeners.tell("recipe")
-
-    @property
-    def out_holds_run(self) -> bool:
-        """Whether Start would go on with a run."""
-        return bool(self.out) and (Path(self.out) / "recipe.toml").is_file()
+        self.place.offer(self.run_folder)
 
     def set_device(self, device: str) -> None:
         """Train there."""
@@ -150,19 +125,32 @@ class TrainingState:
     @property
     def can_start(self) -> bool:
         """Whether Start would do something."""
+        return self._is_free and not self.is_complete
+
+    @property
+    def can_lengthen(self) -> bool:
+        """Whether the run that is shown is complete, and could be given more steps."""
+        return self._is_free and self.is_complete
+
+    @property
+    def _is_free(self) -> bool:
         is_free = not self.is_active and not self.is_followed
-        return is_free and self.recipe.can_run and not (self.is_complete or self.planning.is_refused)
+        return is_free and self.recipe.can_run and not self.planning.is_refused
 
     @property
     def is_followed(self) -> bool:
         """Whether another process writes the run that is shown, into the folder that Start would use."""
-        return self.writer is not None and self.out == self.run_folder
+        return self.writer is not None and self.is_here
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the run folder is that of the run that is shown."""
+        return bool(self.place.folder) and self.place.folder == self.run_folder
 
     @property
     def is_complete(self) -> bool:
         """Whether the run folder holds the run that is shown, and that run has made all of its steps."""
-        is_over = self.fraction == 1.0 and self.status.is_over
-        return is_over and bool(self.out) and self.out == self.run_folder
+        return self.fraction == 1.0 and not self.is_active and self.is_here
 
     @property
     def can_pause(self) -> bool:
@@ -195,21 +183,30 @@ class TrainingState:
         return "" if self._save_failure is None else unsaved_words(self._save_failure, self.is_active)
 
     def start(self) -> None:
-        """Start (or go on with) the run in `out`; does nothing while one is in progress."""
-        if not self.can_start:
-            return
-        self.out = self.out or str(self.fresh_out())
-        is_known = self.out == self.run_folder and len(self.curves.train_loss) > 0
-        if self.out_holds_run and not is_known:
+        """Start (or go on with) the run in its folder; does nothing while one is in progress."""
+        if self.can_start:
+            self._start()
+
+    def lengthen(self, n_more: int) -> None:
+        """Go on with the complete run for more steps; its recipe says so from then on."""
+        if self.can_lengthen:
+            self.recipe.set_n_steps(self.step + n_more)
+            self._start(may_lengthen=True)
+
+    def _start(self, *, may_lengthen: bool = False) -> None:
+        out, holds_run = self.place.settle(), self.place.holds_run
+        is_known = self.is_here and len(self.curves.train_loss) > 0
+        if holds_run and not is_known:
             self._history_number = self._numbers.next()
-            self._post(OpenRun(number=self._history_number, folder=self.out))
-        if not (self.out_holds_run and is_known):
+            self._post(OpenRun(number=self._history_number, folder=out))
+        if not (holds_run and is_known):
             self._clear_run()
         self.watch.take_suggestion()
         self._run_number = self._numbers.next()
-        self.run_folder, self._save_failure = self.out, None
+        self.run_folder, self._save_failure = out, None
         self._set_status("starting", "Starting…", "The recipe is checked and the data is read.")
-        self._post(StartTraining(number=self._run_number, **dataclasses.asdict(self._wish)))
+        wish = dataclasses.asdict(self._wish)
+        self._post(StartTraining(number=self._run_number, **wish, may_lengthen=may_lengthen))
         self._listeners.tell("curves", "recipe")
 
     def pause(self) -> None:
@@ -271,8 +268,8 @@ class TrainingState:
 
     @property
     def _wish(self) -> Wish:
-        recipe, out, device = self.recipe, self.out, self.device
-        return Wish(recipe=recipe.text, out=out, device=device, base_folder=recipe.folder)
+        recipe, out = self.recipe, self.place.folder
+        return Wish(recipe=recipe.text, out=out, device=self.device, base_folder=recipe.folder)
 
     def _control(self, action: str) -> None:
         self._control_number = self._numbers.next()
@@ -302,8 +299,8 @@ class TrainingState:
         if self.is_active:
             return
         self._clear_run()
-        self.out = self.run_folder = reply.folder
-        self._has_own_out = True
+        self.run_folder = reply.folder
+        self.place.stand_at(reply.folder)
         self.recipe.take(reply.recipe, Path(reply.folder).name)
         self._take_history(reply)
         self.watch.set_live(False)
@@ -377,10 +374,10 @@ class TrainingState:
             self._show_status(failed_status(failure.message + log, self.step, tried))
             self.watch.set_live(False)
             if tried is not None:
-                self.run_folder = self.run_folder if self.out_holds_run else ""
+                self.run_folder = self.run_folder if self.place.holds_run else ""
                 self.recipe.mark_blamed_line(failure.message)
         elif failure.number and failure.number == self._open_number:
-            self._show_status(unopened_status(failure.message + log, self.status))
+            self._show_status(unopened_status(failure.message + log))
         elif failure.number and failure.number == self._control_number:
             if self.status.phase in ("pausing", "stopping"):
                 self._set_status("failed", "The run is no longer in progress", failure.message)

@@ -20,15 +20,8 @@ class TrainingStatus:
     phase: Phase
     title: str
     detail: str
-    before: Phase | None = None
-    """How the run that is still shown stood, where this tells of another that could not be opened."""
     tried: Wish | None = None
     """What was to be started and could not be: with another recipe, folder or device it may be."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the run that is shown has ended, or was read from its folder."""
-        return (self.before or self.phase) in ("finished", "opened")
 
 
 IDLE = TrainingStatus(
@@ -44,7 +37,7 @@ def finished_status(event: Finished) -> TrainingStatus:
     match event.reason:
         case "done":
             title = f"Finished: {event.step:,} steps"
-            detail = "Replay its checkpoints below, or open one in Explore."
+            detail = "Replay its checkpoints below, open one in Explore, or Go on… for more steps."
         case "stopped":
             title = f"Stopped at step {event.step:,}"
             detail = "Everything is saved. Started again in its folder it goes on from here."
@@ -81,7 +74,11 @@ def following_status(step: int, n_steps: int, writer: RunWriter | None) -> Train
 def opened_status(step: int, n_steps: int, n_checkpoints: int, *, is_complete: bool) -> TrainingStatus:
     """How a run stands that was read from its folder."""
     of = f" of {n_steps:,}" if n_steps else ""
-    onwards = "It is complete." if is_complete else "Continue goes on with it in its folder."
+    onwards = (
+        "It is complete; Go on… gives it more steps."
+        if is_complete
+        else "Continue goes on with it in its folder."
+    )
     return TrainingStatus(
         phase="opened",
         title=f"Run opened: {step:,}{of} steps",
@@ -89,10 +86,10 @@ def opened_status(step: int, n_steps: int, n_checkpoints: int, *, is_complete: b
     )
 
 
-def unopened_status(message: str, before: TrainingStatus) -> TrainingStatus:
+def unopened_status(message: str) -> TrainingStatus:
     """A run could not be opened; the one that is shown stands as it did."""
     title = "The run could not be opened"
-    return TrainingStatus(phase="failed", title=title, detail=message, before=before.before or before.phase)
+    return TrainingStatus(phase="failed", title=title, detail=message)
 
 
 def failed_status(message: str, step: int, tried: Wish | None) -> TrainingStatus:

@@ -15,70 +15,26 @@ from pathlib import Path
 from typing import Literal
 
 from attnscope import paths
-from attnscope.errors import RecipeError, UserError
+from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.plans import Plan
-from attnscope.records.sweeps import MAX_RUNS, SEED, SweepRun, parse_axes, sweep_runs
+from attnscope.records.sweeps import SEED, SweepRun
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.training.plan_words import time_text
 from attnscope.viewmodels.training.recipe_text import fresh_folder, recipe_value, with_recipe_value
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.sweep_wish import (
+    RECIPE_FILE,
+    SweepWish,
+    forget_wish,
+    keep_wish,
+    unfinished_wish,
+)
 
 SweepPhase = Literal["idle", "checking", "running", "stopping", "done", "stopped", "failed"]
 _LINE = re.compile(r"\[(\d+)/(\d+)\] (.*): step ([\d,]+) of ([\d,]+), validation (\S+)")
-_RECIPE, _LOG, _END = "sweep.toml", "sweep.log", "sweep.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepWish:
-    """What the person asks for: `values` are texts like `model.d_model=64,128`, `seeds` a number or a list.
-
-    With `keep_best` only so many runs go on after the step `after`.
-    """
-
-    values: tuple[str, ...] = ()
-    seeds: str = ""
-    keep_best: int | None = None
-    after: int | None = None
-    out: str = ""
-
-    @property
-    def seed_list(self) -> str:
-        """The seeds by comma; a number alone means as many, from 0. Raises RecipeError for 0 or too many."""
-        text = self.seeds.strip()
-        if not text.isdecimal():
-            return text
-        if not 1 <= int(text) <= MAX_RUNS:
-            raise RecipeError(
-                f"{int(text):,} seeds cannot be trained.",
-                expected=f"1 to {MAX_RUNS}, or a list such as 0,1,2",
-                action="Change it.",
-            )
-        return ",".join(map(str, range(int(text))))
-
-    @property
-    def runs(self) -> tuple[SweepRun, ...]:
-        """The runs it makes; raises RecipeError for values that are no list, and for too many runs."""
-        axes = parse_axes(self.values, self.seed_list)
-        if not axes:
-            raise RecipeError(
-                "There is nothing to vary.",
-                expected="seeds, or a key with its values",
-                action="Give the seeds 0,1,2 for instance.",
-            )
-        return sweep_runs(axes)
-
-    def words(self, recipe: Path, device: str) -> list[str]:
-        """The command of it."""
-        words = [*paths.own_command(), "train", str(recipe), "--out", self.out, "--json", "--device", device]
-        words.append("--stop-at-eof")
-        for value in self.values:
-            words += ["--sweep", value]
-        if self.seed_list:
-            words += ["--seeds", self.seed_list]
-        if self.keep_best is not None:
-            words += ["--keep-best", str(self.keep_best), "--after", str(self.after)]
-        return words
+_LOG, _END = "sweep.log", "sweep.json"
+_SEEDS = "3"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +84,18 @@ class SweepState:
         return min(1.0, sum(self._steps.values()) / total)
 
     @property
-    def suggested_out(self) -> str:
-        """A new folder, or that of the sweep that was stopped, to go on with it."""
+    def suggested(self) -> SweepWish:
+        """Three seeds in a new folder, or what was stopped, also by an earlier window, to go on with it."""
         if self.phase == "stopped":
-            return self.out
-        return str(fresh_folder(paths.runs_folder(), f"{self.training.recipe.name}-several"))
+            return self._wish
+        where, name = paths.runs_folder(), f"{self.training.recipe.name}-several"
+        unfinished = None if self.is_active else unfinished_wish(where, name, self._recipe_text)
+        return unfinished or SweepWish(seeds=_SEEDS, out=str(fresh_folder(where, name)))
+
+    @property
+    def _recipe_text(self) -> str:
+        recipe = self.training.recipe
+        return _anchored(recipe.text, Path(recipe.folder or "."))
 
     def summary(self, wish: SweepWish) -> str:
         """How many runs that is, about how long, and which go on; raises RecipeError for what is wrong."""
@@ -151,16 +114,15 @@ class SweepState:
         if not wish.out.strip():
             raise UserError("There is no folder for the runs.", action="Name one.")
         out = Path(wish.out)
-        recipe = self.training.recipe
-        text = _anchored(recipe.text, Path(recipe.folder or "."))
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(
                 f"The folder {out} cannot be made: {error.strerror or error}.", action="Choose another."
             ) from error
-        replace_file(out / _RECIPE, text.encode("utf-8"))
-        self._child = self._spawn(wish.words(out / _RECIPE, self.training.device), out)
+        replace_file(out / RECIPE_FILE, self._recipe_text.encode("utf-8"))
+        keep_wish(wish)
+        self._child = self._spawn(wish.words(out / RECIPE_FILE, self.training.device), out)
         self._wish, self._runs, self.out = wish, runs, wish.out
         self._n_told = self._n_folders = self._n_steps = 0
         self._steps, self.best, self.problem = {}, None, ""
@@ -218,10 +180,12 @@ class SweepState:
         told = [line.removeprefix("attnscope: ") for line in lines if line.startswith("attnscope: ")]
         self.best = best_of(_read(Path(self.out) / _END))
         was_asked = self.phase == "stopping"
+        if code and (was_asked or code == 130):
+            self._show("stopped", "")
+            return
+        forget_wish(self.out)
         if code == 0:
             self._show("done", "")
-        elif was_asked or code == 130:
-            self._show("stopped", "")
         else:
             self.problem = "\n".join(told) or (lines[-1] if lines else "Its process ended early.")
             self._show("failed", "")

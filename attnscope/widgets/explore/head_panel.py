@@ -331,8 +331,8 @@ class HeadPanel(QWidget):
         self._view.set_highlight(Highlight(query=query, key=key))
         self._view.set_cell(
             Cell(
-                query=plain_piece(shown.queries[query].piece),
-                key=plain_piece(shown.keys[key].piece),
+                query=plain_piece(shown.queries[query].label),
+                key=plain_piece(shown.keys[key].label),
                 weight=weight if math.isfinite(weight) else None,
                 is_knocked_out=(query, key) in self._knocked_out(),
             )
@@ -369,8 +369,8 @@ class HeadPanel(QWidget):
         self._view.set_highlight(Highlight(query=query, key=key))
         self._view.set_cell(
             Cell(
-                query=plain_piece(shown.queries[query].piece),
-                key=plain_piece(shown.keys[key].piece),
+                query=plain_piece(shown.queries[query].label),
+                key=plain_piece(shown.keys[key].label),
                 weight=weight if math.isfinite(weight) else None,
             )
         )

@@ -334,7 +334,7 @@ def reading_words(shown: LongMap, reading: CellReading) -> tuple[str, str]:
     if reading.weight is None:
         return weight, f"queries {reading.rows[0]:,}… → keys {reading.cols[0]:,}…"
     names = [
-        isolated(plain_piece(tokens[i].piece))
+        isolated(plain_piece(tokens[i].label))
         for tokens, i in ((shown.queries, reading.query), (shown.keys, reading.key))
     ]
     place = f"query {reading.query:,} “{names[0]}” → key {reading.key:,} “{names[1]}”"

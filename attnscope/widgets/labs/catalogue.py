@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
+from attnscope.viewmodels.labs.controls import LabControls
 
 LabGroup = Literal["Scores", "Masks", "Positions", "Depth and training", "Attention or recurrence", "Tokens"]
 GROUPS: tuple[LabGroup, ...] = get_args(LabGroup)
@@ -39,6 +40,16 @@ class TakesOffers(Protocol):
 
     def offer(self, state: object) -> None:
         """Keep a state that is known here; leave any other."""
+        ...
+
+
+@runtime_checkable
+class HasControls(Protocol):
+    """A lab whose controls can be undone, brought back to the example and kept."""
+
+    @property
+    def controls(self) -> LabControls[Any] | None:
+        """What is set in it; None until it has been offered its state."""
         ...
 
 

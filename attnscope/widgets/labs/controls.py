@@ -16,6 +16,7 @@ from attnscope.widgets.labels import PlainLabel, plain_tooltip
 
 C = TypeVar("C")
 _NAME_PX, _VALUE_PX = 64, 44
+_MOST_LETTERS = 120
 
 
 def _always(_choice: object) -> bool:
@@ -81,14 +82,30 @@ class Write(Generic[C]):
 Control = Slide[C] | Pick[C] | Switch[C] | Push[C] | Write[C]
 
 
+def could_set(control: Control[C], choice: C) -> bool:
+    """Whether a choice holds what this control could have set."""
+    match control:
+        case Slide():
+            return min(control.values) <= control.get(choice) <= max(control.values)
+        case Pick():
+            return control.get(choice) in control.options
+        case Write():
+            return len(control.get(choice)) <= _MOST_LETTERS
+        case _:
+            return True
+
+
 class ControlRow(QWidget, Generic[C]):
-    """One control: shows a choice, and `asked` carries the choice that the person asks for."""
+    """One control: shows a choice. `asked` carries the choice that the person asks for, `settled` that the hand
+    lets go; `group` names what can be slid or typed, whose changes in a row are one."""
 
     asked = Signal(object)
+    settled = Signal()
 
     def __init__(self, control: Control[C], choice: C, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._control, self._choice = control, choice
+        self.group = control.name if isinstance(control, Slide | Write) else ""
         self._index = -1
         self.name = PlainLabel(control.name, "small")
         self.value = PlainLabel("", "value")
@@ -142,6 +159,7 @@ class ControlRow(QWidget, Generic[C]):
                 slider.setRange(0, len(self._control.values) - 1)
                 slider.setPageStep(max(1, len(self._control.values) // 10))
                 slider.valueChanged.connect(self._on_slid)
+                slider.sliderReleased.connect(self.settled)
                 return slider
             case Pick():
                 combo = QComboBox()
@@ -161,8 +179,9 @@ class ControlRow(QWidget, Generic[C]):
                 return button
             case _:
                 edit = QLineEdit()
-                edit.setMaxLength(120)
+                edit.setMaxLength(_MOST_LETTERS)
                 edit.textEdited.connect(self._on_written)
+                edit.editingFinished.connect(self.settled)
                 return edit
 
     # What the person does

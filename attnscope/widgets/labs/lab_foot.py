@@ -1,5 +1,7 @@
 """The buttons below the controls of every lab: undo, redo, the example again, export."""
 
+from typing import Any
+
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
@@ -34,14 +36,14 @@ class LabFoot(QWidget):
         for button in (self.undo_button, self.redo_button, self.reset_button):
             button.setEnabled(False)
 
-    def work_on(self, controls: LabControls) -> None:  # type: ignore[type-arg]
+    def work_on(self, controls: LabControls[Any]) -> None:
         """Let the buttons undo, redo and reset these controls."""
         self.undo_button.clicked.connect(lambda: controls.undo())
         self.redo_button.clicked.connect(lambda: controls.redo())
         self.reset_button.clicked.connect(lambda: controls.reset())
         self.show_possible(controls)
 
-    def show_possible(self, controls: LabControls) -> None:  # type: ignore[type-arg]
+    def show_possible(self, controls: LabControls[Any]) -> None:
         """Enable what can be done now."""
         self.undo_button.setEnabled(controls.can_undo)
         self.redo_button.setEnabled(controls.can_redo)

@@ -1,6 +1,7 @@
 """The frame of a lab that is no plain plan: controls and numbers at the left, anything at the right."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
@@ -8,10 +9,12 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
+from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.controls import WordsPanel
-from attnscope.widgets.labs.lab_side import lab_export_button, lab_side, sentence_px
+from attnscope.widgets.labs.lab_foot import LabFoot
+from attnscope.widgets.labs.lab_side import lab_side, sentence_px
 
 _SIDE_PX = 248
 
@@ -42,9 +45,9 @@ class LabFrame(QWidget):
             whole.addSpacing(8)
             whole.addWidget(self.words)
         whole.addStretch(1)
-        self.export_button = lab_export_button()
-        self.export_button.clicked.connect(self.export_wanted)
-        self._side = lab_side(inside, None, self.export_button)
+        self.foot = LabFoot()
+        self.foot.export_wanted.connect(self.export_wanted)
+        self._side = lab_side(inside, self.foot)
         self.picture = QVBoxLayout()
         self.picture.setContentsMargins(16, 12, 12, 8)
         self.picture.setSpacing(8)
@@ -62,6 +65,16 @@ class LabFrame(QWidget):
                 self.side.addWidget(part)
             else:
                 self.side.addLayout(part)
+
+    @property
+    def controls(self) -> LabControls[Any] | None:
+        """What is set in the lab; None until it has been offered its state."""
+        return None
+
+    def dress_frame(self, palette: Palette) -> None:
+        """Take the colours and the size of type of another theme."""
+        self.foot.set_theme(palette)
+        self.fit_frame()
 
     def fit_frame(self) -> None:
         """Make room for the present size of type."""

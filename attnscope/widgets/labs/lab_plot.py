@@ -20,9 +20,10 @@ _NAMES_SHARE = 0.46
 
 
 class LabPlot(LinePlot):
-    """Shows a Chart; `dragged` carries the x under the pressed left button."""
+    """Shows a Chart; `dragged` carries the x under the pressed left button, `let_go` ends a drag."""
 
     dragged = Signal(float)
+    let_go = Signal()
 
     def __init__(self, palette: Palette, parent: QWidget | None = None, *, label_px: int = 0) -> None:
         self._chart: Chart | None = None
@@ -104,6 +105,10 @@ class LabPlot(LinePlot):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
         self._tell_drag(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        self.let_go.emit()
 
     def _tell_drag(self, event: QMouseEvent) -> None:
         if not event.buttons() & Qt.MouseButton.LeftButton or self._chart is None:
@@ -218,9 +223,10 @@ class LabPlot(LinePlot):
 
 
 class ChartPanel(QWidget):
-    """A chart with its title and units; `dragged` as of the plot."""
+    """A chart with its title and units; `dragged` and `let_go` as of the plot."""
 
     dragged = Signal(float)
+    let_go = Signal()
     hover_text = Signal(str)
 
     def __init__(self, palette: Palette, parent: QWidget | None = None, *, names_px: int = 84) -> None:
@@ -239,6 +245,7 @@ class ChartPanel(QWidget):
         self.plot.cursor_moved.connect(self._on_moved)
         self.plot.cursor_left.connect(self._on_left)
         self.plot.dragged.connect(self.dragged)
+        self.plot.let_go.connect(self.let_go)
 
     def show_chart(self, chart: Chart) -> None:
         """Draw another chart."""

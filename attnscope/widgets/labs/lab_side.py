@@ -1,14 +1,14 @@
 """The left side of every lab: what scrolls, and the buttons that stay below it."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from attnscope.figures.style import type_px
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column
 
 
-def lab_side(inside: QWidget, *buttons: QWidget | None) -> QWidget:
-    """A panel of `inside`, which scrolls downwards, over a row of buttons; None stretches."""
+def lab_side(inside: QWidget, foot: QWidget) -> QWidget:
+    """A panel of `inside`, which scrolls downwards, over the buttons of the lab."""
     area = QScrollArea()
     area.setWidget(inside)
     area.setWidgetResizable(True)
@@ -22,9 +22,7 @@ def lab_side(inside: QWidget, *buttons: QWidget | None) -> QWidget:
     whole = column(side, spacing=0)
     whole.setContentsMargins(0, 0, 1, 0)
     whole.addWidget(area, 1)
-    foot = row(*buttons)
-    foot.setContentsMargins(12, 6, 12, 8)
-    whole.addLayout(foot)
+    whole.addWidget(foot)
     return side
 
 
@@ -32,10 +30,3 @@ def sentence_px(width: int) -> int:
     """The height for a lab's sentence beside its side: two lines, or more where they are short."""
     n_lines = 2 if width > type_px(760) else 3 if width > type_px(560) else 4
     return round(type_px(19 * n_lines + 2))
-
-
-def lab_export_button() -> QPushButton:
-    """What opens the export dialog for the lab's picture."""
-    button = QPushButton("Export…")
-    button.setToolTip("The picture as SVG, PDF or PNG, its numbers as CSV or NPZ (Ctrl+E)")
-    return button

@@ -3,25 +3,28 @@
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_lab import row_sizes
 from attnscope.figures.spec import Caption, Chart, FigureSpec
 from attnscope.figures.style import type_px
+from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import Lab, LabWords
 from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, listen, tool_button
 from attnscope.widgets.labs.cell_panel import CellPanel
-from attnscope.widgets.labs.controls import Control, ControlRow, WordsPanel
+from attnscope.widgets.labs.controls import Control, ControlRow, WordsPanel, could_set
+from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.lab_plot import ChartPanel
-from attnscope.widgets.labs.lab_side import lab_export_button, lab_side, sentence_px
+from attnscope.widgets.labs.lab_side import lab_side, sentence_px
 
 _SIDE_PX, _GAP_PX = 248, 24
 _LEAST_CHART_PX = 210
@@ -92,6 +95,14 @@ class LabView(QWidget, Generic[C, S]):
         super().__init__(parent)
         self.plan = plan
         self.lab: Lab[C, S] = Lab(plan.example, plan.resolve)
+        lab = self.lab
+        self.controls = LabControls(
+            plan.example,
+            lambda: lab.choice,
+            lab.choose,
+            is_example=plan.is_example,
+            allows=lambda choice: all(could_set(control, choice) for control in plan.controls),
+        )
         self._palette = palette
         self.rows: dict[str, ControlRow[C]] = {}
         self.words = WordsPanel(palette)
@@ -116,6 +127,7 @@ class LabView(QWidget, Generic[C, S]):
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
         self._fit_sentence()
         self._fit_panels()
+        self.foot.set_theme(palette)
         for control in self.rows.values():
             control.set_size()
         for panel in self.cell_panels:
@@ -164,7 +176,8 @@ class LabView(QWidget, Generic[C, S]):
         layout.addSpacing(4)
         for control in self.plan.controls:
             shown: ControlRow[C] = ControlRow(control, self.lab.choice)
-            shown.asked.connect(self.lab.choose)
+            shown.asked.connect(partial(self.controls.ask, group=shown.group))
+            shown.settled.connect(self.controls.settle)
             self.rows[control.name] = shown
             layout.addWidget(shown)
         layout.addSpacing(8)
@@ -176,11 +189,10 @@ class LabView(QWidget, Generic[C, S]):
             layout.addSpacing(8)
             layout.addLayout(row(self.page_button, None))
         layout.addStretch(1)
-        self.reset_button = QPushButton("Back to the example")
-        self.reset_button.clicked.connect(self._on_reset)
-        self.export_button = lab_export_button()
-        self.export_button.clicked.connect(self.export_wanted)
-        return lab_side(inside, self.reset_button, None, self.export_button)
+        self.foot = LabFoot()
+        self.foot.work_on(self.controls)
+        self.foot.export_wanted.connect(self.export_wanted)
+        return lab_side(inside, self.foot)
 
     def _build_picture(self) -> QWidget:
         shown = self.lab.shown
@@ -209,6 +221,7 @@ class LabView(QWidget, Generic[C, S]):
             end = len(self.chart_panels) if self.plan.n_draggable is None else first + self.plan.n_draggable
             for chart_panel in self.chart_panels[first:end]:
                 chart_panel.dragged.connect(self._on_dragged)
+                chart_panel.let_go.connect(self.controls.settle)
                 chart_panel.plot.setCursor(Qt.CursorShape.SizeHorCursor)
         return picture
 
@@ -258,7 +271,7 @@ class LabView(QWidget, Generic[C, S]):
             control.show_choice(self.lab.choice)
         self.words.show_words(shown.words.formula, shown.words.numbers)
         self.sentence.setText(shown.words.sentence)
-        self.reset_button.setEnabled(not self.plan.is_example(self.lab.choice, self.plan.example))
+        self.foot.show_possible(self.controls)
         for cells, panel in zip(self.plan.cells(shown), self.cell_panels, strict=True):
             panel.show_cells(cells)
         for chart, chart_panel in zip(self.plan.charts(shown), self.chart_panels, strict=True):
@@ -270,12 +283,9 @@ class LabView(QWidget, Generic[C, S]):
         if self.plan.other_page is not None:
             self.page_wanted.emit(self.plan.other_page[1])
 
-    def _on_reset(self) -> None:
-        self.lab.choose(self.plan.example)
-
     def _on_dragged(self, x: float) -> None:
         if self.plan.drag is not None:
-            self.lab.choose(self.plan.drag(self.lab.choice, x))
+            self.controls.ask(self.plan.drag(self.lab.choice, x), group="drag")
 
     def _on_hovered(self, i: int, j: int) -> None:
         source = self.sender()

@@ -9,7 +9,9 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.labs.merges import SIZES, SOURCES, TRAINED_KINDS, MergesState
+from attnscope.records.splits import ReplaySplits
+from attnscope.viewmodels.labs.controls import LabControls
+from attnscope.viewmodels.labs.merges import MAX_TEXT, SIZES, SOURCES, TRAINED_KINDS, MergesState
 from attnscope.widgets.form_parts import play_icon, row
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.labels import PlainLabel, listen, tool_button
@@ -42,7 +44,7 @@ class MergesView(LabFrame):
         self.state: MergesState | None = None
         self.text = QLineEdit()
         self.text.setAccessibleName("Text to split")
-        self.text.setMaxLength(600)
+        self.text.setMaxLength(MAX_TEXT)
         self.source, self.kind = QComboBox(), QComboBox()
         self.pieces, self.slider = (
             JumpSlider(Qt.Orientation.Horizontal),
@@ -64,10 +66,15 @@ class MergesView(LabFrame):
         self.looked_at.connect(self._on_looked_at)
         self.set_theme(palette)
 
+    @property
+    def controls(self) -> LabControls[ReplaySplits] | None:
+        return self.state.controls if self.state is not None else None
+
     def offer(self, state: object) -> None:
         """Take the state that is for this lab."""
         if isinstance(state, MergesState) and self.state is None:
             self.state = state
+            self.foot.work_on(state.controls)
             listen(self, state, self._on_state)
             for name in ("choice", "replay"):
                 self._on_state(name)
@@ -77,7 +84,7 @@ class MergesView(LabFrame):
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
         self._palette = palette
-        self.fit_frame()
+        self.dress_frame(palette)
         self.chips.set_theme(palette)
         self._area.setFixedHeight(round(type_px(_CHIPS_PX)))
         self.rules.setFixedWidth(round(type_px(236)))
@@ -200,6 +207,7 @@ class MergesView(LabFrame):
             return
         if name == "choice":
             self._show_choice(state)
+            self.foot.show_possible(state.controls)
         if name == "replay":
             self._step_rows.show_rows(state.n_steps)
             self._rule_rows.show_rows(len(state.replay.rules) if state.replay else 0)

@@ -1,15 +1,16 @@
 """The Labs page: a list of labs by group at the left, the chosen one beside it, made when first looked at."""
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QShowEvent
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QKeySequence, QShowEvent
 from PySide6.QtWidgets import QFrame, QListWidget, QListWidgetItem, QStackedWidget, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
+from attnscope.viewmodels.labs.controls import LabControls, LabValues
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import column, row
@@ -17,6 +18,7 @@ from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.labs.catalogue import (
     GROUPS,
     LABS,
+    HasControls,
     LabEntry,
     LabWidget,
     LinksToPages,
@@ -26,6 +28,7 @@ from attnscope.widgets.labs.catalogue import (
 from attnscope.widgets.offers import Offer
 
 _LIST_PX = 168
+_KEYS = (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
 
 
 class LabsPage(QWidget):
@@ -68,6 +71,36 @@ class LabsPage(QWidget):
         for lab in self.labs.values():
             if isinstance(lab, TakesOffers):
                 lab.offer(state)
+
+    @property
+    def controls(self) -> LabControls[Any] | None:
+        """What is set in the lab that is looked at; None for one without."""
+        lab = self.labs.get(self.shown)
+        return lab.controls if isinstance(lab, HasControls) else None
+
+    def values(self) -> LabValues:
+        """What is set in the lab that is looked at, to be kept."""
+        return self.controls.values if self.controls is not None else ()
+
+    def take_values(self, values: LabValues) -> None:
+        """Set the lab that is looked at as it was kept."""
+        if self.controls is not None and values:
+            self.controls.take_values(values)
+
+    def event(self, event: QEvent) -> bool:
+        """Here undo and redo are of what is set in the lab, while there is something of it."""
+        if isinstance(event, QKeyEvent) and event.type() in _KEYS and self.controls is not None:
+            is_pressed = event.type() == QEvent.Type.KeyPress
+            for keys, can, run in (
+                (QKeySequence.StandardKey.Undo, self.controls.can_undo, self.controls.undo),
+                (QKeySequence.StandardKey.Redo, self.controls.can_redo, self.controls.redo),
+            ):
+                if event.matches(keys) and can:
+                    event.accept()
+                    if is_pressed:
+                        run()
+                    return True
+        return super().event(event)
 
     def show_lab(self, name: str) -> None:
         """Turn to a lab; the first time it is made. Raises KeyError for an unknown name."""

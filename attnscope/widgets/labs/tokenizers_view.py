@@ -25,7 +25,8 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
-from attnscope.records.tokenizers import KINDS, SIZES, TokenizerRow
+from attnscope.records.tokenizers import KINDS, SIZES, CompareTokenizers, TokenizerRow
+from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
@@ -80,12 +81,16 @@ class TokenizersView(LabFrame):
         self.looked_at.connect(self._on_looked_at)
         self.set_theme(palette)
 
+    @property
+    def controls(self) -> LabControls[CompareTokenizers] | None:
+        return self.state.controls if self.state is not None else None
+
     def offer(self, state: object) -> None:
         """Take the state that is for this lab."""
         if isinstance(state, TokenizersState) and self.state is None:
             self.state = state
+            self.foot.work_on(state.controls)
             listen(self, state, self._on_state)
-            self.typed.setText(state.wish.sentence)
             self._on_state("choice")
             self._on_state("rows")
             self._on_looked_at()
@@ -93,7 +98,7 @@ class TokenizersView(LabFrame):
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
         self._palette = palette
-        self.fit_frame()
+        self.dress_frame(palette)
         for chart in (self.length_chart, self.density_chart):
             chart.set_theme(palette)
         for name, flow in self._flows:
@@ -212,6 +217,10 @@ class TokenizersView(LabFrame):
             for kind, box in self.kinds.items():
                 box.setChecked(kind in wish.kinds)
             self.held_out.setChecked(wish.is_held_out)
+            self.sizes.setText(" ".join(map(str, wish.sizes)))
+            if not self.typed.hasFocus():
+                self.typed.setText(wish.sentence)
+            self.foot.show_possible(state.controls)
             named = Path(wish.path).name if wish.path else "pasted" if wish.text else "the sample text"
             n = f", {len(wish.text):,} characters" if wish.text and not wish.path else ""
             self.text_name.setText(plain_text(named) + n)

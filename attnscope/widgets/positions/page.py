@@ -85,7 +85,7 @@ class PositionsPage(QWidget):
             view="positions",
             positions=tables,
             title=f"Positional encodings, {n_positions} positions, d_model {d_model}",
-            caption=Caption(model=model, note=" ".join(t.note for t in tables if t.note)),
+            caption=Caption(model=model),
             width_mm=max(160.0, 60.0 * len(tables)),
             height_mm=170.0,
         )

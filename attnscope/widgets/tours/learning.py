@@ -6,6 +6,7 @@ Tours and help are read when they are first asked for: the window opens on Explo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject
@@ -57,6 +58,7 @@ class Learning(QObject):
         self._remembered: Mapping[str, int] = {}
         self._help: tuple[HelpPage, ...] | None = None
         self.places = WindowPlaces(pages, page_bar, view)
+        workspace.files.places = self.places
         self.tours: TourState | None = None
         self.panel: TourPanel | None = None
         self.pointer: PointerFrame | None = None
@@ -94,14 +96,14 @@ class Learning(QObject):
 
     # Intents
 
-    def start_tour(self, name: str) -> None:
-        """Begin a tour, or go on with it where it was left."""
+    def start_tour(self, name: str, at: int | None = None) -> None:
+        """Begin a tour, or go on with it where it was left, or `at` one of its steps."""
         tours = self._ready()
         self.invitation.hide()
         if tours is None:
             return
         self._build_bar(tours)
-        tours.start(name)
+        tours.start(name, at)
 
     def show_help(self, name: str, heading: str = "") -> None:
         """Turn to a help page."""
@@ -149,7 +151,7 @@ class Learning(QObject):
         except UserError as error:
             session.tell_person(str(error), is_error=True)
             return
-        training.take_fresh_out()
+        training.place.take_fresh()
         training.start()
 
     def offers(self) -> Iterable[Offer]:
@@ -177,8 +179,9 @@ class Learning(QObject):
         if self.tours is None and self._make_states is not None:
             folder = paths.resources_folder() / "tours"
             files = self._workspace.files
+            give_back = partial(files.show, label="leave the tour")
             states = self._make_states(self.places)
-            self.tours = TourState(read_tours(folder), states, files.restore, self._remembered)
+            self.tours = TourState(read_tours(folder), states, give_back, self._remembered)
         return self.tours
 
     def _help_pages(self) -> tuple[HelpPage, ...]:
@@ -223,6 +226,7 @@ class Learning(QObject):
             open_path=self._workspace.files.open_path,
             train=self.train,
             start_tour=self.start_tour,
+            show_lab=self._pages.show_lab,
         )
         recents = self._workspace.recents
         welcome = WelcomePanel(self._session, self._training, self._ready(), recents, doors, self._palette)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -14,14 +15,19 @@ from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.tours.touring import TourState
-from attnscope.viewmodels.tours.tours import Tour
 from attnscope.viewmodels.training.plan_words import seconds_text
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.card_button import CardButton
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+from attnscope.widgets.labs.catalogue import GROUPS, labs_of
+from attnscope.widgets.tours.tour_card import TourCard
 
 _COLUMN_PX, _WIDEST_PX, _BETWEEN_PX, _MAX_EACH = 480, 580, 32, 3
+_AROUND_PX, _LABS_PX = 170, 880
+"""The height of what stands above the tours and below them; from which the labs are listed too."""
+_STEPS_PX = {1: 270, 2: 160}
+"""The height of a tour's card with its steps in so many columns."""
 EXAMPLES = {
     "english-french": "A translator of a small grammar. Its cross-attention draws the alignment of the two"
     " sentences, backwards where French turns the words round.",
@@ -47,11 +53,15 @@ class Doors:
     open_model: Callable[[str], None]
     open_path: Callable[[str], None]
     train: Callable[[str], None]
-    start_tour: Callable[[str], None]
+    start_tour: Callable[[str, int | None], None]
+    show_lab: Callable[[str], None]
 
 
 class WelcomePanel(QScrollArea):
-    """Two to four columns of cards; what was opened lately appears when there is something."""
+    """Two to four columns of cards; what was opened lately appears when there is something.
+
+    In a high window the tours list their steps; in a high and wide one the labs are listed too.
+    """
 
     def __init__(
         self,
@@ -66,11 +76,12 @@ class WelcomePanel(QScrollArea):
         super().__init__(parent)
         self._session, self._tours, self._recents, self._doors = session, tours, recents, doors
         self._training = training
-        self.tour_cards: dict[str, CardButton] = {}
+        self.tour_cards: dict[str, TourCard] = {}
+        self.lab_cards: dict[str, CardButton] = {}
         self.example_cards: dict[str, CardButton] = {}
         self.lesson_cards: dict[str, CardButton] = {}
         self.recent_cards: dict[str, CardButton] = {}
-        self._n_columns = 0
+        self._n_columns, self._has_labs = 0, False
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -111,7 +122,10 @@ class WelcomePanel(QScrollArea):
             "hint",
         )
         self._hint.setWordWrap(True)
-        self._tour_box, self._right, self._last = QWidget(), QWidget(), QWidget()
+        self._tour_box, self._right, self._last, self._labs = QWidget(), QWidget(), QWidget(), QWidget()
+        self._lab_grid = QGridLayout(self._labs)
+        self._add_labs()
+        self._labs.hide()
         self._tour_grid = QGridLayout(self._tour_box)
         self._tour_grid.setContentsMargins(0, 0, 0, 0)
         self._tour_grid.setHorizontalSpacing(_BETWEEN_PX)
@@ -139,19 +153,28 @@ class WelcomePanel(QScrollArea):
         """As many columns of cards as there is room for; lines stay as long as can be read with ease."""
         fitting = (self.viewport().width() - 48 + _BETWEEN_PX) // (round(type_px(_COLUMN_PX)) + _BETWEEN_PX)
         n_columns = min(max(fitting, 2), 4)
-        if n_columns == self._n_columns:
-            return
-        self._n_columns = n_columns
         n_tours = max(n_columns - 1 - (n_columns > 3), 1)
-        for part in (self._title, self._hint, self._tour_box, self._right, self._last):
+        self._show_steps(n_tours)
+        has_labs = n_columns > 2 and self.viewport().height() >= type_px(_LABS_PX)
+        if (n_columns, has_labs) == (self._n_columns, self._has_labs):
+            return
+        self._n_columns, self._has_labs = n_columns, has_labs
+        for part in (self._title, self._hint, self._tour_box, self._right, self._last, self._labs):
             self._grid.removeWidget(part)
         self._grid.addWidget(self._title, 0, 0, 1, n_columns)
         self._grid.addWidget(self._hint, 1, 0, 1, n_columns)
-        is_apart = n_columns > 3
-        self._grid.addWidget(self._tour_box, 2, 0, 1 if is_apart else 2, n_tours)
+        is_apart = n_columns > 3 and not has_labs
+        self._labs.setVisible(has_labs)
+        if has_labs and n_columns > 3:
+            self._grid.addWidget(self._labs, 2, n_tours + 1, 3, 1)
+        elif has_labs:
+            self._grid.addWidget(self._labs, 4, n_tours)
+        if has_labs:
+            self._place_labs(1 if n_columns > 3 else 2)
+        self._grid.addWidget(self._tour_box, 2, 0, 1 if is_apart else 3, n_tours)
         self._grid.addWidget(self._right, 2, n_tours)
         self._grid.addWidget(self._last, 2 if is_apart else 3, n_tours + is_apart)
-        self._grid.setRowStretch(3, 1)
+        self._grid.setRowStretch(4, 1)
         for k in range(4):
             self._grid.setColumnStretch(k, int(k < n_columns))
         cards = list(self.tour_cards.values())
@@ -163,6 +186,15 @@ class WelcomePanel(QScrollArea):
         self._tour_grid.setRowStretch(len(cards) + 1, 1)
         self._fit()
 
+    def _show_steps(self, n_tours: int) -> None:
+        """List what each tour does where there is room for it."""
+        room = self.viewport().height() - type_px(_AROUND_PX)
+        n_rows = -(-len(self.tour_cards) // n_tours)
+        fitting = (n for n, height in _STEPS_PX.items() if n_rows * type_px(height) <= room)
+        n_columns = next(fitting, 0)
+        for card in self.tour_cards.values():
+            card.show_steps(n_columns)
+
     def _fit(self) -> None:
         widest = round(type_px(_WIDEST_PX)) + _BETWEEN_PX
         self._inner.setMaximumWidth(self._n_columns * widest - _BETWEEN_PX)
@@ -170,8 +202,9 @@ class WelcomePanel(QScrollArea):
     def _make_tour_cards(self) -> None:
         self._tour_grid.addWidget(_section("Tours"), 0, 0)
         for tour in self._tours.tours if self._tours is not None else ():
-            card = CardButton(tour.title, tour.theme)
-            card.clicked.connect(lambda _on=False, name=tour.name: self._doors.start_tour(name))
+            card = TourCard(tour)
+            card.clicked.connect(lambda _on=False, name=tour.name: self._doors.start_tour(name, None))
+            card.step_wanted.connect(partial(self._doors.start_tour, tour.name))
             self.tour_cards[tour.name] = card
 
     def _add_examples(self, column: QVBoxLayout) -> None:
@@ -189,6 +222,29 @@ class WelcomePanel(QScrollArea):
             card.clicked.connect(lambda _on=False, name=name: self._doors.train(name))
             column.addWidget(card)
             self.lesson_cards[name] = card
+
+    def _add_labs(self) -> None:
+        """Every lab; where they stand, `_place_labs` says."""
+        grid = self._lab_grid
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(4)
+        grid.addWidget(_section("Labs"), 0, 0, 1, 2)
+        for entry in (entry for group in GROUPS for entry in labs_of(group)):
+            card = CardButton(entry.name, entry.shows)
+            card.setToolTip(plain_tooltip(entry.shows))
+            card.clicked.connect(lambda _on=False, name=entry.name: self._doors.show_lab(name))
+            self.lab_cards[entry.name] = card
+
+    def _place_labs(self, n_columns: int) -> None:
+        """The labs in one column with what they show, or in two without."""
+        cards = list(self.lab_cards.values())
+        n_rows = -(-len(cards) // n_columns)
+        for k, card in enumerate(cards):
+            self._lab_grid.addWidget(card, 1 + k % n_rows, k // n_rows)
+            card.detail.setVisible(n_columns == 1)
+        for k in range(2):
+            self._lab_grid.setColumnStretch(k, int(k < n_columns))
+        self._lab_grid.setRowStretch(len(cards) + 1, 1)
 
     def _show_times(self) -> None:
         """How long the lessons take here, as the Train page says it."""
@@ -223,15 +279,7 @@ class WelcomePanel(QScrollArea):
         tours = self._tours
         if tours is not None and name in ("progress", "tour"):
             for tour in tours.tours:
-                self.tour_cards[tour.name].set_side(progress_words(tour, tours.steps_seen(tour)))
-
-
-def progress_words(tour: Tour, n_seen: int) -> str:
-    """How far somebody is in a tour."""
-    n_steps = len(tour.steps)
-    if n_seen >= n_steps:
-        return "✓ seen"
-    return f"{n_seen} of {n_steps}" if n_seen else f"{n_steps} steps"
+                self.tour_cards[tour.name].show_seen(tours.steps_seen(tour))
 
 
 def _section(title: str) -> PlainLabel:

@@ -33,6 +33,8 @@ _LABEL_PX, _NAMES_PX, _NAMES_SHARE = 64, 190, 0.28
 _MOST_NAMED = 3
 _MOST_WIDE = 4
 """More runs than this are drawn one pixel wide but for the strongest: wider lines take five times as long."""
+_LEAST_END = 2.0
+"""Where the axis of steps ends at the least: the number of the last one is not written at its edge."""
 _ALWAYS = 4
 """So many plots stand there always; the rest come with their data."""
 
@@ -151,12 +153,13 @@ class CurvesView(QWidget):
         last = max(end_of(self._shown, drawing.axis), 1e-9)
         end = last
         if drawing.axis == "step":
-            end = last = max(last, 1.0)
+            end = last = max(last, _LEAST_END)
             if len(self._shown) <= 1:
                 end = float(max(self._n_steps, last))
                 while self._n_steps and end / 2 >= last:
                     end /= 2
         for part in self._parts:
+            part.plot.set_whole_x(drawing.axis != "time")
             part.plot.set_x_range((0.0, end))
 
     def _draw(self, part: "_Part", drawing: Drawing) -> None:

@@ -24,12 +24,14 @@ from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, rule, tool_button
 from attnscope.widgets.training.cost_bar import CostBar
+from attnscope.widgets.training.longer_dialog import LongerDialog
 from attnscope.widgets.training.preset_button import PresetButton
 from attnscope.widgets.training.recipe_editor import RecipeEditor
 from attnscope.widgets.training.run_places import RunPlaces
 
 _LEAST_PX, _MOST_FACTOR = 300, 1.5
 """The panel's least width, and how much larger type may make it."""
+_MORE = "Go on…"
 _RECIPE, _NO_DATA = "recipe file", "Give the file to train on, after Data."
 _TOML = "Recipes (*.toml);;All files (*)"
 
@@ -181,7 +183,6 @@ class RunPanel(QWidget):
         """Show what the recipe costs, or what is wrong with it."""
         self._cost.show_plan()
         self._show_problem()
-        self.start_action.setEnabled(self._state.can_start)
         self._show_start()
 
     def show_devices(self) -> None:
@@ -196,7 +197,6 @@ class RunPanel(QWidget):
         self._detail.setText(state.status.detail)
         self._warning.setText(state.save_warning)
         self._warning.setVisible(bool(state.save_warning))
-        self.start_action.setEnabled(state.can_start)
         self._show_start()
         self.hold_action.setText("Resume" if phase == "paused" else "Pause")
         self._hold.setText(self.hold_action.text())
@@ -216,8 +216,10 @@ class RunPanel(QWidget):
     def _show_start(self) -> None:
         """What Start does, and why it does nothing."""
         state = self._state
-        self._start.setEnabled(state.can_start)
-        self._start.setText("Continue" if state.out_holds_run and not state.is_active else "Start")
+        for control in (self._start, self.start_action):
+            control.setEnabled(state.can_start or state.can_lengthen)
+        goes_on = _MORE if state.is_complete else "Continue"
+        self._start.setText(goes_on if state.place.holds_run and not state.is_active else "Start")
         reason = "Another process writes this run: Start needs a folder of its own."
         if state.recipe.lacks_data:
             reason = _NO_DATA
@@ -266,7 +268,12 @@ class RunPanel(QWidget):
     @Slot()
     def _on_start(self) -> None:
         self._editor.setFocus()  # read-only in a run; the disabled button would hand the focus to a sentence
-        self._state.start()
+        if self._state.can_lengthen:
+            dialog = LongerDialog(self._state, self)
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.open()
+        else:
+            self._state.start()
 
     @Slot()
     def _on_hold(self) -> None:

@@ -78,8 +78,8 @@ class RunPlaces(QWidget):
         self._data.setEnabled(recipe.needs_data)
         self._browse_data.setEnabled(recipe.needs_data)
         self._data.setCursorPosition(0)
-        self._out.setText(self._state.out)
-        self._out.setToolTip(plain_tooltip(self._state.out))
+        self._out.setText(self._state.place.folder)
+        self._out.setToolTip(plain_tooltip(self._state.place.folder))
 
     def show_devices(self) -> None:
         """List the devices of this machine."""
@@ -91,7 +91,7 @@ class RunPlaces(QWidget):
     def show_status(self) -> None:
         """Show what the folder holds, and what may be changed while a run is in progress."""
         state = self._state
-        self._out_row.setVisible(state.out_holds_run and not state.is_active)
+        self._out_row.setVisible(state.place.holds_run and not state.is_active)
         words = "Holds a complete run." if state.is_complete else "Holds a run to go on with."
         writer = state.writer if state.is_followed else None
         self._out_note.setText(f"Following, written by process {writer.pid}" if writer else words)
@@ -114,18 +114,18 @@ class RunPlaces(QWidget):
 
     @Slot()
     def _on_out_typed(self) -> None:
-        if self._out.text() != self._state.out:
-            self._state.set_out(self._out.text())
+        if self._out.text() != self._state.place.folder:
+            self._state.place.choose(self._out.text())
 
     @Slot()
     def _on_browse_out(self) -> None:
         folder = QFileDialog.getExistingDirectory(self, "Run folder", self._out.text())
         if folder:
-            self._state.set_out(folder)
+            self._state.place.choose(folder)
 
     @Slot()
     def _on_new_folder(self) -> None:
-        self._state.take_fresh_out()
+        self._state.place.take_fresh()
 
     @Slot(int)
     def _on_device_chosen(self, index: int) -> None:

@@ -20,7 +20,8 @@ from attnscope.errors import UserError
 from attnscope.figures.style import type_px
 from attnscope.records.sweeps import MAX_RUNS, SEED
 from attnscope.viewmodels.training.recipe_differences import settings_of
-from attnscope.viewmodels.training.sweeping import SweepState, SweepWish
+from attnscope.viewmodels.training.sweep_wish import SweepWish
+from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import narrow_combo, row
 from attnscope.widgets.labels import PlainLabel, listen
 
@@ -39,14 +40,15 @@ class SweepDialog(QDialog):
         self._state, self._is_asked = state, False
         self.setWindowTitle("Several runs")
         self.setMinimumWidth(round(type_px(_WIDTH_PX)))
-        self.seeds = QLineEdit("3")
+        wish = state.suggested
+        self.seeds = QLineEdit(wish.seeds)
         self.seeds.setAccessibleName("Seeds")
         self.seeds.setToolTip("3 means the seeds 0, 1 and 2; a list such as 4,7 is taken as it is")
         self.rows = [self._value_row(k) for k in range(_N_ROWS)]
         self.is_early = QCheckBox("Keep best")
         self.is_early.setToolTip("All runs make their first steps, then only these go on")
         self.keep, self.after = QSpinBox(), QSpinBox()
-        self.out = QLineEdit(state.suggested_out)
+        self.out = QLineEdit(wish.out)
         self.out.setAccessibleName("Folder of the runs")
         self.out.setCursorPosition(0)
         self.told = PlainLabel()
@@ -57,6 +59,7 @@ class SweepDialog(QDialog):
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self.start_button = QPushButton("Start")
         self._build()
+        self._fill(wish)
         listen(self, state, self._on_state)
         listen(self, state.training, self._on_training)
         self._show_sum()
@@ -136,6 +139,17 @@ class SweepDialog(QDialog):
         layout.addStretch(1)
         layout.addWidget(self.buttons)
         self._connect()
+
+    def _fill(self, wish: SweepWish) -> None:
+        """Show what is suggested to vary, and which runs go on."""
+        for (key, values), text in zip(self.rows, wish.values, strict=False):
+            name, _, written = text.partition("=")
+            key.setCurrentText(name)
+            values.setText(written)
+        if wish.keep_best is not None and wish.after is not None:
+            self.is_early.setChecked(True)
+            self.keep.setValue(wish.keep_best)
+            self.after.setValue(wish.after)
 
     def _connect(self) -> None:
         for field in (self.seeds, self.out, *(values for _, values in self.rows)):

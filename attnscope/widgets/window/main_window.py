@@ -42,6 +42,7 @@ from attnscope.widgets.window.model_watch import ModelWatch
 from attnscope.widgets.window.page_bar import PageBar
 from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.status_bar import StatusBar
+from attnscope.widgets.window.stops_panel import StopLine
 from attnscope.widgets.window.top_bar import TopBar
 from attnscope.widgets.window.workspace import Workspace
 
@@ -114,6 +115,7 @@ class MainWindow(QMainWindow):
         self.workspace.attach(
             self.actions_by_name, self.pages.explore, self.pages.splitters(), self._palette, self.pages
         )
+        self.status_bar.add_place(StopLine(self.workspace.files.stops, self.view, self.actions_by_name))
         self.workspace.add_offers(lambda: lab_offers(self.pages.labs, self.view))
         self.workspace.add_offers(self.learning.offers)
         self.workspace.add_scripts("compare", self.pages.compare.scripts)

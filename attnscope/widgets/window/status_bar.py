@@ -67,6 +67,12 @@ class StatusBar(QWidget):
             self._on_session(name)
         self._show_page()
 
+    def add_place(self, place: QWidget) -> None:
+        """Show before what is under the cursor where the person is in something, such as a lecture."""
+        layout = self.layout()
+        if isinstance(layout, QHBoxLayout):
+            layout.insertWidget(layout.indexOf(self.cell), place, 1)
+
     def set_theme(self, palette: Palette) -> None:
         """Draw the arrows in another colour."""
         self.setFixedHeight(round(type_px(24)))

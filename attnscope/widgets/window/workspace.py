@@ -1,6 +1,7 @@
 """What lies around the pages: command palette, history, sessions, panels in windows of their own."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QObject, QTimer
@@ -36,6 +37,7 @@ from attnscope.widgets.window.notes_panel import NotesPanel
 from attnscope.widgets.window.panel_windows import Panel, PanelWindows
 from attnscope.widgets.window.recent_menu import RecentMenu
 from attnscope.widgets.window.session_files import SessionFiles
+from attnscope.widgets.window.stops_panel import StopsPanel, stop_offers
 
 PANELS = ("grid", "head", "lines", "inspector", "output")
 _MAX_DROPPED = 100_000
@@ -65,6 +67,7 @@ class Workspace(QObject):
         self.palette: CommandPalette | None = None
         self.history: HistoryPanel | None = None
         self.notes: NotesPanel | None = None
+        self.stops: StopsPanel | None = None
         self.panels: PanelWindows | None = None
         self.autosave: Autosave | None = None
         self._lines: LinesPanel | None = None
@@ -79,6 +82,10 @@ class Workspace(QObject):
             "palette": self.open_palette,
             "history": self.toggle_history,
             "notes": self.toggle_notes,
+            "stops": self.toggle_stops,
+            "keep-stop": self.keep_stop,
+            "next-stop": files.stops.next,
+            "previous-stop": files.stops.previous,
             "copy-python": self.copy_python,
             "copy-command": self.copy_command,
             "open-text": files.ask_and_open_text,
@@ -114,6 +121,10 @@ class Workspace(QObject):
         self.notes = NotesPanel(self.files.notes, palette, over)
         self.notes.close_button.clicked.connect(self.toggle_notes)
         self.notes.hide()
+        self.stops = StopsPanel(self.files.stops, self._session, palette, over)
+        self.stops.close_button.clicked.connect(self.toggle_stops)
+        self.stops.hide()
+        self.add_offers(partial(stop_offers, self.files.stops))
         panels = (
             Panel(name="grid", title="Grid", widget=explore.grid_panel),
             Panel(name="head", title="Head", widget=explore.head_panel),
@@ -124,11 +135,12 @@ class Workspace(QObject):
         self.panels = PanelWindows(self._window, {panel.name: panel for panel in panels})
         listen(self._window, self._session, self._on_session)
         listen(self._window, self._view, self._on_view)
-        listen(self._window, self.files.notes, self._on_notes)
+        for kept in (self.files.notes, self.files.stops):
+            listen(self._window, kept, self._on_kept)
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
-        for part in (self.palette, self.history, self.notes, self._lines):
+        for part in (self.palette, self.history, self.notes, self.stops, self._lines):
             if part is not None:
                 part.set_theme(palette)
 
@@ -175,12 +187,22 @@ class Workspace(QObject):
     def toggle_history(self) -> None:
         """Show or hide the history."""
         if self.history is not None:
-            self._toggle_drawer(self.history, self.history.steps, self.notes)
+            self._toggle_drawer(self.history, self.history.steps)
 
     def toggle_notes(self) -> None:
         """Show or hide the notes."""
         if self.notes is not None:
-            self._toggle_drawer(self.notes, self.notes.edit, self.history)
+            self._toggle_drawer(self.notes, self.notes.edit)
+
+    def toggle_stops(self) -> None:
+        """Show or hide the lecture stops."""
+        if self.stops is not None:
+            self._toggle_drawer(self.stops, self.stops.list)
+
+    def keep_stop(self) -> None:
+        """Keep what is shown as a lecture stop."""
+        if self.stops is not None:
+            self.stops.keep()
 
     def copy_python(self) -> None:
         """Put a script that makes what is shown on the clipboard."""
@@ -215,9 +237,8 @@ class Workspace(QObject):
         """Every panel in its page, every splitter where it was at first, type at its own size."""
         if self.panels is not None:
             self.panels.close_all()
-        for drawer in (self.history, self.notes):
-            if drawer is not None:
-                drawer.hide()
+        for drawer in self._drawers():
+            drawer.hide()
         self._view.enlarge(False)
         self._view.set_size(100)
         self._reset_splitters()
@@ -238,19 +259,23 @@ class Workspace(QObject):
 
     # Within
 
-    def _toggle_drawer(self, drawer: QWidget, inside: QWidget, other: QWidget | None) -> None:
+    def _drawers(self) -> list[QWidget]:
+        return [part for part in (self.history, self.notes, self.stops) if part is not None]
+
+    def _toggle_drawer(self, drawer: QWidget, inside: QWidget) -> None:
         """Show a panel at the right edge with the focus in it, or hide it and give the focus back.
 
-        There is room for one: the `other` goes.
+        There is room for one: the others go.
         """
         focus = QApplication.focusWidget()
         is_opened = drawer.isHidden()
-        drawers = [part for part in (drawer, other) if part is not None]
+        drawers = self._drawers()
         is_within = focus is not None and any(part.isAncestorOf(focus) for part in drawers)
         if is_opened and not is_within:
             self._came_from = focus
-        if other is not None and is_opened:
-            other.hide()
+        for other in drawers if is_opened else ():
+            if other is not drawer:
+                other.hide()
         drawer.setVisible(is_opened)
         if is_opened:
             inside.setFocus()
@@ -318,7 +343,9 @@ class Workspace(QObject):
     def _on_view(self, name: str) -> None:
         if name in ("style", "view", "page") and self.autosave is not None:
             self.autosave.touch()
+        elif name == "folded" and self._view.is_presenting and self.stops is not None:
+            self.stops.hide()  # it is for who speaks
 
-    def _on_notes(self, _name: str) -> None:
+    def _on_kept(self, _name: str) -> None:
         if self.autosave is not None:
             self.autosave.touch()

@@ -1,0 +1,256 @@
+"""Figures from Python that are of no trace: positions, curves, scaling laws, and figure files drawn again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_tables
+from attnscope.errors import UserError
+from attnscope.figures.figure import Figure, ensure_gui, figure
+from attnscope.figures.figure_checks import check_about
+from attnscope.figures.figure_file import SavedFigure, read_figure_file
+from attnscope.figures.fitting import sized
+from attnscope.figures.presets import PresetName
+from attnscope.figures.run_charts import shown_charts
+from attnscope.figures.scaling_charts import scaling_charts
+from attnscope.figures.spec import Caption, Chart, FigureSpec, check_spec
+from attnscope.models import Model, load
+from attnscope.trace import Trace
+from attnscope.training import read_run
+from attnscope.training.summaries import find_runs, read_runs, short_names
+from attnscope.viewmodels.training.overlaid_curves import Drawing, ShownRun
+from attnscope.viewmodels.training.recipe_differences import settings_of
+from attnscope.viewmodels.training.run_axes import RunAxis
+from attnscope.viewmodels.training.run_curves import RunCurves
+from attnscope.viewmodels.training.scaling import MIN_POINTS
+
+_SMOOTHING = 0.9
+_FOREIGN_POSITIONS, _WIDTH = 1024, 64
+"""Models of other libraries may read a million tokens, and some have no one width."""
+
+
+def positions_figure(
+    model: Model | None = None,
+    encodings: Sequence[str] = ("sinusoidal", "rotary", "model"),
+    *,
+    n_positions: int | None = None,
+    d_model: int | None = None,
+    title: str = "",
+    has_caption: bool = False,
+    size: PresetName | None = None,
+    width_mm: float | None = None,
+    height_mm: float | None = None,
+    font_pt: float | None = None,
+    dpi: int = 300,
+) -> Figure:
+    """Positional encodings side by side: their matrices, and how alike each pair of positions is.
+
+    `encodings` are some of sinusoidal, learned, rotary, binary, and model for the model's own; without a
+    model leave that out and say `n_positions` and `d_model`, which else are the model's. `has_caption` names
+    the model below. The page is as in `attnscope.figure`.
+    Raises UserError for an unknown encoding, an impossible size, or a model without positions.
+    """
+    names = (encodings,) if isinstance(encodings, str) else tuple(encodings)
+    if not names or not set(names) <= set(NAMES):
+        raise UserError(
+            f"There is no such set of encodings as '{','.join(map(str, names))[:80]}'.",
+            expected="some of " + ", ".join(NAMES),
+            action="Separate them with commas.",
+        )
+    own = (n_positions, d_model) if model is None else _size_of(model)
+    n, width = n_positions or own[0], d_model or own[1]
+    if n is None or width is None:
+        raise UserError(
+            "Encodings of no model have no size.",
+            expected="n_positions and d_model, or a model",
+            action="For instance: positions_figure(encodings=('rotary',), n_positions=64, d_model=32).",
+        )
+    tables = position_tables(names, n, width, model)
+    info = model.info if model is not None else None
+    caption = Caption(model=info.name if info else "", sha256=info.sha256 if info else "")
+    spec = FigureSpec(
+        view="positions",
+        positions=tables,
+        title=title or f"Positional encodings, {n} positions, d_model {width}",
+        caption=caption if has_caption else None,
+        dpi=dpi,
+    )
+    return _on_page(spec, size, width_mm, height_mm, font_pt)
+
+
+def curves_figure(
+    folder: str | Path,
+    *,
+    smoothing: float = _SMOOTHING,
+    is_log: bool = False,
+    title: str = "",
+    has_caption: bool = False,
+    size: PresetName | None = None,
+    width_mm: float | None = None,
+    height_mm: float | None = None,
+    font_pt: float | None = None,
+    dpi: int = 300,
+) -> Figure:
+    """The curves of a run folder, or of all runs in a folder: loss, learning rate, gradient norm, speed.
+
+    `smoothing` from 0 (none) to below 1 is of the training loss; `is_log` draws losses on a logarithmic axis.
+    `has_caption` names the run and its last step. The page is as in `attnscope.figure`.
+    Raises UserError for a folder without a run that has made a step.
+    """
+    if isinstance(smoothing, bool) or not 0.0 <= smoothing < 1.0:
+        raise UserError(f"The smoothing is {smoothing}.", expected="a number from 0 to below 1")
+    folder = Path(folder)
+    runs, _ = find_runs([str(folder)])
+    shown = tuple(
+        _shown_run(run, name, colour) for colour, (run, name) in enumerate(short_names(runs).items())
+    )
+    charts = shown_charts(shown, Drawing(smoothing=smoothing), is_log=is_log)
+    if not charts:
+        raise UserError(
+            f"{'The run' if len(runs) == 1 else 'No run in'} {folder} has made a step yet.",
+            expected="a run folder with metrics",
+            action="Train it first: attnscope train RECIPE --out DIR.",
+        )
+    about = f"Training of {folder.resolve().name}" + (f", {len(runs)} runs" if len(runs) > 1 else "")
+    caption = Caption(model=folder.resolve().name, step=max(run.curves.last_step for run in shown))
+    spec = _curves(charts, title or about, caption if has_caption else None, dpi)
+    return _on_page(spec, size, width_mm, height_mm, font_pt)
+
+
+def scaling_figure(
+    folder: str | Path,
+    *,
+    title: str = "",
+    has_caption: bool = False,
+    size: PresetName | None = None,
+    width_mm: float | None = None,
+    height_mm: float | None = None,
+    font_pt: float | None = None,
+    dpi: int = 300,
+) -> Figure:
+    """Loss against parameters, data and compute over the finished runs in a folder, with the power law.
+
+    The page is as in `attnscope.figure`. Raises UserError for fewer than three finished runs.
+    """
+    runs, _ = read_runs([str(folder)])
+    n_finished = sum(run.is_converged for run in runs)
+    if n_finished < MIN_POINTS:
+        raise UserError(
+            f"{folder} has {len(runs)} run{'' if len(runs) == 1 else 's'}, of which "
+            f"{n_finished or 'none'} {'has' if n_finished <= 1 else 'have'} made every step and measured "
+            "a held-out loss.",
+            expected=f"at least {MIN_POINTS} such runs, of {MIN_POINTS} different sizes",
+            action="Train more: attnscope train RECIPE --sweep model.d_model=32,64,128 --out DIR.",
+        )
+    name = Path(folder).resolve().name
+    about = title or f"Scaling over {n_finished} runs of {name}"
+    spec = _curves(scaling_charts(runs), about, Caption(model=name) if has_caption else None, dpi)
+    return _on_page(spec, size, width_mm, height_mm, font_pt)
+
+
+def load_figure(path: str | Path, *, device: str = "auto") -> Figure:
+    """The figure of a figure file (`.figure.json`), to look at or to save in another format.
+
+    One that holds a question loads its model and reads its text again; one that holds numbers needs neither.
+    Raises LoadError for a file, model or head that is not there, and for a file that is none.
+    """
+    kept = read_figure_file(Path(path))
+    ensure_gui()
+    if isinstance(kept, FigureSpec):
+        return Figure(kept)
+    origin, model = kept.origin, load(kept.origin.source, device=device)
+    past_trained = origin.past_trained and model.info.can_read_past
+    trace = model.trace(
+        origin.text,
+        origin.target,
+        kept.gates,
+        interventions=kept.interventions,
+        past_trained=past_trained,
+    )
+    return figure_from(kept, model, trace)
+
+
+def figure_from(saved: SavedFigure, model: Model, trace: Trace) -> Figure:
+    """The saved figure on this trace; raises UserError for a head that the model does not have."""
+    origin, style, info = saved.origin, saved.style, model.info
+    source = trace.source
+    caption = Caption(
+        model=info.name,
+        sha256=info.sha256,
+        text=source.read_text if source.n_dropped else origin.text,
+        target=origin.target,
+        note="; ".join(dict.fromkeys(filter(None, (saved.note, source.cut_words)))),
+    )
+    made = figure(
+        trace,
+        saved.view,
+        stack=saved.stack,
+        heads=saved.heads,
+        also=saved.also,
+        colour_map=style.colour_map,
+        scale=style.scale,
+        show_values=style.show_values,
+        blend=origin.aspect.blend,
+        over=origin.aspect.over,
+        hidden=origin.aspect.hidden,
+        renormalised=origin.aspect.is_renormalised,
+        by_word=origin.aspect.is_by_word,
+        block=origin.aspect.block,
+        least_weight=style.least_weight,
+        n_strongest=style.n_strongest,
+        turn=style.turn,
+        label_every=style.label_every,
+        has_bar=style.has_bar,
+        plain=style.is_plain,
+        title=saved.title,
+        caption=caption if saved.has_caption else None,
+        columns=saved.columns,
+        width_mm=saved.width_mm,
+        height_mm=saved.height_mm,
+        font_pt=saved.font_pt,
+        dpi=saved.dpi,
+        origin=origin,
+    )
+    return Figure(replace(made.spec, gold=saved.gold)) if saved.view == "head" else made
+
+
+def _size_of(model: Model) -> tuple[int, int]:
+    """The most positions that are drawn of a model, and its width; those of the window where it has none."""
+    if not model.info.architecture:
+        return model.own.config.max_tokens, model.own.config.d_model
+    config = getattr(getattr(model.network, "module", None), "config", None)
+    width = getattr(config, "hidden_size", None)
+    n_positions = min(model.info.max_tokens, _FOREIGN_POSITIONS, MAX_POSITIONS)
+    return n_positions, width if isinstance(width, int) else _WIDTH
+
+
+def _shown_run(run: Path, name: str, colour: int) -> ShownRun:
+    """One run as the window draws it."""
+    curves, record = RunCurves(), read_run(run)
+    curves.add(record.events)
+    return ShownRun(
+        folder=str(run),
+        name=name,
+        colour=colour,
+        curves=curves,
+        axis=RunAxis(curves),
+        objective=dict(settings_of(record.recipe)).get("objective.kind", ""),
+    )
+
+
+def _curves(charts: tuple[Chart, ...], title: str, caption: Caption | None, dpi: int) -> FigureSpec:
+    return FigureSpec(view="curves", charts=charts, title=title, caption=caption, dpi=dpi)
+
+
+def _on_page(
+    spec: FigureSpec,
+    size: PresetName | None,
+    width_mm: float | None,
+    height_mm: float | None,
+    font_pt: float | None,
+) -> Figure:
+    check_about(size, spec.title, spec.caption, None)
+    ensure_gui()
+    made = sized(spec, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
+    check_spec(made)
+    return Figure(made)

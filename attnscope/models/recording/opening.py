@@ -1,0 +1,32 @@
+"""Opening files of recorded attention, and of traces, as something to look at."""
+
+from pathlib import Path
+
+from attnscope.errors import LoadError
+from attnscope.files import sha256_of
+from attnscope.models.model import Model
+from attnscope.models.opening import load
+from attnscope.models.recording.network import RecordedNetwork
+from attnscope.records.sites import require_heads
+from attnscope.trace.store import is_trace_file, load_trace
+
+
+def open_source(source: str, device: str = "auto") -> Model:
+    """A model, or recorded attention in the place of one; raises LoadError and UserError as `load` does."""
+    return open_recording(source) if is_trace_file(source) else load(source, device=device)
+
+
+def open_recording(path: str | Path) -> Model:
+    """A file of recorded attention, or of a trace, as a model that only shows it; raises LoadError."""
+    path = Path(path)
+    trace = load_trace(path)
+    require_heads(trace.sites)
+    if any(site.keys != "tokens" for site in trace.sites):
+        raise LoadError(
+            f"{path} is a trace whose columns are no tokens.",
+            kind="not-a-recording",
+            expected="a recording, or a trace of tokens on tokens",
+            action="Open the model that it was traced with.",
+        )
+    network = RecordedNetwork(trace, source=str(path.absolute()), sha256=sha256_of(path))
+    return Model(network)

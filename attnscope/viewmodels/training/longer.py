@@ -1,0 +1,30 @@
+"""What it means to give a complete run more steps, in words. Must not import Qt.
+
+`training/lengthening.py` does it, and tells the learning rates in numbers once it goes on.
+"""
+
+from attnscope.viewmodels.training.recipe_text import recipe_value
+
+DEFAULT_SCHEDULE = "cosine"
+"""What a recipe that names none has (`training.parts.SchedulePart`)."""
+_STEADY = ("constant", "noam")
+
+
+def longer_words(recipe: str, step: int, n_more: int) -> str:
+    """How long the run of a recipe will be, and what becomes of its learning rate."""
+    n_steps = step + n_more
+    told = [f"The run will be {n_steps:,} steps long and go on in its own folder."]
+    kind = recipe_value(recipe, "schedule", "kind") or DEFAULT_SCHEDULE
+    has_pool = bool(recipe_value(recipe, "data", "repeated_share"))
+    if kind in _STEADY and not has_pool:
+        told.append(f"Its schedule is {kind}: it goes on as if it had been so long from the start.")
+        return " ".join(told)
+    if kind not in _STEADY:
+        told.append(
+            f"Its learning rate jumps at step {step + 1:,}: from there on it is that of a {kind} of"
+            f" {n_steps:,} steps."
+        )
+    if has_pool:
+        told.append("Repeated words are drawn as in a run of that length.")
+    told.append("A run that was so long from the start would end with other weights.")
+    return " ".join(told)

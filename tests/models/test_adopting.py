@@ -1,0 +1,264 @@
+"""Hugging Face models taken over as ours: the same outputs, one error, and training that goes on."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from hf_folders import bert_tokenizer, byte_tokenizer, change_config, save_folder, seq2seq_tokenizer
+from safetensors.torch import load_file, save_file
+
+from attnscope.errors import LoadError, RecipeError
+from attnscope.models import read_model_folder
+from attnscope.models.adopting import FAMILIES, adopt, adopted_config
+from attnscope.training import parse_recipe, train
+from attnscope.training.starting import first_module, read_start
+
+transformers = pytest.importorskip("transformers")
+
+SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+POSITIONS = {"max_position_embeddings": 40}
+ATOL = 3e-5  # float32 on both sides, logits near 5
+
+
+def bert(**changes):
+    return transformers.BertForMaskedLM(
+        transformers.BertConfig(vocab_size=bert_tokenizer().get_vocab_size(), **SIZE, **POSITIONS, **changes)
+    ), bert_tokenizer()
+
+
+def roberta(**changes):
+    tokenizer = seq2seq_tokenizer()  # its ids: <pad> 0, </s> 1, <unk> 2, <s> 3
+    ids = {"pad_token_id": 0, "bos_token_id": 3, "eos_token_id": 1}
+    config = transformers.RobertaConfig(
+        vocab_size=tokenizer.get_vocab_size(), type_vocab_size=1, **SIZE, **POSITIONS, **ids, **changes
+    )
+    return transformers.RobertaForMaskedLM(config), tokenizer
+
+
+def distilbert(**changes):
+    config = transformers.DistilBertConfig(
+        vocab_size=bert_tokenizer().get_vocab_size(),
+        dim=32,
+        n_layers=2,
+        n_heads=4,
+        hidden_dim=48,
+        max_position_embeddings=40,
+        **changes,
+    )
+    return transformers.DistilBertForMaskedLM(config), bert_tokenizer()
+
+
+def gpt2(**changes):
+    tokenizer = byte_tokenizer()
+    config = transformers.GPT2Config(
+        vocab_size=tokenizer.get_vocab_size(),
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=40,
+        bos_token_id=0,
+        eos_token_id=0,
+        **changes,
+    )
+    return transformers.GPT2LMHeadModel(config), tokenizer
+
+
+def llama(**changes):
+    tokenizer = byte_tokenizer(specials=("<s>", "</s>", "<unk>"))
+    given = {"num_key_value_heads": 2, **changes}
+    config = transformers.LlamaConfig(
+        vocab_size=tokenizer.get_vocab_size(), **SIZE, **POSITIONS, bos_token_id=0, eos_token_id=1, **given
+    )
+    return transformers.LlamaForCausalLM(config), tokenizer
+
+
+MAKERS = {"bert": bert, "roberta": roberta, "distilbert": distilbert, "gpt2": gpt2, "llama": llama}
+CASES = [
+    ("bert", {}),
+    ("bert", {"hidden_act": "relu", "type_vocab_size": 1}),
+    ("bert", {"hidden_act": "gelu_new", "type_vocab_size": 3, "layer_norm_eps": 1e-5}),
+    ("roberta", {}),
+    ("roberta", {"layer_norm_eps": 1e-3}),
+    ("distilbert", {}),
+    ("distilbert", {"activation": "relu"}),
+    ("gpt2", {}),
+    ("gpt2", {"activation_function": "gelu", "n_inner": 40, "layer_norm_epsilon": 1e-3}),
+    ("llama", {}),
+    ("llama", {"num_key_value_heads": 4, "tie_word_embeddings": True, "head_dim": 16}),
+    ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}, "rms_norm_eps": 1e-5}),
+]
+
+
+def saved(tmp_path, fill_with_ramp, family, **changes):
+    model, tokenizer = MAKERS[family](**changes)
+    fill_with_ramp(model)
+    model.eval()
+    return save_folder(tmp_path / family, model, tokenizer), model
+
+
+def ids_of(n_pieces, n_tokens):
+    return (torch.arange(2 * n_tokens).reshape(2, n_tokens) * 7 + 3) % n_pieces
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("family", "changes"), CASES, ids=str)
+@pytest.mark.parametrize("n_tokens", [1, 9, 37])
+def test_that_outputs_are_those_of_the_library(
+    tmp_path, fill_with_ramp, assert_close, family, changes, n_tokens
+):
+    folder, reference = saved(tmp_path, fill_with_ramp, family, **changes)
+    loaded = adopt(folder)
+    ids = ids_of(loaded.tokenizer.vocab_size - 5, n_tokens) + 5  # none that the library takes for padding
+    expected = reference(ids).logits
+    assert_close(loaded.module.eval()(ids), expected, atol=ATOL)
+    assert adopted_config(folder) == loaded.module.config
+    assert loaded.card.objective == ("causal" if family in ("gpt2", "llama") else "masked")
+
+
+def test_that_every_family_has_a_case():
+    assert set(MAKERS) == set(FAMILIES) == {family for family, _ in CASES}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", MAKERS)
+def test_that_a_body_without_output_layer_gives_the_same_stream(
+    tmp_path, fill_with_ramp, assert_close, family
+):
+    model, tokenizer = MAKERS[family](**({"tie_word_embeddings": True} if family == "llama" else {}))
+    fill_with_ramp(model)
+    body = model.base_model.eval()
+    loaded = adopt(save_folder(tmp_path / "body", body, tokenizer))
+    ids = ids_of(loaded.tokenizer.vocab_size - 5, 6) + 5
+    expected = body(ids).last_hidden_state
+    module = loaded.module.eval()
+    found = module.encode(ids) if module.config.form == "encoder" else module.decode(ids)
+    assert_close(found, expected, atol=ATOL)
+
+
+@torch.no_grad()
+def test_that_rows_of_pieces_the_tokenizer_lacks_are_left_out(tmp_path, fill_with_ramp, assert_close):
+    model, tokenizer = bert()
+    model.resize_token_embeddings(tokenizer.get_vocab_size() + 6)
+    fill_with_ramp(model)
+    loaded = adopt(save_folder(tmp_path / "wide", model.eval(), tokenizer))
+    n_pieces = tokenizer.get_vocab_size()
+    assert loaded.module.config.vocab_size == n_pieces
+    ids = ids_of(n_pieces, 5)
+    assert_close(loaded.module.eval()(ids), model(ids).logits[..., :n_pieces], atol=ATOL)
+
+
+@torch.no_grad()
+def test_that_shards_and_the_first_names_of_norms_are_read(tmp_path, fill_with_ramp, assert_close):
+    model, tokenizer = bert()
+    fill_with_ramp(model)
+    folder = tmp_path / "shards"
+    model.eval().save_pretrained(folder, max_shard_size="20kB")
+    tokenizer.save(str(folder / "tokenizer.json"))
+    index = json.loads((folder / "model.safetensors.index.json").read_text(encoding="utf-8"))
+    for path in folder.glob("model-*.safetensors"):
+        save_file({renamed(n): t for n, t in load_file(path).items()}, path, {"format": "pt"})
+    index["weight_map"] = {renamed(name): file for name, file in index["weight_map"].items()}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    ids = ids_of(30, 8) + 5
+    assert_close(adopt(folder).module.eval()(ids), model(ids).logits, atol=ATOL)
+
+
+def renamed(name):
+    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "word"),
+    [
+        ("bert", {"hidden_act": "mish"}, "hidden_act"),
+        ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type"),
+        ("bert", {"tie_word_embeddings": False}, "tie_word_embeddings"),
+        ("bert", {"is_decoder": True}, "is_decoder"),
+        ("roberta", {"type_vocab_size": 2}, "type_vocab_size"),
+        ("roberta", {"hidden_act": "relu"}, "hidden_act"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx"),
+        ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, "rotation"),
+        ("llama", {"attention_bias": True}, "attention_bias"),
+        ("llama", {"model_type": "mamba"}, "mamba"),
+        ("bert", {"num_hidden_layers": 3}, "encoder.2"),
+        ("bert", {"num_hidden_layers": 1}, "encoder.layer.1"),
+        ("gpt2", {"n_layer": 1}, "h.1"),
+    ],
+    ids=str,
+)
+def test_that_what_ours_cannot_be_is_refused_by_name(tmp_path, fill_with_ramp, family, changes, word):
+    folder, _ = saved(tmp_path, fill_with_ramp, family)
+    change_config(folder, **changes)
+    with pytest.raises(LoadError, match=word.replace(".", r"\.")):
+        adopt(folder)
+
+
+def test_that_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path, fill_with_ramp):
+    folder, _ = saved(tmp_path, fill_with_ramp, "gpt2")
+    tokenizer = byte_tokenizer(specials=("<|endoftext|>", "<a>", "<b>"))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    with pytest.raises(LoadError, match="rows"):
+        adopt(folder)
+
+
+RECIPE = """
+[data]
+kind = "text"
+path = "{text}"
+[objective]
+kind = "{objective}"
+[start]
+from = "{folder}"
+[training]
+name = "more"
+n_steps = 2
+batch_size = 2
+evaluate_every = 1
+save_every = 2
+"""
+
+
+@pytest.mark.parametrize("family", MAKERS)
+def test_that_training_goes_on_from_it(tmp_path, fill_with_ramp, family):
+    folder, _ = saved(tmp_path, fill_with_ramp, family)
+    text = tmp_path / "text.txt"
+    text.write_text("the animal did not cross the street because it was too tired .\n" * 60, encoding="utf-8")
+    objective = "causal" if family in ("gpt2", "llama") else "masked"
+    recipe = parse_recipe(RECIPE.format(text=text, objective=objective, folder=folder))
+    start = read_start(recipe)
+    module = first_module(recipe, start.module.config, start)
+    for name, tensor in start.module.state_dict().items():
+        assert torch.equal(module.state_dict()[name], tensor), name
+    text_of_recipe = RECIPE.format(text=text, objective=objective, folder=folder)
+    list(train(text_of_recipe, tmp_path / "run", "cpu"))
+    again = read_model_folder(tmp_path / "run" / "checkpoints" / "2")
+    assert again.module.config == start.module.config
+    assert again.tokenizer.vocab_size == start.tokenizer.vocab_size
+
+
+def test_that_another_objective_is_refused_with_what_differs(tmp_path, fill_with_ramp):
+    folder, _ = saved(tmp_path, fill_with_ramp, "gpt2")
+    text = tmp_path / "text.txt"
+    text.write_text("the animal\n" * 60, encoding="utf-8")
+    recipe = parse_recipe(RECIPE.format(text=text, objective="masked", folder=folder))
+    with pytest.raises(RecipeError, match="form"):
+        read_start(recipe)
+
+
+@torch.no_grad()
+def test_that_segments_given_up_leave_a_model_of_one_text_that_computes_the_same(
+    tmp_path, fill_with_ramp, assert_close
+):
+    folder, reference = saved(tmp_path, fill_with_ramp, "bert")
+    text = tmp_path / "text.txt"
+    text.write_text("the animal\n" * 60, encoding="utf-8")
+    recipe = parse_recipe(
+        RECIPE.format(text=text, objective="masked", folder=folder), overrides={"model.n_segments": "0"}
+    )
+    start = read_start(recipe)
+    config = replace(start.module.config, n_segments=0)
+    module = first_module(recipe, config, start).eval()
+    ids = ids_of(30, 9) + 5
+    assert_close(module(ids), reference(ids).logits, atol=ATOL)
+    assert start.module.config.n_segments == 2

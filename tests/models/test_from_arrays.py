@@ -1,0 +1,134 @@
+"""Weights given as arrays: shown as they are, and told of where they cannot be right."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import attnscope
+from attnscope.errors import UserError
+
+
+def softmaxed(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).softmax(dim=-1)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda w: w,
+        lambda w: w.numpy(),
+        lambda w: [layer.numpy() for layer in w],
+        lambda w: tuple(layer[None] for layer in w),  # as a library's `attentions`
+        lambda w: w.tolist(),
+        lambda w: {"encoder": w},
+        lambda w: {("encoder", 1): w[1], ("encoder", 0): w[0]},
+    ],
+)
+def test_that_weights_come_back_as_they_were_given(given) -> None:
+    weights = softmaxed(2, 3, 4, 4)
+    trace = attnscope.from_arrays(given(weights), list("abcd"))
+    assert [site.key for site in trace.sites] == [("encoder", 0), ("encoder", 1)]
+    for layer in range(2):
+        np.testing.assert_allclose(trace.all_weights(layer), weights[layer], atol=1e-6)
+    assert trace.check().is_good
+    assert trace.check().badge == "✓ rows sum to 1"
+    assert trace.recorded is not None
+    assert trace.recorded.notes == ()
+
+
+def test_that_a_weight_of_zero_is_zero_and_not_a_cell_that_is_not_allowed() -> None:
+    weights = torch.tensor([[[[0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]]])
+    trace = attnscope.from_arrays(weights)
+    assert trace.sites[0].stack == "encoder"
+    assert trace.weights(0, 0).tolist() == weights[0, 0].tolist()
+    assert attnscope.measure(trace)[0].confidence == pytest.approx((1 + 0.5 + 1) / 3)
+
+
+def test_that_causal_weights_are_found_and_nan_is_not_allowed() -> None:
+    causal = softmaxed(1, 2, 4, 4).tril()
+    causal = causal / causal.sum(dim=-1, keepdim=True)
+    for given in (causal, causal.masked_fill(torch.ones(4, 4).triu(1).bool(), float("nan"))):
+        trace = attnscope.from_arrays(given)
+        assert trace.sites[0].stack == "decoder"
+        found = trace.all_weights(0)
+        assert torch.equal(found.isnan()[0], torch.ones(4, 4).triu(1).bool())
+        torch.testing.assert_close(found.nan_to_num(0.0), causal[0], atol=1e-6, rtol=0)
+    holes = softmaxed(1, 2, 4, 4)
+    holes[0, 1, 2, 3] = float("nan")
+    trace = attnscope.from_arrays(holes)
+    assert np.argwhere(np.isnan(trace.all_weights(0).numpy())).tolist() == [[1, 2, 3]]
+    assert trace.recorded is not None
+    assert "1 cells are NaN" in trace.recorded.notes[-1]
+
+
+def test_that_rows_that_do_not_sum_to_one_are_shown_and_told_of() -> None:
+    weights = softmaxed(2, 2, 3, 3)
+    weights[1, 0, 2] *= 0.5
+    trace = attnscope.from_arrays(weights)
+    check = trace.check()
+    assert not check.is_good
+    assert check.row_sum_error == pytest.approx(0.5, abs=1e-6)
+    assert check.badge == "⚠ rows off by 5e-01"
+    assert "do not sum to 1: off by 0.5" in check.sentence
+    assert trace.recorded is not None
+    assert trace.recorded.notes == (
+        "1 of 12 rows do not sum to 1 but to 0.5 to 0.5 (encoder L1); they are shown as they are.",
+    )
+    np.testing.assert_allclose(trace.weights(1, 0)[2], weights[1, 0, 2], atol=1e-6)
+
+
+def test_that_half_precision_sums_are_measured_with_their_own_rounding() -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        assert attnscope.from_arrays(softmaxed(1, 4, 50, 50).to(dtype)).check().is_good
+
+
+def test_that_two_texts_have_their_own_axes() -> None:
+    given = {
+        "encoder": softmaxed(2, 2, 4, 4),
+        "cross": softmaxed(1, 3, 5, 4),
+        "decoder": softmaxed(1, 2, 5, 5),
+    }
+    trace = attnscope.from_arrays(given, list("abcd"), list("vwxyz"))
+    assert [site.key for site in trace.sites] == [
+        ("encoder", 0), ("encoder", 1), ("decoder", 0), ("cross", 0)
+    ]  # fmt: skip
+    queries, keys = trace.tokens(("cross", 0))
+    assert ("".join(t.piece for t in queries), "".join(t.piece for t in keys)) == ("vwxyz", "abcd")
+    plain = attnscope.from_arrays(softmaxed(1, 3, 5, 4))
+    assert plain.sites[0].stack == "cross"
+    assert [token.piece for token in plain.tokens(0)[0]] == list("01234")
+
+
+@pytest.mark.parametrize(
+    ("weights", "tokens", "target", "words"),
+    [
+        (softmaxed(4, 4), None, None, r"shape \[4, 4\]"),
+        (softmaxed(2, 3, 2, 4, 4), None, None, r"shape \[2, 3, 2, 4, 4\]"),
+        ([softmaxed(2, 3, 4, 4)], None, None, "of 2 texts"),
+        (softmaxed(1, 2, 4, 4).log(), None, None, "go down to.*after the softmax"),
+        (softmaxed(1, 2, 4, 4) * float("inf"), None, None, "not all finite"),
+        (torch.full((1, 2, 3, 3), float("nan")), None, None, "all NaN"),
+        (torch.ones(1, 1, 2, 2, dtype=torch.int64), None, None, "int64"),
+        (softmaxed(1, 2, 4, 4), ["a", "b"], None, "4 queries × 4 keys, and its tokens are 2 × 2"),
+        (softmaxed(1, 2, 4, 3), list("abcd"), list("xyz"), "exchanged"),
+        ({"middle": softmaxed(1, 2, 4, 4)}, None, None, "no stack 'middle'"),
+        ({3: softmaxed(1, 2, 4, 4)}, None, None, "names no site"),
+        ("weights", None, None, "class str"),
+        (torch.zeros(0, 2, 3, 3), None, None, "shape"),
+    ],
+)
+def test_that_what_can_be_no_weights_is_refused_in_words(
+    weights: object, tokens: list[str] | None, target: list[str] | None, words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        attnscope.from_arrays(weights, tokens, target)
+
+
+def test_that_names_of_layers_are_kept_and_counted() -> None:
+    trace = attnscope.from_arrays(softmaxed(2, 1, 3, 3), names=["lower", "upper"], name="mine")
+    assert trace.recorded is not None
+    assert (trace.recorded.name, trace.recorded.site_name(("encoder", 1))) == ("mine", "upper")
+    assert trace.recorded.site_name(("cross", 0)) == ""
+    with pytest.raises(UserError, match="1 names for 2"):
+        attnscope.from_arrays(softmaxed(2, 1, 3, 3), names=["lower"])
