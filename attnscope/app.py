@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication
 from attnscope import paths
 from attnscope.crash import CrashLog
 from attnscope.errors import UserError
+from attnscope.figures.figure_file import is_figure_file
 from attnscope.records.messages import Failed, ModelLoaded, Ready, Reply, Traced
 from attnscope.records.tiles import GridRefined, RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
@@ -290,7 +291,7 @@ class Program(QObject):
         """Open what the person named, or a demo model on its first sample."""
         device = self._settings.device
         path = Path(self._source) if self._source else None
-        if path is not None and path.suffix.lower() == SESSION_ENDING:
+        if path is not None and (path.suffix.lower() == SESSION_ENDING or is_figure_file(path)):
             self.window.workspace.files.open_path(str(path))
             if self.session.busy is not None:
                 return

@@ -107,7 +107,9 @@ def curves_figure(
     charts = shown_charts(shown, Drawing(smoothing=smoothing), is_log=is_log)
     if not charts:
         raise UserError(
-            f"{'The run' if len(runs) == 1 else 'No run in'} {folder} has made a step yet.",
+            f"The run {folder} has not made a step yet."
+            if len(runs) == 1
+            else f"No run in {folder} has made a step yet.",
             expected="a run folder with metrics",
             action="Train it first: attnscope train RECIPE --out DIR.",
         )

@@ -1,6 +1,7 @@
 """What every test gets: one torch thread, no display, private folders, and a check for leaks."""
 
 import gc
+import itertools
 import os
 import threading
 from collections.abc import Iterator
@@ -15,11 +16,48 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # programs that tests start compile it once
 
+_MOST_PROCESSES = 4
+"""Each imports torch, Qt and every test anew, and holds more than a gigabyte in the end."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Share the whole suite out among processes; files or folders that are named run in this one.
+
+    `-n 0` runs everything in this process, `-n 3` whatever is named in three. Who has less to do takes
+    half of what another has left: neighbours, and with them a module's fixtures, mostly stay together.
+    """
+    if not config.pluginmanager.hasplugin("xdist") or hasattr(config, "workerinput"):
+        return
+    option = config.option
+    if option.numprocesses is None and not option.tx and _is_whole_suite(config):
+        n_processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        option.numprocesses = min(n_processors or 1, _MOST_PROCESSES)
+    if option.numprocesses and option.dist == "no":
+        option.dist = "worksteal"
+
+
+def _is_whole_suite(config: pytest.Config) -> bool:
+    """Whether everything runs, unwatched: a debugger, -s and new pictures need this very process."""
+    option = config.option
+    if option.usepdb or option.trace or option.capture == "no" or option.update_pictures:
+        return False
+    tests = Path(__file__).parent
+    return all(Path(config.invocation_params.dir, name) in (tests, tests.parent) for name in config.args)
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A new folder each time; pytest's own way reads the names of all that are there, every time."""
+    parent = tmp_path_factory.mktemp("homes")
+    return (parent / str(number) for number in itertools.count())
+
 
 @pytest.fixture(autouse=True)
-def private_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def private_folders(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """Settings, logs and runs of a test go to a folder of its own."""
-    home = tmp_path_factory.mktemp("home")
+    home = next(homes)
+    home.mkdir()
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME"):
         monkeypatch.setenv(name, str(home))
     return home
@@ -29,10 +67,16 @@ def private_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail the test that leaves threads, top-level widgets or running timers behind."""
     threads_before = set(threading.enumerate())
+    has_qt = "qapp" in request.fixturenames or "qtbot" in request.fixturenames
+    if has_qt:
+        # What an earlier test held is let go of only now. What is alive after that is not looked at again:
+        # a collection over everything takes seconds, and widgets that pile up make every new one slower.
+        gc.collect()
+        gc.freeze()
     yield
     left = [t.name for t in set(threading.enumerate()) - threads_before if t.is_alive() and not t.daemon]
     assert not left, f"threads left running: {left}"
-    if "qapp" in request.fixturenames or "qtbot" in request.fixturenames:
+    if has_qt:
         _check_qt_leaks()
 
 
@@ -55,7 +99,6 @@ def _check_qt_leaks() -> None:
     assert not running, f"QThreads left running: {running}"
     timers = [o for o in objects if issubclass(type(o), QTimer) and _is_active(o) and o.parent() is None]
     assert not timers, f"timers without a parent left active: {timers}"
-    gc.freeze()  # what is alive now is not looked at again: a collection over everything takes seconds
 
 
 def _is_running(thread: object) -> bool:

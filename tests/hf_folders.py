@@ -130,6 +130,11 @@ def make(kind: str) -> tuple[Any, Tokenizer | None]:
                 **small_bert, id2label=labels, label2id={v: k for k, v in labels.items()}
             )
             return library.BertForSequenceClassification(config), bert
+        case "distilbert":
+            config = library.DistilBertConfig(
+                vocab_size=n_bert, max_position_embeddings=24, dim=32, hidden_dim=48, n_layers=2, n_heads=4
+            )
+            return library.DistilBertForMaskedLM(config), bert
         case "bert-tags":
             return library.BertForTokenClassification(library.BertConfig(**small_bert, num_labels=5)), bert
         case "gpt2-classes":

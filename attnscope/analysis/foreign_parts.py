@@ -142,7 +142,7 @@ def _contributions(
             continue
         shares = exact(gradient) * exact(source.value.detach())
         if source.kind == "heads" and source.site is not None:
-            yield from _head_shares(sites[source.site], shares)
+            yield from _head_shares(sites[source.site], shares, has_others=network.form == "encoder-decoder")
             continue
         layer = -1 if source.site is None else source.site[1]
         kind = "bias" if source.kind == "heads" else source.kind
@@ -154,13 +154,14 @@ def _contributions(
         yield Contribution(label="output bias", kind="bias", value=value, stack=stack)
 
 
-def _head_shares(site: Site, shares: Tensor) -> Iterator[Contribution]:
+def _head_shares(site: Site, shares: Tensor, *, has_others: bool) -> Iterator[Contribution]:
+    """What each head of a site adds; where several stacks have heads, names tell them apart."""
     for head, share in zip(
         site.heads,
         shares.reshape(-1, site.n_heads, shares.shape[-1] // site.n_heads).sum((0, 2)),
         strict=True,
     ):
-        label = head.label if site.stack != "cross" else f"cross {head.label}"
+        label = f"{site.stack} {head.label}" if has_others else head.label
         yield Contribution(
             label=label, kind="head", value=float(share), stack=site.stack, layer=site.layer, head=head
         )

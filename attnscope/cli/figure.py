@@ -70,10 +70,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add_page_arguments(parser)
     add_look_arguments(parser)
+    add_panel_arguments(parser)
     add_aspect_arguments(parser)
     add_other_arguments(parser)
     add_batch_arguments(parser)
-    add_panel_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_colours(arguments)
     else:
         settle_page(arguments)
-        if arguments.each:
+        if arguments.each and not arguments.panel:
             return draw_each(arguments)
     target_of(arguments.out)
     if is_again:

@@ -34,7 +34,10 @@ panels of several stacks, texts and models:
   attnscope figure english-french --text "the white cat sleeps" --columns 3 -o page.pdf \\
       --panel "encoder L0H1" --panel "cross L1H0" --panel "cross L1H0 | text=the black dog sleeps"
 """
-_NOT_WITH = ("head", "layer", "stack", "also", "each", "query", "encodings", "mask", "mask_rows")
+_NOT_WITH = (
+    "head", "layer", "stack", "also", "each", "overwrite", "query", "encodings", "mask", "mask_rows",
+    "with_model", "with_text", "with_target", "with_gate", "with_stack", "align", "delta_end",
+)  # fmt: skip
 _OWN = re.compile(rf"\s*\|\s*(?=(?:{'|'.join(OWN)})\s*=)")
 _KIND = re.compile(r"(?:(lines|grid)\b)?\s*(.*)", re.DOTALL)
 _Made = TypeVar("_Made")
@@ -68,7 +71,7 @@ def add_panel_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT",
         help='one panel, such as "cross L1H0 | text=the black dog"; given again for the next: see below',
     )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.formatter_class = _KeepsLines
     parser.epilog = EXAMPLES
 
 
@@ -137,6 +140,15 @@ def _read_wish(letter: str, words: str) -> PanelWish:
         name, _, value = part.partition("=")
         own[name.strip()] = value.strip()
     return PanelWish(letter=letter, words=words, view=cast("View", kind or "head"), shown=heads, own=own)
+
+
+class _KeepsLines(argparse.HelpFormatter):
+    """Breaks texts at the width of the terminal, but those that have lines of their own."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" not in text:
+            return super()._fill_text(text, width, indent)
+        return "".join(indent + line for line in text.splitlines(keepends=True))
 
 
 class _Reader:

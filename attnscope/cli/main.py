@@ -5,8 +5,10 @@ the name of its crash log. 130: stopped with Ctrl+C.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from attnscope import __version__, boot, paths
@@ -47,7 +49,7 @@ def build_parser(*, has_commands: bool = True) -> argparse.ArgumentParser:
     parser.set_defaults(run=_open_window, source="")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     opening = commands.add_parser("open", help="open the window on a model, a run or a text file")
-    meaning = "a demo model's name, a model or run folder, a session, or a .txt file"
+    meaning = "a demo model's name, a model or run folder, a session, recorded attention, or a .txt file"
     opening.add_argument("source", metavar="PATH", help=meaning)
     _add_window_options(opening, is_repeated=True)
     opening.set_defaults(run=_open_window)
@@ -61,10 +63,16 @@ def opens_window(argv: Sequence[str]) -> bool:
     return not argv or argv[0] == "open" or set(argv) <= _WINDOW_FLAGS.keys() | {"--version"}
 
 
+def _with_open(argv: Sequence[str]) -> Sequence[str]:
+    """The arguments, with `open` before a file that stands where a command would."""
+    is_file = bool(argv) and not argv[0].startswith("-") and Path(argv[0]).suffix and os.path.isfile(argv[0])
+    return ["open", *argv] if is_file else argv
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     try:
-        given = sys.argv[1:] if argv is None else argv
+        given = _with_open(sys.argv[1:] if argv is None else argv)
         arguments = build_parser(has_commands=not opens_window(given)).parse_args(given)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else MENDABLE

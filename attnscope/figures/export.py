@@ -162,12 +162,20 @@ def _svg(spec: FigureSpec) -> bytes:
         paint_figure(painter, spec)
     content = bytes(buffer.data().data())
     content = content.replace(b"<image ", b'<image style="image-rendering:pixelated" ')
-    content = mended_texts(content.decode()).encode()
+    content = _numbered_patterns(mended_texts(content.decode())).encode()
     try:
         ElementTree.fromstring(content)
     except ElementTree.ParseError as error:
         raise _broken("SVG") from error
     return content
+
+
+def _numbered_patterns(svg: str) -> str:
+    """The hatches numbered from 1: Qt names them by their place in memory, another one each time."""
+    numbers: dict[str, str] = {}
+    return re.sub(
+        r"(?<=texpattern_)[0-9a-f]+", lambda m: numbers.setdefault(m[0], str(len(numbers) + 1)), svg
+    )
 
 
 def _pdf(spec: FigureSpec) -> bytes:

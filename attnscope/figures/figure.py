@@ -145,8 +145,9 @@ def figure(
 ) -> Figure:
     """A figure of a trace: the `grid` of a stack, one `head`, or the `lines` of several `heads`.
 
-    `panels` shows up to four heads beside each other on one scale, and `also` their `lines` and the `grid`,
-    in `columns` (0: as many as suit the page).
+    `panels` shows the `heads` beside each other on one scale, and `also` their `lines` and the `grid`, up to
+    26 in all, in `columns` (0: as many as suit the page). `attnscope.panels` puts figures of several texts
+    and models together.
 
     `difference` shows one head of this trace (A), of `other` (B), and B − A with the tokens aligned; `names`
     say what they are. `other_head` is B's where it is another one, `align` how tokens are aligned (`pairs`,
@@ -160,8 +161,8 @@ def figure(
     `n_strongest` of each query. Token labels `turn` by 0, 45 or 90 degrees and stand at every
     `label_every`-th token; without either, as there is room. The page is that of `size` (`single`, `double`,
     … column of a journal), without one that which suits the view, as high as the figure; lengths that are
-    given come first. `plain` leaves out the head's name and the self-check. `origin` lets the
-    figure be saved as a figure file.
+    given come first. `plain` leaves out the head's name and the self-check. With `origin` a
+    figure file reads the text anew, without one it holds the numbers.
     A head is named by its record, as (stack, layer, head), or as "L0H1" or "cross:L0H1".
     Raises UserError for a head or stack the model does not have, and for a choice that there is not.
     """
@@ -220,7 +221,7 @@ def figure(
         origin=origin,
     )
     if view == "panels":
-        spec = replace(_panels(trace, spec, also, aspect), columns=columns)
+        spec = replace(_panels(trace, spec, also, aspect, stack), columns=columns)
     ensure_gui()
     made = sized(spec, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
     check_spec(made)
@@ -254,13 +255,15 @@ def _compared(
     return compare_maps(first, second, rows, cols, names=names, limit=delta_end)
 
 
-def _panels(trace: Traced, spec: FigureSpec, also: tuple[str, ...], aspect: Aspect) -> FigureSpec:
+def _panels(
+    trace: Traced, spec: FigureSpec, also: tuple[str, ...], aspect: Aspect, stack: Stack | None
+) -> FigureSpec:
     """The maps of `spec` as panels of one page, with what else is asked for."""
     if not set(also) <= set(ALSO):
         raise UserError(
             f"There is no panel '{', '.join(also)}'.", expected=" or ".join(ALSO), action="Choose of these."
         )
-    sites = _sites_of(trace, spec.maps[0].head.stack) if "grid" in also else ()
+    sites = _sites_of(trace, stack or spec.maps[0].head.stack) if "grid" in also else ()
     grids = tuple(_grid(trace, site, aspect) for site in sites)
     return panels_figure(spec, spec.maps, has_lines="lines" in also, grids=grids)
 

@@ -4,7 +4,7 @@ Strict JSON of one of two kinds. What one model read in one text is kept as the 
 and style; the model is named by where it is and by the hash of its weights, so that a figure drawn again from
 another model says so. Any other figure (a difference, curves, a lab, a picture, panels of several texts) is
 kept as its numbers, and needs no model. Nothing in the file is run, and no path in it is opened but the
-model's. Files of format 1 are all of the first kind.
+model's. Files without a kind are older ones of the first.
 """
 
 import dataclasses
@@ -28,7 +28,8 @@ from attnscope.strict_json import as_object, json_text, parse_object, read_json
 from attnscope.viewmodels.maps.aspect import Aspect
 
 ENDING = ".figure.json"
-FORMAT = 2
+FORMAT, _QUESTION_FORMAT = 2, 1
+"""Of numbers, and of a question, which older programs read too."""
 MAX_BYTES = 64_000_000
 ASKED_VIEWS: tuple[View, ...] = ("grid", "head", "lines", "panels")
 """What a trace can be asked for again."""
@@ -98,11 +99,16 @@ def figure_file_bytes(kept: "SavedFigure | FigureSpec", *, folder: Path | None =
 
     Raises UserError for a figure of more numbers than a file may hold.
     """
-    about: dict[str, object] = {"format": FORMAT, "program": f"AttnScope {program_version()}"}
+    is_numbers = isinstance(kept, FigureSpec)
+    about: dict[str, object] = {
+        "format": FORMAT if is_numbers else _QUESTION_FORMAT,
+        "program": f"AttnScope {program_version()}",
+        "holds": "numbers" if is_numbers else "question",
+    }
     if isinstance(kept, FigureSpec):
-        about |= {"holds": "numbers", "figure": kept_as_json(kept)}
+        about["figure"] = kept_as_json(kept)
     else:
-        about |= {"holds": "question", **_question_as_json(kept, folder)}
+        about |= _question_as_json(kept, folder)
     data = (json_text(about) + "\n").encode()
     if len(data) > MAX_BYTES:
         raise UserError(

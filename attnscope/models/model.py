@@ -24,6 +24,7 @@ from attnscope.records.generation import WriteSettings
 from attnscope.records.interventions import CopyPattern, Intervention, Interventions, as_interventions
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison, Output
+from attnscope.records.recorded import needs_model
 from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site, gates_named
 from attnscope.trace.probe import GateProbe, TraceProbe
 from attnscope.trace.record import SiteRecord
@@ -74,6 +75,8 @@ class Model:
     @property
     def own(self) -> OwnNetwork:
         """The network when it is one of our own; raises UserError for a model of another library."""
+        if self.info.is_recorded:
+            raise needs_model(self.info.name)
         if not isinstance(self.network, OwnNetwork):
             raise UserError(
                 f"{self.info.name} is a model of another library.",

@@ -49,7 +49,7 @@ class SelfCheck:
         if self.is_empty:
             return "no attention"
         if self.is_given:
-            return "✓ rows sum to 1" if self.is_good else f"⚠ rows off by {self.row_sum_error:.0e}"
+            return "✓ rows sum to 1" if self.is_good else f"⚠ rows off by {self.row_sum_error:.2g}"
         if self.is_good:
             return f"✓ exact to {self.output_error:.0e}"
         if not self.is_evaluation_mode:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.records.sites import NO_GATES, Gates, Site
+from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey
 
 Form = Literal["encoder", "decoder", "encoder-decoder"]
 
@@ -26,8 +26,8 @@ class ModelInfo:
     `architecture` is the library's class for a model of another library, `licence` what its files name.
     `gates` are those the model is opened with, since its training may have closed heads. `reads_pairs` says
     that two sentences may be read together, `reads` what the text is or names; what reads "attention" is
-    recorded attention: it has one text and no model (`is_recorded`). `labels` are
-    all that one of our own models may say of a text, where it tells labels.
+    recorded attention: it has one text and no model (`is_recorded`), and `site_names` are the modules that
+    its sites were. `labels` are all that one of our own models may say of a text, where it tells labels.
     """
 
     name: str
@@ -51,6 +51,7 @@ class ModelInfo:
     reads_pairs: bool = False
     reads: Literal["text", "picture", "recording", "attention"] = "text"
     labels: tuple[str, ...] = ()
+    site_names: tuple[tuple[SiteKey, str], ...] = ()
 
     @property
     def is_recorded(self) -> bool:

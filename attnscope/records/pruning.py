@@ -44,7 +44,7 @@ class SiteHeads:
 class PruningProof:
     """The gated model against the smaller one on the same texts, over every logit.
 
-    Zero texts prove nothing, and a difference that is not a number is never good.
+    Zero logits prove nothing, and a difference that is not a number is never good.
     """
 
     max_difference: float
@@ -60,7 +60,7 @@ class PruningProof:
     @property
     def is_good(self) -> bool:
         """Whether the smaller model may be saved."""
-        return self.n_texts > 0 and self.relative <= MAX_RELATIVE_DIFFERENCE
+        return min(self.n_texts, self.n_logits) > 0 and self.relative <= MAX_RELATIVE_DIFFERENCE
 
     @property
     def sentence(self) -> str:

@@ -2,7 +2,8 @@
 
 schedule           of a run that is made longer
 constant, noam     goes on as it was: every step is that of a run that was so long from the start
-linear, cosine     is that of the new length from the next step on: the rate jumps, and the note says so
+linear, cosine     the same while the warm-up lasts; after it the rate is that of the new length from the
+                   next step on: it jumps, and the note says so
 """
 
 from collections.abc import Mapping
@@ -46,7 +47,8 @@ def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
     if before == now:
         return ""
     told = [f"The run is now {now:,} steps long, before {before:,}."]
-    if not follows_length(recipe):
+    is_warming = step <= recipe.schedule.warmup_steps and not recipe.data.repeated_share
+    if is_warming or not follows_length(recipe):
         told.append("Its learning rate goes on as if it had been so from the start.")
         return " ".join(told)
     if recipe.schedule.kind in ("linear", "cosine"):

@@ -12,7 +12,7 @@ KIND_WORDS: dict[OutputKind, str] = {
     "masked-token": "masked token",
     "translation": "translation",
     "class": "label",
-    "nothing": "none: the model has no output head",
+    "nothing": "none: there is no output head",
 }
 """What each kind of output tells."""
 

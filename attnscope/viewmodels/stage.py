@@ -44,8 +44,10 @@ def stage_of(session: Session) -> Stage:
     return Stage(kind="shown") if session.model.sites else NO_ATTENTION
 
 
-def wanted_input(reads: Literal["text", "picture", "recording"]) -> str:
+def wanted_input(reads: Literal["text", "picture", "recording", "attention"]) -> str:
     """What a person is asked to type for a model."""
+    if reads == "attention":
+        return "The recorded text"
     return "Type a sentence…" if reads == "text" else f"Type the path of a {reads}…"
 
 

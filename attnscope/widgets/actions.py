@@ -55,6 +55,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         shortcuts=("Ctrl+Alt+F",),
         tip="Look at the text of a file, up to 200,000 characters of it",
     ),
+    ActionSpec(
+        name="open-recording",
+        text="Open recorded attention…",
+        menu="File",
+        shortcuts=("Ctrl+Alt+E",),
+        tip="Look at a file that attnscope.record, attnscope.from_arrays or attnscope trace wrote",
+    ),
     ActionSpec(name="open-session", text="Open session…", menu="File", shortcuts=("Ctrl+Alt+O",)),
     ActionSpec(
         name="save-session",

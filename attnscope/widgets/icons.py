@@ -145,6 +145,20 @@ def _close(painter: QPainter, _colour: QColor) -> None:
     painter.drawLine(QPointF(18, 6), QPointF(6, 18))
 
 
+def _note(painter: QPainter, colour: QColor) -> None:
+    painter.drawEllipse(QPointF(12, 12), 9, 9)
+    painter.drawLine(QPointF(12, 11), QPointF(12, 17))
+    painter.setBrush(colour)
+    painter.drawEllipse(QPointF(12, 7.5), 0.6, 0.6)
+
+
+def _error(painter: QPainter, colour: QColor) -> None:
+    painter.drawPolygon([QPointF(12, 3), QPointF(22, 20.5), QPointF(2, 20.5)])
+    painter.drawLine(QPointF(12, 9.5), QPointF(12, 14.5))
+    painter.setBrush(colour)
+    painter.drawEllipse(QPointF(12, 17.5), 0.6, 0.6)
+
+
 def _brand(painter: QPainter, colour: QColor) -> None:
     painter.drawRoundedRect(QRectF(3, 3, 18, 18), 4, 4)
     for k in range(3):
@@ -167,5 +181,7 @@ _DRAWINGS: dict[str, Callable[[QPainter, QColor], None]] = {
     "projector": _projector,
     "search": _search,
     "close": _close,
+    "note": _note,
+    "error": _error,
     "brand": _brand,
 }

@@ -83,12 +83,21 @@ class PlainLabel(QLabel):
 
 
 class ElidedLabel(PlainLabel):
-    """A label of one line that ends in … when there is no room, with the whole text as its tooltip."""
+    """A label that ends in … when there is no room, with the whole text as its tooltip.
 
-    def __init__(self, text: str = "", role: str = "", parent: QWidget | None = None) -> None:
+    It has one line, or at most `n_lines`: as many as the text needs at the width there is.
+    """
+
+    def __init__(
+        self, text: str = "", role: str = "", parent: QWidget | None = None, *, n_lines: int = 1
+    ) -> None:
         super().__init__(text, role, parent)
-        self._full, self._about = text, ""
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._full, self._about, self._n_lines = text, "", n_lines
+        policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        if n_lines > 1:
+            self.setWordWrap(True)
+            policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
 
     def minimumSizeHint(self) -> QSize:
         """One line high, even without a text, so that nothing moves when one comes."""
@@ -115,14 +124,16 @@ class ElidedLabel(PlainLabel):
 
     def _elide(self) -> None:
         metrics, room = self.fontMetrics(), max(self.width(), 8)
-        shown = metrics.elidedText(self._full, Qt.TextElideMode.ElideRight, room)
+        # Lines end with words: of all but the last one something is left free.
+        most = round(room * (1 + _FILLED * (self._n_lines - 1)))
+        shown = metrics.elidedText(self._full, Qt.TextElideMode.ElideRight, most)
         if shown != self._full and room < _LEAST_LETTERS * metrics.averageCharWidth():
             shown = ""  # a letter and three dots tell nothing
         self.setText(shown)
         self.setToolTip(plain_tooltip(self._about or (self._full if shown != self._full else "")))
 
 
-_LEAST_LETTERS = 5
+_LEAST_LETTERS, _FILLED = 9, 0.92
 
 
 def rule(*, is_vertical: bool = False) -> QFrame:

@@ -24,7 +24,7 @@ class StateCard(QWidget):
         self._progress.setFixedWidth(240)
         self._progress.setAccessibleName("Progress")
         layout = QVBoxLayout(self)
-        layout.setSpacing(16)
+        layout.setSpacing(6)
         layout.addStretch(3)
         for widget in (self._title, self._progress):
             layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)

@@ -53,7 +53,9 @@ def stylesheet(palette: Palette) -> str:
     sheet = _SHEET
     for name in sorted(names, key=len, reverse=True):
         sheet = sheet.replace(f"@{name}@", names[name])
-    sheet = sheet.replace("@chevron@", (resources_folder() / "icons" / "chevron.svg").as_posix())
+    tick = "tick-dark" if palette.is_dark else "tick-light"
+    for name, file in (("chevron", "chevron"), ("chevron-up", "chevron-up"), ("tick", tick)):
+        sheet = sheet.replace(f"@{name}@", (resources_folder() / "icons" / f"{file}.svg").as_posix())
     sheet = _LENGTH.sub(lambda found: f"{round(int(found[1]) * palette.type_factor)}px", sheet)
     return sheet.replace("@handle@", "12px")
 
@@ -116,6 +118,8 @@ QLabel[role="large"] { font-size: 18px; font-weight: 600; }
 QLabel[role="warning"] { font-size: 11px; color: @warning@; font-weight: 600; }
 QLabel[role="error"] { color: @error@; }
 QLabel[role="good"] { font-size: 11px; color: @muted@; }
+QFrame[swatch] { border: 1px solid @muted@; background: @background@; }
+QFrame[swatch="on"] { background: @accent@; }
 QFrame[role="rule"] { background: @line@; border: none; }
 QFrame[role="palette"] { background: @panel@; border: 1px solid @line@; border-radius: 8px; }
 QFrame[role="palette"] QListView { background: transparent; border: none; }
@@ -148,12 +152,37 @@ QLineEdit, QPlainTextEdit {
     selection-background-color: @accent@; selection-color: @accent_text@; }
 QPlainTextEdit { padding: 4px 8px; }
 QLineEdit:focus, QPlainTextEdit:focus { border: 1px solid @accent@; }
+QLineEdit:read-only { background: @panel@; }
 QComboBox { background: @raised@; border: 1px solid @line@; border-radius: 4px; padding: 0 8px;
     min-height: 26px; }
 QComboBox:hover { background: @grid@; }
 QComboBox:focus, QAbstractSpinBox:focus { border: 1px solid @accent@; }
 QComboBox::drop-down { border: none; width: 20px; }
 QComboBox::down-arrow { image: url("@chevron@"); width: 12px; height: 12px; margin-right: 8px; }
+QAbstractSpinBox { background: @raised@; border: 1px solid @line@; border-radius: 4px; padding: 0 4px;
+    min-height: 22px; selection-background-color: @accent@; selection-color: @accent_text@; }
+QAbstractSpinBox::up-button, QAbstractSpinBox::down-button { subcontrol-origin: border; width: 18px;
+    background: transparent; border: none; }
+QAbstractSpinBox::up-button { subcontrol-position: top right; }
+QAbstractSpinBox::down-button { subcontrol-position: bottom right; }
+QAbstractSpinBox::up-button:hover, QAbstractSpinBox::down-button:hover { background: @grid@; }
+QAbstractSpinBox::up-arrow { image: url("@chevron-up@"); width: 10px; height: 10px; }
+QAbstractSpinBox::down-arrow { image: url("@chevron@"); width: 10px; height: 10px; }
+QCheckBox { spacing: 6px; }
+QCheckBox::indicator { width: 13px; height: 13px; background: @raised@; border: 1px solid @muted@;
+    border-radius: 3px; }
+QCheckBox::indicator:hover, QCheckBox:focus { border-color: @accent@; }
+QCheckBox::indicator:checked { background: @accent@; border: 1px solid @accent@; image: url("@tick@"); }
+QCheckBox::indicator:disabled { border: 1px solid @line@; background: transparent; }
+QCheckBox::indicator:checked:disabled { background: @no_data@; }
+QHeaderView { background: @panel@; }
+QHeaderView::section { background: @panel@; border: none; border-bottom: 1px solid @line@;
+    border-right: 1px solid @grid@; padding: 2px 5px; }
+QHeaderView::up-arrow { image: url("@chevron-up@"); width: 8px; height: 8px;
+    subcontrol-origin: border; subcontrol-position: center left; }
+QHeaderView::down-arrow { image: url("@chevron@"); width: 8px; height: 8px;
+    subcontrol-origin: border; subcontrol-position: center left; }
+QTableView::item { padding: 0 5px; }
 QComboBox QAbstractItemView { background: @raised@; border: 1px solid @line@; padding: 4px;
     selection-background-color: @accent@; selection-color: @accent_text@; }
 QLineEdit:disabled, QPlainTextEdit:disabled, QComboBox:disabled, QAbstractSpinBox:disabled,

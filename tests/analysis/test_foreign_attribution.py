@@ -244,7 +244,7 @@ def test_that_contributions_say_where_in_the_model_they_are(monkeypatch: pytest.
     assert by_label["output bias"].value == pytest.approx(float(constant[0, 7] - constant[0, 5]), abs=1e-6)
     for layer in range(2):
         for head in range(4):
-            own, cross = by_label[f"L{layer}H{head}"], by_label[f"cross L{layer}H{head}"]
+            own, cross = (by_label[f"{stack} L{layer}H{head}"] for stack in ("decoder", "cross"))
             assert (own.stack, own.layer, own.head.head) == ("decoder", layer, head)  # type: ignore[union-attr]
             assert (cross.stack, cross.layer, cross.head.stack) == ("cross", layer, "cross")  # type: ignore[union-attr]
     layers = {one.layer for one in found.contributions if one.kind == "embedding"}

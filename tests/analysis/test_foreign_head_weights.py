@@ -144,6 +144,42 @@ def test_that_the_circuits_of_gpt2_and_gemma_are_slow_products() -> None:
         assert (found.largest[0].first.id, found.largest[0].second.id) == divmod(place, hf_tiny.N_PIECES)
 
 
+@pytest.mark.parametrize("family", ["t5", "bart"])
+@torch.no_grad()
+def test_that_a_cross_head_reads_source_tokens_as_the_encoder_hands_them_over(family: str) -> None:
+    """Its queries come from the decoder, keys and values from the encoder: slow products of the modules."""
+    model, module = foreign(family), hf_tiny.build(family).double()
+    place = HeadRef(stack="cross", layer=1, head=2)
+    if family == "t5":
+        block, embeddings = module.decoder.block[1], module.shared.weight
+        attention, names, output = block.layer[1].EncDecAttention, ("q", "k", "v"), "o"
+        source = module.encoder.final_layer_norm(embeddings)
+        queries = block.layer[1].layer_norm(embeddings)
+        told = module.lm_head.weight * module.decoder.final_layer_norm.weight
+        scale = 1.0
+    else:
+        body = module.model
+        layer, attention = body.decoder.layers[1], body.decoder.layers[1].encoder_attn
+        names, output, told, scale = (
+            ("q_proj", "k_proj", "v_proj"),
+            "out_proj",
+            module.lm_head.weight,
+            8**-0.5,
+        )
+        source = body.encoder.layernorm_embedding(body.encoder.embed_tokens.weight)
+        entered = body.decoder.layernorm_embedding(body.decoder.embed_tokens.weight)
+        queries = layer.self_attn_layer_norm(entered)
+    rows = apart(attention, names, place.head)
+    columns = getattr(attention, output).weight[:, 8 * place.head : 8 * place.head + 8]
+    expected = {
+        "ov": (source @ rows["v"].T) @ (told @ columns).T,
+        "qk": scale * (queries @ rows["q"].T) @ (source @ rows["k"].T).T,
+    }
+    for kind, product in expected.items():
+        left, right = factors_of(model, place, kind)  # type: ignore[arg-type]
+        torch.testing.assert_close((left @ right.T).double(), product, rtol=1e-4, atol=1e-4, msg=kind)
+
+
 def test_that_bert_s_heads_read_embeddings_through_their_norm() -> None:
     model, module = foreign("bert"), hf_tiny.build("bert")
     head = HeadRef(stack="encoder", layer=1, head=2)

@@ -1,26 +1,31 @@
 """A figure file holds what to draw and gives it back; anything else in it is refused by name."""
 
+import base64
 import dataclasses
 import json
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
-from figure_samples import head_map, site_grid, spec
+from figure_samples import head_map, site_grid, spec, tokens
 
 from attnscope.errors import LoadError, UserError
-from attnscope.figures.export import save, target_of
+from attnscope.figures.cell_map import CellMap
+from attnscope.figures.export import render, save, target_of
 from attnscope.figures.figure_file import (
     figure_file_bytes,
     figure_from_bytes,
     read_figure_file,
-    saved_from_spec,
+    what_to_keep,
 )
-from attnscope.figures.panels import panels_figure
-from attnscope.figures.spec import FigureOrigin, FigureSpec
+from attnscope.figures.panels import panels_figure, panels_of
+from attnscope.figures.spec import VIEWS, FigureOrigin, FigureSpec, MapPart
 from attnscope.figures.style import MapStyle
 from attnscope.records.alignment import GoldCell
 from attnscope.records.interventions import RemoveEdge
 from attnscope.records.sites import Gates, HeadRef
+from attnscope.records.tiles import MapTile
 from attnscope.viewmodels.maps.aspect import Aspect
 
 HEAD = HeadRef(stack="decoder", layer=1, head=0)
@@ -45,7 +50,7 @@ def shown(**changes) -> FigureSpec:
 
 
 def test_that_everything_comes_back():
-    saved = saved_from_spec(shown())
+    saved = what_to_keep(shown())
     assert saved.also == ("lines", "grid")
     assert [h.head for h in saved.heads] == [0, 1]
     found = figure_from_bytes(figure_file_bytes(saved))
@@ -55,7 +60,7 @@ def test_that_everything_comes_back():
 
 def test_that_gold_links_come_back_and_what_is_none_is_refused():
     link = GoldCell(rows=(0, 2), cols=(1, 2), is_sure=False, words=("être", "be"))
-    saved = dataclasses.replace(saved_from_spec(shown()), view="head", gold=(link,))
+    saved = dataclasses.replace(what_to_keep(shown()), view="head", gold=(link,))
     assert figure_from_bytes(figure_file_bytes(saved)).gold == (link,)
     content = json.loads(figure_file_bytes(saved))
     for wrong in ([0, 0, 1, 2, True, "a", "b"], [0, 1, 1, 2, 1, "a", "b"], [0, 1], "x"):
@@ -78,6 +83,7 @@ def test_that_a_model_beside_the_file_is_named_by_its_path_from_there(tmp_path: 
     [
         {"format": 99},
         {"view": "curves"},
+        {"holds": "pixels"},
         {"heads": [["decoder", -1, 0]]},
         {"heads": "L0H0"},
         {"text": 3},
@@ -94,13 +100,86 @@ def test_that_a_model_beside_the_file_is_named_by_its_path_from_there(tmp_path: 
     ids=lambda change: str(change)[:60],
 )
 def test_that_a_file_with_something_wrong_is_refused(change):
-    content = json.loads(figure_file_bytes(saved_from_spec(shown())))
+    content = json.loads(figure_file_bytes(what_to_keep(shown())))
     with pytest.raises(LoadError, match="cannot be drawn") as caught:
         figure_from_bytes(json.dumps(content | change).encode())
     assert len(str(caught.value)) < 600
 
 
-def test_that_figures_of_no_text_cannot_be_kept():
-    for one in (spec("curves"), spec("head")):
-        with pytest.raises(UserError, match="figure file"):
-            saved_from_spec(one)
+def test_that_a_file_of_the_first_format_is_read():
+    content = json.loads(figure_file_bytes(what_to_keep(shown())))
+    assert content.pop("holds") == "question"
+    assert content["format"] == 1
+    old = figure_from_bytes(json.dumps(content).encode())
+    assert json.loads(render(spec("curves"), "figure"))["format"] == 2
+    assert old == figure_from_bytes(figure_file_bytes(what_to_keep(shown())))
+
+
+def many_panels() -> FigureSpec:
+    return panels_of((spec("head"), spec("lines"), spec("grid")), ("one", "", "other"), spec("lines"))
+
+
+@pytest.mark.parametrize("view", [*VIEWS, "long"])
+@pytest.mark.usefixtures("qapp")
+def test_that_any_other_figure_is_kept_as_its_numbers(view):
+    one = many_panels() if view == "panels" else long_map() if view == "long" else spec(view)
+    again = figure_from_bytes(render(one, "figure"))
+    assert isinstance(again, FigureSpec)
+    for format in ("svg", "csv", "npz"):
+        assert render(again, format) == render(one, format), format
+
+
+def long_map() -> FigureSpec:
+    levels = np.arange(16).reshape(4, 4) + 1
+    tile = MapTile(head=HEAD, trace=1, rows=(0, 8), cols=(0, 8), b=2, levels=levels, peak=0.5, head_peak=0.6)
+    pieces = tokens(*"abcdefgh")
+    return FigureSpec(view="head", part=MapPart(tile=tile, queries=pieces, keys=pieces))
+
+
+@pytest.mark.parametrize(
+    ("view", "change", "said"),
+    [
+        ("curves", {"view": "film"}, "is none of"),
+        ("curves", {"charts": []}, "nothing to show"),
+        ("curves", {"charts": [{"title": "x"}]}, "missing"),
+        ("curves", {"colour": 1}, "'colour' is not known"),
+        ("curves", {"width_mm": "NaN"}, "mm wide"),
+        ("curves", {"dpi": 1e300}, "whole number"),
+        ("picture", {"maps": []}, "nothing to show"),
+        ("lab", {"cells": [{"title": "t", "values": [[1.0]]}]}, "not an array"),
+        ("difference", {"gates": [[{"stack": "cross", "layer": 0, "head": 0}, 7.0]]}, "gate"),
+        ("head", {"gold": [{"rows": [0, 99], "cols": [0, 1], "is_sure": True, "words": ["", ""]}]}, "fit"),
+        ("head", {"selection": [{"stack": "cross", "layer": -1, "head": 0}]}, "below 0"),
+    ],
+    ids=str,
+)
+def test_that_numbers_with_something_wrong_are_refused(view, change, said):
+    content = json.loads(render(spec(view), "figure"))
+    content["figure"] |= change
+    with pytest.raises(LoadError, match="cannot be drawn") as caught:
+        figure_from_bytes(json.dumps(content).encode())
+    assert said in str(caught.value)
+
+
+def test_that_damaged_and_overfull_arrays_are_refused():
+    content = json.loads(render(spec("curves"), "figure"))
+    packed = content["figure"]["charts"][0]["series"][0]["xs"]
+    bomb = base64.b64encode(zlib.compress(bytes(10_000_000))).decode()
+    for change, said in (
+        ({"zlib": "x" * 8}, "damaged"),
+        ({"shape": [49]}, "are not"),
+        ({"shape": [2**40]}, "over"),
+        ({"dtype": "object"}, "not an array"),
+        ({"zlib": bomb}, "are not"),
+    ):
+        content["figure"]["charts"][0]["series"][0]["xs"] = packed | change
+        with pytest.raises(LoadError, match=said):
+            figure_from_bytes(json.dumps(content).encode())
+
+
+def test_that_numbers_come_back_to_the_last_bit():
+    values = np.array([[np.nan, np.inf, -np.inf], [1e-30, 0.1, -0.0]])
+    one = spec("lab", cells=(CellMap(title="t", values=values, limit=2.0),), charts=())
+    (cells,) = figure_from_bytes(render(one, "figure")).cells
+    assert cells.values.tobytes() == values.tobytes()
+    assert not cells.values.flags.writeable

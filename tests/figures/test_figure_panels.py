@@ -1,7 +1,9 @@
 """Panels share one scale and one colour bar; presets, type and labels reach the page."""
 
 import dataclasses
+import io
 import re
+import string
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,12 +14,24 @@ from PySide6.QtCore import QRectF
 from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.caption import caption_lines
+from attnscope.figures.composing import panels as compose
+from attnscope.figures.figure import Figure
+from attnscope.figures.fitting import sized
 from attnscope.figures.map_layout import map_layout
+from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.paint_panels import panel_rects, widest_columns
-from attnscope.figures.panels import common_peak, on_common_scale, panels_figure, shown_maps
+from attnscope.figures.panels import (
+    common_peak,
+    lettered_maps,
+    lines_are_named,
+    on_common_scale,
+    panels_figure,
+    shown_maps,
+)
 from attnscope.figures.presets import PRESETS, preset_of
 from attnscope.figures.raster import codes_from_grid, codes_from_weights
-from attnscope.figures.spec import BASE_PT
+from attnscope.figures.room import values_hint
+from attnscope.figures.spec import BASE_PT, Caption
 from attnscope.figures.style import MapStyle
 from attnscope.figures.token_axis import column_stride
 
@@ -78,10 +92,78 @@ def test_that_panels_are_coloured_on_one_scale():
     np.testing.assert_array_equal(codes_from_grid(scaled, "fixed"), codes_from_grid(site_grid(), "fixed"))
 
 
-def test_that_a_page_holds_four_heads_and_each_map_once():
+def test_that_a_page_holds_a_panel_for_each_letter_and_each_map_once():
     assert [m.head.head for m in shown_maps(panels(4))] == [0, 1, 2, 3]
-    with pytest.raises(UserError, match="4 heads, not 5"):
-        panels(5)
+    assert [word for word in texts(export.render(panels(24), "svg")) if re.fullmatch("[a-z]", word)] == list(
+        string.ascii_lowercase
+    )
+    with pytest.raises(UserError, match="26, not 27"):
+        panels(25)
+
+
+def texts_of_two() -> tuple[Figure, ...]:
+    """One head in two texts, the second with other tokens, and its lines in the second."""
+    other = dataclasses.replace(head_map(3, 3), weights=head_map(3, 3).weights[::-1])
+    about = Caption(model="tiny", text="to be"), Caption(model="tiny", text="or not")
+    views = (("head", head_map(), about[0]), ("head", other, about[1]), ("lines", other, about[1]))
+    return tuple(Figure(spec(view, maps=(m,), caption=said)) for view, m, said in views)
+
+
+def test_that_panels_of_two_texts_are_told_apart_everywhere():
+    page = compose(texts_of_two(), columns=3, caption=Caption(model="tiny")).spec
+    assert [panel.title for panel in page.panels] == ["“to be”", "“or not”", "“or not”"]
+    assert [(letter, title) for letter, title, _ in lettered_maps(page)] == [
+        ("a", "“to be”"),
+        ("b", "“or not”"),
+    ]
+    shown = texts(export.render(page, "svg"))
+    assert {"“to be”", "L1H0 decoder", "lines"} <= set(shown)
+    assert shown.count("“or not”") == 2
+    assert "b: L1H0 decoder · “or not” · c: lines · “or not”" in " ".join(caption_lines(page))
+    rows = csv_bytes(page).decode().splitlines()
+    assert rows[0].startswith('"panel","stack"')
+    assert len(rows) == 1 + 4 * 5 + 3 * 3
+    arrays = np.load(io.BytesIO(npz_bytes(page)))
+    assert arrays["b_decoder_L1H0"].shape == (3, 3)
+    assert {"L1H0 decoder · “to be”", "L1H0 decoder · “or not”"} <= set(
+        re.findall('"name":"([^"]*)"', render_text(page, "html"))
+    )
+
+
+def render_text(page, format: str) -> str:
+    return export.render(page, format).decode().encode().decode("unicode-escape", "replace")
+
+
+def test_that_own_titles_stand_in_the_place_of_what_differs():
+    page = compose(texts_of_two(), titles=("cat", "", "x"))
+    assert [panel.title for panel in page.spec.panels] == ["cat", "", "x"]
+    with pytest.raises(UserError, match="1 titles for 3"):
+        compose(texts_of_two(), titles=("cat",))
+    with pytest.raises(UserError, match="no figure"):
+        compose(())
+    with pytest.raises(UserError, match="Panel b cannot show the view 'curves'"):
+        compose((*texts_of_two()[:1], Figure(spec("curves"))))
+
+
+def test_that_lines_without_panels_of_their_heads_name_them():
+    lines = Figure(spec("lines", maps=(head_map(), head_map(head=1))))
+    alone = compose((lines,)).spec
+    assert lines_are_named(alone, 0)
+    assert {"L1H0", "L1H1"} <= set(texts(export.render(alone, "svg")))
+    assert "a: lines of decoder L1H0, decoder L1H1" in " ".join(
+        caption_lines(dataclasses.replace(alone, caption=Caption(model="m")))
+    )
+    heads = tuple(Figure(spec("head", maps=(head_map(head=h),))) for h in (0, 1))
+    assert not lines_are_named(compose((*heads, lines)).spec, 2)
+
+
+def test_that_the_width_that_has_room_for_values_has_it():
+    page = dataclasses.replace(panels(6), style=MapStyle(show_values=True))
+    narrow = dataclasses.replace(sized(page, width_mm=110.0), columns=3)
+    hint = values_hint(narrow)
+    assert "values do not fit" in hint
+    width = float(re.search(r"--width-mm (\d+)", hint)[1])
+    assert values_hint(sized(narrow, width_mm=width)) == ""
 
 
 @pytest.mark.parametrize(("n", "columns"), [(1, 1), (2, 2), (4, 2), (6, 3)])

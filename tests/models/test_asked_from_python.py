@@ -80,9 +80,11 @@ def test_that_a_figure_refuses_what_it_could_not_draw(trace, choice):
         at.figure(trace, **choice)
 
 
-def test_that_a_figure_without_an_origin_says_why_it_is_no_figure_file(trace, tmp_path):
-    with pytest.raises(UserError, match="which model read which text"):
-        at.figure(trace).save(tmp_path / "a.figure.json")
+def test_that_a_figure_without_an_origin_is_kept_with_its_numbers(trace, tmp_path):
+    shown = at.figure(trace, "head", head=HEAD, title="kept")
+    again = at.load_figure(shown.save(tmp_path / "a.figure.json"))
+    assert again.spec.maps[0].weights.tobytes() == trace.weights(("encoder", 1), 0).tobytes()
+    assert again.render("svg") == shown.render("svg")
 
 
 def test_that_paths_of_traces_may_be_texts(trace, tmp_path):

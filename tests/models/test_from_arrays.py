@@ -69,7 +69,7 @@ def test_that_rows_that_do_not_sum_to_one_are_shown_and_told_of() -> None:
     check = trace.check()
     assert not check.is_good
     assert check.row_sum_error == pytest.approx(0.5, abs=1e-6)
-    assert check.badge == "⚠ rows off by 5e-01"
+    assert check.badge == "⚠ rows off by 0.5"
     assert "do not sum to 1: off by 0.5" in check.sentence
     assert trace.recorded is not None
     assert trace.recorded.notes == (

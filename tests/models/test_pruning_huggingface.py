@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hf_folders import make, save_folder
+from hf_folders import make, save_folder, save_picture
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models import Model, load
@@ -24,13 +25,13 @@ from attnscope.models.pruning.huggingface import (
     prune_pretrained,
     takes_target,
 )
-from attnscope.models.pruning.proof import prove_equal, random_ids
+from attnscope.models.pruning.proof import prove_equal, random_ids, random_pictures
 from attnscope.models.pruning.small_folders import fit_small, fitted_class
 from attnscope.records.sites import Gates
 
 transformers = pytest.importorskip("transformers")
-FAMILIES = ("bert", "gpt2", "llama", "t5", "bart")
-ONLY_HERE = ("bert", "gpt2", "bart")
+FAMILIES = ("bert", "distilbert", "vit", "gpt2", "llama", "t5", "bart")
+ONLY_HERE = ("bert", "distilbert", "gpt2", "bart")
 TEXT = "the animal did not cross"
 
 
@@ -65,6 +66,8 @@ def gates_of(model: Any, which: str) -> Gates:
 
 
 def cases_of(model: Any) -> list[Case]:
+    if model.config.model_type == "vit":
+        return [Case(source=pixels) for pixels in random_pictures(model)]
     n_pieces = model.get_input_embeddings().num_embeddings
     return [
         Case(source=torch.tensor([a]), target=torch.tensor([b]) if takes_target(model) else None)
@@ -101,14 +104,15 @@ def test_that_a_saved_folder_opens_where_the_report_says(tmp_path: Path, kind: s
     opened = load(save_folder(tmp_path / "before", model, tokenizer), device="cpu")
     gates = gates_of(model, "half")
     assert shapes_of(opened) == ("small", "same")
-    pruned = prune(opened, gates, text=TEXT, shape=shape, has_speed=False)
+    text = save_picture(tmp_path / "ramps.png", height=8, width=8) if kind == "vit" else TEXT
+    pruned = prune(opened, gates, text=text, shape=shape, has_speed=False)
     report = pruned.save(tmp_path / "after")
     assert report.proof.is_good
     assert report.proof.n_texts == 4
     again = load(tmp_path / "after", device="cpu")
     assert type(again.network.module) is type(model)
-    np.testing.assert_allclose(logits(again), logits(pruned.model), atol=1e-6)
-    np.testing.assert_allclose(logits(again), logits(opened, gates), atol=1e-5)
+    np.testing.assert_allclose(logits(again, text), logits(pruned.model, text), atol=1e-6)
+    np.testing.assert_allclose(logits(again, text), logits(opened, text, gates), atol=1e-5)
     fresh = type(model).from_pretrained
     if shape == "small" and kind in ONLY_HERE:
         assert report.opens_in.startswith("AttnScope only")
@@ -125,9 +129,34 @@ def test_that_a_saved_folder_opens_where_the_report_says(tmp_path: Path, kind: s
         assert report.after.n_parameters < report.before.n_parameters
 
 
-def logits(model: Model, gates: Gates | None = None) -> np.ndarray:
+def logits(model: Model, text: str, gates: Gates | None = None) -> np.ndarray:
     target = "the street" if model.info.form == "encoder-decoder" else None
-    return model.trace(TEXT, target, gates).logits
+    return model.trace(text, target, gates).logits
+
+
+def test_that_a_small_vision_model_keeps_its_heads_width_when_their_number_must_divide_it(
+    tmp_path: Path,
+) -> None:
+    model, _ = lively("vit")
+    opened = load(save_folder(tmp_path / "before", model, None), device="cpu")
+    off = Gates.of({opened.sites[0].heads[0]: 0.0, opened.sites[1].heads[1]: 0.0})
+    report = prune(opened, off, has_speed=False).save(tmp_path / "three")
+    assert any("Nothing became smaller" in note for note in report.notes)  # 3 heads do not divide 32
+    half = prune(opened, gates_of(model, "half"), has_speed=True)
+    assert "head_dim" in half.report.opens_in
+    assert half.report.speed is not None
+    assert half.report.speed.n_tokens == opened.info.max_tokens
+    assert [site.n_heads for site in half.model.sites] == [2, 2]
+
+
+def test_that_a_model_without_a_head_is_proved_by_its_last_stream(tmp_path: Path) -> None:
+    model, tokenizer = lively("bert-base")
+    opened = load(save_folder(tmp_path / "before", model, tokenizer), device="cpu")
+    proof = prune(opened, gates_of(model, "half"), text=TEXT, has_speed=False).report.proof
+    n_tokens = len(opened.encode(TEXT).source)
+    assert proof.n_logits == 32 * (n_tokens + 24 + 12 + 8)
+    assert proof.is_good
+    assert not replace(proof, n_logits=0).is_good
 
 
 def test_that_a_tokenizer_and_a_card_go_along(tmp_path: Path) -> None:

@@ -40,4 +40,5 @@ def start(qtbot: QtBot, tmp_path: Path) -> Iterator[Start]:
         with contextlib.suppress(RuntimeError):
             program.close()
         qtbot.waitUntil(lambda p=program: not p.worker.isRunning(), timeout=10_000)
+        program.window.deleteLater()
         program.deleteLater()

@@ -22,7 +22,7 @@ _PART = 250
 _NOT_PRESSED = {
     # These ask for a file or a choice, and wait for the answer.
     *("open-model", "open-run", "save-model", "remove-heads", "open-text", "open-session", "save-session"),
-    *("restore-session", "locate-model", "export", "shortcuts", "about", "palette"),
+    *("open-recording", "restore-session", "locate-model", "export", "shortcuts", "about", "palette"),
     *("quit", "reload-model", "several-runs", "undo", "redo"),
 }
 _MOST_MORE_OBJECTS = 60

@@ -4,11 +4,13 @@ import argparse
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from attnscope.cli import main as cli
 from attnscope.cli.figure_building import build_figure, chosen_heads
+from attnscope.cli.inputs import check_by_word
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef, Site
 
@@ -108,7 +110,14 @@ def test_that_panels_and_batches_need_what_they_are_made_of(capsys, tiny_model, 
     assert "needs a layer" in run(capsys, tiny_model, *TEXT, "--view", "panels", "--also", "grid", *out)[1]
     assert "reads text, not pictures" in run(capsys, tiny_model, *TEXT, "--view", "picture", *out)[1]
     assert "-f FILE" in run(capsys, tiny_model, *TEXT, "--each", *out)[1]
-    assert "not 5" in run(capsys, tiny_model, *TEXT, "--head", ",".join(["L0H0"] * 5), "--panels", *out)[1]
+
+
+def test_that_words_are_not_asked_of_what_has_none() -> None:
+    wish = argparse.Namespace(by_word=True)
+    vit, bert = (SimpleNamespace(info=SimpleNamespace(name="m", reads=kind)) for kind in ("picture", "text"))
+    check_by_word(wish, bert)
+    with pytest.raises(UserError, match="reads a picture, which has no words"):
+        check_by_word(wish, vit)
 
 
 def test_that_the_only_head_of_a_stack_needs_no_name() -> None:
@@ -121,3 +130,70 @@ def test_that_the_only_head_of_a_stack_needs_no_name() -> None:
     wish.stack = "decoder"
     with pytest.raises(UserError, match="needs a layer"):
         chosen_heads(wish, sites)
+
+
+def test_that_panels_of_several_stacks_and_texts_share_a_page_and_a_file(capsys, tiny_model, tmp_path: Path):
+    kept, first, second = (tmp_path / name for name in ("p.figure.json", "first.svg", "second.svg"))
+    wish = (tiny_model, "--text", "the cat sat", "--target", "le chat", "--columns", "2", "--caption")
+    wish += (
+        "--panel",
+        "encoder L0H1",
+        "--panel",
+        "cross L1H0 | text=the | target=le",
+        "--panel",
+        "grid cross",
+    )
+    wish += ("--panel", "lines cross:L0H0, L0H1 | title=both | gate=cross:L0H0=0")
+    assert run(capsys, *wish, "-o", str(kept)) == (0, "")
+    assert run(capsys, *wish, "-o", str(first)) == (0, "")
+    assert run(capsys, str(kept), "-o", str(second)) == (0, "")
+    assert first.read_bytes() == second.read_bytes()
+    shown = first.read_text(encoding="utf-8")
+    for words in ("L0H1 encoder", "L1H0 cross", "“the”", "“the cat sat”", "cross, all heads", "both"):
+        assert f">{words}</text>" in shown
+    assert "d: gates cross L0H0 off" in " ".join(re.findall(">([^<]*)</text>", shown))
+    assert run(capsys, str(kept), "--size", "single", "--colour-map", "greys", "-o", str(second)) == (0, "")
+    assert run(capsys, str(kept), "--hidden", "first", "-o", str(second))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("panel", "words"),
+    [
+        ("cross L9H0", "Panel b ('cross L9H0'): The model has no head L9H0"),
+        ("L0H0", "Panel b ('L0H0'): The model has 3 stacks"),
+        ("cross L0H0 | model=nowhere", "Panel b ('cross L0H0 | model=nowhere'): There is no model"),
+        ("cross L0H0 | txt=x", "Panel b ('cross L0H0 | txt=x') is not understood"),
+        ("cross L0H0,L0H1", "is not understood"),
+        ("grid nothing", "Panel b ('grid nothing'): The model has no stack 'nothing'"),
+        ("cross L0H0 | text=", "Panel b ('cross L0H0 | text='): There is no text"),
+    ],
+)
+def test_that_an_error_names_its_panel(capsys, tiny_model, tmp_path: Path, panel: str, words: str):
+    wish = ("--text", "the cat", "--panel", "encoder L0H0", "--panel", panel, "-o", str(tmp_path / "x.svg"))
+    code, err = run(capsys, tiny_model, *wish)
+    assert code == 2
+    assert words in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_that_panels_leave_nothing_to_options_of_one_head(capsys, tiny_model, tmp_path: Path):
+    wish = ("--text", "the cat", "--panel", "encoder L0H0", "-o", str(tmp_path / "x.svg"))
+    for extra in (("--head", "L0H0"), ("--view", "lines"), ("--layer", "0"), ("--each",)):
+        code, err = run(capsys, tiny_model, *wish, *extra)
+        assert (code, extra[0] in err) == (2, True)
+
+
+def test_that_figures_of_no_text_are_kept_and_drawn_again(capsys, tiny_model, tmp_path: Path):
+    kept, first, second = (tmp_path / name for name in ("p.figure.json", "first.svg", "second.svg"))
+    for wish in (
+        (tiny_model, "--view", "positions", "--caption"),
+        (tiny_model, *TEXT, "--view", "difference", "--head", "L0H1", "--with-text", "the mat"),
+    ):
+        assert run(capsys, *wish, "-o", str(kept)) == (0, "")
+        assert run(capsys, *wish, "-o", str(first)) == (0, "")
+        assert run(capsys, str(kept), "-o", str(second)) == (0, "")
+        assert first.read_bytes() == second.read_bytes()
+    assert "--caption" in run(capsys, str(kept), "--caption", "-o", str(second))[1]
+    assert "--columns" in run(capsys, str(kept), "--columns", "2", "-o", str(second))[1]
+    assert run(capsys, str(kept), "--title", "T", "--width-mm", "120", "-o", str(second)) == (0, "")
+    assert ">T</text>" in second.read_text(encoding="utf-8")

@@ -102,3 +102,25 @@ def test_that_parts_are_told_below_the_whole_score(pairs: Path, tmp_path: Path, 
     plain.write_text("the cat sleeps .\n", encoding="utf-8")
     assert main(["translate", "english-french", "-f", str(plain), "--by-length"]) == 2
     assert "--reference FILE" in capsys.readouterr().err
+
+
+def test_that_one_text_is_translated_from_the_command_line(capsys) -> None:
+    assert main(["translate", "english-french", "--text", "the white cat sleeps"]) == 0
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("le chat blanc dort\n", "")
+    assert main(["translate", "english-french", "--text", "the white cat sleeps\tle chat blanc dort"]) == 0
+    assert "BLEU 100" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--text", " "), "no text"),
+        (("--text", "a", "-f", "x"), "not allowed with"),
+        (("--text", "a", "--reference", "x"), "--reference belongs to a file"),
+        ((), "--text"),
+    ],
+)
+def test_that_a_text_and_a_file_are_one_or_the_other(options: tuple[str, ...], said: str, capsys) -> None:
+    assert main(["translate", "english-french", *options]) == 2
+    assert said in capsys.readouterr().err

@@ -30,12 +30,15 @@ def _started(events: list[TrainingEvent]) -> Started:
     return events[0]
 
 
-@pytest.mark.parametrize("kind", ["constant", "noam"])
+@pytest.mark.parametrize("kind", ["constant", "noam", "warming"])
 def test_that_a_lengthened_run_is_one_that_was_so_long_from_the_start(
     task_recipe: str, tmp_path: Path, kind: str
 ) -> None:
-    straight = _train(task_recipe, tmp_path / "straight", 7, schedule__kind=kind)
-    first = _train(task_recipe, tmp_path / "run", 4, schedule__kind=kind)
+    wishes = {"schedule__kind": kind}
+    if kind == "warming":  # while the rate rises, no schedule looks at the length
+        wishes = {"schedule__kind": "cosine", "schedule__warmup_steps": "4"}
+    straight = _train(task_recipe, tmp_path / "straight", 7, **wishes)
+    first = _train(task_recipe, tmp_path / "run", 4, **wishes)
     assert isinstance(first[-1], Finished)
     assert first[-1].reason == "done"
     arguments = _arguments("--resume", str(tmp_path / "run"), "--steps", "7")

@@ -14,6 +14,7 @@ from attnscope.viewmodels.session.file import (
     MAX_BYTES,
     LookSaved,
     SavedSession,
+    Stop,
     read_session,
     session_bytes,
     session_from_bytes,
@@ -46,6 +47,17 @@ SAVED = SavedSession(
 
 def test_that_everything_comes_back():
     assert session_from_bytes(session_bytes(SAVED), what="x") == SAVED
+
+
+def test_that_lecture_stops_come_back_and_only_then_ask_for_a_newer_program():
+    values = (("mask", "window"), ("n_tokens", 24), ("is_causal", True), ("sharpness", 0.5))
+    look = LookSaved(page="labs", lab="Masks as structure", lab_values=values, is_enlarged=True, tab="Output")
+    bare = dataclasses.replace(SAVED, notes="")
+    stops = (Stop(name="the mask", saved=dataclasses.replace(bare, look=look)), Stop(name="2", saved=bare))
+    saved = dataclasses.replace(SAVED, stops=stops)
+    assert session_from_bytes(session_bytes(saved), what="x") == saved
+    assert json.loads(session_bytes(saved))["format"] == 3
+    assert json.loads(session_bytes(SAVED))["format"] == 2
 
 
 def test_that_session_and_model_can_be_moved_together(tmp_path):
@@ -87,6 +99,13 @@ def changed(**values: object) -> bytes:
         changed(aspect={"blend": "evil" * 1_000}),
         changed(aspect={"is_by_word": 1}),
         changed(look=[]),
+        changed(stops={}),
+        changed(stops=["a"]),
+        changed(stops=[{"name": "x", "text": "a"}] * 101),
+        changed(stops=[{"name": "x" * 81}]),
+        changed(stops=[{"name": "x", "gates": [["encoder", 0, 1, 7.0]]}]),
+        changed(look={"lab_values": {"window": [1]}}),
+        changed(look={"lab_values": {"window": "x" * 2_000}}),
         changed(text=7),
         changed(text="x" * 100_000),
         changed(model={"source": "a\0b"}),

@@ -20,7 +20,7 @@ from attnscope.records.messages import (
 from attnscope.records.training import Finished, Saved, SaveFailed, TrainingEvent
 from attnscope.training.parts import SchedulePart
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.training.longer import DEFAULT_SCHEDULE, longer_words
+from attnscope.viewmodels.training.longer import DEFAULT_SCHEDULE, DEFAULT_WARMUP, longer_words
 from attnscope.viewmodels.training.pace import Pace, duration_text
 from attnscope.viewmodels.training.state import TrainingState
 
@@ -282,8 +282,9 @@ def test_that_the_words_about_more_steps_follow_the_schedule() -> None:
     assert "150 steps long" in steady
     assert "as if it had been so long from the start" in steady
     for text in ("", '[schedule]\nkind = "linear"\n'):
-        assert "jumps at step 101" in longer_words(text, 100, 50)
+        assert "jumps at step 102" in longer_words(text, 101, 50)
+        assert "warm-up is not over" in longer_words(text, 100, 50)
     pool = longer_words('[schedule]\nkind = "noam"\n[data]\nrepeated_share = 0.5\n', 100, 50)
     assert "jumps" not in pool
     assert "other weights" in pool
-    assert SchedulePart().kind == DEFAULT_SCHEDULE
+    assert (SchedulePart().kind, SchedulePart().warmup_steps) == (DEFAULT_SCHEDULE, DEFAULT_WARMUP)

@@ -1,16 +1,21 @@
 """The export dialog: choices reach the figure, errors keep it open."""
 
+import dataclasses
+
 import pytest
 from PySide6.QtWidgets import QWidget
 from session_samples import Desk, ref
 
-from attnscope.figures.export import ENDINGS
+from attnscope.errors import LoadError
+from attnscope.figures.export import ENDINGS, save
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.records.messages import LoadModel, SaveModel
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.export.figures_offered import current_figure, offered_figures
+from attnscope.widgets.export.opened_figure import open_figure_file
 from attnscope.widgets.window.commands import Commands
+from attnscope.widgets.window.opening import kind_of
 
 pytestmark = pytest.mark.qt
 
@@ -200,3 +205,48 @@ def test_that_the_dialog_writes_a_figure_file_of_what_is_shown(qtbot, tmp_path):
     saved = read_figure_file(tmp_path / "x.figure.json")
     assert (saved.view, saved.heads, saved.origin.source) == ("panels", (ref(0, 1),), "tiny")
     assert (saved.origin.text, saved.origin.sha256) == ("the cat sleeps", "ab" * 32)
+
+
+def test_that_more_than_four_heads_of_several_stacks_are_panels(qtbot):
+    desk = Desk().open()
+    heads = [ref(layer, head) for layer in range(2) for head in range(2)]
+    cross = [dataclasses.replace(head, stack="cross") for head in heads]
+    desk.session.select_heads((*heads, *cross))
+    desk.answer()
+    offered = offered_figures(desk.session, ViewState(), {})
+    shown = [panel.maps[0].head for panel in offered["panels"].panels if panel.view == "head"]
+    assert set(shown) == {*heads, *cross}
+
+
+def test_that_a_file_of_numbers_opens_in_the_dialog_with_all_its_panels(qtbot, tmp_path):
+    desk = Desk().open()
+    desk.session.select_heads((ref(0, 1),))
+    desk.answer()
+    panels = offered_figures(desk.session, ViewState(), {})["panels"]
+    path = save(dataclasses.replace(panels, origin=None), tmp_path / "p.figure.json")
+    assert kind_of(str(path)) == "figure"
+    window, told = QWidget(), []
+    qtbot.addWidget(window)
+    open_figure_file(path, lambda *_: told.append("shown"), window, told.append)
+    (dialog,) = window.findChildren(ExportDialog)
+    assert [panel.view for panel in dialog.spec().panels] == ["head", "lines", "grid"]
+    choose(dialog.choices.colours, "greys")
+    assert dialog.save_to(str(tmp_path / "p.svg"))
+    assert told == [str(tmp_path / "p.svg")]
+
+
+def test_that_a_file_of_a_question_brings_model_text_and_heads_back(qtbot, tmp_path):
+    desk = Desk().open()
+    desk.session.select_heads((ref(0, 1), ref(0, 0)))
+    desk.answer()
+    spec = offered_figures(desk.session, ViewState(), {})["lines"]
+    path = save(spec, tmp_path / "q.figure.json")
+    window, shown = QWidget(), []
+    qtbot.addWidget(window)
+    open_figure_file(path, lambda saved, label: shown.append((saved, label)), window, print)
+    ((saved, label),) = shown
+    assert label == "open figure"
+    assert saved.setting.selection == tuple(m.head for m in spec.maps)
+    assert (saved.setting.text, saved.look.view) == (spec.origin.text, "lines")
+    with pytest.raises(LoadError):
+        open_figure_file(tmp_path / "none.figure.json", print, window, print)

@@ -219,8 +219,49 @@ def test_that_charts_of_a_narrow_lab_stand_two_in_a_row(page: LabsPage, qtbot: Q
     page.show()
     page.show_lab("Scaling by √d")
     lab = page.labs["Scaling by √d"]
-    for width, n_abreast in ((1300, 3), (900, 2), (1300, 3)):
+    for width, n_abreast in ((1300, 3), (800, 2), (1300, 3)):
         page.resize(width, 760)
         qtbot.waitUntil(lambda n=n_abreast: len({p.x() for p in lab.chart_panels}) == n, timeout=2000)
         assert len({panel.y() for panel in lab.chart_panels}) == 6 // n_abreast
         assert all(panel.isVisible() for panel in lab.chart_panels)
+
+
+def test_that_the_list_is_a_box_above_the_lab_where_there_is_little_room(
+    page: LabsPage, qtbot: QtBot
+) -> None:
+    page.show()
+    page.resize(1300, 760)
+    assert page.list.isVisible()
+    assert not page.box.isVisible()
+    page.resize(900, 760)
+    assert not page.list.isVisible()
+    assert page.box.isVisible()
+    page.box.setFocus()
+    qtbot.keyClick(page.box, Qt.Key.Key_Down)
+    assert page.shown == page.box.currentData() == page.entries[1].name
+    page.resize(1300, 760)
+    assert page.list.currentItem().text() == page.shown
+
+
+def test_that_what_is_set_in_a_lab_is_undone_by_key_and_by_button(page: LabsPage, qtbot: QtBot) -> None:
+    page.show()
+    page.show_lab("Masks as structure")
+    lab = page.labs["Masks as structure"]
+    example, slider = lab.lab.choice, lab.rows["window"].field
+    assert not lab.foot.undo_button.isEnabled()
+    slider.setValue(4)
+    slider.setValue(7)  # one drag
+    lab.rows["causal besides"].field.click()
+    assert (lab.lab.choice.window, lab.lab.choice.is_causal) == (7, True)
+    for target in (slider, page.list):  # wherever the focus is on the page
+        target.setFocus()
+        qtbot.keyClick(target, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert lab.lab.choice == example
+    assert not lab.foot.undo_button.isEnabled()
+    lab.foot.redo_button.click()
+    assert lab.lab.choice.window == 7
+    assert slider.value() == 7
+    lab.foot.reset_button.click()
+    assert lab.lab.choice == example
+    lab.foot.undo_button.click()  # a reset is a step too
+    assert lab.lab.choice.window == 7

@@ -195,3 +195,28 @@ def test_that_numbers_from_texts_are_never_markup():
     assert "&lt;img" in shown
     assert shown.count("<p") == 2
     assert filled("{key} {other}", {"key": None}) == "– –"
+
+
+def test_that_cards_of_one_line_can_be_seen(program, qtbot):
+    """What was recent once had no height at all."""
+    welcome = _learn(program).page.welcome
+    qtbot.waitUntil(lambda: welcome.recent_cards["/a/run-one"].height() > 20, timeout=2000)
+
+
+def test_that_a_high_window_lists_the_steps_of_tours_and_the_labs(program, qtbot):
+    window, welcome = program.window, _learn(program).page.welcome
+    card = welcome.tour_cards["alignment"]
+    window.resize(1280, 800)
+    qtbot.wait(1)
+    assert not card.steps
+    window.resize(1920, 1080)
+    qtbot.waitUntil(lambda: bool(card.steps) and card.steps[9].isVisible(), timeout=2000)
+    assert [step.text().split()[0] for step in card.steps[:5]] == ["✓", "✓", "✓", "✓", "5"]
+    qtbot.waitUntil(lambda: welcome.lab_cards["Masks as structure"].isVisible(), timeout=2000)
+    card.steps[6].click()
+    tours = window.learning.tours
+    assert (tours.tour.name, tours.index) == ("alignment", 6)
+    tours.leave()
+    window.actions_by_name["page-learn"].trigger()
+    welcome.lab_cards["Masks as structure"].click()
+    assert (window.view.page, window.pages.labs.shown) == ("labs", "Masks as structure")

@@ -1,7 +1,12 @@
 """Experiments of labs through the engine: in the background, one of each kind, given up when asked."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from PySide6.QtCore import QObject, Slot
+from pytestqt.qtbot import QtBot
+from session_samples import Desk
 from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.analysis.rank import rank_collapse
@@ -14,9 +19,16 @@ from attnscope.records.experiments import (
     ReachQuestion,
     RunExperiment,
     StopExperiment,
+    WritingFinding,
 )
-from attnscope.records.messages import Failed, LoadModel
+from attnscope.records.messages import Failed, LoadModel, Reply
+from attnscope.training.writing_lengths import compare_writers
+from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.labs.length_quality import QualityChoice, judge_lengths
+from attnscope.viewmodels.numbers import Numbers
 from attnscope.workers.handlers import Engine
+from attnscope.workers.preload import build_engine
+from attnscope.workers.thread import WorkerThread
 
 TEXT = "the cat sat on the mat"
 
@@ -51,3 +63,47 @@ def test_that_a_newer_question_of_a_kind_ends_the_one_before_and_a_stop_ends_it(
     assert all(r.number == 3 for r in rest)
     assert [*replies, *rest][-1].is_done
     assert not engine.is_training
+
+
+class Lab(QObject):
+    """The lab's own state on the GUI thread, with every news that came for it."""
+
+    def __init__(self, worker: WorkerThread) -> None:
+        super().__init__()
+        self.state = ExperimentsState(Desk().open().session, worker.post, Numbers())
+        self.news: list[ExperimentNews] = []
+
+    @Slot(object)
+    def take(self, reply: Reply) -> None:
+        self.state.handle(reply)
+        if isinstance(reply, ExperimentNews):
+            self.news.append(reply)
+
+
+@pytest.mark.qt
+def test_that_quality_by_length_is_asked_of_a_running_worker_and_told_as_it_grows(qtbot: QtBot) -> None:
+    worker = WorkerThread(build_engine, lambda error, what: None)
+    lab, choice = Lab(worker), QualityChoice(n_trained=4, d_model=8, n_steps=60)
+    question = choice.question
+    worker.replied.connect(lab.take)
+    worker.start()
+    try:
+        lab.state.ask(question)
+        lab.state.ask(question)  # it is under way: asked once
+        assert lab.state.answer(question).is_asked
+        qtbot.waitUntil(lambda: lab.state.answer(question).is_exact, timeout=60_000)
+    finally:
+        assert worker.stop()
+    assert {news.number for news in lab.news} == {lab.news[0].number}
+    n_done = [news.n_done for news in lab.news]
+    assert n_done == sorted(n_done)
+    assert n_done[-1] == lab.news[-1].n_total == 4 * 60
+    assert len({news.finding for news in lab.news}) > 2  # curves came one by one
+    *_, alone = compare_writers(question)
+    found = lab.state.answer(question)
+    assert found.finding == alone.finding
+    shown = judge_lengths(replace(choice, answer=found))
+    assert isinstance(alone.finding, WritingFinding)
+    for curve in alone.finding.curves:
+        assert shown.exact[curve.writer].tolist() == [n / 100 for n in curve.n_exact]
+        assert shown.steps[curve.writer].tolist() == [50.0, 60.0]

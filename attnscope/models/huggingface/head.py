@@ -73,6 +73,13 @@ class NoPass:
         return torch.zeros((self._n_tokens if positions is None else len(positions), 0))
 
 
+def said(output: Any) -> Tensor:
+    """What an output of the library says: its logits, or its last stream when it has no head; float32."""
+    logits = getattr(output, "logits", None)
+    found: Tensor = output[0] if logits is None else logits
+    return found.float()
+
+
 def run_detached(model: Any, arguments: Mapping[str, Any]) -> DetachedPass:
     """One pass in which the head sees a single position."""
     kept: list[Any] = []

@@ -9,7 +9,7 @@ import torch
 
 from attnscope.errors import UserError
 from attnscope.models.generate import NextTokens, write_greedily
-from attnscope.models.huggingface.head import DetachedPass, NoPass, WholePass, run_detached
+from attnscope.models.huggingface.head import DetachedPass, NoPass, WholePass, run_detached, said
 from attnscope.models.huggingface.inputs import PictureReader, Reader
 from attnscope.models.huggingface.site_map import Attached
 from attnscope.models.huggingface.tasks import Task
@@ -134,6 +134,19 @@ class HuggingFaceNetwork:
             return NoPass(n_tokens)
         pooled_at = self._pooled_at(n_tokens) if self.task.is_pooled else None
         return WholePass(output.logits, n_tokens=n_tokens, pooled_at=pooled_at)
+
+    def say_all(self, case: Inputs | torch.Tensor, probe: Probe | None = None) -> torch.Tensor:
+        """All that the module says of an input, or of the pixels [1, channels, height, width] of a picture.
+
+        Its logits, or its last stream where it has no head; float32.
+        """
+        if isinstance(case, torch.Tensor):
+            arguments: dict[str, Any] = {"pixel_values": case.to(self.device)}
+        else:
+            is_open = case.target is None and self.form == "encoder-decoder"
+            arguments = self.arguments(self.own_target(case, ()) if is_open else case)
+        with torch.no_grad(), self._watched(probe):
+            return said(self.module(**arguments))
 
     def answer(self, id: int) -> Token:
         """The token, or the label, that a column of the logits stands for."""

@@ -1,4 +1,5 @@
-"""Where the libraries' own models keep the matrices of their heads: BERT, GPT-2, Llama, T5, BART.
+"""Where the libraries' own models keep the matrices of their heads: BERT, DistilBERT, ViT, GPT-2, Llama,
+T5, BART.
 
     symbol   meaning                                      shape
     q        rows: heads                                  [n_heads · d_head, d_in]
@@ -21,7 +22,7 @@ from attnscope.errors import UserError
 from attnscope.models.pruning.slots import SiteSlots, Slot
 from attnscope.records.sites import Site, SiteKey
 
-FamilyName = Literal["bert", "gpt2", "llama", "t5", "bart"]
+FamilyName = Literal["bert", "distilbert", "vit", "gpt2", "llama", "t5", "bart"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ def family_of(model: nn.Module) -> FamilyName:
             return family
     raise UserError(
         f"Heads cannot be removed from a model of the kind '{name}'{' with cross-attention' * has_memory}.",
-        expected="BERT, GPT-2, Llama, T5, BART or a model of AttnScope",
+        expected="BERT, DistilBERT, ViT, GPT-2, Llama, T5, BART or a model of AttnScope",
         action="Switch the heads off with gates instead.",
     )
 
@@ -89,6 +90,22 @@ def _bert(model: Any) -> list[ForeignSite]:
             )
         )  # fmt: skip
     return found
+
+
+def _distilbert(model: Any) -> list[ForeignSite]:
+    names = ("q_lin", "k_lin", "v_lin", "out_lin")
+    return [
+        _separate(("encoder", i), layer.attention, names, layer.attention.attention_head_size)
+        for i, layer in enumerate(model.base_model.transformer.layer)
+    ]
+
+
+def _vit(model: Any) -> list[ForeignSite]:
+    names = ("q_proj", "k_proj", "v_proj", "o_proj")
+    return [
+        _separate(("encoder", i), layer.attention, names, layer.attention.head_dim)
+        for i, layer in enumerate(model.base_model.layers)
+    ]
 
 
 def _gpt2(model: Any) -> list[ForeignSite]:
@@ -156,7 +173,15 @@ def _separate(key: SiteKey, owner: Any, names: tuple[str, ...], d_head: int) -> 
 
 
 _FINDERS: MappingProxyType[FamilyName, Callable[[Any], list[ForeignSite]]] = MappingProxyType(
-    {"bert": _bert, "gpt2": _gpt2, "llama": _llama, "t5": _t5, "bart": _bart}
+    {
+        "bert": _bert,
+        "distilbert": _distilbert,
+        "vit": _vit,
+        "gpt2": _gpt2,
+        "llama": _llama,
+        "t5": _t5,
+        "bart": _bart,
+    }
 )
 
 

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import UserError
+from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
 from attnscope.models.pruning.huggingface import model_size, opens_in, prune_pretrained
 from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes
+from attnscope.nn.attention import Probe
 from attnscope.records.pruning import PruneShape, SiteHeads
 from attnscope.records.sites import Gates
 
@@ -35,6 +37,10 @@ class ForeignNetwork(Protocol):
     """A network that holds a model of the library transformers."""
 
     module: Any
+
+    def say_all(self, case: Inputs | Tensor, probe: Probe | None = None) -> Tensor:
+        """See `HuggingFaceNetwork`."""
+        ...
 
 
 def prune_foreign(network: Network, gates: Gates, shape: PruneShape, reopen: Reopen) -> Removal:

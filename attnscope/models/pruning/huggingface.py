@@ -1,14 +1,15 @@
-"""Removing heads from the libraries' own models: BERT, GPT-2, Llama, T5 and BART.
+"""Removing heads from the libraries' own models: BERT, DistilBERT, ViT, GPT-2, Llama, T5 and BART.
 
 Two shapes, since the library makes one size of head from the width and the number of heads:
 
     same    every tensor keeps its size, a removed head is zeros: opens wherever the model opened before
     small   what a removed head weighed is gone
-            Llama, T5   the library's own configuration can say so: opens wherever the model opened
-                        before, as far as that program checks what transformers 5 checks
-            BERT, GPT-2, BART   it cannot: the folder opens in AttnScope only, and the library refuses it
+            Llama, T5, ViT   the library's own configuration can say so: opens wherever the model opened
+                             before, as far as that program checks what transformers 5 checks
+            BERT, DistilBERT, GPT-2, BART   it cannot: the folder opens in AttnScope only, and the library
+                                            refuses it
 
-In small Llama and T5 models sites that lost unequal numbers of heads are filled up with zeros
+In small Llama, T5 and ViT models sites that lost unequal numbers of heads are filled up with zeros
 (`slots.py`). The saved configuration names the old heads under the key `attnscope_heads`.
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnscope.models.huggingface.head import said
 from attnscope.models.pruning.families import ForeignSite, family_of, foreign_sites, take_blocks, write_slots
 from attnscope.models.pruning.plan import Plan, build_plan
 from attnscope.models.pruning.slots import (
@@ -44,6 +46,7 @@ ONLY_HERE = "AttnScope only: the library transformers cannot say that a layer ha
 _HEAD_COUNTS: MappingProxyType[str, dict[str, str]] = MappingProxyType(
     {
         "bert": dict.fromkeys(("encoder", "decoder"), "num_attention_heads"),
+        "distilbert": {"encoder": "n_heads"},
         "gpt2": {"decoder": "n_head"},
         "bart": {
             "encoder": "encoder_attention_heads",
@@ -53,11 +56,13 @@ _HEAD_COUNTS: MappingProxyType[str, dict[str, str]] = MappingProxyType(
     }
 )
 """Where families whose layers cannot differ keep the number of heads of each stack."""
+_GROUPED = ("llama", "vit")
+"""Families whose configuration names the number of heads and their width, the same for every layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """One text as the library reads it: ids [1, n_tokens], int64."""
+    """One text as the library reads it, ids [1, n_tokens], int64; or the pixels of a picture."""
 
     source: Tensor
     target: Tensor | None = None
@@ -79,7 +84,8 @@ def opens_in(model: Any) -> str:
     config = model.config
     if is_small(config.to_dict()):
         return ONLY_HERE
-    if family_of(model) == "llama" and config.num_attention_heads * config.head_dim != config.hidden_size:
+    d_head = getattr(config, "head_dim", None)
+    if family_of(model) in _GROUPED and d_head and config.num_attention_heads * d_head != config.hidden_size:
         return f"{EVERYWHERE}, as long as that version knows head_dim (checked with 5.23)"
     return EVERYWHERE
 
@@ -113,7 +119,7 @@ def plan_slots(model: Any, plan: Plan, shape: PruneShape) -> dict[SiteKey, SiteS
     family = family_of(model)
     if shape == "same":
         return {key: same_slots(kept[key], n_heads=n, n_kv_heads=k) for key, (n, k) in counts.items()}
-    if family == "llama":
+    if family in _GROUPED:
         n, k = next(iter(counts.values()))
         return grouped_slots(kept, n_heads=n, n_kv_heads=k, width=model.config.hidden_size)
     if family == "t5":
@@ -151,10 +157,8 @@ def _multiplier(site: ForeignSite, values: list[float]) -> Any:
 def logits_of(model: Any, case: Case) -> Tensor:
     """What a model says of a case: its logits, or its last stream when it has no head; float32."""
     choices = {} if case.target is None else {"decoder_input_ids": case.target}
-    output = model(input_ids=case.source, **choices)
-    found = getattr(output, "logits", None)
-    logits: Tensor = (output[0] if found is None else found).float()
-    return logits
+    name = "input_ids" if not case.source.is_floating_point() else "pixel_values"
+    return said(model(**{name: case.source}, **choices))
 
 
 def takes_target(model: Any) -> bool:
@@ -194,9 +198,11 @@ def _tell_model(model: Any, plan: Plan, slots: Mapping[SiteKey, SiteSlots]) -> N
     some = next(iter(slots.values()), None)
     if some is None:
         return
-    if family == "llama":
+    if family in _GROUPED:
         model.config.num_attention_heads = len(some.queries)
-        model.config.num_key_value_heads = len(some.keys)
+        model.config.head_dim = foreign_sites(model)[0].d_head
+        if family == "llama":
+            model.config.num_key_value_heads = len(some.keys)
     elif family == "t5":
         for part in model.modules():
             if getattr(getattr(part, "config", None), "model_type", "") == "t5":

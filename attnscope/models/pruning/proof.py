@@ -4,18 +4,20 @@
     case     one text as a model reads it   whatever the two functions take
     logits   what a model says of a case    [n_tokens, n_answers], float32
 
-The proof compares every logit of the given text and of random ids, which no text would ever hold.
+The proof compares every logit of the given text and of random ids, which no text would ever hold; of a
+model of pictures random pixels stand for these.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from attnscope.errors import SaveError
+from attnscope.models.huggingface.proof import example_of
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.pruning import MAX_RELATIVE_DIFFERENCE, PruningProof, SpeedChange
 
@@ -40,6 +42,13 @@ def random_ids(n_pieces: int, *, n_tokens: int) -> tuple[tuple[tuple[int, ...], 
 
     lengths = [max(1, n_most // (1 + i)) for i in range(N_RANDOM_TEXTS)]
     return tuple((ids(n), ids(lengths[-1 - i])) for i, n in enumerate(lengths))
+
+
+def random_pictures(model: Any) -> list[Tensor]:
+    """Pixels of noise, −1…1, as a model of the library transformers reads them; the same every time."""
+    shape = example_of(model)["pixel_values"][:1].shape  # [1, channels, height, width]
+    generator = torch.Generator().manual_seed(_SEED)
+    return [2.0 * torch.rand(shape, generator=generator) - 1.0 for _ in range(N_RANDOM_TEXTS)]
 
 
 @torch.no_grad()

@@ -1,7 +1,8 @@
 """Removing heads from any model, with the proof that nothing else changed.
 
-The gated model and the smaller one read the given text and random ids; unless every logit agrees there
-is no smaller model to be had, and so none to be saved.
+The gated model and the smaller one read the given text (or picture) and random ids (or pixels); unless
+every logit agrees, or without an output head every number of the last stream, there is no smaller model to
+be had, and so none to be saved.
 """
 
 from collections.abc import Generator
@@ -24,6 +25,7 @@ from attnscope.models.pruning.proof import (
     compare_speed,
     prove_equal,
     random_ids,
+    random_pictures,
     require_proof,
 )
 from attnscope.models.pruning.removal import Removal, weights_file_bytes
@@ -31,6 +33,9 @@ from attnscope.records.pruning import PruneShape, PruningProof, PruningReport, S
 from attnscope.records.sites import NO_GATES, Gates, GateTable
 from attnscope.records.tokens import Tokens
 from attnscope.trace.probe import GateProbe
+
+Case = Inputs | Tensor
+"""A text or a picture as a model reads it, or the pixels of one, [1, channels, height, width]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +150,12 @@ def _report(
     )
 
 
-def _cases(model: Model, text: str, target: str | None) -> list[Inputs]:
-    """The text, when there is one, then random ids."""
-    cases = [model.encode(text, target)] if text.strip() else []
+def _cases(model: Model, text: str, target: str | None) -> list[Case]:
+    """The text, when there is one, then random ids; of a model that reads pictures random pixels."""
+    cases: list[Case] = [model.encode(text, target)] if text.strip() else []
     network = model.network
+    if model.info.reads == "picture" and isinstance(network, ForeignNetwork):
+        return cases + random_pictures(network.module)
     n_tokens = min(network.max_tokens, N_RANDOM_TOKENS)
     is_own_pair = isinstance(network, OwnNetwork) and network.config.reads_pair
     reads_two = network.form == "encoder-decoder" or is_own_pair
@@ -176,17 +183,21 @@ def _tokens(network: Network, ids: tuple[int, ...]) -> Tokens:
     return Tokens(text="", tokens=tuple(network.vocabulary.token(id) for id in ids))
 
 
-def _runner(network: Network, gates: Gates) -> RunCase[Inputs]:
+def _runner(network: Network, gates: Gates) -> RunCase[Case]:
     probe = GateProbe(network.sites, gates) if gates else None
 
-    def run(case: Inputs) -> Tensor:
-        # A class is said at some positions only; elsewhere there is nothing to compare.
-        positions = network.shown_positions(case) if network.output_kind == "class" else None
-        return network.run(case, probe).logits(positions)
+    def run(case: Case) -> Tensor:
+        if isinstance(network, ForeignNetwork):
+            return network.say_all(case, probe)
+        if isinstance(case, Tensor):
+            raise ValueError("pixels for a network of ours")
+        return network.run(case, probe).logits()
 
     return run
 
 
-def _speed(before: Network, after: Network, case: Inputs) -> SpeedChange:
-    n_tokens = len(case.source) + (0 if case.target is None else len(case.target))
+def _speed(before: Network, after: Network, case: Case) -> SpeedChange:
+    n_tokens = before.max_tokens
+    if isinstance(case, Inputs):
+        n_tokens = len(case.source) + (0 if case.target is None else len(case.target))
     return compare_speed(_runner(before, NO_GATES), _runner(after, NO_GATES), case, n_tokens=n_tokens)

@@ -1,4 +1,4 @@
-"""Opening the small folders of BERT, GPT-2 and BART that the library itself cannot open.
+"""Opening the small folders of BERT, DistilBERT, GPT-2 and BART that the library itself cannot open.
 
 Such a folder is the library's own, but for the key `attnscope_heads` in config.json and smaller matrices
 among the weights. Whoever opens it makes the model of the configuration, gives it these sizes, and fills

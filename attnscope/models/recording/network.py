@@ -86,6 +86,7 @@ class RecordedNetwork:
             note=self._note(),
             reads="attention",
             reads_pairs=target is not None,
+            site_names=self.recorded.site_names,
         )
 
     def encode(self, text: str, target: str | None = None) -> Inputs:

@@ -230,6 +230,8 @@ def refusal_of(model: ModelInfo | None) -> str:
     """Why nothing can be taken apart in a model; empty where it can be tried, and without a model."""
     if model is None:
         return ""
+    if model.is_recorded:
+        return "This is recorded attention: it has no output that could be taken apart."
     if model.body:
         return f"The model is recurrent ({model.body}): it has no stream that layers add to."
     if model.labels:

@@ -85,7 +85,9 @@ class LabControls(Generic[T]):
         """Choose what was kept; a choice that the lab cannot show is left."""
         if self._allows is None:
             return
-        with suppress(ValueError, LookupError, ArithmeticError, TypeError):  # from a file: anything may be in it
+        with suppress(
+            ValueError, LookupError, ArithmeticError, TypeError
+        ):  # from a file: anything may be in it
             choice = _with_values(self._example, values)
             if self._allows(choice):
                 self.ask(choice)

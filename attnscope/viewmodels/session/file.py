@@ -38,7 +38,7 @@ MAX_STOPS, MAX_STOP_NAME = 100, 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookSaved:
-    """How things were shown, as names that are checked again; `tab` of the page, `lab` with what is set in it."""
+    """How things were shown, as names that are checked again; `lab_values` are what is set in the lab."""
 
     page: str = "explore"
     view: str = "heatmap"

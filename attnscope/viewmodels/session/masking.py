@@ -79,6 +79,8 @@ class MaskState:
         model = self._session.model
         if model is None:
             return "Open a model first."
+        if model.is_recorded:
+            return "This is recorded attention: only a model can attend under another mask."
         if self.stack is None:
             return f"{model.name} has no self-attention over its text that a mask could change."
         if not self.tokens:

@@ -17,7 +17,10 @@ from attnscope.viewmodels.view_state import ViewState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """Everything a figure of what is shown depends on. `view` is `grid`, `head` or `lines`."""
+    """Everything a figure of what is shown depends on. `view` is `grid`, `head` or `lines`.
+
+    With `is_recorded` the source is a file of recorded attention, which has its own text.
+    """
 
     source: str
     text: str
@@ -32,6 +35,7 @@ class Shown:
     least_weight: float = 0.0
     n_strongest: int = 0
     query: int = 0
+    is_recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +68,27 @@ def shown_now(session: Session, view: ViewState) -> Shown | None:
         scale=view.scale,
         least_weight=view.least_weight,
         n_strongest=view.n_strongest,
+        is_recorded=session.model.is_recorded,
     )
 
 
 def python_script(shown: Shown, out: str = "figure.svg") -> str:
     """A script that makes the figure; it needs nothing but `attnscope`."""
+    lines = _recorded_trace(shown) if shown.is_recorded else _traced(shown)
+    lines.append("figure = at.figure(")
+    lines += [f"    {argument}," for argument in _figure_arguments(shown)]
+    lines += [")"]
+    if shown.view == "picture":
+        lines.append(f"figure = figure.on_picture(at.picture(model, {shown.text!r}), {shown.query})")
+    lines += [f"figure.save({out!r})", ""]
+    return "\n".join(lines)
+
+
+def _recorded_trace(shown: Shown) -> list[str]:
+    return ["import attnscope as at", "", f"trace = at.load_trace({shown.source!r})"]
+
+
+def _traced(shown: Shown) -> list[str]:
     lines = ["import attnscope as at", "", f"model = at.load({shown.source!r})"]
     arguments = [repr(shown.text)]
     if shown.target is not None:
@@ -82,19 +102,14 @@ def python_script(shown: Shown, out: str = "figure.svg") -> str:
         lines.append(f"changes = interventions_from_json({interventions_as_json(shown.interventions)!r})")
         arguments.append("interventions=changes")
     lines.append(f"trace = model.trace({', '.join(arguments)})")
-    lines.append("figure = at.figure(")
-    lines += [f"    {argument}," for argument in _figure_arguments(shown)]
-    lines += [")"]
-    if shown.view == "picture":
-        lines.append(f"figure = figure.on_picture(at.picture(model, {shown.text!r}), {shown.query})")
-    lines += [f"figure.save({out!r})", ""]
-    return "\n".join(lines)
+    return lines
 
 
 def command_line(shown: Shown, out: str = "figure.svg") -> str:
     """One line for a POSIX shell that makes the figure; of interventions it can say a drawn mask only."""
-    words = ["attnscope", "figure", shown.source, f"--text={shown.text}"]
-    if shown.target is not None:
+    words = ["attnscope", "figure", shown.source]
+    words += [] if shown.is_recorded else [f"--text={shown.text}"]
+    if shown.target is not None and not shown.is_recorded:
         words.append(f"--target={shown.target}")
     words += [f"--gate={head.stack}:{head.label}={gate:g}" for head, gate in shown.gates.values]
     masks = [change for change in shown.interventions if isinstance(change, UseMask)]

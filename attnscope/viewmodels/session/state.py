@@ -38,6 +38,7 @@ from attnscope.viewmodels.session.head_measures import first_choice
 from attnscope.viewmodels.session.history import Change, Histories, History, Setting, setting_of
 from attnscope.viewmodels.session.mask_keeping import MaskKeeper
 from attnscope.viewmodels.session.notices import OPENING, Busy, Notice, short_name
+from attnscope.viewmodels.session.recorded import possible
 from attnscope.viewmodels.session.sample_kept import SampleKept
 from attnscope.viewmodels.session.tracing import Tracing
 from attnscope.viewmodels.session.typed_text import TypedText, clean_text
@@ -359,7 +360,7 @@ class Session:
 
     def change(self, label: str, after: Setting, *, group: str = "", is_drag: bool = False) -> None:
         """Take over a setting as one step; steps of one `group` in a row become one."""
-        before = self.setting
+        before, after = self.setting, possible(self, after)
         if after != before:
             self.history.record(Change(label=label, before=before, after=after, group=group))
             self._apply(after, is_drag=is_drag)
@@ -383,8 +384,7 @@ class Session:
             self._listeners.tell("text")
         if before.aspect != setting.aspect:
             self._listeners.tell("heads")
-        is_changed = (before.gates, before.interventions) != (setting.gates, setting.interventions)
-        if is_read or is_changed:
+        if is_read or (before.gates, before.interventions) != (setting.gates, setting.interventions):
             self._trace(is_drag=is_drag)
         self._fetch_heads()
         self._listeners.tell("history")

@@ -15,8 +15,11 @@ Stops = tuple[Stop, ...]
 
 
 class StopsState:
-    """The list and the place in it. `take` gives what is shown now, None while there is nothing to show;
-    `show` brings it back; `fits` says whether so much can be saved in one file."""
+    """The list and the place in it.
+
+    `take` gives what is shown now, None while there is nothing to show; `show` brings it back; `fits` says
+    whether so much can be saved in one file.
+    """
 
     def __init__(
         self,

@@ -5,7 +5,7 @@
 
 from attnscope.viewmodels.training.recipe_text import recipe_value
 
-DEFAULT_SCHEDULE = "cosine"
+DEFAULT_SCHEDULE, DEFAULT_WARMUP = "cosine", 100
 """What a recipe that names none has (`training.parts.SchedulePart`)."""
 _STEADY = ("constant", "noam")
 
@@ -16,8 +16,11 @@ def longer_words(recipe: str, step: int, n_more: int) -> str:
     told = [f"The run will be {n_steps:,} steps long and go on in its own folder."]
     kind = recipe_value(recipe, "schedule", "kind") or DEFAULT_SCHEDULE
     has_pool = bool(recipe_value(recipe, "data", "repeated_share"))
-    if kind in _STEADY and not has_pool:
-        told.append(f"Its schedule is {kind}: it goes on as if it had been so long from the start.")
+    warmup = recipe_value(recipe, "schedule", "warmup_steps")
+    is_warming = step <= (warmup if isinstance(warmup, int) else DEFAULT_WARMUP)
+    if (kind in _STEADY or is_warming) and not has_pool:
+        why = f"Its schedule is {kind}" if kind in _STEADY else "Its warm-up is not over"
+        told.append(f"{why}: it goes on as if it had been so long from the start.")
         return " ".join(told)
     if kind not in _STEADY:
         told.append(

@@ -100,5 +100,7 @@ def _read_wish(file: Path) -> SweepWish:
     if file.stat().st_size > _MAX_BYTES:
         raise ValueError("too long for a wish")
     told = json.loads(file.read_text(encoding="utf-8"))
-    numbers = {key: None if told[key] is None else int(told[key]) for key in ("keep_best", "after")}
-    return SweepWish(values=tuple(map(str, told["values"])), seeds=str(told["seeds"]), **numbers)
+    keep_best, after = (None if told[key] is None else int(told[key]) for key in ("keep_best", "after"))
+    return SweepWish(
+        values=tuple(map(str, told["values"])), seeds=str(told["seeds"]), keep_best=keep_best, after=after
+    )

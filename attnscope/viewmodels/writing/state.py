@@ -63,7 +63,8 @@ class GenerationState:
     def can_write(self) -> bool:
         """Whether the open model writes text, and there is one to go on from."""
         model = self._session.model
-        return model is not None and model.form != "encoder" and bool(self._session.text.strip())
+        writes = model is not None and model.form != "encoder" and not model.is_recorded
+        return writes and bool(self._session.text.strip())
 
     @property
     def is_writing(self) -> bool:

@@ -31,6 +31,8 @@ def invitation(state: GenerationState, session: Session) -> str:
     model = session.model
     if model is None:
         return "Open a model first."
+    if model.is_recorded:
+        return "Recorded attention has no model that could write."
     if model.form == "encoder":
         return "This model fills in words; it does not write text."
     if not state.can_write:

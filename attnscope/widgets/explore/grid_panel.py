@@ -10,6 +10,7 @@ from attnscope.figures.colours import Palette, ramp_colour
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.tinting import TintState
+from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid_view import GridView
@@ -107,6 +108,7 @@ class GridPanel(QWidget):
             self.grid.set_selection(session.selection)
         if name in ("gates", "model"):
             self.grid.set_gates(session.gates)
+            self.grid.set_switches(not is_recorded(session.model))
 
     def _on_view(self, name: str) -> None:
         if name == "style":

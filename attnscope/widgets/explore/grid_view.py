@@ -78,6 +78,11 @@ class GridView(MapWidget):
         self._is_stale = False
         self.update()
 
+    def set_switches(self, has_switches: bool) -> None:
+        """Offer a switch on the thumbnail under the pointer, or none."""
+        self._has_switches = has_switches
+        self.update()
+
     def set_gates(self, gates: Gates) -> None:
         """Show these gates."""
         self._gates = gates

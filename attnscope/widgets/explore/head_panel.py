@@ -16,6 +16,7 @@ from attnscope.viewmodels.maps.long_maps import long_map_of
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.session.intervening import knocked_out
+from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import SCALES, Cell, Highlight, Scale, ViewState
 from attnscope.widgets.causes.inside_panel import InsidePanel
@@ -178,6 +179,7 @@ class HeadPanel(QWidget):
         if name in ("heads", "selection", "traced", "model"):
             session = self._session
             has_text = bool(session.text.strip())
+            self.inside_button.setEnabled(not is_recorded(session.model))
             head_map = session.map_of(session.primary) if has_text else None
             if head_map is not None or not has_text or session.traced is None:
                 self.heatmap.set_map(head_map)

@@ -89,6 +89,8 @@ class Inspector(QWidget):
         if own and own.n_rows:
             place = f"{head.stack} · measured on {own.n_rows:,} of {own.n_all_rows:,} rows"
         sites = session.model.sites if session.model else ()
-        self.place.setText(f"{place} · and {n_more} more" if n_more else place)
+        module = dict(session.model.site_names).get(head.site_key, "") if session.model else ""
+        self.place.setText(" · ".join(filter(None, (place, module, f"and {n_more} more" if n_more else ""))))
+        self.place.setToolTip(plain_tooltip(f"Recorded in the module {module}" if module else ""))
         self.line.setText(describe_head(session.traced, sites, head) if session.text.strip() else "")
         self.measures.show_measures(measures_shown(session.measures, head) if session.text.strip() else ())

@@ -105,7 +105,13 @@ class MaskDialog(QDialog):
         layout = column(right, margin=12, spacing=6)
         for label in (self.blind, self.effect, self.pointed):
             label.setWordWrap(True)
-        layout.addLayout(row(self.count, None, PlainLabel("■ allowed   □ not allowed", "muted")))
+        legend = (
+            _swatch("on"),
+            PlainLabel("allowed", "muted"),
+            _swatch("off"),
+            PlainLabel("not allowed", "muted"),
+        )
+        layout.addLayout(row(self.count, None, *legend, spacing=6))
         layout.addWidget(self._area, 1)
         layout.addWidget(self.refusal, 1)
         for part in (self.pointed, self.blind, self.effect):
@@ -347,3 +353,11 @@ class MaskEditing:
 
     def _on_destroyed(self) -> None:
         self.dialog = None
+
+
+def _swatch(state: str) -> QFrame:
+    """A cell as the grid paints it, for the legend."""
+    cell = QFrame()
+    cell.setProperty("swatch", state)
+    cell.setFixedSize(round(type_px(11)), round(type_px(11)))
+    return cell

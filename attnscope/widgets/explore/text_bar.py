@@ -13,6 +13,7 @@ from attnscope.records.axes import Axis
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.maps.shown_maps import shown_tokens
+from attnscope.viewmodels.session.recorded import READ_ONLY, READ_ONLY_TIP, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import text_notes
 from attnscope.viewmodels.stage import wanted_input
@@ -148,7 +149,11 @@ class TextBar(QWidget):
             widget.setVisible(takes_target)
         self._text_label.setText(_text_name(model))
         self._target_label.setText("second" if model is not None and model.reads_pairs else "target")
-        self.samples_button.setEnabled(bool(model and model.samples))
+        is_fixed = is_recorded(model)
+        self.samples_button.setEnabled(bool(model and model.samples) and not is_fixed)
+        for edit in (self.text_edit, self.target_edit):
+            edit.setReadOnly(is_fixed)
+            edit.setToolTip(plain_tooltip(READ_ONLY_TIP if is_fixed else ""))
 
     def _show_samples(self) -> None:
         menu = self.samples_button.menu()
@@ -177,12 +182,14 @@ class TextBar(QWidget):
             strip.set_tokens(shown_tokens(side, aspect) if side else (), side.text if side else "")
         written = shorten(plain_text(traced.comparison.before.generated), 120) if traced else ""
         if written and traced and (traced.gates or traced.interventions):
-            written = f"{written}   (held fixed while heads change)"
+            written = f"{written}   (written with all heads on; held fixed)"
         is_pair = self._session.model is not None and self._session.model.reads_pairs
         has_labels = bool(self._session.model and self._session.model.labels)
         alone = _EMPTY if has_labels else _PAIR
         self.target_edit.setPlaceholderText(alone if is_pair else written or _OWN)
-        self.target_edit.setToolTip(plain_tooltip(_PAIR_TOOLTIPS[has_labels] if is_pair else _OWN_TOOLTIP))
+        about = _PAIR_TOOLTIPS[has_labels] if is_pair else _OWN_TOOLTIP
+        is_fixed = is_recorded(self._session.model)
+        self.target_edit.setToolTip(plain_tooltip(READ_ONLY_TIP if is_fixed else about))
 
     def _show_source_text(self) -> None:
         """Show the text, or of one too long for a line what it is; typing then replaces it."""
@@ -198,11 +205,14 @@ class TextBar(QWidget):
         traced = self._session.traced if self._session.text.strip() else None
         source = traced.source if traced else Tokens(text="", tokens=())
         target = traced.target if traced else None
-        self._source_notes.setText(text_notes(source, self._session.typed))
+        is_fixed = is_recorded(self._session.model)
+        self._source_notes.setText(READ_ONLY if is_fixed else text_notes(source, self._session.typed))
+        self._source_notes.set_role("hint" if is_fixed else "warning")
         self._target_notes.setText(text_notes(target) if target else "")
         self._show_past_button(source)
         for notes in (self._source_notes, self._target_notes):
-            notes.setToolTip(plain_tooltip(_NOTES_TOOLTIP if notes.text() else ""))
+            about = READ_ONLY_TIP if is_fixed else _NOTES_TOOLTIP
+            notes.setToolTip(plain_tooltip(about if notes.text() else ""))
 
     def _show_past_button(self, source: Tokens) -> None:
         """Offer to read a long text on, where the model's positions are computed and not learned."""
@@ -328,7 +338,7 @@ def _show_text(edit: QLineEdit, text: str, *, is_quiet_when_blank: bool = False)
 
 def _known_words(model: ModelInfo | None) -> str:
     """How much the tokenizer knows, and where that is seen."""
-    if model is None:
+    if model is None or is_recorded(model):
         return ""
     noun = "words and signs" if model.tokenizer == "words" else "pieces of words"
     return f"the model knows {model.vocab_size:,} {noun}; the page Labs lists them under Vocabulary"
@@ -336,6 +346,6 @@ def _known_words(model: ModelInfo | None) -> str:
 
 def _text_name(model: ModelInfo | None) -> str:
     """What stands in the first line: a text, or the path of something else."""
-    if model is None or model.reads == "text":
+    if model is None or model.reads in ("text", "attention"):
         return "source" if model is not None and model.form == "encoder-decoder" else "text"
     return model.reads

@@ -43,7 +43,12 @@ class ExportChoices(QWidget):
     changed = Signal()
 
     def __init__(
-        self, offered: Mapping[View, FigureSpec], shown: View, parent: QWidget | None = None
+        self,
+        offered: Mapping[View, FigureSpec],
+        shown: View,
+        *,
+        keeps_panels: bool = False,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._offered, spec = dict(offered), offered[shown]
@@ -51,8 +56,8 @@ class ExportChoices(QWidget):
         self.views = choice("View", ((name, _VIEW_NAMES.get(name, name)) for name in offered), shown)
         formats = ((name, _FORMAT_NAMES.get(name, name.upper())) for name in FORMATS)
         self.formats = choice("Format", formats, "svg")
-        self.has_lines = _box("their lines", is_checked=False)
-        self.has_grid = _box("the grid", is_checked=False)
+        self.has_lines = _box("their lines", is_checked=keeps_panels)
+        self.has_grid = _box("the grid", is_checked=keeps_panels)
         columns = (("0", "as they fit"), *((str(n), f"{n}") for n in range(1, MAX_COLUMNS)))
         self.columns = choice("Panels beside each other", columns, str(spec.columns))
         self._build_size(spec)

@@ -26,7 +26,10 @@ _PAUSE_MS = 120
 
 
 class ExportDialog(QDialog):
-    """Chooses how a figure is written; an error is said in the dialog, which stays open."""
+    """Chooses how a figure is written; an error is said in the dialog, which stays open.
+
+    `keeps_panels` has lines and grid among the panels from the start, as a figure that is opened has them.
+    """
 
     exported = Signal(str)
 
@@ -36,12 +39,13 @@ class ExportDialog(QDialog):
         shown: View,
         *,
         folder: str = "",
+        keeps_panels: bool = False,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Export figure")
         self._offered, self._folder = dict(offered), folder
-        self.choices = ExportChoices(self._offered, shown)
+        self.choices = ExportChoices(self._offered, shown, keeps_panels=keeps_panels)
         self.preview = FigurePreview()
         self.message = PlainLabel(role="error")
         self.message.setWordWrap(True)

@@ -70,7 +70,7 @@ class AlikePage(QWidget):
         self._pages.addWidget(pictures)
         self._pictures = pictures
         layout.addWidget(self._pages, 1)
-        self._statement = ElidedLabel(role="muted")
+        self._statement = ElidedLabel(role="muted", n_lines=2)
         layout.addWidget(self._statement)
         listen(self, state, self._on_state)
         for name in ("choice", "plane", "progress"):

@@ -5,11 +5,13 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
+from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
 
 _STEPS = 100
+_FIXED = "This is recorded attention: only the heads of a model can be turned down."
 
 
 class GateControl(QWidget):
@@ -59,7 +61,9 @@ class GateControl(QWidget):
     def _show(self) -> None:
         head = self._session.primary
         value = self._session.gates.value(head) if head else 1.0
-        self.setEnabled(head is not None)
+        is_fixed = is_recorded(self._session.model)
+        self.setEnabled(head is not None and not is_fixed)
+        self.setToolTip(plain_tooltip(_FIXED if is_fixed else ""))
         self.value.setText(f"{value:.2f}")
         self.switch.setChecked(value > 0.0)
         self.switch.setText("on" if value > 0.0 else "off")

@@ -74,7 +74,7 @@ class HeadCardPanel(QScrollArea):
             for i, j, weight in text.edges[:_N_EDGES]
         )
         self._add(edges, "muted")
-        button = tool_button("See in Explore", f"See text {index + 1} in Explore", role="flat")
+        button = tool_button("See in Explore", f"See text {index + 1} in Explore")
         button.setProperty("text_number", index)
         button.clicked.connect(self._on_look)
         self._layout.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)

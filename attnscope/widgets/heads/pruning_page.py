@@ -177,7 +177,7 @@ class PruningPage(QWidget):
         self._progress.setTextVisible(False)
         self._progress.setFixedWidth(160)
         self._progress.setAccessibleName("Progress of the pass")
-        self._statement = ElidedLabel(role="muted")
+        self._statement = ElidedLabel(role="muted", n_lines=2)
         layout = QHBoxLayout()
         layout.setSpacing(8)
         layout.addWidget(self._progress)

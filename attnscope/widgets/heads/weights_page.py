@@ -125,7 +125,7 @@ class WeightsPage(QWidget):
         layout = column(self, margin=12, spacing=8)
         layout.addLayout(self._build_top_row())
         layout.addWidget(self._build_pages(palette), 1)
-        self._statement = ElidedLabel(role="muted")
+        self._statement = ElidedLabel(role="muted", n_lines=2)
         layout.addWidget(self._statement)
         listen(self, state, self._on_state)
         self._show_all()

@@ -89,7 +89,7 @@ class MergesView(LabFrame):
         self._area.setFixedHeight(round(type_px(_CHIPS_PX)))
         self.rules.setFixedWidth(round(type_px(236)))
         self.rules.set_widths((44, 110, 56), stretched=1)
-        self.steps.set_widths((44, 190, 56, 48, 200), stretched=4)
+        self.steps.set_widths((44, 156, 52, 48, 200), stretched=4)
         for table in (self.steps, self.rules):
             table.fit_rows()
         self._show_play()

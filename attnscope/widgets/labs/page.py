@@ -1,11 +1,22 @@
-"""The Labs page: a list of labs by group at the left, the chosen one beside it, made when first looked at."""
+"""The Labs page: a list of labs by group at the left, the chosen one beside it, made when first looked at.
+
+Where the page is narrow for its type, as on a projector, the list is a box above the lab instead.
+"""
 
 from collections.abc import Iterable
 from typing import Any, cast
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QKeySequence, QShowEvent
-from PySide6.QtWidgets import QFrame, QListWidget, QListWidgetItem, QStackedWidget, QWidget
+from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QComboBox,
+    QFrame,
+    QListWidget,
+    QListWidgetItem,
+    QStackedWidget,
+    QWidget,
+)
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
@@ -14,7 +25,7 @@ from attnscope.viewmodels.labs.controls import LabControls, LabValues
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
 from attnscope.widgets.labs.catalogue import (
     GROUPS,
     LABS,
@@ -27,7 +38,7 @@ from attnscope.widgets.labs.catalogue import (
 )
 from attnscope.widgets.offers import Offer
 
-_LIST_PX = 168
+_LIST_PX, _NARROW_PX = 168, 1000
 _KEYS = (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
 
 
@@ -49,15 +60,18 @@ class LabsPage(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.labs: dict[str, QWidget] = {}
         self.list = self._build_list(labs)
+        self.box, self._shows = self._build_box(labs), ElidedLabel(role="muted")
         self._stack = QStackedWidget()
         self.side = self._build_side()
-        layout = row(self.side, self._stack, spacing=0)
-        layout.setStretch(1, 1)
-        whole = column(self, spacing=0)
-        whole.addLayout(layout)
+        self._parts = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._parts.setContentsMargins(0, 0, 0, 0)
+        self._parts.setSpacing(0)
+        self._parts.addWidget(self.side)
+        self._parts.addWidget(self._stack, 1)
         self.shown = next(iter(self._entries))
         self._mark_shown()
         self.list.currentItemChanged.connect(self._on_current)
+        self.box.activated.connect(self._on_box)
         self._fit_list()
 
     @property
@@ -162,6 +176,18 @@ class LabsPage(QWidget):
                 shown.addItem(item)
         return shown
 
+    def _build_box(self, labs: tuple[LabEntry, ...]) -> QComboBox:
+        box = QComboBox()
+        box.setAccessibleName("Labs")
+        box.setMaxVisibleItems(30)
+        for group in GROUPS:
+            entries = labs_of(group, labs)
+            if entries and box.count():
+                box.insertSeparator(box.count())
+            for entry in entries:
+                box.addItem(entry.name, entry.name)
+        return box
+
     def _build_side(self) -> QWidget:
         side = QWidget()
         side.setProperty("role", "panel")
@@ -170,10 +196,30 @@ class LabsPage(QWidget):
         layout = column(side, spacing=0)
         layout.setContentsMargins(0, 4, 1, 4)
         layout.addWidget(self.list)
+        self._above = QWidget()
+        line = row(PlainLabel("Lab", "small"), self.box, self._shows, spacing=12)
+        line.setContentsMargins(12, 2, 12, 2)
+        line.setStretch(2, 1)
+        self._above.setLayout(line)
+        layout.addWidget(self._above)
         return side
 
     def _fit_list(self) -> None:
+        """The list beside the lab, or as a box above it where the lab would have little room."""
         self.list.setFixedWidth(round(type_px(_LIST_PX)))
+        is_narrow = self.width() < type_px(_NARROW_PX)
+        if is_narrow != self.list.isHidden() or self._above.isHidden() == is_narrow:
+            self.list.setVisible(not is_narrow)
+            self._above.setVisible(is_narrow)
+            way = QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight
+            self._parts.setDirection(way)
+            self.side.setProperty("edge", "bottom" if is_narrow else "right")
+            self.side.style().unpolish(self.side)
+            self.side.style().polish(self.side)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_list()
 
     # Showing
 
@@ -182,6 +228,11 @@ class LabsPage(QWidget):
             item = self.list.item(k)
             if item.data(Qt.ItemDataRole.UserRole) == self.shown:
                 self.list.setCurrentItem(item)
+        self.box.setCurrentIndex(self.box.findData(self.shown))
+        self._shows.set_full_text(self._entries[self.shown].shows)
+
+    def _on_box(self, index: int) -> None:
+        self.show_lab(str(self.box.itemData(index)))
 
     def _on_current(self, item: QListWidgetItem | None) -> None:
         name = item.data(Qt.ItemDataRole.UserRole) if item is not None else None

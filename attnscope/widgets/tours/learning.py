@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QApplication, QDialog, QVBoxLayout, QWidget
 
 from attnscope import paths
@@ -67,6 +67,11 @@ class Learning(QObject):
         pages.add("learn", self.page)
         self.invitation = Invitation(palette)
         self.invitation.accepted.connect(lambda: view.show_page("learn"))
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setInterval(0)
+        self._later.timeout.connect(self._point)
+        pages.installEventFilter(self)
         self.bar = QWidget()
         self.bar.setVisible(False)
         self._bar_layout = QVBoxLayout(self.bar)
@@ -93,6 +98,13 @@ class Learning(QObject):
         for part in (self.page, self.invitation, self.panel, self.pointer):
             if part is not None:
                 part.set_theme(palette)
+        self._later.start()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """In a window of another size a step needs other room."""
+        if event.type() == QEvent.Type.Resize:
+            self._later.start()
+        return super().eventFilter(watched, event)
 
     # Intents
 

@@ -50,7 +50,9 @@ class TourCard(CardButton):
 
     def _make_steps(self) -> None:
         for k, step in enumerate(self._tour.steps):
-            button = tool_button(self._line(k), f"{self._tour.title}, step {k + 1}: {step.title}", role="line")
+            button = tool_button(
+                self._line(k), f"{self._tour.title}, step {k + 1}: {step.title}", role="line"
+            )
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # by key, the arrows walk the tour
             button.setCursor(Qt.CursorShape.PointingHandCursor)
             button.clicked.connect(lambda _on=False, k=k: self.step_wanted.emit(k))

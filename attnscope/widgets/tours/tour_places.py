@@ -134,7 +134,7 @@ class WindowPlaces:
             "offsets": self._offsets,
             "lab": self._lab,
             "lab-side": lambda: getattr(self._lab(), "words", None),
-            "lab-list": lambda: pages.labs.list,
+            "lab-list": lambda: pages.labs.side,
             "page-bar": lambda: self._page_bar,
         }
 

@@ -9,13 +9,16 @@ from attnscope.viewmodels.session.state import Session
 
 def show_possible(actions: Mapping[str, QAction], session: Session) -> None:
     """Enable and name the actions that depend on the session."""
+    is_model = session.model is not None and not session.model.is_recorded
     has_model, has_head = session.model is not None, bool(session.selection)
     possible = {
-        "toggle-heads": has_head,
-        "prune-all-but": has_head,
+        "toggle-heads": has_head and is_model,
+        "prune-all-but": has_head and is_model,
         "enlarge": has_head,
-        "invert": has_model,
-        "save-model": has_model,
+        "invert": is_model,
+        "inside": is_model or not has_model,
+        "custom-mask": is_model or not has_model,
+        "save-model": is_model,
         "reload-model": has_model,
         "reset": bool(session.gates),
         "remove-heads": has_model and bool(session.gates.off()),

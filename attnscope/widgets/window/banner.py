@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QElapsedTimer, QTimer
+from PySide6.QtCore import QElapsedTimer, QSize, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
+from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.notices import Notice
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
@@ -39,7 +40,8 @@ class Banner(QFrame):
         self._help = QPushButton()
         self._help.clicked.connect(self._on_help_clicked)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self._label = PlainLabel()
+        self._palette = palette
+        self._sign, self._label = PlainLabel(), PlainLabel()
         self._label.setWordWrap(True)
         self._close = tool_button("", "Dismiss the message", role="flat")
         self._close.setToolTip("Dismiss (Esc)")
@@ -48,6 +50,7 @@ class Banner(QFrame):
         self._timer.setInterval(_NOTE_MS)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(16, 4, 8, 4)
+        layout.addWidget(self._sign)
         layout.addWidget(self._label, 1)
         layout.addWidget(self._help)
         layout.addWidget(self._close)
@@ -60,7 +63,16 @@ class Banner(QFrame):
 
     def set_theme(self, palette: Palette) -> None:
         """Draw the cross in another colour."""
+        self._palette = palette
         self._close.setIcon(icon("close", palette.muted, side_px=16))
+        self._show_sign()
+
+    def _show_sign(self) -> None:
+        """A sign besides the colour: not everybody can tell red from blue."""
+        notice, side = self._session.notice, round(type_px(16))
+        is_error = notice is not None and notice.is_error
+        name, colour = ("error", self._palette.error) if is_error else ("note", self._palette.accent)
+        self._sign.setPixmap(icon(name, colour, side_px=side).pixmap(QSize(side, side)))
 
     @property
     def message(self) -> str:
@@ -100,6 +112,7 @@ class Banner(QFrame):
         self.setProperty("role", "banner-error" if notice.is_error else "banner-note")
         self.style().unpolish(self)
         self.style().polish(self)
+        self._show_sign()
         self.setAccessibleName(f"{'Error' if notice.is_error else 'Note'}: {notice.message}")
         helping = self._actions.get(notice.action)
         self._help.setVisible(helping is not None)

@@ -1,13 +1,18 @@
-"""What a path is that somebody opens or drops: a session, a text, a picture, a training run, a model."""
+"""What a path is that somebody opens or drops: a session, a figure, a text, a picture, a run, a model.
+
+Recorded attention opens like a model: the engine tells them apart.
+"""
 
 import json
 from pathlib import Path
 from typing import Literal
 
 from attnscope.errors import LoadError
+from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
+from attnscope.figures.figure_file import is_figure_file
 from attnscope.viewmodels.session.file import ENDING
 
-Opened = Literal["session", "text", "picture", "run", "model"]
+Opened = Literal["session", "figure", "text", "picture", "run", "model"]
 _TEXT_ENDINGS = (".txt", ".md", ".text")
 _PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 _MODEL_ENDINGS = (".safetensors", ".json", ".toml", ".bin", ".pt")
@@ -26,6 +31,8 @@ def kind_of(path: str) -> Opened:
     ending = place.suffix.lower()
     if ending == ENDING:
         return "session"
+    if is_file and is_figure_file(path):
+        return "figure"
     if is_folder:
         return "run" if (place / "recipe.toml").is_file() else "model"
     if is_file and ending in _TEXT_ENDINGS:
@@ -76,6 +83,7 @@ def _unknown(path: str, reason: str) -> LoadError:
     return LoadError(
         f"{path[:200]} cannot be opened: {reason}.",
         kind="unknown",
-        expected=f"a session (*{ENDING}), a model or run folder, a text file or a picture",
+        expected=f"a session (*{ENDING}), a figure file (*{FIGURE_ENDING}), a model or run folder, recorded "
+        "attention, a text or a picture",
         action="Open or drop one of these.",
     )

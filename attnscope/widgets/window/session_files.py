@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
+from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
 from attnscope.files import replace_file
 from attnscope.records.models import Sample
 from attnscope.viewmodels.session.exploring import open_and_explore
@@ -29,6 +30,7 @@ from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.stops import Stops, StopsState
 from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.export.opened_figure import open_figure_file
 from attnscope.widgets.labels import listen
 from attnscope.widgets.window.opening import Opened, find_moved_model, is_picture, kind_of
 from attnscope.widgets.window.session_guard import AskOverwrite, SessionGuard, ask_overwrite, digest_of
@@ -56,8 +58,13 @@ def _ask_text(parent: QWidget, title: str, start: str) -> str:
     return QFileDialog.getOpenFileName(parent, title, start, kinds)[0]
 
 
+def _ask_recording(parent: QWidget, title: str, start: str) -> str:
+    return QFileDialog.getOpenFileName(parent, title, start, "Recorded attention (*.safetensors)")[0]
+
+
 def _ask_open(parent: QWidget, title: str, start: str) -> str:
-    return QFileDialog.getOpenFileName(parent, title, start, f"Sessions (*{ENDING})")[0]
+    kinds = f"Sessions (*{ENDING});;Figure files (*{FIGURE_ENDING})"
+    return QFileDialog.getOpenFileName(parent, title, start, kinds)[0]
 
 
 def _ask_save(parent: QWidget, title: str, start: str) -> str:
@@ -95,6 +102,7 @@ class SessionFiles(QObject):
         self.ask_overwrite: AskOverwrite = ask_overwrite
         self.ask_open: AskPath = _ask_open
         self.ask_text: AskPath = _ask_text
+        self.ask_recording: AskPath = _ask_recording
         self.ask_save: AskPath = _ask_save
         self.ask_folder: AskPath = _ask_folder
         listen(window, session, self._on_session)
@@ -179,6 +187,12 @@ class SessionFiles(QObject):
         if path:
             self._look_at_file(path)
 
+    def ask_and_open_recording(self) -> None:
+        """Ask for a file of recorded attention and open it."""
+        path = self.ask_recording(self._window, "Open recorded attention", str(Path.home()))
+        if path:
+            self.open_path(path)
+
     def open_path(self, path: str) -> None:
         """Open whatever `path` is: a session, a model, a run or a text. What cannot be is told."""
         try:
@@ -236,6 +250,8 @@ class SessionFiles(QObject):
         match kind:
             case "session":
                 self.open_session(Path(path))
+            case "figure":
+                open_figure_file(Path(path), self.show, self._window, self._on_exported)
             case "text" | "picture":
                 self._look_at_file(path)
             case "run":
@@ -243,6 +259,9 @@ class SessionFiles(QObject):
                 self._open_run(path)
             case "model":
                 open_and_explore(self._session, self._view, path, self._device)
+
+    def _on_exported(self, path: str) -> None:
+        self._session.tell_person(f"Saved {path}.")
 
     def _look_at_file(self, path: str) -> None:
         """Read a text file; for a model of pictures or recordings the file's path is the text."""

@@ -31,8 +31,8 @@ from attnscope.widgets.window.right_edge import RightEdge
 
 _WIDTH_PX = 336
 _EMPTY = (
-    "Show what you want to speak about, then press Keep this view. A stop holds the page, the model, the text, "
-    "the heads, what is switched off and how it is drawn."
+    "Show what you want to speak about, then press Keep this view. A stop holds the page, the model, "
+    "the text, the heads, what is switched off and how it is drawn."
 )
 _FULL = "A click or Enter goes to a stop. While presenting (F11), Page Down and Page Up step through them."
 _TURNS = (
@@ -203,7 +203,9 @@ class _StopList(QListWidget):
             item = QListWidgetItem(plain_text(stop.name))
             item.setFlags(item.flags() | Qt.ItemFlag.ItemIsEditable)
             text = " ".join(stop.saved.setting.text.split())[:200]
-            item.setToolTip(plain_tooltip(f"{stop.saved.look.page.capitalize()} · {stop.saved.model}\n{text}"))
+            item.setToolTip(
+                plain_tooltip(f"{stop.saved.look.page.capitalize()} · {stop.saved.model}\n{text}")
+            )
             self.addItem(item)
         self.blockSignals(False)
 
@@ -277,4 +279,6 @@ def stop_offers(stops: StopsState) -> Iterable[Offer]:
     for k, stop in enumerate(stops.stops):
         go: Callable[[], None] = partial(stops.go, k)
         detail = stop.saved.look.page.capitalize()
-        yield Offer(item=Item(key=f"stop:{k}", kind="page", title=f"Stop: {stop.name}", detail=detail), run=go)
+        yield Offer(
+            item=Item(key=f"stop:{k}", kind="page", title=f"Stop: {stop.name}", detail=detail), run=go
+        )

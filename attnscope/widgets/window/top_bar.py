@@ -113,7 +113,7 @@ class TopBar(QWidget):
         model = self._session.model
         name = shorten(plain_text(model.name), 40) if model else "No model"
         self.model_button.setText(f"{name.replace('&', '&&')} ▾")
-        self.facts.setText(f"{model.device} · {count_text(model.n_parameters)} parameters" if model else "")
+        self.facts.setText(_facts_in_short(model) if model else "")
         self.facts.setToolTip(plain_tooltip(_facts(model) if model else ""))
 
     def _show_busy(self) -> None:
@@ -157,7 +157,15 @@ def count_text(number: int) -> str:
     return str(number)
 
 
+def _facts_in_short(model: ModelInfo) -> str:
+    if model.is_recorded:
+        return "recorded attention, no model"
+    return f"{model.device} · {count_text(model.n_parameters)} parameters"
+
+
 def _facts(model: ModelInfo) -> str:
+    if model.is_recorded:
+        return f"Recorded attention of {model.max_tokens:,} tokens, without a model\nfrom {model.source}"
     return (
         f"{model.form}, trained for {model.objective}\n{model.n_parameters:,} parameters\n"
         f"reads at most {model.max_tokens} tokens; {model.vocab_size:,} pieces ({model.tokenizer})\n"

@@ -89,6 +89,7 @@ class Workspace(QObject):
             "copy-python": self.copy_python,
             "copy-command": self.copy_command,
             "open-text": files.ask_and_open_text,
+            "open-recording": files.ask_and_open_recording,
             "open-session": files.ask_and_open,
             "save-session": files.save,
             "restore-session": self.restore_last,

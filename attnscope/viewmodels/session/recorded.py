@@ -1,0 +1,48 @@
+"""What a session leaves as it is while recorded attention is open: its text, and every head."""
+
+from dataclasses import replace
+from typing import Protocol
+
+from attnscope.records.models import ModelInfo
+from attnscope.viewmodels.session.history import Setting
+
+READ_ONLY = "recorded: no model that could read another text"
+"""What stands beside the text."""
+READ_ONLY_TIP = (
+    "This attention was recorded, or given as arrays. There is no model behind it: it cannot read another "
+    "text, and its heads cannot be changed."
+)
+_TOLD = "This is recorded attention without a model: it cannot read another text, nor can heads be changed."
+
+
+class Recording(Protocol):
+    """What is needed of a session."""
+
+    @property
+    def setting(self) -> Setting:
+        """What is chosen now."""
+        ...
+
+    model: ModelInfo | None
+
+    def tell_person(self, message: str, *, is_error: bool = False, action: str = "", about: str = "") -> None:
+        """Show a message."""
+        ...
+
+
+def is_recorded(model: ModelInfo | None) -> bool:
+    """Whether recorded attention is open."""
+    return model is not None and model.is_recorded
+
+
+def possible(session: Recording, after: Setting) -> Setting:
+    """A setting as far as it can be: with recorded attention texts, gates and changes of heads stay, and the
+    person is told so.
+    """
+    if not is_recorded(session.model):
+        return after
+    now = session.setting
+    kept = replace(after, text=now.text, target=now.target, gates=now.gates, interventions=now.interventions)
+    if kept != after:
+        session.tell_person(_TOLD, about="Recorded")
+    return kept

@@ -1,0 +1,88 @@
+"""Words around a picture: unknown letters on the axes, remarks in the caption, notes that are not cut."""
+
+import dataclasses
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from figure_samples import head_map, position_table, spec, tokens
+
+from attnscope.figures import export
+from attnscope.figures.caption import caption_lines
+from attnscope.figures.fitting import sized
+from attnscope.figures.numbers import csv_bytes
+from attnscope.figures.paint_lines import footnote
+from attnscope.figures.panels import panels_figure
+from attnscope.figures.style import MapStyle, text_width
+from attnscope.records.maps import HeadMap
+from attnscope.records.tokens import Token, own_letters
+
+pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def words(spec) -> list[str]:
+    root = ElementTree.fromstring(export.render(spec, "svg"))
+    return ["".join(e.itertext()) for e in root.iter(f"{SVG}text")]
+
+
+def even_map(largest: float) -> HeadMap:
+    """Six keys, each with about a sixth of the weight; the first has `largest`."""
+    rest = (1 - largest) / 5
+    weights = np.full((6, 6), rest, np.float32)
+    weights[:, 0] = largest
+    names = tokens(*"abcdef")
+    return HeadMap(head=head_map().head, queries=names, keys=names, weights=weights)
+
+
+def test_that_unknown_letters_stand_on_the_axes_over_a_dashed_line():
+    unknown = Token(id=1, piece="<unk>", is_special=True, start=4, end=9, own="whïte")
+    shown = head_map(2, 2)
+    one = spec("head", maps=(dataclasses.replace(shown, queries=(shown.queries[0], unknown)),))
+    assert {"q0", "whïte"} <= set(words(one))
+    assert "<unk>" not in words(one)
+    assert "stroke-dasharray" in export.render(one, "svg").decode()
+    assert "stroke-dasharray" not in export.render(spec("head", maps=(shown,)), "svg").decode()
+    assert "Note: over a dashed line: unknown, read as <unk>" in caption_lines(one)
+    assert '"<unk>"' in csv_bytes(one).decode()
+
+
+def test_that_only_an_unknown_piece_has_letters_of_its_own():
+    assert own_letters("the whïte cat", "<unk>", 4, 9) == "whïte"
+    assert own_letters("the whïte cat", "[UNK]", 3, 9) == "whïte"
+    assert own_letters("the whïte cat", "the", 0, 3) == ""
+    assert len(own_letters("x" * 900, "<unk>", 0, 900)) == 60
+
+
+@pytest.mark.parametrize(("largest", "is_even"), [(0.2, True), (0.9, False)])
+def test_that_a_caption_says_when_a_map_is_almost_even(largest: float, is_even: bool):
+    one = spec("head", maps=(even_map(largest),))
+    said = "Note: almost even: 0.2 at most over 6 keys"
+    assert (said in caption_lines(one)) == is_even
+    assert said not in caption_lines(dataclasses.replace(one, style=MapStyle(scale="head")))
+    both = panels_figure(one, (even_map(largest), even_map(0.21)))
+    assert (said in caption_lines(both)) == is_even
+
+
+@pytest.mark.parametrize("width_mm", [85.0, 174.0])
+def test_that_the_notes_of_encodings_stand_whole_below_them(width_mm: float):
+    note = "The vector of equal parts and length 1, turned by each position; 128 dimensions, base 10000."
+    tables = (dataclasses.replace(position_table("rotary"), note=note), position_table("plain"))
+    page = sized(spec("positions", positions=tables), width_mm=width_mm)
+    shown = words(page)
+    assert f"rotary: {note}" in " ".join(shown)
+    assert not any("…" in word and "The vector" in word for word in shown)
+    bare = sized(
+        spec("positions", positions=(position_table("rotary"), position_table("plain"))), width_mm=width_mm
+    )
+    assert page.height_mm > bare.height_mm
+
+
+def test_that_the_footnote_of_lines_is_broken_before_it_is_cut():
+    said = "5 of 25 lines · under 0.1 % of the weight hidden"
+    assert footnote(said, 400.0) == (said,)
+    assert footnote(said, text_width(said) - 1) == ("5 of 25 lines", "under 0.1 % of the weight hidden")
+    first, last = footnote(said, 150.0)
+    assert re.sub(r"\s+", " ", f"{first} {last}") == said
+    assert footnote(said, 60.0)[1].endswith("…")

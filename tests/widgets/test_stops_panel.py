@@ -1,0 +1,125 @@
+"""Lecture stops in the window: kept and gone to by key, saved with the session, stepped through while presenting."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+from session_samples import Desk, ref
+
+from attnscope.settings import Settings
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.window.main_window import MainWindow
+
+pytestmark = pytest.mark.qt
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk().open()
+
+
+@pytest.fixture
+def window(qtbot: QtBot, desk: Desk) -> MainWindow:
+    training = TrainingState(lambda request: None, Numbers())
+    positions = PositionsState(lambda request: None, Numbers())
+    made = MainWindow(desk.session, training, positions, Settings(theme="light"))
+    qtbot.addWidget(made)
+    made.resize(1280, 800)
+    made.show()
+    return made
+
+
+def press(window: MainWindow, name: str) -> None:
+    window.actions_by_name[name].trigger()
+
+
+def keep_three(window: MainWindow, desk: Desk) -> None:
+    """A head as heatmap, another one off as lines, and a lab that was changed."""
+    press(window, "keep-stop")
+    desk.session.select_heads((ref(0, 1),))
+    desk.session.head_changes.toggle_gate(ref(0, 1))
+    desk.answer()
+    press(window, "lines")
+    press(window, "keep-stop")
+    press(window, "page-labs")
+    window.pages.labs.show_lab("Masks as structure")
+    window.pages.labs.labs["Masks as structure"].rows["window"].field.setValue(6)
+    press(window, "keep-stop")
+
+
+def test_that_presenting_steps_through_what_was_kept(qtbot: QtBot, window: MainWindow, desk: Desk) -> None:
+    assert not window.actions_by_name["next-stop"].isEnabled()
+    keep_three(window, desk)
+    lab = window.pages.labs.labs["Masks as structure"]
+    lab.foot.reset_button.click()
+    stops, session = window.workspace.files.stops, desk.session
+    press(window, "stops")
+    press(window, "present")
+    assert not window.workspace.stops.isVisible()  # it is for who speaks
+    qtbot.keyClick(window, Qt.Key.Key_PageUp)
+    desk.answer()
+    assert (stops.at, window.view.page, window.view.view) == (1, "explore", "lines")
+    assert session.gates.off() == (ref(0, 1),)
+    qtbot.keyClick(window, Qt.Key.Key_PageUp)
+    desk.answer()
+    assert (window.view.view, session.gates.off()) == ("heatmap", ())
+    assert session.primary != ref(0, 1)
+    session.undo()  # a stop is a step of the history
+    assert session.gates.off() == (ref(0, 1),)
+    stops.go(2)
+    assert (window.view.page, lab.lab.choice.window) == ("labs", 6)
+    press(window, "dismiss")
+    qtbot.keyClick(window, Qt.Key.Key_PageUp)  # only while presenting
+    assert stops.at == 2
+    qtbot.keyClick(window, Qt.Key.Key_PageUp, Qt.KeyboardModifier.ControlModifier)
+    assert stops.at == 1
+
+
+def test_that_stops_are_saved_and_come_back_with_their_session(
+    qtbot: QtBot, window: MainWindow, desk: Desk, tmp_path: Path
+) -> None:
+    keep_three(window, desk)
+    files = window.workspace.files
+    kept = files.stops.stops
+    files.save_to(tmp_path / "talk.attnscope")
+    files.stops.write(())
+    files.open_path(str(tmp_path / "talk.attnscope"))
+    desk.answer()
+    qtbot.waitUntil(lambda: files.stops.stops == kept, timeout=2000)
+    files.notes.write("say this")
+    files.show(kept[0].saved, "elsewhere")  # what is gone to takes neither notes nor stops away
+    desk.answer()
+    assert (files.notes.text, files.stops.stops) == ("say this", kept)
+    window.workspace.palette.open()
+    assert "stop:2" in window.workspace.palette._offers
+    window.workspace.palette.close()
+
+
+def test_that_the_list_is_worked_on_by_keys_and_undone(qtbot: QtBot, window: MainWindow, desk: Desk) -> None:
+    keep_three(window, desk)
+    press(window, "stops")
+    panel, stops = window.workspace.stops, window.workspace.files.stops
+    names = [stop.name for stop in stops.stops]
+    gates = desk.session.gates
+    panel.list.setFocus()
+    qtbot.keyClick(panel.list, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    assert [stop.name for stop in stops.stops] == [names[0], names[2], names[1]]
+    assert panel.list.currentRow() == 1
+    qtbot.keyClick(panel.list, Qt.Key.Key_Delete)
+    assert [stop.name for stop in stops.stops] == [names[0], names[1]]
+    for _ in range(2):
+        qtbot.keyClick(panel.list, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert [stop.name for stop in stops.stops] == names
+    assert desk.session.gates == gates  # the list's own undo
+    panel.list.item(0).setText("the first head")
+    assert stops.stops[0].name == "the first head"
+    panel.list.setCurrentRow(0)
+    panel.down_button.click()
+    assert stops.stops[1].name == "the first head"
+    panel.remove_button.click()
+    assert len(stops.stops) == 2
+    press(window, "history")  # there is room for one
+    assert panel.isHidden()
