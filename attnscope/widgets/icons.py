@@ -5,12 +5,14 @@ from collections.abc import Callable
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPen, QPixmap
 
+from attnscope.figures.style import type_px
+
 _SIDE = 24.0
 
 
 def icon(name: str, colour: str, *, side_px: int = 24) -> QIcon:
-    """The icon called `name` in one colour; raises KeyError for an unknown name."""
-    result = QIcon()
+    """The icon called `name` in one colour, `side_px` at the size of type; KeyError for an unknown name."""
+    result, side_px = QIcon(), round(type_px(side_px))
     for scale in (1, 2):
         pixmap = QPixmap(QSize(side_px, side_px) * scale)
         pixmap.fill(Qt.GlobalColor.transparent)

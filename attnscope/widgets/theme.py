@@ -195,8 +195,8 @@ QPushButton:focus, QToolButton:focus { border: 1px solid @accent@; }
 QPushButton:disabled, QToolButton:disabled { color: @no_data@; }
 QPushButton:default { background: @accent@; color: @accent_text@; border: 1px solid @accent@; }
 QPushButton:default:disabled { background: @grid@; color: @no_data@; border: 1px solid @line@; }
-QToolButton { max-height: 26px; }
-QToolButton[role="page"] { max-height: 64px; }
+QToolButton { max-height: 26px; icon-size: 16px; }
+QToolButton[role="page"] { max-height: 64px; icon-size: 24px; }
 QToolButton::menu-indicator { image: none; width: 0; }
 QToolButton[role="flat"] { background: transparent; border: 1px solid transparent; }
 QToolButton[role="flat"]:hover { background: @grid@; }

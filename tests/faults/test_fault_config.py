@@ -93,11 +93,11 @@ IMPOSSIBLE = [
 @pytest.mark.parametrize("values", IMPOSSIBLE, ids=str)
 def test_that_impossible_values_are_refused_on_paper(values: dict[str, object], folder: Path) -> None:  # F22
     change(folder, **values)
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(LoadError) as caught:
         load(folder, device="cpu")
     assert caught.value.kind in ("config", "too-large", "newer")
-    assert time.perf_counter() - begin < 2.0
+    assert time.process_time() - begin < 2.0
 
 
 def test_that_keys_that_ask_for_code_are_ignored_and_named(folder: Path) -> None:  # F23

@@ -185,13 +185,13 @@ FAULTS: dict[str, tuple[Spoil, str, str]] = {
 def test_that_a_spoiled_folder_is_one_load_error_that_names_the_fault(folder: Path, name: str) -> None:
     spoil, kind, word = FAULTS[name]
     spoil(folder)
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(LoadError) as caught:
         load(folder, "cpu")
     assert caught.value.kind == kind, str(caught.value)
     assert word in str(caught.value)
     assert caught.value.action
-    assert time.monotonic() - begun < 5.0
+    assert time.process_time() - begun < 5.0
 
 
 def test_that_f23_keys_that_name_code_are_dropped_and_told(folder: Path) -> None:

@@ -1,7 +1,7 @@
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnscope.figures.plain import isolated, plain_piece, short_path, shorten
@@ -33,6 +33,7 @@ def test_that_pieces_are_shown_as_people_can_read_them(piece: str, shown: str) -
     assert plain_piece(piece) == shown
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_that_every_piece_becomes_valid_xml_with_nothing_hidden(piece: str) -> None:
     shown = plain_piece(piece)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -28,6 +28,7 @@ TOKENS = tuple(
 )
 
 
+@settings(deadline=None)
 @given(st.integers(1, 9).flatmap(lambda n: arrays(np.bool_, (n, n))))
 def test_that_cells_survive_rows_bits_and_json(cells):
     assert np.array_equal(cells_from_rows(rows_as_text(cells)), cells)

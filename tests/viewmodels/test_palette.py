@@ -52,6 +52,6 @@ def test_that_without_a_query_what_was_used_comes_first_and_heads_stay_away():
 
 def test_that_thousands_of_items_are_searched_at_once():
     many = [Item(key=f"{i}", kind="head", title=f"L{i // 64}H{i % 64} encoder") for i in range(4096)]
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert find(many, "L31H7")[0].item.title == "L31H7 encoder"
-    assert time.perf_counter() - begin < 0.5
+    assert time.process_time() - begin < 0.5

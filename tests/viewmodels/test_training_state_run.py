@@ -288,3 +288,15 @@ def test_that_the_words_about_more_steps_follow_the_schedule() -> None:
     assert "jumps" not in pool
     assert "other weights" in pool
     assert (SchedulePart().kind, SchedulePart().warmup_steps) == (DEFAULT_SCHEDULE, DEFAULT_WARMUP)
+
+
+def test_that_a_run_whose_recipe_watches_nothing_forgets_the_sentence_of_another(desk: Desk) -> None:
+    desk.state.take_recipe('[[watch]]\ntext = "q w e"\ntarget = "e w q"\n', "first")
+    assert (desk.state.watch.text, desk.state.watch.target) == ("q w e", "e w q")
+    desk.state.open_run("old/run")
+    desk.state.handle(
+        RunOpened(
+            number=desk.posted[-1].number, folder="old/run", recipe="c = 3\n", events=(), checkpoints=()
+        )
+    )
+    assert (desk.state.watch.text, desk.state.watch.target) == ("", None)

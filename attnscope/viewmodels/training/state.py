@@ -111,8 +111,7 @@ class TrainingState:
         self.device = device
 
     def _on_recipe_changed(self) -> None:
-        if watched := self.recipe.watched:
-            self.watch.suggest_text(*watched)
+        self.watch.suggest_text(*(self.recipe.watched or ("", None)))
         self._listeners.tell("recipe")
 
     # --- the run ----------------------------------------------------------------------------------

@@ -198,7 +198,7 @@ class LabsPage(QWidget):
         layout.addWidget(self.list)
         self._above = QWidget()
         line = row(PlainLabel("Lab", "small"), self.box, self._shows, spacing=12)
-        line.setContentsMargins(12, 2, 12, 2)
+        line.setContentsMargins(12, 0, 12, 0)
         line.setStretch(2, 1)
         self._above.setLayout(line)
         layout.addWidget(self._above)

@@ -128,7 +128,8 @@ class WatchPanel(QWidget):
             button.setVisible(stack in watch.stacks)
             button.setChecked(stack == watch.stack)
         self._note.set_role("warning" if watch.note else "muted")
-        self._note.set_full_text(watch.note or self._caption())
+        is_told = watch.traced is None  # in the middle of the page
+        self._note.set_full_text("" if is_told else watch.note or self._caption())
         self._replay.show_state()
         self._show_maps()
 

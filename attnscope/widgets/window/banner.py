@@ -72,7 +72,7 @@ class Banner(QFrame):
         notice, side = self._session.notice, round(type_px(16))
         is_error = notice is not None and notice.is_error
         name, colour = ("error", self._palette.error) if is_error else ("note", self._palette.accent)
-        self._sign.setPixmap(icon(name, colour, side_px=side).pixmap(QSize(side, side)))
+        self._sign.setPixmap(icon(name, colour, side_px=16).pixmap(QSize(side, side)))
 
     @property
     def message(self) -> str:

@@ -62,7 +62,7 @@ class PageBar(QWidget):
         self.setFixedWidth(width)
         for page, button in self.buttons.items():
             button.setIconSize(QSize(side, side))
-            button.setIcon(icon(page, palette.text, side_px=side))
+            button.setIcon(icon(page, palette.text, side_px=22))
         self.help_button.setFixedSize(width - 1, round(type_px(40)))
         self._fit()
 

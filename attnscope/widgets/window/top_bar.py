@@ -68,7 +68,8 @@ class TopBar(QWidget):
         """Draw the icons in other colours."""
         self._palette = palette
         self.setFixedHeight(round(type_px(HEIGHT_PX)))
-        self._brand.setPixmap(icon("brand", palette.accent, side_px=20).pixmap(20, 20))
+        side = round(type_px(20))
+        self._brand.setPixmap(icon("brand", palette.accent, side_px=20).pixmap(side, side))
         self.palette_button.setIcon(icon("search", palette.text, side_px=16))
         self.theme_button.setIcon(icon(self._view.theme, palette.text, side_px=16))
         tip = f"Theme: {THEME_NAMES[self._view.theme]} (Ctrl+D)"
