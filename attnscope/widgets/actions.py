@@ -42,6 +42,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         is_after_rule=True,
     ),
     ActionSpec(
+        name="train-further",
+        text="Train it further…",
+        menu="Model",
+        shortcuts=("Ctrl+Alt+D",),
+        tip="A recipe on the Train page that goes on from the open model, on data of yours",
+    ),
+    ActionSpec(
         name="custom-mask",
         text="Custom mask…",
         menu="Model",

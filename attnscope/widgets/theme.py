@@ -169,19 +169,19 @@ QAbstractSpinBox::up-button:hover, QAbstractSpinBox::down-button:hover { backgro
 QAbstractSpinBox::up-arrow { image: url("@chevron-up@"); width: 10px; height: 10px; }
 QAbstractSpinBox::down-arrow { image: url("@chevron@"); width: 10px; height: 10px; }
 QCheckBox { spacing: 6px; }
-QCheckBox::indicator { width: 13px; height: 13px; background: @raised@; border: 1px solid @muted@;
+QCheckBox::indicator, QAbstractItemView::indicator { width: 13px; height: 13px; background: @raised@; border: 1px solid @muted@;
     border-radius: 3px; }
 QCheckBox::indicator:hover, QCheckBox:focus { border-color: @accent@; }
-QCheckBox::indicator:checked { background: @accent@; border: 1px solid @accent@; image: url("@tick@"); }
+QCheckBox::indicator:checked, QAbstractItemView::indicator:checked { background: @accent@; border: 1px solid @accent@; image: url("@tick@"); }
 QCheckBox::indicator:disabled { border: 1px solid @line@; background: transparent; }
 QCheckBox::indicator:checked:disabled { background: @no_data@; }
 QHeaderView { background: @panel@; }
 QHeaderView::section { background: @panel@; border: none; border-bottom: 1px solid @line@;
-    border-right: 1px solid @grid@; padding: 2px 5px; }
-QHeaderView::up-arrow { image: url("@chevron-up@"); width: 8px; height: 8px;
-    subcontrol-origin: border; subcontrol-position: center left; }
-QHeaderView::down-arrow { image: url("@chevron@"); width: 8px; height: 8px;
-    subcontrol-origin: border; subcontrol-position: center left; }
+    border-right: 1px solid @grid@; padding: 4px 5px 2px 5px; }
+QHeaderView::up-arrow { image: url("@chevron-up@"); width: 10px; height: 10px;
+    subcontrol-origin: border; subcontrol-position: top center; }
+QHeaderView::down-arrow { image: url("@chevron@"); width: 10px; height: 10px;
+    subcontrol-origin: border; subcontrol-position: top center; }
 QTableView::item { padding: 0 5px; }
 QComboBox QAbstractItemView { background: @raised@; border: 1px solid @line@; padding: 4px;
     selection-background-color: @accent@; selection-color: @accent_text@; }

@@ -74,6 +74,7 @@ def test_that_heads_can_be_chosen_but_not_changed(qtbot):
     assert not control.isEnabled()
     assert "recorded" in control.toolTip()
     assert "layers.1.self_attn" in inspector.place.text()
+    assert "layers.1.self_attn" in inspector.place.toolTip()
     assert "recorded attention" in MaskState(session).refusal
 
 

@@ -109,7 +109,10 @@ class HeadsState:
     @property
     def corpus_name(self) -> str:
         """The texts as people call them."""
-        return "the model's own texts" if self.path == OWN_TEXTS else PurePath(self.path).name
+        if self.path == OWN_TEXTS:
+            is_recorded = self._session.model is not None and self._session.model.is_recorded
+            return "the recorded text" if is_recorded else "the model's own texts"
+        return PurePath(self.path).name
 
     @property
     def has_cross(self) -> bool:

@@ -16,7 +16,7 @@ from attnscope.viewmodels.maps.long_maps import long_map_of
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.session.intervening import knocked_out
-from attnscope.viewmodels.session.recorded import is_recorded
+from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import SCALES, Cell, Highlight, Scale, ViewState
 from attnscope.widgets.causes.inside_panel import InsidePanel
@@ -31,6 +31,8 @@ from attnscope.widgets.form_parts import column
 from attnscope.widgets.heads.head_menu import head_menu, knock_out
 from attnscope.widgets.labels import listen, tool_button
 from attnscope.widgets.map_style import map_style
+
+_INSIDE = "The selected head on one query, step by step (I)"
 
 
 class HeadPanel(QWidget):
@@ -56,7 +58,7 @@ class HeadPanel(QWidget):
         self.heatmap_button.setToolTip("The selected head as a heatmap (H)")
         self.lines_button.setToolTip("The selected heads as lines from queries to keys (L)")
         self.inside_button = tool_button("Inside", "Look inside", role="segment", is_checkable=True)
-        self.inside_button.setToolTip("The selected head on one query, step by step (I)")
+        self.inside_button.setToolTip(_INSIDE)
         self.inside_button.setVisible(False)
         self.picture_button = tool_button("Picture", "Show the picture", role="segment", is_checkable=True)
         self.picture_button.setToolTip("Where one patch of the picture looks, laid over the picture (P)")
@@ -179,7 +181,7 @@ class HeadPanel(QWidget):
         if name in ("heads", "selection", "traced", "model"):
             session = self._session
             has_text = bool(session.text.strip())
-            self.inside_button.setEnabled(not is_recorded(session.model))
+            self._offer_inside_button()
             head_map = session.map_of(session.primary) if has_text else None
             if head_map is not None or not has_text or session.traced is None:
                 self.heatmap.set_map(head_map)
@@ -197,6 +199,11 @@ class HeadPanel(QWidget):
             self.heatmap.set_gate(self._session.gates.value(self._session.primary))
             if self.street_map is not None:
                 self.street_map.set_gate(self._session.gates.value(self._session.primary))
+
+    def _offer_inside_button(self) -> None:
+        is_fixed = is_recorded(self._session.model)
+        self.inside_button.setEnabled(not is_fixed)
+        self.inside_button.setToolTip(NO_INSIDE if is_fixed else _INSIDE)
 
     def _on_alignment(self, _name: str) -> None:
         cells = self.gold_cells()

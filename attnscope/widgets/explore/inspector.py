@@ -14,6 +14,9 @@ from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
 
 _LINE_TOOLTIP = "A row rests on the token that gets more than half of its weight."
 
+_MODULE_LETTERS = 18
+"""A module's path is longer than there is room for: its end tells most, the tooltip all."""
+
 
 class Inspector(QWidget):
     """Shows the session's primary head."""
@@ -90,7 +93,8 @@ class Inspector(QWidget):
             place = f"{head.stack} · measured on {own.n_rows:,} of {own.n_all_rows:,} rows"
         sites = session.model.sites if session.model else ()
         module = dict(session.model.site_names).get(head.site_key, "") if session.model else ""
-        self.place.setText(" · ".join(filter(None, (place, module, f"and {n_more} more" if n_more else ""))))
+        shown = f"…{module[1 - _MODULE_LETTERS :].lstrip('.')}" if len(module) > _MODULE_LETTERS else module
+        self.place.setText(" · ".join(filter(None, (place, shown, f"and {n_more} more" if n_more else ""))))
         self.place.setToolTip(plain_tooltip(f"Recorded in the module {module}" if module else ""))
         self.line.setText(describe_head(session.traced, sites, head) if session.text.strip() else "")
         self.measures.show_measures(measures_shown(session.measures, head) if session.text.strip() else ())

@@ -17,9 +17,9 @@ def show_possible(actions: Mapping[str, QAction], session: Session) -> None:
         "enlarge": has_head,
         "invert": is_model,
         "inside": is_model or not has_model,
-        "custom-mask": is_model or not has_model,
         "save-model": is_model,
         "reload-model": has_model,
+        "train-further": is_model,
         "reset": bool(session.gates),
         "remove-heads": has_model and bool(session.gates.off()),
     }

@@ -21,6 +21,7 @@ from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.training.further_recipe import further_name, further_recipe, why_not_further
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.actions import build_actions
@@ -91,6 +92,7 @@ class MainWindow(QMainWindow):
         self.mask_editing = MaskEditing(session, self, lambda: self._palette)
         handlers |= self.mask_editing.handlers()
         handlers["several-runs"] = self._open_several
+        handlers["train-further"] = self._train_further
         handlers["work"] = lambda: self.status_bar.work.open_list()
         handlers["dismiss"] = functools.partial(self._stop_or, handlers["dismiss"])
         self.actions_by_name = build_actions(self, handlers)
@@ -217,6 +219,7 @@ class MainWindow(QMainWindow):
                 "reload-model",
                 "save-model",
                 "remove-heads",
+                "train-further",
                 "custom-mask",
             )
         )
@@ -312,6 +315,18 @@ class MainWindow(QMainWindow):
     def _open_several(self) -> None:
         self.view.show_page("train")
         self.pages.training.open_several()
+
+    def _train_further(self) -> None:
+        """Put a recipe that goes on from the open model on the Train page."""
+        model = self._session.model
+        why = why_not_further(model)
+        if model is None or why:
+            self._session.tell_person(why)
+            return
+        self._training.take_recipe(further_recipe(model), further_name(model))
+        if self._training.place.holds_run:
+            self._training.place.take_fresh()
+        self.view.show_page("train")
 
     def _open_checkpoint(self, folder: str) -> None:
         watch = self._training.watch

@@ -1,0 +1,53 @@
+"""The recipe that goes on from the open model."""
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from session_samples import info
+
+from attnscope.records.models import Sample
+from attnscope.training import parse_recipe
+from attnscope.viewmodels.training.further_recipe import further_recipe, why_not_further
+
+TEXT = 'He said "no" \\ café 😀\t\x7f.'
+
+
+@pytest.mark.parametrize(
+    ("objective", "kind"),
+    [
+        ("causal", "text"),
+        ("masked", "text"),
+        ("span-corruption", "text"),
+        ("translation", "pairs"),
+        ("classification", "labelled"),
+        ("representations", "text"),
+    ],
+)
+def test_that_it_is_a_recipe_of_the_models_own_kind(objective: str, kind: str) -> None:
+    model = replace(
+        info(), objective=objective, name='my "model"\n', samples=(Sample(text=TEXT, target="x"),)
+    )
+    table = tomllib.loads(further_recipe(model))
+    assert table["data"] == {"kind": kind, "path": ""}
+    assert table["start"]["from"] == model.source
+    assert table["training"]["name"] == 'my "model"\n-further'
+    assert table["watch"] == [{"text": TEXT, "target": "x"}]
+    assert "model" not in table and "tokenizer" not in table
+
+
+def test_that_it_trains_with_data(tmp_path: Path) -> None:
+    model = replace(info(), objective="causal", source="shakespeare", samples=())
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be\n" * 50, encoding="utf-8")
+    recipe = parse_recipe(further_recipe(model), overrides={"data.path": str(text)})
+    assert recipe.start.source == "shakespeare"
+    assert recipe.model.position == "rotary"
+
+
+def test_that_only_models_of_texts_are_trained_further() -> None:
+    assert "Open a model" in why_not_further(None)
+    assert "reads no text" in why_not_further(replace(info(), reads="picture"))
+    assert "reads no text" in why_not_further(replace(info(), reads="attention"))
+    assert why_not_further(info()) == ""
