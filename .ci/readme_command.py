@@ -1,4 +1,4 @@
-"""Print the n-th command of README.md: the n-th fenced block marked as bash, joined to one line."""
+"""Print the command of README.md that holds a word: its fenced block marked as bash, joined to one line."""
 
 import re
 import sys
@@ -6,4 +6,5 @@ from pathlib import Path
 
 readme = Path(__file__).resolve().parent.parent / "README.md"
 blocks = re.findall(r"```bash\n(.*?)```", readme.read_text(encoding="utf-8"), flags=re.DOTALL)
-sys.stdout.write(blocks[int(sys.argv[1]) - 1].strip() + "\n")
+(block,) = (block for block in blocks if sys.argv[1] in block)
+sys.stdout.write(block.strip() + "\n")

@@ -30,6 +30,8 @@ FORMAT = 2
 _KEY = "attnscope_traces"
 _TENSORS = ("q", "k", "lse")
 _VALUES = ("v", "out")
+_MAX_NAME, _MAX_NOTE, _MAX_NOTES = 200, 1000, 20
+"""What is shown of a file's own words, in characters and in notes."""
 
 
 def save_trace(path: str | Path, trace: Trace, *, has_logits: bool = True) -> None:
@@ -194,10 +196,9 @@ def _recorded_as_json(recorded: Recorded) -> dict[str, object]:
 def _recorded_from_json(values: dict[str, Any] | None) -> Recorded | None:
     if values is None:
         return None
-    names = tuple(((stack, int(layer)), str(name)) for stack, layer, name in values["sites"])
-    return Recorded(
-        name=str(values["name"]), site_names=names, notes=tuple(str(note) for note in values["notes"])
-    )
+    names = tuple(((stack, int(layer)), str(name)[:_MAX_NAME]) for stack, layer, name in values["sites"])
+    notes = tuple(str(note)[:_MAX_NOTE] for note in values["notes"][:_MAX_NOTES])
+    return Recorded(name=str(values["name"])[:_MAX_NAME], site_names=names, notes=notes)
 
 
 def _digest(described: object, tensors: Mapping[str, Tensor]) -> str:

@@ -354,6 +354,7 @@ HANDS: tuple[tuple[str, str], ...] = (
     ("Fit", "0"),
     ("Walk the tokens", "← → in the token strip"),
     ("Labs: another lab", "↑ ↓ in the list"),
+    ("Lecture stops: go, rename, remove, move", "Enter, F2, Delete, Alt+↑ ↓"),
     ("On a picture: choose a patch, the first token", "click, ← → ↑ ↓, Home"),
     ("Inside a head: walk steps, queries, keys", "← →, ↑ ↓, Shift+↑ ↓"),
 )

@@ -159,20 +159,23 @@ QComboBox:hover { background: @grid@; }
 QComboBox:focus, QAbstractSpinBox:focus { border: 1px solid @accent@; }
 QComboBox::drop-down { border: none; width: 20px; }
 QComboBox::down-arrow { image: url("@chevron@"); width: 12px; height: 12px; margin-right: 8px; }
-QAbstractSpinBox { background: @raised@; border: 1px solid @line@; border-radius: 4px; padding: 0 4px;
-    min-height: 22px; selection-background-color: @accent@; selection-color: @accent_text@; }
-QAbstractSpinBox::up-button, QAbstractSpinBox::down-button { subcontrol-origin: border; width: 18px;
-    background: transparent; border: none; }
-QAbstractSpinBox::up-button { subcontrol-position: top right; }
-QAbstractSpinBox::down-button { subcontrol-position: bottom right; }
-QAbstractSpinBox::up-button:hover, QAbstractSpinBox::down-button:hover { background: @grid@; }
-QAbstractSpinBox::up-arrow { image: url("@chevron-up@"); width: 10px; height: 10px; }
-QAbstractSpinBox::down-arrow { image: url("@chevron@"); width: 10px; height: 10px; }
+QAbstractSpinBox[buttonSymbols="UpDownArrows"] { background: @raised@; border: 1px solid @line@;
+    border-radius: 4px; padding: 0 4px; min-height: 22px; selection-background-color: @accent@;
+    selection-color: @accent_text@; }
+QAbstractSpinBox[buttonSymbols="UpDownArrows"]::up-button { subcontrol-origin: border; width: 18px;
+    subcontrol-position: top right; background: transparent; border: none; }
+QAbstractSpinBox[buttonSymbols="UpDownArrows"]::down-button { subcontrol-origin: border; width: 18px;
+    subcontrol-position: bottom right; background: transparent; border: none; }
+QAbstractSpinBox[buttonSymbols="UpDownArrows"]::up-arrow { image: url("@chevron-up@"); width: 10px;
+    height: 10px; }
+QAbstractSpinBox[buttonSymbols="UpDownArrows"]::down-arrow { image: url("@chevron@"); width: 10px;
+    height: 10px; }
 QCheckBox { spacing: 6px; }
-QCheckBox::indicator, QAbstractItemView::indicator { width: 13px; height: 13px; background: @raised@; border: 1px solid @muted@;
-    border-radius: 3px; }
+QCheckBox::indicator, QAbstractItemView::indicator { width: 13px; height: 13px; background: @raised@;
+    border: 1px solid @muted@; border-radius: 3px; }
 QCheckBox::indicator:hover, QCheckBox:focus { border-color: @accent@; }
-QCheckBox::indicator:checked, QAbstractItemView::indicator:checked { background: @accent@; border: 1px solid @accent@; image: url("@tick@"); }
+QCheckBox::indicator:checked, QAbstractItemView::indicator:checked { background: @accent@;
+    border: 1px solid @accent@; image: url("@tick@"); }
 QCheckBox::indicator:disabled { border: 1px solid @line@; background: transparent; }
 QCheckBox::indicator:checked:disabled { background: @no_data@; }
 QHeaderView { background: @panel@; }

@@ -20,7 +20,6 @@ _ALWAYS: dict[type, str] = {
     FindPieces: "A vocabulary",
     MeasureCurves: "Pruning",
     PatchTexts: "Patching",
-    ReplaySplits: "Replaying merges",
     SaveModel: "Saving",
     SavePruned: "Pruning",
     ShowInside: "Looking inside a head",
@@ -46,6 +45,8 @@ def require_model(request: Request, model: Model | None) -> None:
             what = "Comparing heads over other texts"
         case ShowPositions() if "model" in request.names:
             what = "Its positional encoding"
+        case ReplaySplits() if request.source == "model":
+            what = "Its tokenizer"
         case _:
             pass
     if what:

@@ -78,6 +78,7 @@ CASES = [
     ("bert", {}),
     ("bert", {"hidden_act": "relu", "type_vocab_size": 1}),
     ("bert", {"hidden_act": "gelu_new", "type_vocab_size": 3, "layer_norm_eps": 1e-5}),
+    ("bert", {"hidden_act": "gelu_pytorch_tanh"}),
     ("roberta", {}),
     ("roberta", {"layer_norm_eps": 1e-3}),
     ("distilbert", {}),
@@ -175,10 +176,24 @@ def renamed(name):
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ("bert", {"tie_word_embeddings": False}, "tie_word_embeddings"),
         ("bert", {"is_decoder": True}, "is_decoder"),
+        ("bert", {"add_cross_attention": True}, "add_cross_attention"),
+        ("bert", {"max_position_embeddings": 30}, "max_position_embeddings"),
+        ("bert", {"hidden_act": ["gelu"]}, "hidden_act"),
+        ("bert", {"type_vocab_size": 0}, "type_vocab_size"),
+        ("distilbert", {"tie_word_embeddings": False}, "tie_word_embeddings"),
+        ("roberta", {"max_position_embeddings": 30}, "max_position_embeddings"),
+        ("roberta", {"pad_token_id": "one"}, "pad_token_id"),
         ("roberta", {"type_vocab_size": 2}, "type_vocab_size"),
         ("roberta", {"hidden_act": "relu"}, "hidden_act"),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx"),
+        ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights"),
+        ("gpt2", {"tie_word_embeddings": False}, "tie_word_embeddings"),
         ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, "rotation"),
+        ("llama", {"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rotation"),
+        ("llama", {"rope_parameters": {"rope_theta": "far"}}, "rope_theta"),
+        ("llama", {"rope_parameters": "default"}, "rotation"),
+        ("llama", {"mlp_bias": True}, "mlp_bias"),
+        ("llama", {"hidden_act": "gelu"}, "hidden_act"),
         ("llama", {"attention_bias": True}, "attention_bias"),
         ("llama", {"model_type": "mamba"}, "mamba"),
         ("bert", {"num_hidden_layers": 3}, "encoder.2"),
@@ -192,6 +207,43 @@ def test_that_what_ours_cannot_be_is_refused_by_name(tmp_path, fill_with_ramp, f
     change_config(folder, **changes)
     with pytest.raises(LoadError, match=word.replace(".", r"\.")):
         adopt(folder)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_that_one_segment_is_added_in_full_precision_to_halves(tmp_path, fill_with_ramp, dtype):
+    model, tokenizer = roberta()
+    fill_with_ramp(model)
+    folder = save_folder(tmp_path / "half", model.to(dtype), tokenizer)
+    parts = model.roberta.embeddings
+    expected = parts.position_embeddings.weight.double() + parts.token_type_embeddings.weight.double()[0]
+    found = adopt(folder).module.encoder_embedding.positions.weight
+    assert (found.double() - expected[1:]).abs().max() <= 1e-7
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "dropout", "attention_dropout"),
+    [
+        ("bert", {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}, 0.2, 0.3),
+        ("distilbert", {"dropout": 0.2, "attention_dropout": 0.3}, 0.2, 0.3),
+        ("gpt2", {"resid_pdrop": 0.2, "attn_pdrop": 0.3}, 0.2, 0.3),
+        ("llama", {"attention_dropout": 0.3}, 0.0, 0.3),
+        ("gpt2", {"resid_pdrop": None, "attn_pdrop": 0}, 0.1, 0.0),  # null: what the library has
+    ],
+)
+def test_that_it_drops_as_much_in_training(
+    tmp_path, fill_with_ramp, family, changes, dropout, attention_dropout
+):
+    folder, _ = saved(tmp_path, fill_with_ramp, family)
+    change_config(folder, **changes)
+    config = adopted_config(folder)
+    assert (config.dropout, config.attention_dropout) == (dropout, attention_dropout)
+
+
+def test_that_the_base_of_the_rotation_stands_where_older_files_had_it(tmp_path, fill_with_ramp):
+    folder, _ = saved(tmp_path, fill_with_ramp, "llama")
+    change_config(folder, rope_parameters=None, rope_theta=5000.0)
+    assert adopted_config(folder).rope_base == 5000.0
 
 
 def test_that_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path, fill_with_ramp):

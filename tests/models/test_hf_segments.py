@@ -84,6 +84,17 @@ def test_that_two_texts_give_the_logits_and_the_maps_of_the_library(opened: tupl
     assert (float((alone - expected.logits[0]).detach().abs().max()) > 1e-3) == (kind != "roberta")
 
 
+def test_that_pairs_too_long_are_cut_as_the_library_cuts_them(opened: tuple) -> None:
+    _, model, _, read = opened
+    words = hf_folders.WORDS
+    for n_first, n_second in ((11, 11), (14, 20), (20, 14), (3, 21), (21, 3), (1, 1)):
+        texts = " ".join(words[:n_first]), " ".join(words[-n_second:])
+        fields = read(*texts, truncation="longest_first", max_length=model.info.max_tokens)
+        inputs = model.encode(*texts)
+        assert list(inputs.source.ids) == fields["input_ids"], (n_first, n_second)
+        assert list(inputs.segments) == fields["token_type_ids"]
+
+
 def test_that_a_typed_separator_is_read_as_the_pair(opened: tuple) -> None:
     kind, model, _, _ = opened
     middle = "[SEP] [SEP]" if kind == "roberta" else "[SEP]"

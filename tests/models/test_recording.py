@@ -318,3 +318,12 @@ def test_that_recordings_measure_draw_and_tile_as_traces_do() -> None:
     assert trace.recorded.name == "mine"
     with pytest.raises(UserError, match="does not hold the model's output"):
         _ = trace.logits
+
+
+def test_that_recordings_in_each_other_see_each_call_once() -> None:
+    with attnscope.record() as outer:
+        with attnscope.record() as inner:
+            Wrong()(Q)
+        Wrong()(Q)
+    assert (len(inner.calls), len(outer.calls)) == (1, 2)
+    assert outer.trace().check().is_good

@@ -54,7 +54,9 @@ def places(program: Program, qtbot: QtBot, theme: str) -> Iterator[tuple[str, QW
     for page in PAGES:
         actions[f"page-{page}"].trigger()
         if page == "compare":
-            qtbot.waitUntil(lambda: program.compare.is_shown and not program.compare.is_waiting)
+            qtbot.waitUntil(
+                lambda: program.compare.is_shown and not program.compare.is_waiting, timeout=30_000
+            )
         if page == "positions":
             for name in ("sinusoidal", "learned", "rotary", "model"):
                 program.positions.choose(name, True)

@@ -179,7 +179,9 @@ class Lab:
 
 def test_that_a_lab_takes_only_what_its_own_controls_could_have_set() -> None:
     lab = Lab()
-    controls = LabControls(Choice(), lambda: lab.choice, lab.take, allows=lambda c: c.kind in "ab" and c.n < 9)
+    controls = LabControls(
+        Choice(), lambda: lab.choice, lab.take, allows=lambda c: c.kind in "ab" and c.n < 9
+    )
     controls.ask(Choice(n=7, kind="b", share=0.25, is_on=True, found=(1,)))
     kept = controls.values
     assert dict(kept) == {"n": 7, "share": 0.25, "is_on": True, "kind": "b"}

@@ -117,3 +117,20 @@ def test_that_on_a_projector_what_is_pointed_at_is_large_enough_and_afterwards_a
         window.pages.explore.inspector.measures,
     ):
         assert part.isVisible()
+
+
+def test_that_a_step_makes_room_again_when_type_or_window_change(qtbot, program):
+    window, view = program.window, program.window.view
+    window.resize(1280, 800)
+    window.learning.start_tour("alignment")
+    tours = window.learning.tours
+    tours.start("alignment", 0)
+    _settle(qtbot, tours)
+    assert tours.step.point == "grid"
+    assert not view.folded
+    view.set_theme("projector")
+    qtbot.waitUntil(lambda: view.folded >= {"texts", "looks"}, timeout=2000)
+    window.resize(2560, 1440)
+    qtbot.waitUntil(lambda: not view.folded, timeout=2000)
+    tours.leave()
+    view.set_theme("light")

@@ -1,4 +1,4 @@
-"""Lecture stops in the window: kept and gone to by key, saved with the session, stepped through while presenting."""
+"""Lecture stops in the window: kept and gone to by key, saved, stepped through while presenting."""
 
 from pathlib import Path
 

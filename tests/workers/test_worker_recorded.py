@@ -25,6 +25,7 @@ from attnscope.records.messages import (
     TraceText,
 )
 from attnscope.records.sites import Gates, HeadRef
+from attnscope.records.splits import ReplaySplits, SplitsReplayed
 from attnscope.records.vocabulary import ShowVocabulary
 from attnscope.trace.trace import Trace
 from attnscope.workers.handlers import Engine
@@ -105,6 +106,7 @@ def test_that_influence_is_told_as_far_as_weights_tell_it(
         lambda: AttributeOutput(number=9, position=0, text="[CLS] a cat [SEP]"),
         lambda: ShowWeights(number=9, head=HEAD),
         lambda: ShowVocabulary(number=9),
+        lambda: ReplaySplits(number=9, text="a cat"),
         lambda: MeasureHeads(number=9, path="texts.txt"),
         lambda: ShowPositions(number=9, names=("model",), n_positions=4, d_model=8),
         lambda: TraceText(number=9, text="[CLS] a cat [SEP]", gates=Gates.of({HEAD: 0.0})),
@@ -118,6 +120,12 @@ def test_that_what_needs_a_model_is_refused_with_the_reason(
     assert isinstance(reply, Failed)
     assert "needs a model, and mine is recorded attention" in reply.message
     assert crashes == []
+
+
+def test_that_what_needs_no_model_is_answered_as_ever(engine: Engine, recorded: tuple[Trace, str]) -> None:
+    open_recorded(engine, recorded[1])
+    replayed = ask(engine, ReplaySplits(number=9, text="a cat", source="text"))[-1]
+    assert isinstance(replayed, SplitsReplayed)
 
 
 def test_that_other_models_open_as_before_and_damaged_recordings_are_told(

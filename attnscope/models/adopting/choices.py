@@ -45,7 +45,7 @@ class Choices:
     def activation(self, key: str) -> Activation:
         """What stands between the two layers of the feed-forward part."""
         value = self.get(key)
-        if value not in _ACTIVATIONS:
+        if not isinstance(value, str) or value not in _ACTIVATIONS:
             raise self.refused(f"{key} is {value!r}", "one of " + ", ".join(_ACTIVATIONS))
         return _ACTIVATIONS[value]
 

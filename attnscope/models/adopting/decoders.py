@@ -65,10 +65,14 @@ _LLAMA_BLOCK: Block = {
 def _llama_config(choices: Choices, _source: Tensors) -> dict[str, Any]:
     choices.require(hidden_act="silu", attention_bias=False, mlp_bias=False)
     ropes = choices.get("rope_parameters") or choices.get("rope_scaling") or {}
-    kind = ropes.get("rope_type", ropes.get("type", "default")) if isinstance(ropes, Mapping) else ropes
+    if not isinstance(ropes, Mapping):
+        raise choices.refused(
+            f"its rotation is {str(ropes)[:40]!r}", 'an object such as {"rope_type": "default"}'
+        )
+    kind = ropes.get("rope_type", ropes.get("type", "default"))
     if kind != "default":
         raise choices.refused(f"its rotation is of the type {kind!r}", "'default'")
-    base = ropes.get("rope_theta", choices.get("rope_theta"))
+    base = Choices(ropes, {"rope_theta": choices.get("rope_theta")}, choices.where).real("rope_theta")
     n_heads = choices.count("num_attention_heads")
     return {
         "form": "decoder",
@@ -80,7 +84,7 @@ def _llama_config(choices: Choices, _source: Tensors) -> dict[str, Any]:
         "d_ff": choices.count("intermediate_size"),
         "max_tokens": choices.count("max_position_embeddings"),
         "position": "rotary",
-        "rope_base": float(base),
+        "rope_base": base,
         "norm": "rms",
         "norm_epsilon": choices.real("rms_norm_eps"),
         "activation": "swiglu",

@@ -72,10 +72,18 @@ def _bert_keys(choices: Choices, n_positions: int, *, has_head: bool) -> dict[st
     }
 
 
+def _n_rows(choices: Choices, source: Tensors) -> int:
+    """How many rows the table of positions has, as its configuration says."""
+    n, table = choices.count("max_position_embeddings"), source.get("embeddings.position_embeddings.weight")
+    if table is not None and len(table) != n:
+        raise choices.refused(f"max_position_embeddings is {n}", f"{len(table)}, the rows of its table")
+    return n
+
+
 def _bert_config(choices: Choices, source: Tensors) -> dict[str, Any]:
     n_segments = choices.count("type_vocab_size")
     has_head = "cls.predictions.transform.dense.weight" in source
-    keys = _bert_keys(choices, choices.count("max_position_embeddings"), has_head=has_head)
+    keys = _bert_keys(choices, _n_rows(choices, source), has_head=has_head)
     return {**keys, "n_segments": n_segments if n_segments > 1 else 0}
 
 
@@ -89,7 +97,7 @@ def _bert_state(
     if config.n_segments:
         taking.state["encoder_embedding.segments.weight"] = segments
     else:
-        positions = positions + segments[0]  # the one segment of every token
+        positions = positions.float() + segments[0].float()  # the one segment of every token
     taking.state["encoder_embedding.positions.weight"] = positions[len(positions) - config.max_tokens :]
     taking.take("encoder_embedding.norm", "embeddings.LayerNorm")
     for i in range(config.n_layers):
@@ -103,7 +111,7 @@ def _bert_state(
 
 def _roberta_config(choices: Choices, source: Tensors) -> dict[str, Any]:
     choices.require(type_vocab_size=1, hidden_act="gelu")  # its output layer is always of GELU
-    n_positions = choices.count("max_position_embeddings") - choices.get("pad_token_id") - 1
+    n_positions = _n_rows(choices, source) - int(choices.real("pad_token_id")) - 1
     return _bert_keys(choices, n_positions, has_head="lm_head.dense.weight" in source)
 
 

@@ -139,12 +139,12 @@ class HuggingFaceVocabulary:
         return Encoded(tokens=replace(kept, tokens=whole), segments=(0,) * len(whole))
 
     def encode_pair(self, first: str, second: str, *, max_tokens: int) -> Encoded:
-        """Two texts in one input, as the model's template joins them; the longer one is cut first."""
+        """Two texts in one input, as the template joins them; the longer is cut first, as in `tokenizers`."""
         template = self.template
         one, two = self._encode(first), self._encode(second)
         around = len(template.prefix) + len(template.middle) + len(template.pair_suffix)
         n_free = max(0, max_tokens - around)
-        n_second = min(len(two), max(n_free - len(one), n_free // 2))
+        n_second = min(len(two), max(n_free - len(one), (n_free + (len(one) <= len(two))) // 2))
         one, two = self._cut(one, n_free - n_second), self._cut(two, n_second)
         shift = len(one.text) + 1
         moved = tuple(

@@ -6,7 +6,7 @@ True, joins `bias_k` and a zero key to the keys, and takes `is_causal` as a hint
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any, cast
 
@@ -19,7 +19,6 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.masks_given import GivenMask, read_mask
 from attnscope.models.recording.seen import (
     SeenCall,
-    causal_from_end,
     causal_from_start,
     check_numbers,
     chosen_row,
@@ -74,34 +73,20 @@ def _see_product(
 ) -> SeenCall:
     tensors = [_with_heads(tensor) for tensor in (query, key, value, out)]
     check_numbers(tensors, PRODUCT)
-    lead: torch.Size = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
-        *(tensor.shape[:-3] for tensor in tensors)
-    )
+    lead = _lead_of(tensors)
     place = chosen_row(lead, row, PRODUCT)
     q, k, v, given_out = (tensor.expand(*lead, *tensor.shape[-3:])[place][None] for tensor in tensors)
     n_heads = given_out.shape[1]
     q = q.expand(-1, n_heads, -1, -1)
     if v.shape[1] != k.shape[1]:
         k, v = (x if x.shape[1] > 1 else x.expand(-1, max(k.shape[1], v.shape[1]), -1, -1) for x in (k, v))
-    n_queries, n_keys = q.shape[2], k.shape[2]
+    size = q.shape[2], k.shape[2]
     if is_causal:
-        given = GivenMask(rule=causal_from_start(n_queries, n_keys))
+        given = GivenMask(rule=causal_from_start(*size))
     elif attn_mask is None:
         given = GivenMask(rule=MaskRule())
-    elif isinstance(attn_mask, CausalBias):
-        is_first = attn_mask.variant == CausalVariant.UPPER_LEFT
-        rule_of = causal_from_start if is_first else causal_from_end
-        given = GivenMask(rule=rule_of(n_queries, n_keys))
     else:
-        mask = attn_mask.detach()
-
-        def lay_out() -> Tensor:
-            own = mask.unsqueeze(-3) if query.ndim == 3 and mask.ndim == 3 else mask
-            if own.ndim > 3:
-                own = own.expand(*lead, *own.shape[-3:])[place]
-            return own
-
-        given = masks.read((attn_mask,), (PRODUCT, place), lay_out, n_queries, n_keys)
+        given = _product_mask(attn_mask, size, lead, place, masks, has_heads=query.ndim != 3)
     return SeenCall(
         function=PRODUCT,
         q=q,
@@ -109,9 +94,39 @@ def _see_product(
         v=v,
         out=given_out,
         given=given,
-        scale=1.0 / math.sqrt(max(1, query.shape[-1])) if scale is None else float(scale),
+        scale=max(1, query.shape[-1]) ** -0.5 if scale is None else float(scale),
         dropout=float(dropout_p),
     )
+
+
+def _product_mask(
+    mask: Tensor,
+    size: tuple[int, int],
+    lead: torch.Size,
+    place: tuple[int, ...],
+    masks: Masks,
+    *,
+    has_heads: bool,
+) -> GivenMask:
+    """The mask of one row of a batch; without `has_heads` a mask of three axes is a batch, too."""
+    if isinstance(mask, CausalBias):
+        is_first = mask.variant == CausalVariant.UPPER_LEFT
+        return GivenMask(rule=causal_from_start(*size) if is_first else MaskRule(is_causal=True))
+
+    def lay_out() -> Tensor:
+        own = mask.detach()
+        own = own.unsqueeze(-3) if own.ndim == 3 and not has_heads else own
+        return own.expand(*lead, *own.shape[-3:])[place] if own.ndim > 3 else own
+
+    return masks.read((mask,), (PRODUCT, place, has_heads), lay_out, *size)
+
+
+def _lead_of(tensors: Sequence[Tensor]) -> torch.Size:
+    """The axes before heads, broadcast."""
+    lead: torch.Size = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
+        *(tensor.shape[:-3] for tensor in tensors)
+    )
+    return lead
 
 
 def _with_heads(tensor: Tensor) -> Tensor:
@@ -137,20 +152,7 @@ def see_layer(
     (chosen,) = chosen_row((n_rows,), row, "nn.MultiheadAttention")
     is_self = _is_same(given["query"], given["key"])
     query, key, value = (tensor[:, chosen] for tensor in batched)
-    n_heads = int(given["num_heads"])
-    q, k, v = _project_in(query, key, value, given)
-    for name, text in (("static_k", k), ("static_v", v)):
-        if given[name] is not None:  # [batch · n_heads, n_keys, d_head], in the place of what was projected
-            own = (
-                given[name]
-                .detach()
-                .view(n_rows, n_heads, *given[name].shape[1:])[chosen]
-                .transpose(0, 1)
-                .flatten(1)
-            )
-            k, v = (own if text is x else x for x in (k, v))
-    k, v, extra = _with_more_keys(k, v, given)
-    heads = [_split(x, n_heads) for x in (q, k, v)]
+    heads, extra = _heads_of(query, key, value, given, n_rows, chosen)
     n_queries, n_keys = heads[0].shape[2], heads[1].shape[2]
     weight, bias = given["out_proj_weight"], given["out_proj_bias"]
 
@@ -172,6 +174,21 @@ def see_layer(
         is_self=is_self,
         extra=extra,
     )
+
+
+def _heads_of(
+    query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any], n_rows: int, row: int
+) -> tuple[list[Tensor], tuple[str, ...]]:
+    """Queries, keys and values head by head, and what the keys are that are no tokens."""
+    n_heads = int(given["num_heads"])
+    q, k, v = _project_in(query, key, value, given)
+    for name, text in (("static_k", k), ("static_v", v)):
+        static = given[name]
+        if static is not None:  # [batch · n_heads, n_keys, d_head], in the place of what was projected
+            own = static.detach().view(n_rows, n_heads, *static.shape[1:])[row].transpose(0, 1).flatten(1)
+            k, v = (own if text is x else x for x in (k, v))
+    k, v, extra = _with_more_keys(k, v, given)
+    return [_split(x, n_heads) for x in (q, k, v)], extra
 
 
 def _is_same(query: Tensor, key: Tensor) -> bool:

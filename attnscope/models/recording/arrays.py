@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
 from attnscope.models.recording.given_weights import record_of_weights, weight_notes
 from attnscope.models.recording.naming import numbered_tokens, tokens_named
-from attnscope.models.recording.recording import as_tensor
 from attnscope.records.axes import axes_of
 from attnscope.records.recorded import Recorded
 from attnscope.records.sites import NO_GATES, STACKS, Site, SiteKey, Stack
@@ -42,10 +42,7 @@ def from_arrays(
     records = {key: record_of_weights(array, _named(key)) for key, array in maps.items()}
     source, second = _texts(maps, tokens, target)
     sites = tuple(_site(key, record) for key, record in records.items())
-    if names and len(names) != len(sites):
-        raise UserError(
-            f"There are {len(names)} names for {len(sites)} layers.", expected=f"{len(sites)} names, or none"
-        )
+    site_names = _names_of(sites, names)
     notes = weight_notes({_named(key): array for key, array in maps.items()})
     trace = Trace(
         sites=sites,
@@ -54,11 +51,7 @@ def from_arrays(
         target=second,
         records=records,
         logits=None,
-        recorded=Recorded(
-            name=name,
-            site_names=tuple((site.key, str(n)) for site, n in zip(sites, names, strict=False)),
-            notes=notes,
-        ),
+        recorded=Recorded(name=name, site_names=site_names, notes=notes),
     )
     for site in sites:
         _check_axes(trace, site)
@@ -78,13 +71,21 @@ def _maps_of(weights: object, *, has_target: bool) -> dict[SiteKey, Tensor]:
             stack = _stack_named(key)
             found |= {(stack, n): layer for n, layer in enumerate(_layers(values, stack))}
         elif isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int):
-            found[_stack_named(key[0]), key[1]] = _one_layer(as_tensor(values), str(key))
+            found[_stack_named(key[0]), key[1]] = _one_layer(_as_tensor(values), str(key))
         else:
             raise UserError(
                 f"{str(key)[:60]!r} names no site.",
                 expected='a stack such as "encoder", or a stack and a layer such as ("cross", 2)',
             )
     return dict(sorted(found.items(), key=lambda item: (STACKS.index(item[0][0]), item[0][1])))
+
+
+def _names_of(sites: tuple[Site, ...], names: Sequence[str]) -> tuple[tuple[SiteKey, str], ...]:
+    if names and len(names) != len(sites):
+        raise UserError(
+            f"There are {len(names)} names for {len(sites)} layers.", expected=f"{len(sites)} names, or none"
+        )
+    return tuple((site.key, str(name)) for site, name in zip(sites, names, strict=False))
 
 
 def _stack_named(name: object) -> Stack:
@@ -96,8 +97,8 @@ def _stack_named(name: object) -> Stack:
 
 def _layers(values: object, name: str) -> list[Tensor]:
     if isinstance(values, list | tuple) and values and not isinstance(values[0], list | tuple | int | float):
-        return [_one_layer(as_tensor(value), f"layer {n} of {name}") for n, value in enumerate(values)]
-    whole = as_tensor(values)
+        return [_one_layer(_as_tensor(value), f"layer {n} of {name}") for n, value in enumerate(values)]
+    whole = _as_tensor(values)
     if whole.ndim == 5 and whole.shape[1] == 1:
         whole = whole[:, 0]
     if whole.ndim == 3:
@@ -178,3 +179,15 @@ def _check_axes(trace: Trace, site: Site) -> None:
         if is_turned
         else "Give every token, special ones too, as it went into the model.",
     )
+
+
+def _as_tensor(values: object) -> Tensor:
+    """An array, a tensor or nested lists as a tensor on the CPU; raises UserError for anything else."""
+    try:
+        found = values if isinstance(values, Tensor) else torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"An object of the class {type(values).__name__} is no array of weights ({error}).",
+            expected="a numpy array, a torch tensor, or lists of numbers",
+        ) from error
+    return found.detach().cpu()

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnscope.errors import UserError
 from attnscope.models.recording.arguments import (
@@ -25,19 +25,17 @@ from attnscope.models.recording.arguments import (
     see_product,
 )
 from attnscope.models.recording.given_weights import record_of_weights
-from attnscope.models.recording.naming import numbered_tokens, tokens_named
 from attnscope.models.recording.placing import (
-    Lengths,
     RecordedCall,
     find_lengths,
     named_sites,
     place_calls,
 )
 from attnscope.models.recording.seen import record_seen
+from attnscope.models.recording.texts import read_texts
 from attnscope.models.recording.watching import Calls, ModuleStack, NoFastPath, compiled, is_compiled
 from attnscope.records.recorded import Recorded
 from attnscope.records.sites import NO_GATES
-from attnscope.records.tokens import Tokens
 from attnscope.trace.trace import Trace
 
 MAX_CALLS = 4096
@@ -86,7 +84,7 @@ class Recording:
         """
         chosen = self._chosen(calls)
         lengths = find_lengths(chosen, has_target=target is not None)
-        source, second = _texts(chosen, lengths, tokens, target)
+        source, second = read_texts(chosen, lengths, tokens, target)
         sites = place_calls(chosen, lengths)
         names = named_sites(chosen, sites)
         recorded = Recorded(name=name or self._name or "recording", site_names=names, notes=_notes(chosen))
@@ -247,43 +245,6 @@ def _test_of(calls: Chosen) -> Callable[[RecordedCall], bool]:
     return lambda call: call.number in numbers
 
 
-def _texts(
-    calls: Sequence[RecordedCall],
-    lengths: Lengths,
-    tokens: Sequence[object] | None,
-    target: Sequence[object] | None,
-) -> tuple[Tokens, Tokens | None]:
-    """Both texts; raises UserError for another number of tokens than was attended to."""
-    extra = next((call.extra for call in calls if call.extra and call.record.n_keys == lengths.source), ())
-    if tokens is None:
-        source = numbered_tokens(lengths.source, extra)
-    else:
-        source = tokens_named(tokens, extra if len(tokens) == lengths.source - len(extra) else ())
-        _check_count("tokens", len(source), lengths.source, extra, lengths)
-    if lengths.target is None:
-        return source, None
-    if target is not None:
-        second = tokens_named(target)
-    elif tokens is not None and len(tokens) == lengths.target and extra:
-        second = tokens_named(tokens)
-    else:
-        second = numbered_tokens(lengths.target)
-    _check_count("target", len(second), lengths.target, (), lengths)
-    return source, second
-
-
-def _check_count(what: str, n: int, n_wanted: int, extra: tuple[str, ...], lengths: Lengths) -> None:
-    if n == n_wanted:
-        return
-    texts = f"{lengths.source} keys" + ("" if lengths.target is None else f" and {lengths.target} queries")
-    raise UserError(
-        f"There are {n} {what}, and the module attended over {texts} of them.",
-        expected=f"{n_wanted - len(extra)} pieces as `{what}`, special tokens counted in",
-        action="Give the pieces as they went into the module; `tokens` are the keys of cross attention, "
-        "`target` its queries.",
-    )
-
-
 def _notes(calls: Sequence[RecordedCall]) -> tuple[str, ...]:
     dropped = sorted({call.dropout for call in calls if call.dropout})
     notes = []
@@ -300,15 +261,3 @@ def _notes(calls: Sequence[RecordedCall]) -> tuple[str, ...]:
 def _stack_order(sites: Sequence[Any]) -> Callable[[Any], tuple[int, int]]:
     order = {stack: place for place, stack in enumerate(dict.fromkeys(site.stack for site in sites))}
     return lambda site: (order[site.stack], site.layer)
-
-
-def as_tensor(values: object) -> Tensor:
-    """An array, a tensor or nested lists as a tensor on the CPU; raises UserError for anything else."""
-    try:
-        found = values if isinstance(values, Tensor) else torch.as_tensor(values)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise UserError(
-            f"An object of the class {type(values).__name__} is no array of weights ({error}).",
-            expected="a numpy array, a torch tensor, or lists of numbers",
-        ) from error
-    return found.detach().cpu()

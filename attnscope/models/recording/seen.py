@@ -53,7 +53,8 @@ def record_seen(call: SeenCall) -> SiteRecord:
     wide = torch.promote_types(call.q.dtype, torch.float32)
     q, k, v = (tensor.detach().to(wide) for tensor in (call.q, call.k, call.v))
     probe = TraceProbe((_SITE,), NO_GATES)
-    with torch.autocast(q.device.type, enabled=False):
+    # Nobody else who watches torch's functions is to see the calls that prove this one.
+    with torch._C.DisableTorchFunction(), torch.autocast(q.device.type, enabled=False):
         score = ScoreRule(scale=call.scale, bias=call.given.bias)
         own = attend(q, k, v, rule=call.given.rule, score=score, site=_SITE.key, probe=probe)
         record = probe.records[_SITE.key]
@@ -95,11 +96,6 @@ def causal_from_start(n_queries: int, n_keys: int) -> MaskRule:
         return MaskRule(is_causal=True)
     last = torch.arange(n_queries).clamp(max=n_keys - 1)[None]
     return MaskRule(pattern=Intervals(first=torch.zeros_like(last), last=last))
-
-
-def causal_from_end(n_queries: int, n_keys: int) -> MaskRule:
-    """Both texts end together: the last query sees the last key."""
-    return MaskRule(is_causal=True)
 
 
 def chosen_row(lead: Sequence[int], row: int | None, name: str) -> tuple[int, ...]:

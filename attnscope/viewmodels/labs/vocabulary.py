@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from attnscope.records.messages import Failed, ModelLoaded, Progress, Reply, Request
 from attnscope.records.tokens import Tokens
 from attnscope.records.vocabulary import (
+    MAX_QUERY,
     PIECE_KINDS,
     FindPieces,
     PieceDetail,
@@ -24,6 +26,7 @@ from attnscope.records.vocabulary import (
     VocabularyShown,
     VocabularyTable,
 )
+from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
@@ -39,7 +42,7 @@ _NOTHING = np.zeros(0, np.int32)
 
 
 class VocabularyState:
-    """`subscribe` tells "table", "found", "piece" and "spelled"."""
+    """`subscribe` tells "table", "choice", "found", "piece" and "spelled"."""
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._post, self._numbers = post, numbers
@@ -49,6 +52,7 @@ class VocabularyState:
         self.table: VocabularyTable | None = None
         self.ids: NDArray[np.int32] = _NOTHING
         self.wish = FindPieces(number=0)
+        self.controls = LabControls(self.wish, lambda: self.wish, self._find, allows=_could_be_set)
         self.detail: PieceDetail | None = None
         self.typed = ""
         self.spelled: Tokens | None = None
@@ -70,19 +74,19 @@ class VocabularyState:
 
     def search(self, query: str) -> None:
         """Look for other pieces."""
-        self._find(replace(self.wish, query=query))
+        self.controls.ask(replace(self.wish, query=query), group="query")
 
     def set_mode(self, mode: SearchMode) -> None:
         """Read the query in another way."""
-        self._find(replace(self.wish, mode=mode))
+        self.controls.ask(replace(self.wish, mode=mode))
 
     def set_kinds(self, kinds: tuple[PieceKind, ...]) -> None:
         """Show pieces of some kinds only; none named: of every kind."""
-        self._find(replace(self.wish, kinds=kinds))
+        self.controls.ask(replace(self.wish, kinds=kinds))
 
     def sort(self, key: SortKey, *, is_descending: bool) -> None:
         """Order the pieces in another way."""
-        self._find(replace(self.wish, sort=key, is_descending=is_descending))
+        self.controls.ask(replace(self.wish, sort=key, is_descending=is_descending))
 
     def look_at(self, id: int) -> None:
         """Show one piece in detail."""
@@ -194,6 +198,13 @@ class VocabularyState:
         if wish == self.wish and not is_new:
             return
         self.wish = wish
+        self._listeners.tell("choice")
         if self.table is not None:
             self._found_number = self._numbers.next()
             self._post(replace(wish, number=self._found_number))
+
+
+def _could_be_set(wish: FindPieces) -> bool:
+    """Whether the lab's own controls could ask for this."""
+    is_known = wish.mode in MODES and wish.sort in get_args(SortKey) and set(wish.kinds) <= set(PIECE_KINDS)
+    return is_known and wish.number == 0 and len(wish.query) <= MAX_QUERY

@@ -98,7 +98,7 @@ def could_set(control: Control[C], choice: C) -> bool:
 class ControlRow(QWidget, Generic[C]):
     """One control: shows a choice; `asked` carries the choice that the person asks for.
 
-    `settled` tells that the hand lets go; `group` names what is slid or typed, whose changes in a row are one.
+    `settled` tells that the hand lets go; `group` names what is slid or typed: its changes in a row are one.
     """
 
     asked = Signal(object)

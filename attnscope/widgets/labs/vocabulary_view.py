@@ -11,11 +11,13 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
-from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey
+from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, FindPieces, PieceDetail, SortKey
+from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, listen, tool_button
 from attnscope.widgets.labs.chip_flow import ChipFlow
+from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
 
 _SIDE_PX, _TYPING_MS = 288, 120
@@ -27,6 +29,7 @@ _COLUMNS = (
     ("score", "Rank of the merge that makes it, or its log-probability"),
 )
 _SORT: tuple[SortKey, ...] = get_args(SortKey)
+_HINTS = {"id": "ids, such as 5 17 300", "regex": "regular expression, such as ing$"}
 
 
 class VocabularyView(QWidget):
@@ -46,7 +49,7 @@ class VocabularyView(QWidget):
         self._rows = TextTableModel(_COLUMNS, self._cells, left=frozenset({1, 2}))
         self.table = TextTable(self._rows, "Pieces")
         self.flow = ChipFlow("Tokens of the typed text", palette)
-        self.detail = _PieceCard()
+        self.detail, self.foot = _PieceCard(), LabFoot()
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_TYPING_MS)
@@ -54,12 +57,18 @@ class VocabularyView(QWidget):
         self._build()
         self.set_theme(palette)
 
+    @property
+    def controls(self) -> LabControls[FindPieces] | None:
+        """What is searched and how it is sorted; None until the state has been offered."""
+        return self.state.controls if self.state is not None else None
+
     def offer(self, state: object) -> None:
         """Take the state that is for this lab."""
         if isinstance(state, VocabularyState) and self.state is None:
             self.state = state
             listen(self, state, self._on_state)
-            for name in ("table", "spelled", "piece"):
+            self.foot.work_on(state.controls)
+            for name in ("table", "choice", "spelled", "piece"):
                 self._on_state(name)
             if self.isVisible():
                 state.start()
@@ -68,6 +77,7 @@ class VocabularyView(QWidget):
         """Take the colours of another theme."""
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
         self.flow.set_theme(palette)
+        self.foot.set_theme(palette)
         self._area.setFixedHeight(round(type_px(64)))
         self.table.fit_rows()
         self.table.set_widths((80, 240, 110, 70, 110), stretched=1)
@@ -143,7 +153,10 @@ class VocabularyView(QWidget):
         bar.setStretch(0, 1)
         left.addWidget(self.sentence)
         left.addLayout(bar)
-        left.addWidget(self.count)
+        self.copy_button = tool_button("Copy rows", "Copy the chosen rows", role="flat")
+        self.copy_button.setToolTip("The chosen rows with tabs between columns (Ctrl+C)")
+        self.copy_button.clicked.connect(self.table.copy_rows)
+        left.addLayout(row(self.count, None, self.copy_button))
         left.addWidget(self.table, 1)
         left.addWidget(self.typed)
         left.addWidget(self._area)
@@ -168,14 +181,8 @@ class VocabularyView(QWidget):
         layout = column(side, spacing=0)
         layout.setContentsMargins(1, 0, 0, 0)
         layout.addWidget(area, 1)
-        self.copy_button = tool_button("Copy rows", "Copy the chosen rows")
-        self.copy_button.setToolTip("The chosen rows with tabs between columns (Ctrl+C)")
-        self.copy_button.clicked.connect(self.table.copy_rows)
-        self.export_button = tool_button("Export…", "Export the figure")
-        self.export_button.clicked.connect(self.export_wanted)
-        buttons = row(self.copy_button, None, self.export_button)
-        buttons.setContentsMargins(12, 6, 12, 8)
-        layout.addLayout(buttons)
+        self.foot.export_wanted.connect(self.export_wanted)
+        layout.addWidget(self.foot)
         self.detail.piece_wanted.connect(self._on_piece_wanted)
         return side
 
@@ -185,6 +192,8 @@ class VocabularyView(QWidget):
         state = self.state
         if state is None:
             return
+        if name == "choice":
+            self._show_wish(state)
         if name in ("table", "found"):
             self._rows.show_rows(len(state.ids))
             self.table.setColumnHidden(4, state.table is not None and not state.table.score_name)
@@ -201,6 +210,17 @@ class VocabularyView(QWidget):
             tokens = state.spelled.tokens if state.spelled is not None else ()
             self.flow.show_tokens(tokens, unknown_id=state.unknown_id)
             self.spelled.setText(plain_text(state.spelled_sentence))
+
+    def _show_wish(self, state: VocabularyState) -> None:
+        wish = state.wish
+        if self.query.text() != wish.query:
+            self.query.setText(wish.query)
+        self.mode.setCurrentIndex(self.mode.findData(wish.mode))
+        self.query.setPlaceholderText(_HINTS.get(wish.mode, "Search pieces"))
+        self.kind.setCurrentIndex(max(self.kind.findData("".join(wish.kinds[:1])), 0))
+        order = Qt.SortOrder.DescendingOrder if wish.is_descending else Qt.SortOrder.AscendingOrder
+        self.table.horizontalHeader().setSortIndicator(_SORT.index(wish.sort), order)
+        self.foot.show_possible(state.controls)
 
     def _cells(self, k: int) -> tuple[str, ...]:
         state = self.state
@@ -226,8 +246,6 @@ class VocabularyView(QWidget):
     def _on_mode(self, index: int) -> None:
         if self.state is not None:
             self.state.set_mode(self.mode.itemData(index))
-            hints = {"id": "ids, such as 5 17 300", "regex": "regular expression, such as ing$"}
-            self.query.setPlaceholderText(hints.get(self.mode.itemData(index), "Search pieces"))
 
     def _on_kind(self, index: int) -> None:
         if self.state is not None:

@@ -1,0 +1,45 @@
+"""The texts of recorded calls: as a person named their tokens, or by places."""
+
+from collections.abc import Sequence
+
+from attnscope.errors import UserError
+from attnscope.models.recording.naming import numbered_tokens, tokens_named
+from attnscope.models.recording.placing import Lengths, RecordedCall
+from attnscope.records.tokens import Tokens
+
+
+def read_texts(
+    calls: Sequence[RecordedCall],
+    lengths: Lengths,
+    tokens: Sequence[object] | None,
+    target: Sequence[object] | None,
+) -> tuple[Tokens, Tokens | None]:
+    """Both texts; raises UserError for another number of tokens than was attended to."""
+    extra = next((call.extra for call in calls if call.extra and call.record.n_keys == lengths.source), ())
+    if tokens is None:
+        source = numbered_tokens(lengths.source, extra)
+    else:
+        source = tokens_named(tokens, extra if len(tokens) == lengths.source - len(extra) else ())
+        _check_count("tokens", len(source), lengths.source, extra, lengths)
+    if lengths.target is None:
+        return source, None
+    if target is not None:
+        second = tokens_named(target)
+    elif tokens is not None and len(tokens) == lengths.target and extra:
+        second = tokens_named(tokens)
+    else:
+        second = numbered_tokens(lengths.target)
+    _check_count("target", len(second), lengths.target, (), lengths)
+    return source, second
+
+
+def _check_count(what: str, n: int, n_wanted: int, extra: tuple[str, ...], lengths: Lengths) -> None:
+    if n == n_wanted:
+        return
+    texts = f"{lengths.source} keys" + ("" if lengths.target is None else f" and {lengths.target} queries")
+    raise UserError(
+        f"There are {n} {what}, and the module attended over {texts} of them.",
+        expected=f"{n_wanted - len(extra)} pieces as `{what}`, special tokens counted in",
+        action="Give the pieces as they went into the module; `tokens` are the keys of cross attention, "
+        "`target` its queries.",
+    )
