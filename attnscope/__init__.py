@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from attnscope.trace.trace import Trace as Trace
     from attnscope.training import train as train
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 _HOMES = {
     "Caption": "attnscope.figures.spec",

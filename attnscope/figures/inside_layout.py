@@ -17,10 +17,10 @@ from attnscope.viewmodels.causes.inside_words import Step, column_words, rest_wo
 MAX_PLAIN = 64
 """Dimensions that always have a column of pixels each."""
 STRIPS = ("k", "products", "weighted")
-LEAST_ROW_PX, MOST_ROW_PX = 16.0, 28.0
+LEAST_ROW_PX, MOST_ROW_PX = 16.0, 48.0
 _MARGIN_PX, _GAP_PX, _MOST_GAP_PX, _PAD_PX = 12.0, 8.0, 24.0, 4.0
 _TITLE_PX, _FORMULA_PX, _NAMES_PX, _BARS_PX, _NOTE_PX = 26.0, 38.0, 18.0, 36.0, 16.0
-_NUMBER_PX, _WEIGHT_PX, _MOST_CELL_PX = 40.0, 78.0, 8.0
+_NUMBER_PX, _WEIGHT_PX, _MOST_CELL_PX = 40.0, 78.0, 16.0
 _PAPER_ROW_PX, _CAPTION_PX = 18.0, 84.0
 _LABEL_PX = (36.0, 120.0)
 COLUMN_STEPS: dict[str, Step] = {

@@ -89,7 +89,8 @@ def test_that_pairs_too_long_are_cut_as_the_library_cuts_them(opened: tuple) -> 
     words = hf_folders.WORDS
     for n_first, n_second in ((11, 11), (14, 20), (20, 14), (3, 21), (21, 3), (1, 1)):
         texts = " ".join(words[:n_first]), " ".join(words[-n_second:])
-        fields = read(*texts, truncation="longest_first", max_length=model.info.max_tokens)
+        cut = {"truncation": "longest_first", "max_length": model.info.max_tokens}
+        fields = read(*texts, return_token_type_ids=True, **cut)
         inputs = model.encode(*texts)
         assert list(inputs.source.ids) == fields["input_ids"], (n_first, n_second)
         assert list(inputs.segments) == fields["token_type_ids"]

@@ -123,6 +123,7 @@ class OutputPanel(QWidget):
         n_shared = 0
         if comparison:
             n_shared = min(len(comparison.before.predictions), len(comparison.after.predictions))
+        self.table.setVisible(comparison is None or n_shared > 0)
         if comparison is None or n_shared == 0:
             self.table.show_rows(())
             self.kl.setText("")
