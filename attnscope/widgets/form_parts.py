@@ -1,16 +1,21 @@
 """Small pieces that pages and panels are put together from."""
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPainter, QPixmap, QPolygonF
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPainter, QPaintEvent, QPixmap, QPolygonF
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QComboBox,
     QHBoxLayout,
     QScrollArea,
+    QStyle,
+    QStyleOptionComboBox,
+    QStylePainter,
     QTableView,
     QVBoxLayout,
     QWidget,
 )
+
+_COMBO_MARGIN_PX = 4
 
 
 def row(*widgets: QWidget | None, spacing: int = 8) -> QHBoxLayout:
@@ -49,9 +54,27 @@ def scrolled_column(parent: QWidget, *, spacing: int = 8) -> QVBoxLayout:
     return layout
 
 
+class _NarrowCombo(QComboBox):
+    """A combo box that shows `…` where its text has no room."""
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        """Paint frame and arrow as the style does, and the text as far as it has room."""
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        control, field = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField
+        room = self.style().subControlRect(control, option, field, self).width() - _COMBO_MARGIN_PX
+        text = option.currentText if self.currentIndex() >= 0 else self.placeholderText()
+        shown = self.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, room)
+        option.currentText = shown
+        painter = QStylePainter(self)
+        painter.drawComplexControl(control, option)
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+        painter.end()
+
+
 def narrow_combo(name: str, n_characters: int = 12) -> QComboBox:
     """A box of choices that is no wider than so many characters, however long they are."""
-    combo = QComboBox()
+    combo = _NarrowCombo()
     combo.setAccessibleName(name)
     combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     combo.setMinimumContentsLength(n_characters)

@@ -12,7 +12,8 @@ from attnscope.errors import LoadError, RecipeError
 from attnscope.models import read_model_folder
 from attnscope.models.adopting import FAMILIES, adopt, adopted_config
 from attnscope.training import parse_recipe, train
-from attnscope.training.starting import first_module, read_start
+from attnscope.training.parts import StartPart
+from attnscope.training.starting import first_module, model_of_start, read_start, recipe_on_paper
 
 transformers = pytest.importorskip("transformers")
 
@@ -138,8 +139,11 @@ def test_that_a_body_without_output_layer_gives_the_same_stream(
 
 
 @torch.no_grad()
-def test_that_rows_of_pieces_the_tokenizer_lacks_are_left_out(tmp_path, fill_with_ramp, assert_close):
-    model, tokenizer = bert()
+@pytest.mark.parametrize(
+    "family", ["bert", "llama"]
+)  # with a bias for each piece; with an output layer of its own
+def test_that_rows_of_pieces_the_tokenizer_lacks_are_left_out(tmp_path, fill_with_ramp, assert_close, family):
+    model, tokenizer = MAKERS[family]()
     model.resize_token_embeddings(tokenizer.get_vocab_size() + 6)
     fill_with_ramp(model)
     loaded = adopt(save_folder(tmp_path / "wide", model.eval(), tokenizer))
@@ -250,8 +254,40 @@ def test_that_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path, fill_wi
     folder, _ = saved(tmp_path, fill_with_ramp, "gpt2")
     tokenizer = byte_tokenizer(specials=("<|endoftext|>", "<a>", "<b>"))
     tokenizer.save(str(folder / "tokenizer.json"))
-    with pytest.raises(LoadError, match="rows"):
+    with pytest.raises(LoadError, match="has 264 pieces but the embedding 262 rows"):
         adopt(folder)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("family", "computed"),
+    [("gpt2", "transformer.h.1.attn.bias"), ("llama", "model.layers.0.self_attn.inv_freq")],
+)
+def test_that_what_older_files_hold_beside_the_weights_is_passed_over(
+    tmp_path, fill_with_ramp, assert_close, family, computed
+):
+    folder, reference = saved(tmp_path, fill_with_ramp, family)
+    path = folder / "model.safetensors"
+    save_file({**load_file(path), computed: torch.ones(4)}, path, {"format": "pt"})
+    assert_close(
+        adopt(folder).module.eval()(ids_of(200, 5) + 5), reference(ids_of(200, 5) + 5).logits, atol=ATOL
+    )
+
+
+def test_that_a_plan_knows_its_vocabulary_without_its_weights(tmp_path, fill_with_ramp):
+    folder, model = saved(tmp_path, fill_with_ramp, "llama")
+    assert all(p.is_meta for p in adopt(folder, has_weights=False).module.parameters())
+    recipe = parse_recipe(RECIPE.format(text="t.txt", objective="causal", folder=folder))
+    assert recipe_on_paper(recipe).model.vocab_size == model.config.vocab_size
+
+
+def test_that_a_folder_named_like_a_demo_model_does_not_stand_in_for_it(
+    tmp_path, fill_with_ramp, monkeypatch
+):
+    model, tokenizer = bert()
+    save_folder(tmp_path / "english-french", model, tokenizer)
+    monkeypatch.chdir(tmp_path)
+    assert model_of_start(StartPart(source="english-french"), {}, derived=())["form"] == "encoder-decoder"
 
 
 RECIPE = """

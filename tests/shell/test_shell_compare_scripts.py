@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from attnscope import from_arrays
 from attnscope.cli.main import main
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.sites import Gates, HeadRef
@@ -56,6 +57,26 @@ def test_that_script_and_command_make_the_same_difference(tmp_path: Path, capsys
         assert np.nanmax(np.abs(first["cross_L1H1_difference"])) > 0
     printed = capsys.readouterr().out.splitlines()[0]
     assert json.loads(printed.replace("(", "[").replace(",)", "]").replace(")", "]"))[0] > 0  # KL in nats
+
+
+def test_that_recorded_attention_is_loaded_and_has_its_own_text(tmp_path: Path) -> None:
+    words, rng = ["the", "cat", "sat"], np.random.default_rng(0)
+    files = []
+    for name in "ab":
+        files.append(str(tmp_path / f"{name}.safetensors"))
+        from_arrays(rng.dirichlet(np.ones(3), size=(1, 2, 3)), words, name=name).save(Path(files[-1]))
+    head = HeadRef(stack="encoder", layer=0, head=1)
+    first, second = (replace(wish("the cat sat"), source=file) for file in files)
+    shown = ShownComparison(
+        first=first, second=second, head=head, second_head=head, are_recorded=(True, True)
+    )
+    by_python, by_command = tmp_path / "a.npz", tmp_path / "b.npz"
+    exec(compile(comparison_script(shown, str(by_python)), "script", "exec"), {})
+    assert main(shlex.split(comparison_command(shown, str(by_command)))[1:]) == 0
+    with np.load(by_python) as one, np.load(by_command) as other:
+        name = next(name for name in one.files if name.endswith("difference"))
+        np.testing.assert_array_equal(one[name], other[name])
+        assert np.abs(one[name]).max() > 0
 
 
 def test_that_changes_of_single_heads_are_in_the_script_and_told_as_missing_in_the_command() -> None:

@@ -1,6 +1,7 @@
 """Going on with a finished run: the same bits where the schedule allows it, else a note says what jumps."""
 
 import argparse
+import math
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from attnscope.cli import train as command
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import load, read_model_folder
 from attnscope.records.training import Finished, Started, Step, TrainingEvent
-from attnscope.training import read_recipe, read_run, train
+from attnscope.training import parse_recipe, read_recipe, read_run, train
+from attnscope.training.lengthening import length_note
+from attnscope.training.recipe import differences
 
 
 def _arguments(*words: str) -> argparse.Namespace:
@@ -117,3 +120,61 @@ def test_that_what_cannot_go_on_is_told(
     arguments = _arguments(*(str(tmp_path / "run") if word == "RUN" else word for word in words))
     with pytest.raises(kind, match=said):
         arguments.run(arguments)
+
+
+WARMUP, RATE = 3, 0.01
+
+
+def _rate(kind: str, step: int, n_steps: int) -> float:
+    """A step's learning rate: a straight rise, then what the kind says; Noam as in equation 3."""
+    if kind == "noam":
+        return 16**-0.5 * min(step**-0.5, step * WARMUP**-1.5)
+    if step <= WARMUP:
+        return RATE * step / WARMUP
+    done = (step - WARMUP) / (n_steps - WARMUP)
+    return (
+        RATE * {"constant": 1.0, "linear": 1.0 - done, "cosine": (1.0 + math.cos(math.pi * done)) / 2}[kind]
+    )
+
+
+def _recipes(text: str, kind: str, **more: str) -> tuple:
+    choices = {
+        "schedule.kind": kind,
+        "schedule.warmup_steps": str(WARMUP),
+        "optimizer.learning_rate": str(RATE),
+    }
+    more = {k.replace("__", "."): v for k, v in more.items()}
+    lengths = ("8", "12")
+    return tuple(parse_recipe(text, overrides={**choices, **more, "training.n_steps": n}) for n in lengths)
+
+
+@pytest.mark.parametrize("kind", ["constant", "noam", "linear", "cosine"])
+def test_that_the_note_promises_the_same_weights_just_where_every_rate_was_the_same(
+    task_recipe: str, kind: str
+) -> None:
+    earlier, longer = _recipes(task_recipe, kind)
+    for step in range(1, 9):
+        is_same = all(_rate(kind, t, 8) == _rate(kind, t, 12) for t in range(1, step + 1))
+        note = length_note(earlier, longer, step)
+        assert ("as if it had been so from the start" in note) == is_same, step
+        assert ("would have other weights" in note) != is_same, step
+        rates = (
+            f"from {_rate(kind, step, 8):.3g} at step {step} to {_rate(kind, step + 1, 12):.3g} at the next"
+        )
+        assert (rates in note) != is_same, step
+    assert length_note(longer, longer, 5) == ""
+
+
+def test_that_a_pool_of_repeated_words_follows_the_length_whatever_the_rate_does(tiny_recipe: str) -> None:
+    for kind, step in (("constant", 5), ("cosine", 2), ("linear", 0)):
+        note = length_note(*_recipes(tiny_recipe, kind, data__repeated_share="0.5"), step)
+        assert "The pool of repeated words is from here on that of the new length." in note
+        assert "as if it had been so" not in note
+        assert ("it goes from" in note) == (kind == "cosine")  # a run without a step has no rate before
+
+
+def test_that_a_run_may_become_longer_and_never_shorter(task_recipe: str) -> None:
+    earlier, longer = _recipes(task_recipe, "cosine")
+    assert differences(earlier, longer, may_lengthen=True) == ()
+    assert differences(earlier, longer) == ("training.n_steps: was 8, now 12",)
+    assert differences(longer, earlier, may_lengthen=True) == ("training.n_steps: was 12, now 8",)

@@ -89,6 +89,22 @@ def test_that_steps_are_walked_and_end_at_the_last() -> None:
     assert state.step == "output"
 
 
+def test_that_what_was_looked_at_comes_back_at_once_or_with_the_trace_that_is_awaited() -> None:
+    desk, state, asked = watched()
+    state.bring_back("softmax", 0)
+    assert (state.step, state.query, asked[-1].query) == ("softmax", 0, 0)
+    desk.session.set_text("one two three four")
+    state.bring_back("values", 1)
+    assert state.step == "values"
+    assert len(asked) == 2  # nothing is asked of the old trace
+    desk.answer()
+    assert (state.query, asked[-1].query, asked[-1].text) == (1, 1, "one two three four")
+    desk.session.set_text("five six")
+    state.bring_back("product", 99)  # a text that has not so many tokens
+    desk.answer()
+    assert state.query == 1
+
+
 def test_that_formulas_hold_the_numbers_of_the_key() -> None:
     one = inside()
     dot, score = (f"{float(x[0]):.4g}".replace("-", "−") for x in (one.dot, one.score))

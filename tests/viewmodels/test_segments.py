@@ -30,7 +30,9 @@ PAIR = (CLS, *words("a cat"), SEP, *words("it runs far"), SEP)
     [
         (PAIR, 4),
         ((CLS, *words("a cat"), SEP, SEP, *words("it runs"), SEP), 4),  # as RoBERTa writes pairs
+        ((CLS, *words("a"), SEP, *words("b"), SEP), 3),
         (words("a b c") + words("d", 1), 3),
+        ((CLS, *words("a cat"), SEP, SEP), None),  # nothing after the separator
         ((CLS, *words("a cat"), SEP), None),
         ((CLS, *words("a"), MASK, *words("cat"), SEP), None),
         ((CLS, *words("a"), SEP, *words("b"), SEP, *words("c"), SEP), None),

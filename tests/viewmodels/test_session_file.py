@@ -51,7 +51,9 @@ def test_that_everything_comes_back():
 
 def test_that_lecture_stops_come_back_and_only_then_ask_for_a_newer_program():
     values = (("mask", "window"), ("n_tokens", 24), ("is_causal", True), ("sharpness", 0.5))
-    look = LookSaved(page="labs", lab="Masks as structure", lab_values=values, is_enlarged=True, tab="Output")
+    look = LookSaved(
+        page="labs", lab="Masks as structure", lab_values=values, is_enlarged=True, step="softmax", query=3
+    )
     bare = dataclasses.replace(SAVED, notes="")
     stops = (Stop(name="the mask", saved=dataclasses.replace(bare, look=look)), Stop(name="2", saved=bare))
     saved = dataclasses.replace(SAVED, stops=stops)

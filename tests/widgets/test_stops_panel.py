@@ -1,11 +1,12 @@
 """Lecture stops in the window: kept and gone to by key, saved, stepped through while presenting."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
-from session_samples import Desk, ref
+from session_samples import Desk, info, ref
 
 from attnscope.settings import Settings
 from attnscope.viewmodels.numbers import Numbers
@@ -123,3 +124,23 @@ def test_that_the_list_is_worked_on_by_keys_and_undone(qtbot: QtBot, window: Mai
     assert len(stops.stops) == 2
     press(window, "history")  # there is room for one
     assert panel.isHidden()
+
+
+def test_that_a_stop_of_another_model_opens_it_and_keeps_notes_and_stops(
+    qtbot: QtBot, window: MainWindow, desk: Desk
+) -> None:
+    """Leaving a tour goes the same way."""
+    files, session, own = window.workspace.files, desk.session, desk.model
+    session.set_text("the dog barks")
+    desk.answer()
+    press(window, "keep-stop")
+    desk.open(dataclasses.replace(info("decoder", "other"), sha256="cd" * 32))
+    files.notes.write("say this")
+    kept = files.stops.stops
+    desk.model = own
+    files.stops.go(0)
+    desk.answer()
+    qtbot.waitUntil(lambda: not files.is_waiting, timeout=2000)
+    desk.answer()
+    assert (session.model, session.text, session.primary.stack) == (own, "the dog barks", "cross")
+    assert (files.notes.text, files.stops.stops, files.stops.at) == ("say this", kept, 0)

@@ -32,6 +32,7 @@ class InsideState:
         self._key: int | None = None
         self._chosen: int | None = None
         self._of_tokens: tuple[Token, ...] = ()
+        self._awaited_query: int | None = None
         self._number = 0
         self._asked: object = None
         self._is_watched = False
@@ -104,6 +105,12 @@ class InsideState:
             self._listeners.tell("query")
             self._ask()
 
+    def bring_back(self, step: str, query: int) -> None:
+        """Look at what was looked at before: at once, or when the trace is there that is on its way."""
+        self.choose_step(step)
+        self._awaited_query = query
+        self._take_awaited()
+
     def choose_token(self, side: str, place: int) -> None:
         """Look at a token of one text as the query, if queries are of that text."""
         head, session = self._session.primary, self._session
@@ -169,11 +176,18 @@ class InsideState:
     def _on_session(self, name: str) -> None:
         if name == "model" or (name == "text" and not self._session.text.strip()):
             self._number, self._asked, self._chosen, self._key = 0, None, None, None
+            self._awaited_query = None
             self.inside, self.error, self.dimension = None, "", None
             self._listeners.tell("inside")
         if name in ("model", "traced", "selection"):
+            self._take_awaited()
             self._listeners.tell("query")
             self._ask()
+
+    def _take_awaited(self) -> None:
+        if self._awaited_query is not None and not self._session.is_stale and self.tokens:
+            query, self._awaited_query = self._awaited_query, None
+            self.choose_query(query)
 
     def _ask(self) -> None:
         """Ask for what is looked at, unless that was done already."""

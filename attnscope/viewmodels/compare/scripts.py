@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from attnscope.records.interventions import Interventions, interventions_as_json
 from attnscope.records.masks import UseMask, rows_as_text
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.compare.sides import SideWish
+from attnscope.viewmodels.compare.sides import Side, SideWish
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.maps.alignment import Way
 from attnscope.viewmodels.session.intervening import of_single_heads
@@ -20,7 +20,10 @@ WIDTH_MM, HEIGHT_MM = 240.0, 110.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownComparison:
-    """Everything the figure of a comparison depends on; `end` is the |Δ| at the ends of the colours, or 0."""
+    """Everything the figure of a comparison depends on; `end` is the |Δ| at the ends of the colours, or 0.
+
+    `are_recorded` says of which side the source is a file of recorded attention, which has its own text.
+    """
 
     first: SideWish
     second: SideWish
@@ -30,6 +33,7 @@ class ShownComparison:
     way: Way = "pairs"
     end: float = 0.0
     colour_map: str = "viridis"
+    are_recorded: tuple[bool, bool] = (False, False)
 
     @property
     def is_before_and_after(self) -> bool:
@@ -59,25 +63,33 @@ def comparison_shown(state: CompareState, colour_map: str) -> ShownComparison | 
         way=state.choices.way,
         end=state.end,
         colour_map=colour_map,
+        are_recorded=(_is_recorded(state.sides["A"]), _is_recorded(state.sides["B"])),
     )
+
+
+def _is_recorded(side: Side) -> bool:
+    return side.traced is not None and side.traced.info is not None and side.traced.info.is_recorded
 
 
 def comparison_script(shown: ShownComparison, out: str = "comparison.svg") -> str:
     """A script that makes the figure; it needs nothing but `attnscope`."""
     first, second = shown.first, shown.second
-    lines = ["import attnscope as at", "", f"model = at.load({first.source!r})"]
+    is_first_recorded, is_second_recorded = shown.are_recorded
+    lines = ["import attnscope as at", ""]
     if first.interventions or second.interventions:
         lines.insert(1, "from attnscope.records.interventions import interventions_from_json")
     is_same = second.source == first.source
     other = "model" if is_same else "other_model"
-    if not is_same:
+    if not is_first_recorded:
+        lines.append(f"model = at.load({first.source!r})")
+    if not is_same and not is_second_recorded:
         lines.append(f"other_model = at.load({second.source!r})")
-    lines += _trace_lines(first, "first", "model")
-    lines += _trace_lines(second, "second", other)
+    lines += _recorded_line(first, "first") if is_first_recorded else _trace_lines(first, "first", "model")
+    lines += _recorded_line(second, "second") if is_second_recorded else _trace_lines(second, "second", other)
     lines.append("figure = at.figure(")
     lines += [f"    {argument}," for argument in _figure_arguments(shown)]
     lines += [")", f"figure.save({out!r})"]
-    if shown.is_before_and_after:
+    if shown.is_before_and_after and not is_second_recorded:
         lines += ["", "# What the model says before (A) and after (B), and how far apart."]
         lines.append(f"answers = model.compare({', '.join(_inputs(second, 'second'))})")
         lines.append("print(answers.kl_nats)")
@@ -87,8 +99,10 @@ def comparison_script(shown: ShownComparison, out: str = "comparison.svg") -> st
 def comparison_command(shown: ShownComparison, out: str = "comparison.svg") -> str:
     """One line for a POSIX shell that makes the figure, without the changes that are `left_out`."""
     first, second = shown.first, shown.second
-    words = ["attnscope", "figure", first.source, f"--text={first.text}"]
-    if first.target is not None:
+    words = ["attnscope", "figure", first.source]
+    if not shown.are_recorded[0]:
+        words.append(f"--text={first.text}")
+    if first.target is not None and not shown.are_recorded[0]:
         words.append(f"--target={first.target}")
     words += [f"--gate={head.stack}:{head.label}={gate:g}" for head, gate in first.gates.values]
     masks = [change for change in first.interventions if isinstance(change, UseMask)]
@@ -96,8 +110,9 @@ def comparison_command(shown: ShownComparison, out: str = "comparison.svg") -> s
     words += ["--view", "difference", "--stack", shown.head.stack, "--head", shown.head.label]
     if second.source != first.source:
         words.append(f"--with-model={second.source}")
-    words.append(f"--with-text={second.text}")
-    if second.target is not None:
+    if not shown.are_recorded[1]:
+        words.append(f"--with-text={second.text}")
+    if second.target is not None and not shown.are_recorded[1]:
         words.append(f"--with-target={second.target}")
     words += [f"--with-gate={head.stack}:{head.label}={gate:g}" for head, gate in second.gates.values]
     if shown.second_head.stack != shown.head.stack:
@@ -110,6 +125,10 @@ def comparison_command(shown: ShownComparison, out: str = "comparison.svg") -> s
         words += ["--colour-map", shown.colour_map]
     words += ["--width-mm", f"{WIDTH_MM:g}", "--height-mm", f"{HEIGHT_MM:g}", "-o", out]
     return shlex.join(words)
+
+
+def _recorded_line(wish: SideWish, name: str) -> list[str]:
+    return [f"{name} = at.load_trace({wish.source!r})"]
 
 
 def _trace_lines(wish: SideWish, name: str, model: str) -> list[str]:

@@ -38,7 +38,10 @@ MAX_STOPS, MAX_STOP_NAME = 100, 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookSaved:
-    """How things were shown, as names that are checked again; `lab_values` are what is set in the lab."""
+    """How things were shown, as names that are checked again.
+
+    `lab_values` are what is set in the lab, `step` and `query` what is looked at inside a head.
+    """
 
     page: str = "explore"
     view: str = "heatmap"
@@ -51,6 +54,8 @@ class LookSaved:
     tab: str = ""
     lab: str = ""
     lab_values: LabValues = ()
+    step: str = ""
+    query: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,4 +230,6 @@ def _look(reader: SessionReader) -> LookSaved:
         tab=reader.text("tab", most=40),
         lab=reader.text("lab", most=80),
         lab_values=reader.part("lab_values").simple(),
+        step=reader.text("step", most=40),
+        query=int(reader.number("query", 0)),
     )

@@ -54,6 +54,11 @@ class InsidePanel(QWidget):
         for name in ("step", "query", "inside"):
             self._on_state(name)
 
+    @property
+    def state(self) -> InsideState:
+        """What is looked at."""
+        return self._state
+
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
         self.picture.set_theme(palette)

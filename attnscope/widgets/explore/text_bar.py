@@ -147,6 +147,8 @@ class TextBar(QWidget):
         takes_target = model is not None and model.takes_target
         for widget in (self._target_label, self.target_edit, self._target_scroll, self._target_notes):
             widget.setVisible(takes_target)
+        if model is not None and model.reads_pairs and not model.labels:
+            self._target_scroll.hide()  # both sentences are one text: its tokens stand above
         self._text_label.setText(_text_name(model))
         self._target_label.setText("second" if model is not None and model.reads_pairs else "target")
         is_fixed = is_recorded(model)

@@ -48,13 +48,17 @@ class WindowPlaces:
 
     @property
     def look(self) -> LookSaved:
-        """How things are shown now, with the tab in front and the lab with what is set in it."""
+        """How things are shown now: also the tab in front, the lab with what is set in it, inside a head."""
         look = replace(self._view.look, tab=self.shown_tab(self._view.page))
-        labs = self._pages.labs
-        return replace(look, lab=labs.shown, lab_values=labs.values()) if look.page == "labs" else look
+        labs, inside = self._pages.labs, self._pages.explore.head_panel.inside
+        if look.page == "labs":
+            return replace(look, lab=labs.shown, lab_values=labs.values())
+        if inside is not None and look.view == "inside":
+            return replace(look, step=inside.state.step, query=inside.state.query)
+        return look
 
     def show_look(self, look: LookSaved) -> None:
-        """Bring the tab and the lab back; what there is not any more is left."""
+        """Bring the tab, the lab and the inside of a head back; what there is not any more is left."""
         tabs = self._tabs().get(look.page)
         if tabs is not None and look.tab in tabs.tabs:
             tabs.show_panel(look.tab)
@@ -62,6 +66,9 @@ class WindowPlaces:
         if look.page == "labs" and look.lab in {entry.name for entry in labs.entries}:
             labs.show_lab(look.lab)
             labs.take_values(look.lab_values)
+        inside = self._pages.explore.head_panel.inside
+        if inside is not None and look.view == "inside" and look.step:
+            inside.state.bring_back(look.step, look.query)
 
     def lab_words(self) -> LabWords | None:
         """What the lab that is shown says; None when it says nothing."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
-    QComboBox,
     QFileDialog,
     QHBoxLayout,
     QMenu,
@@ -21,7 +20,7 @@ from attnscope import paths
 from attnscope.figures.colours import Palette
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.failures import told_failures
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column, narrow_combo, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, rule, tool_button
 from attnscope.widgets.training.cost_bar import CostBar
 from attnscope.widgets.training.longer_dialog import LongerDialog
@@ -100,10 +99,8 @@ class RunPanel(QWidget):
         return action
 
     def _build_recipe_row(self) -> QHBoxLayout:
-        self._recipes = QComboBox()
-        self._recipes.setAccessibleName("Recipe file")
+        self._recipes = narrow_combo("Recipe file", 0)
         self._recipes.setPlaceholderText("Choose a recipe")
-        self._recipes.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._recipes.activated.connect(self._on_recipe_chosen)
         more = QToolButton()
         more.setText("⋯")

@@ -85,7 +85,7 @@ class StopsPanel(QWidget):
     def keep(self) -> None:
         """Keep what is shown as a stop after the present one, or say why not."""
         if self._stops.add():
-            self._session.tell_person(f"Kept as {self._stops.place}.")
+            self._session.tell_person(f"Kept as {self._stops.place}")
         elif self._session.model is None or not self._session.text.strip():
             self._session.tell_person("There is nothing to keep yet: open a model and type a sentence.")
         else:
