@@ -38,6 +38,17 @@ def test_that_contributions_add_up_to_the_logit_difference(form: str, shape: dic
     assert sum(one.kind == "feed-forward" for one in found.contributions) == 2
 
 
+def test_that_the_second_of_two_texts_adds_its_own_segment() -> None:
+    model = tiny_model("encoder", n_segments=2, has_pooler=True, has_next_sentence=True)
+    texts = SENTENCE, "a dog saw the bird"
+    n_first = sum(segment == 0 for segment in model.encode(*texts).segments)
+    logits = model.trace(*texts).logits.astype(np.float64)
+    for position in (n_first - 1, n_first):
+        found = attribute_logits(model, *texts, position=position, answer=7, other=5)
+        assert found.difference == pytest.approx(logits[position, 7] - logits[position, 5], abs=1e-5)
+        assert found.total == pytest.approx(found.difference, abs=2e-5)
+
+
 def test_that_contributions_add_up_in_a_model_that_lost_heads() -> None:
     """Uneven groups in one layer, no head at all in the other."""
     model = tiny_model("decoder", kept_heads={"decoder.0": [0, 2, 3], "decoder.1": []})

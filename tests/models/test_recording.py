@@ -327,3 +327,25 @@ def test_that_recordings_in_each_other_see_each_call_once() -> None:
         Wrong()(Q)
     assert (len(inner.calls), len(outer.calls)) == (1, 2)
     assert outer.trace().check().is_good
+
+
+def test_that_a_mask_is_read_again_where_it_was_changed_or_means_something_else() -> None:
+    """One tensor for two calls: filled in place between them, then of a batch and then of heads."""
+    mask = some(5, 7)
+    with attnscope.record() as recording:
+        F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
+        mask.fill_(True)
+        F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
+    trace = recording.trace()
+    for layer, cells in enumerate((some(5, 7), mask)):
+        found = trace.all_weights(layer).nan_to_num(0.0).double()
+        torch.testing.assert_close(found, slow_weights(Q[0], K[0], cells).nan_to_num(0.0), atol=1e-6, rtol=0)
+    mask = some(4, 5, 7)
+    with attnscope.record(row=0) as recording:
+        F.scaled_dot_product_attention(Q[0], K[0], V[0], attn_mask=mask)  # four texts of one head
+        F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)  # one text of four
+    trace = recording.trace()
+    for layer, n_heads in enumerate((1, 4)):
+        found = trace.all_weights(layer).nan_to_num(0.0).double()
+        slow = slow_weights(Q[0, :n_heads], K[0, :n_heads], mask[:n_heads])
+        torch.testing.assert_close(found, slow.nan_to_num(0.0), atol=1e-6, rtol=0)

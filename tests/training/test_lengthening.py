@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attnscope.cli import train as command
+from attnscope.cli.resuming import resumed_words
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import load, read_model_folder
 from attnscope.records.training import Finished, Started, Step, TrainingEvent
@@ -108,10 +109,11 @@ def test_that_resuming_from_its_folder_alone_needs_no_recipe(task_recipe: str, t
         (("--resume", "RUN", "--steps", "2"), UserError, "has made 2 steps already"),
         (("--resume", "nowhere", "--steps", "9"), LoadError, "nowhere holds no run"),
         (("--resume", "RUN", "--out", "other"), UserError, "--out was given too"),
+        (("--resume", "RUN", "--seeds", "3"), UserError, "--seeds was given too"),
         (("induction", "--steps", "9"), UserError, "--resume RUN beside it"),
         ((), UserError, "There is no recipe"),
     ],
-    ids=["too short", "no run", "two folders", "steps alone", "nothing"],
+    ids=["too short", "no run", "two folders", "several seeds", "steps alone", "nothing"],
 )
 def test_that_what_cannot_go_on_is_told(
     task_recipe: str, tmp_path: Path, words: tuple[str, ...], kind: type[UserError], said: str
@@ -178,3 +180,9 @@ def test_that_a_run_may_become_longer_and_never_shorter(task_recipe: str) -> Non
     assert differences(earlier, longer, may_lengthen=True) == ()
     assert differences(earlier, longer) == ("training.n_steps: was 8, now 12",)
     assert differences(longer, earlier, may_lengthen=True) == ("training.n_steps: was 12, now 8",)
+
+
+def test_that_the_words_of_a_resumed_run_ask_for_it_again() -> None:
+    for words in (["--resume", "my run", "--steps", "9"], ["--resume", "my run"]):
+        assert resumed_words(_arguments(*words)) == words
+    assert resumed_words(_arguments("induction", "--out", "x")) == []

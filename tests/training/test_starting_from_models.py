@@ -8,7 +8,8 @@ import torch
 
 from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError, UserError
-from attnscope.models import load, read_model_folder
+from attnscope.models import ModelCard, load, read_model_folder
+from attnscope.models.checkpoint import write_model_folder
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 from attnscope.records.training import Started, Step
@@ -71,6 +72,28 @@ def test_that_a_model_of_another_shape_is_refused_by_name(tiny_recipe: str, trai
         with pytest.raises(RecipeError, match=found):
             TrainingRun(recipe, trained.parent / "no", "cpu")
     assert not (trained.parent / "no" / "recipe.toml").exists()
+
+
+def test_that_segments_are_given_up_only_where_learned_positions_can_take_them_in(
+    tiny_recipe: str, tmp_path: Path, trained: Path
+) -> None:
+    tokenizer = load(trained, device="cpu").own.vocabulary
+    for position in ("learned", "sinusoidal"):
+        config = ModelConfig(form="encoder", vocab_size=tokenizer.vocab_size, d_model=16, n_heads=2, d_ff=32,
+                             n_layers=1, max_tokens=16, n_segments=2, position=position)  # fmt: skip
+        card = ModelCard(name="two texts", objective="masked")
+        write_model_folder(tmp_path / position, build_own(config, 0), config, tokenizer, card)
+        choices = {
+            "start.from": str(tmp_path / position),
+            "objective.kind": "masked",
+            "model.n_segments": "0",
+        }
+        recipe = parse_recipe(_plain(tiny_recipe), overrides=choices)
+        if position == "learned":
+            assert recipe_on_paper(recipe).model.n_segments == 0
+        else:
+            with pytest.raises(RecipeError, match="n_segments is 2 there and 0 in the recipe"):
+                recipe_on_paper(recipe)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from attnscope.records.messages import Request
 from attnscope.records.runs import OpenRuns
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.sweep_wish import SweepWish
+from attnscope.viewmodels.training.sweep_wish import SweepWish, keep_wish, unfinished_wish
 from attnscope.viewmodels.training.sweeping import SweepState, best_of, share_of
 
 
@@ -100,6 +101,26 @@ def test_that_another_window_goes_on_with_runs_that_one_was_closed_over(
     assert Path(Desk(tmp_path).state.suggested.out).name == "run-several-2"
     (out / "sweep.wish").write_text('{"seeds": 1}', encoding="utf-8")
     assert Path(Desk(tmp_path).state.suggested.out).name == "run-several-2"
+
+
+def test_that_the_newest_wish_for_this_recipe_that_is_whole_is_found(tmp_path: Path) -> None:
+    def leave(name: str, seeds: str, age_s: int, *, recipe: str = "r", padding: str = "") -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        keep_wish(SweepWish(seeds=seeds, values=(padding,) if padding else (), out=str(folder)))
+        (folder / "sweep.toml").write_text(recipe, encoding="utf-8")
+        os.utime(folder / "sweep.wish", (1_000_000 - age_s, 1_000_000 - age_s))
+        return folder
+
+    leave("run-several", "11", 30)
+    whole = leave("run-several-2", "12", 20)
+    leave("run-several-3", "13", 10, recipe="another")
+    leave("other-several", "14", 5)
+    leave("run-several-4", "15", 4, padding="x" * 100_000)
+    (leave("run-several-5", "16", 3) / "sweep.toml").unlink()
+    found = unfinished_wish(tmp_path, "run-several", "r")
+    assert found == SweepWish(seeds="12", out=str(whole))
+    assert unfinished_wish(tmp_path / "nowhere", "run-several", "r") is None
 
 
 def test_that_what_the_engine_refuses_is_told(desk: Desk) -> None:

@@ -87,11 +87,14 @@ def unfinished_wish(where: Path, name: str, recipe: str) -> SweepWish | None:
     try:
         files = [file for file in where.glob(f"*/{_WISH_FILE}") if file.parent.name.startswith(name)]
         files.sort(key=lambda file: file.stat().st_mtime, reverse=True)
-        for file in files:
+    except OSError:
+        return None
+    for file in files:
+        try:
             if (file.parent / RECIPE_FILE).read_text(encoding="utf-8") == recipe:
                 return replace(_read_wish(file), out=str(file.parent))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            continue  # damaged: an older one may be whole
     return None
 
 
