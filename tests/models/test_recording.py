@@ -349,3 +349,29 @@ def test_that_a_mask_is_read_again_where_it_was_changed_or_means_something_else(
         found = trace.all_weights(layer).nan_to_num(0.0).double()
         slow = slow_weights(Q[0, :n_heads], K[0, :n_heads], mask[:n_heads])
         torch.testing.assert_close(found, slow.nan_to_num(0.0), atol=1e-6, rtol=0)
+
+
+def test_that_masks_that_are_gone_and_masks_of_one_row_are_not_mixed_up() -> None:
+    row = some(1, 7)
+    with attnscope.record() as recording:
+        for n_hidden in range(1, 5):  # each may stand where the one before stood in memory
+            F.scaled_dot_product_attention(Q, K, V, attn_mask=torch.arange(7).expand(5, 7) >= n_hidden)
+    trace = recording.trace()
+    for layer, n_hidden in enumerate(range(1, 5)):
+        assert trace.all_weights(layer).isnan().sum() == 4 * 5 * n_hidden
+    with attnscope.record() as recording:
+        for n_queries in (5, 3):
+            F.scaled_dot_product_attention(Q[:, :, :n_queries], K, V, attn_mask=row)
+    for k, n_queries in enumerate((5, 3)):
+        found = recording.trace(calls=[k]).all_weights(0).nan_to_num(0.0).double()
+        slow = slow_weights(Q[0, :, :n_queries], K[0], row)
+        torch.testing.assert_close(found, slow.nan_to_num(0.0), atol=1e-6, rtol=0)
+
+
+def test_that_the_last_axis_of_a_softmax_may_be_counted_from_the_front() -> None:
+    scores = numbers(1, 2, 5, 7)
+    with attnscope.record(softmax=True) as recording:
+        scores.softmax(dim=3)
+        scores.softmax(dim=1)  # over heads: no attention
+    torch.testing.assert_close(recording.trace().all_weights(0), scores[0].softmax(-1), atol=1e-6, rtol=0)
+    assert len(recording.calls) == 1

@@ -28,6 +28,8 @@ def test_that_a_layers_own_weights_are_recorded_with_every_mask_and_key(
             8, 2, add_bias_kv=has_bias, add_zero_attn=has_zero, batch_first=is_batch_first,
             kdim=d_key, vdim=d_key,
         ).eval()  # fmt: skip
+        for bias in (layer.in_proj_bias, layer.out_proj.bias):
+            nn.init.normal_(bias, generator=generator)  # new layers have zeros there
         q, k = (torch.randn(3, n, d, generator=generator) for n, d in ((4, 8), (5, d_key or 8)))
         cells = {
             "no": None,
@@ -68,6 +70,44 @@ def test_that_the_hint_of_a_causal_mask_is_followed_as_the_layer_does(needs_weig
     assert trace.sites[0].stack == "decoder"
     assert trace.check().is_good
     assert trace.records["decoder", 0].rule.is_causal
+
+
+@pytest.mark.parametrize("needs_weights", [True, False])
+@pytest.mark.parametrize("is_padded", [True, False])
+def test_that_the_hint_counts_just_where_the_layer_leaves_the_mask_aside(
+    needs_weights: bool, is_padded: bool
+) -> None:
+    layer, x = nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.randn(1, 4, 8)
+    mask = nn.Transformer.generate_square_subsequent_mask(4)
+    mask[3, 0] = -torch.inf  # which a causal mask would allow
+    padding = torch.tensor([[False, True, False, False]]) if is_padded else None
+    options = {"attn_mask": mask, "key_padding_mask": padding, "is_causal": True}
+    with attnscope.record(layer) as recording:
+        layer(x, x, x, need_weights=needs_weights, **options)
+    trace = recording.trace()
+    seen = trace.all_weights(0).nan_to_num(0.0) > 0
+    expected = torch.ones(4, 4, dtype=torch.bool).tril()
+    if needs_weights or is_padded:
+        expected[3, 0] = False
+    if is_padded:
+        expected[:, 1] = False
+    assert torch.equal(seen, expected.expand(2, 4, 4))
+    assert trace.check().is_good
+
+
+def test_that_masks_of_true_and_false_given_to_the_function_itself_mean_what_they_do_there() -> None:
+    layer, x = nn.MultiheadAttention(8, 2).eval(), torch.randn(4, 1, 8)
+    mask = torch.ones(4, 4, dtype=torch.bool).triu(diagonal=1)
+    arguments = (x, x, x, 8, 2, layer.in_proj_weight, layer.in_proj_bias, None, None, True, 0.0,
+                 layer.out_proj.weight, layer.out_proj.bias)  # fmt: skip
+    options = {"training": False, "attn_mask": mask, "average_attn_weights": False}
+    _, theirs = nn.functional.multi_head_attention_forward(*arguments, **options)
+    with attnscope.record() as recording:
+        nn.functional.multi_head_attention_forward(*arguments, **options)
+    trace = recording.trace()
+    found = trace.all_weights(0).nan_to_num(0.0)
+    torch.testing.assert_close(found, theirs[0].detach(), atol=1e-6, rtol=0)
+    assert trace.check().is_good
 
 
 def test_that_texts_without_a_batch_and_static_keys_are_recorded() -> None:

@@ -9,7 +9,10 @@ from pytestqt.qtbot import QtBot
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from test_sweeping import Desk
 
+from attnscope.figures.colours import LIGHT
 from attnscope.viewmodels.training.sweep_wish import SweepWish
+from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.training.run_panel import RunPanel
 from attnscope.widgets.training.sweep_dialog import SweepDialog
 from attnscope.widgets.training.sweep_line import SweepLine
 
@@ -61,3 +64,23 @@ def test_that_the_dialog_stands_as_it_was_after_the_runs_were_stopped(qtbot: QtB
     dialog = SweepDialog(desk.state)
     qtbot.addWidget(dialog)
     assert dialog.wish == wish
+
+
+def test_that_the_run_panel_tells_of_several_runs_while_none_is_shown(qtbot: QtBot, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    panel = RunPanel(desk.state.training, LIGHT)
+    qtbot.addWidget(panel)
+    panel.offer_sweep(desk.state)
+
+    def told() -> str:
+        return " ".join(label.text() for label in panel.findChildren(PlainLabel))
+
+    assert "No run yet" in told()
+    desk.state.start(SweepWish(values=("model.d_model=16,32",), seeds="4", out=str(desk.out)))
+    desk.run_begins("d_model=16,seed=4", "[1/2] d_model=16,seed=4: step 5 of 10, validation 1.0")
+    assert "Several runs in training" in told()
+    assert "run 1 of 2" in told()
+    desk.state.stop()
+    desk.child.code = 130
+    desk.state.tick()
+    assert "No run yet" in told()

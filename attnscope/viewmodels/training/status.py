@@ -32,6 +32,14 @@ IDLE = TrainingStatus(
 )
 
 
+def several_status(what: str) -> TrainingStatus:
+    """While runs train in processes of their own and none is shown here."""
+    where = "They are listed under Runs at the right, where Stop saves them."
+    return TrainingStatus(
+        phase="idle", title="Several runs in training", detail=f"{what}. {where}" if what else where
+    )
+
+
 def finished_status(event: Finished) -> TrainingStatus:
     """How a run ended, and what can be done next."""
     match event.reason:

@@ -155,7 +155,7 @@ class TrainingPage(QWidget):
         self.sweep_line.begun.connect(lambda: self.lower_tabs.show_panel("Runs"))
         self._runs.add_line(self.sweep_line)
         self._run.several_button.clicked.connect(self.sweep_line.open_dialog)
-        self._run.several_button.show()
+        self._run.offer_sweep(sweep)
 
     def open_several(self) -> None:
         """Ask which seeds and values to train."""

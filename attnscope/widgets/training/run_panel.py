@@ -19,9 +19,11 @@ from PySide6.QtWidgets import (
 from attnscope import paths
 from attnscope.figures.colours import Palette
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.status import several_status
+from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, narrow_combo, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, rule, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule, tool_button
 from attnscope.widgets.training.cost_bar import CostBar
 from attnscope.widgets.training.longer_dialog import LongerDialog
 from attnscope.widgets.training.preset_button import PresetButton
@@ -45,6 +47,7 @@ class RunPanel(QWidget):
         self.setProperty("role", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._state = state
+        self._sweep: SweepState | None = None
         self._shown_path: str | None = None
         self._build_actions()
         layout = column(self, margin=12)
@@ -189,9 +192,10 @@ class RunPanel(QWidget):
     def show_status(self) -> None:
         """Show how the run stands and what can be done now."""
         state, phase = self._state, self._state.status.phase
-        self._title.setText(state.status.title)
+        status = several_status(self._sweep.what) if self._sweep and self._has_several else state.status
+        self._title.setText(status.title)
         self._title.set_role("error" if phase in ("failed", "diverged") else "name")
-        self._detail.setText(state.status.detail)
+        self._detail.setText(status.detail)
         self._warning.setText(state.save_warning)
         self._warning.setVisible(bool(state.save_warning))
         self._show_start()
@@ -210,6 +214,16 @@ class RunPanel(QWidget):
         self._places.show_status()
         self.show_progress()
 
+    def offer_sweep(self, sweep: SweepState) -> None:
+        """Tell how several runs go while none is shown here."""
+        self._sweep = sweep
+        listen(self, sweep, lambda _name: self.show_status())
+        self.several_button.show()
+
+    @property
+    def _has_several(self) -> bool:
+        return self._sweep is not None and self._sweep.is_active and self._state.status.phase == "idle"
+
     def _show_start(self) -> None:
         """What Start does, and why it does nothing."""
         state = self._state
@@ -226,7 +240,7 @@ class RunPanel(QWidget):
 
     def show_progress(self) -> None:
         """Show how far the run is; cheap enough for a timer."""
-        fraction = self._state.fraction
+        fraction = self._sweep.fraction if self._sweep and self._has_several else self._state.fraction
         if self._state.status.phase == "starting":
             self._progress.setRange(0, 0)
         else:
