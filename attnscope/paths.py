@@ -3,6 +3,7 @@
 The only place that knows whether the program runs from a checkout or from an installed package.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -25,6 +26,19 @@ def resources_folder() -> Path:
         expected="a folder named resources",
         action="Install AttnScope again.",
     )
+
+
+def demo_name(source: str) -> str:
+    """The name of the demo model at this path, of this installation or of one that is not here; else empty.
+
+    A name opens the model in every installation, a path in one. Raises LoadError without resources.
+    """
+    *_, resources, models, name = ["", "", *source.replace("\\", "/").split("/")]
+    if (resources, models) != ("resources", "models") or name in ("", ".", ".."):
+        return ""
+    here = resources_folder() / models / name
+    is_ours = Path(source) == here or not os.path.exists(source)
+    return name if is_ours and os.path.isdir(here) else ""
 
 
 def settings_folder() -> Path:

@@ -40,7 +40,11 @@ class MemoryWatch:
     def __exit__(self, *_: object) -> None:
         self._is_done.set()
         self._thread.join()
+        self._look()
 
     def _watch(self) -> None:
         while not self._is_done.wait(0.02):
-            self.peak_bytes = max(self.peak_bytes, resident_bytes())
+            self._look()
+
+    def _look(self) -> None:
+        self.peak_bytes = max(self.peak_bytes, resident_bytes())

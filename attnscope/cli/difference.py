@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.figure_building import build_caption, chosen_heads
@@ -99,8 +100,8 @@ def _names(arguments: argparse.Namespace) -> tuple[str, str]:
     """What A and B are, naming only what tells them apart."""
     first, second = ["A"], ["B"]
     if arguments.with_model:
-        first.append(arguments.model)
-        second.append(arguments.with_model)
+        first.append(_model_name(arguments.model, arguments.with_model))
+        second.append(_model_name(arguments.with_model, arguments.model))
     if arguments.with_text:
         first.append(f"“{arguments.text}”")
         second.append(f"“{arguments.with_text}”")
@@ -111,3 +112,9 @@ def _names(arguments: argparse.Namespace) -> tuple[str, str]:
         first.append(", ".join(arguments.gate) or "untouched")
         second.append(", ".join(arguments.with_gate) or "untouched")
     return " · ".join(first), " · ".join(second)
+
+
+def _model_name(written: str, other: str) -> str:
+    """A model's folder without the folders that it lies in, where that tells it from the other one."""
+    name, others = Path(written).name, Path(other).name
+    return name if name and name != others else written

@@ -29,7 +29,8 @@ EXAMPLES = """\
 panels of several stacks, texts and models:
   --panel WHAT makes panel a, the next one b, and so on to z. WHAT is a head (L0H1, or cross L1H0 where a
   model has several stacks), "lines cross L0H0,L0H1" or "grid encoder"; after a | stands what it does not
-  share with MODEL, --text, --target and --gate: model=, text=, target=, gate=, or a title= of its own.
+  share with MODEL, --text, --target and --gate: model=, text=, target=, gate=, or a title= of its own;
+  each of several has a | before it.
 
   attnscope figure english-french --text "the white cat sleeps" --columns 3 -o page.pdf \\
       --panel "encoder L0H1" --panel "cross L1H0" --panel "cross L1H0 | text=the black dog sleeps"
@@ -222,7 +223,7 @@ class _Reader:
 def named_heads(words: str, sites: "tuple[Site, ...]") -> "tuple[HeadRef, ...]":
     """The heads of `cross L0H0,L0H1`: those after the first are of its stack where they name none."""
     first = re.split("[: ]", words.split(",")[0].strip())
-    how = f'--panel "{{}} {words}"'
+    how = f'--panel "{{}} {words[len(first[0]) :].strip(": ") if len(first) > 1 else words}"'
     return labelled_heads(words, first[0] if len(first) > 1 else None, sites, how=how)
 
 

@@ -341,6 +341,7 @@ def _fits_cpu_operator(call: Call, dropout: float) -> bool:
     return (
         q.device.type == "cpu"
         and dropout == 0.0
+        and call.score.scale > 0.0  # it scales −∞ too
         and q.shape[3] == v.shape[3]
         and min(q.shape[2], k.shape[2]) > 0
         and q.stride(3) == k.stride(3) == v.stride(3) == 1

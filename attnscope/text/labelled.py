@@ -40,6 +40,14 @@ def read_labelled(path: Path) -> list[LabelledText]:
             expected=f"2 to {MAX_LABELS:,} labels in the first column",
             action="Check that the label stands before the first tab of each line.",
         )
+    n_texts = len({(text.text, text.second) for text in found})
+    if len(labels) > n_texts:  # else some text would have several labels
+        raise LoadError(
+            f"{path} has {len(labels):,} different labels and only {n_texts:,} different texts.",
+            kind="labels",
+            expected="a label, a tab and a text in each line",
+            action="The columns look exchanged: put the label before the first tab of each line.",
+        )
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.errors import UserError
+from attnscope.errors import SaveError, UserError
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
@@ -197,9 +197,18 @@ class Trace:
         return HeadMap(head=head, queries=queries, keys=keys, weights=frozen_array(weights), check=check)
 
     def save(self, path: str | Path, *, has_logits: bool = True) -> None:
-        """Write the trace to a file that `load_trace` reads back; raises SaveError."""
+        """Write the trace to a file that `load_trace` reads back: safetensors, whatever its name.
+
+        Raises SaveError, also for a name that promises numbers in another format.
+        """
         from attnscope.trace.store import save_trace  # the store knows traces, not the other way round
 
+        if Path(path).suffix.lower() in (".npz", ".npy", ".csv"):
+            raise SaveError(
+                f"{path} would hold safetensors, not what its name says.",
+                expected="a name such as attention.safetensors",
+                action="For the numbers: attnscope trace FILE -o numbers.npz, or all_weights() of each site.",
+            )
         save_trace(Path(path), self, has_logits=has_logits)
 
     def check(self, site: SiteName | None = None) -> SelfCheck:

@@ -119,7 +119,7 @@ def _parse_toml(text: str) -> dict[str, Any]:
 def _anchor_path(tables: dict[str, Any], folder: Path) -> None:
     data = tables.get("data")
     if isinstance(data, dict) and isinstance(data.get("path"), str) and data["path"]:
-        data["path"] = str(folder / data["path"])
+        data["path"] = str((folder / data["path"]).absolute())
     start = tables.get("start")
     if isinstance(start, dict) and isinstance(start.get("from"), str):
         start["from"] = anchored_source(start["from"], folder)
@@ -279,11 +279,13 @@ def toml_text(value: Value) -> str:
 def differences(old: Recipe, new: Recipe, *, may_lengthen: bool = False) -> tuple[str, ...]:
     """What differs, as lines like `optimizer.beta1: was 0.9, now 0.8`; only what can change weights.
 
-    How often to look and to save, the name and the watched sentences may change; so may the number of
-    steps where neither schedule nor data depend on it, or, with `may_lengthen`, where there are more.
+    How often to look and to save, the name and the watched sentences may change; so may the place of the
+    data, whose fingerprint is compared by itself, and the number of steps where neither schedule nor data
+    depend on it, or, with `may_lengthen`, where there are more.
     """
     free = {
         "data.about",
+        "data.path",
         "training.checkpointing",
         "training.evaluate_every",
         "training.evaluation_batches",

@@ -346,7 +346,7 @@ HEAD_ACTIONS = ("toggle-heads", "prune-all-but", "invert", "reset", "enlarge", "
 HANDS: tuple[tuple[str, str], ...] = (
     ("Select a head", "click, arrow keys"),
     ("Add a head to the selection", "Ctrl+click"),
-    ("Switch the selected head off or on", "Space"),
+    ("Switch the selected heads off or on", "Space"),
     ("Turn a head off or on", "the switch at a thumbnail's corner"),
     ("Enlarge a head", "double click, Enter"),
     ("Zoom at the cursor", "wheel, + and −"),

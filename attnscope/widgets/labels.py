@@ -44,19 +44,22 @@ class _UntilSeen(QObject):
 
     def tell(self, name: str) -> None:
         """Pass on a name, now or when the widget comes into sight."""
+        self._names.pop(name, None)
+        self._names[name] = None
         if self._widget.isVisible() or not self._widget.window().isVisible():
-            self._callback(name)
-        else:
-            self._names.pop(name, None)
-            self._names[name] = None
+            self._pass_on()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Pass on what was kept."""
-        if event.type() == QEvent.Type.Show and self._names:
-            names, self._names = self._names, {}
-            for name in names:
-                self._callback(name)
+        if event.type() == QEvent.Type.Show:
+            self._pass_on()
         return super().eventFilter(watched, event)
+
+    def _pass_on(self) -> None:
+        while self._names:  # one that fails leaves those after it for the next time
+            name = next(iter(self._names))
+            del self._names[name]
+            self._callback(name)
 
 
 def plain_tooltip(text: str) -> str:

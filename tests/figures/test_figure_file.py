@@ -14,6 +14,7 @@ from attnscope.errors import LoadError, UserError
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.export import render, save, target_of
 from attnscope.figures.figure_file import (
+    SavedFigure,
     figure_file_bytes,
     figure_from_bytes,
     read_figure_file,
@@ -81,6 +82,7 @@ def test_that_a_model_beside_the_file_is_named_by_its_path_from_there(tmp_path: 
 @pytest.mark.parametrize(
     "change",
     [
+        {"format": 3},
         {"format": 99},
         {"view": "curves"},
         {"holds": "pixels"},
@@ -183,3 +185,56 @@ def test_that_numbers_come_back_to_the_last_bit():
     (cells,) = figure_from_bytes(render(one, "figure")).cells
     assert cells.values.tobytes() == values.tobytes()
     assert not cells.values.flags.writeable
+
+
+def differing_fields(one, other) -> set[str]:
+    fields = {field.name for field in dataclasses.fields(one)}
+    return {name for name in fields if getattr(one, name) != getattr(other, name)}
+
+
+def test_that_a_question_comes_back_with_every_field_other_than_usual():
+    plain_origin = FigureOrigin(source="", model="", sha256="", text="")
+    origin = FigureOrigin(
+        source="m", model="M", sha256="cd" * 32, text="a cat", target="", past_trained=True, heads=(HEAD,),
+        aspect=Aspect(blend="mean", over="layer", hidden="special", is_renormalised=True, is_by_word=True,
+                      block="ab"),
+    )  # fmt: skip
+    style = MapStyle(
+        colour_map="greys", scale="row", show_values=True, least_weight=0.5, n_strongest=3, turn=90,
+        label_every=4, has_bar=False, is_plain=True,
+    )  # fmt: skip
+    usual = SavedFigure(origin=plain_origin)
+    saved = SavedFigure(
+        origin=origin, view="panels", heads=(HEAD,), stack="cross", also=("lines",),
+        gates=Gates.of({HEAD: 0.5}), interventions=(RemoveEdge(head=HEAD, query=1, key=0),),
+        gold=(GoldCell(rows=(0, 2), cols=(1, 2), is_sure=False, words=("être", "be")),), style=style,
+        title="T", has_caption=True, note="n", width_mm=99.5, height_mm=44.25, font_pt=6.5, dpi=123,
+        columns=3,
+    )  # fmt: skip
+    for one, other in (
+        (saved, usual),
+        (origin, plain_origin),
+        (style, MapStyle()),
+        (origin.aspect, Aspect()),
+    ):
+        assert differing_fields(one, other) == {field.name for field in dataclasses.fields(one)}
+    assert figure_from_bytes(figure_file_bytes(saved)) == saved
+    alone = dataclasses.replace(saved, origin=dataclasses.replace(origin, target=None))
+    assert figure_from_bytes(figure_file_bytes(alone)).origin.target is None
+
+
+def test_that_what_a_trace_cannot_be_asked_for_is_kept_as_numbers_though_its_text_is_known():
+    origin = shown().origin
+    for view in VIEWS:
+        one = spec(view, origin=origin)
+        assert (what_to_keep(one) is one) == (view not in ("grid", "head", "lines", "panels"))
+    cut = dataclasses.replace(long_map().part, queries=tokens(*"abcdefghijklmnop"))  # of 16 queries 8
+    part = dataclasses.replace(long_map(), origin=origin, part=cut)
+    assert what_to_keep(part) is part
+
+
+def test_that_heads_shown_as_one_map_are_asked_for_again_by_their_names():
+    heads = (HEAD, HeadRef(stack="decoder", layer=0, head=1))
+    origin = dataclasses.replace(shown().origin, heads=heads, aspect=Aspect(blend="mean"))
+    one = spec("head", origin=origin, maps=(dataclasses.replace(head_map(), name="mean of 2 heads"),))
+    assert what_to_keep(one).heads == heads

@@ -25,7 +25,9 @@ from attnscope.figures.panels import (
     lettered_maps,
     lines_are_named,
     on_common_scale,
+    panel_subject,
     panels_figure,
+    panels_of,
     shown_maps,
 )
 from attnscope.figures.presets import PRESETS, preset_of
@@ -34,6 +36,7 @@ from attnscope.figures.room import values_hint
 from attnscope.figures.spec import BASE_PT, Caption
 from attnscope.figures.style import MapStyle
 from attnscope.figures.token_axis import column_stride
+from attnscope.records.sites import NO_GATES, Gates
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -201,3 +204,49 @@ def test_that_labels_turn_and_thin_as_asked():
     assert column_stride(10.0, 0, 32.0) == 4
     assert column_stride(100.0, 0, 32.0) == 1
     assert column_stride(10.0, 45, 32.0) == 2
+
+
+def page_of(*parts, scale="fixed", gates=NO_GATES):
+    """Heads as panels, and lines where a part is several heads; every part looks different before."""
+    specs = [
+        dataclasses.replace(spec("head", style=MapStyle(turn=90)), view="lines" if len(maps) > 1 else "head",
+                            maps=maps, gates=gates)
+        for maps in parts
+    ]  # fmt: skip
+    return panels_of(specs, [""] * len(specs), spec("lines", style=MapStyle(scale=scale)))
+
+
+def test_that_panels_say_what_the_gate_of_their_head_is():
+    head = head_map()
+    for gate, words in ((0.0, " · off"), (0.25, " · gate 0.25"), (1.0, "")):
+        (panel,) = page_of((head,), gates=Gates.of({head.head: gate})).panels
+        assert panel_subject(panel) == f"{head.head.label} {head.head.stack}{words}"
+
+
+def test_that_maps_of_one_head_with_other_weights_are_other_maps():
+    other = dataclasses.replace(head_map(), weights=head_map().weights[:, ::-1].copy())
+    assert len(shown_maps(page_of((head_map(),), (other,), (head_map(),)))) == 2
+
+
+def test_that_lines_are_named_where_they_are_not_alone_or_their_heads_are_not_there():
+    a, b = head_map(head=0), head_map(head=1)
+    for parts, named in (
+        (((a,), (b,), (a, b)), [False, False, False]),
+        (((a,), (b,), (a, b), (b, a)), [False, False, True, True]),
+        (((a,), (a, b)), [False, True]),
+    ):
+        page = page_of(*parts)
+        assert [lines_are_named(page, i) for i in range(len(parts))] == named
+
+
+@pytest.mark.parametrize("scale", ["fixed", "head", "row"])
+def test_that_every_panel_takes_the_look_of_the_page_and_its_end_of_the_colours(scale):
+    maps = tuple(dataclasses.replace(head_map(head=h), full=full) for h, full in ((0, 0.4), (1, 0.7)))
+    page = page_of(*((m,) for m in maps), scale=scale)
+    assert {panel.style.turn for panel in page.panels} == {None}
+    peak = max(float(m.weights.max()) for m in maps) if scale == "head" else 0.7
+    assert common_peak(page) == pytest.approx(peak)
+    for panel in on_common_scale(page):
+        assert panel.style.scale == ("row" if scale == "row" else "fixed")
+        assert not panel.style.has_bar
+        assert panel.maps[0].full == pytest.approx(peak)

@@ -59,7 +59,7 @@ def test_that_causal_weights_are_found_and_nan_is_not_allowed() -> None:
     trace = attnscope.from_arrays(holes)
     assert np.argwhere(np.isnan(trace.all_weights(0).numpy())).tolist() == [[1, 2, 3]]
     assert trace.recorded is not None
-    assert "1 cells are NaN" in trace.recorded.notes[-1]
+    assert "1 cell is NaN and is shown" in trace.recorded.notes[-1]
 
 
 def test_that_rows_that_do_not_sum_to_one_are_shown_and_told_of() -> None:
@@ -73,7 +73,7 @@ def test_that_rows_that_do_not_sum_to_one_are_shown_and_told_of() -> None:
     assert "do not sum to 1: off by 0.5" in check.sentence
     assert trace.recorded is not None
     assert trace.recorded.notes == (
-        "1 of 12 rows do not sum to 1 but to 0.5 to 0.5 (encoder L1); they are shown as they are.",
+        "1 of 12 rows do not sum to 1 but to 0.5 (encoder L1); they are shown as they are.",
     )
     np.testing.assert_allclose(trace.weights(1, 0)[2], weights[1, 0, 2], atol=1e-6)
 
@@ -132,3 +132,41 @@ def test_that_names_of_layers_are_kept_and_counted() -> None:
     assert trace.recorded.site_name(("cross", 0)) == ""
     with pytest.raises(UserError, match="1 names for 2"):
         attnscope.from_arrays(softmaxed(2, 1, 3, 3), names=["lower"])
+
+
+def test_that_a_query_that_sees_nothing_is_no_row_that_sums_to_something_else() -> None:
+    weights = np.array([[[0.25, 0.75, np.nan], [np.nan, np.nan, np.nan], [0.5, 0.25, 0.25]]], np.float32)
+    trace = attnscope.from_arrays(weights, "a b c".split())
+    assert trace.recorded.notes == ("4 cells are NaN and are shown as not allowed.",)
+    assert trace.check().is_good
+    found = trace.weights(0, 0)
+    assert np.array_equal(np.isnan(found), np.isnan(weights[0]))
+
+
+def test_that_layers_are_a_decoder_where_every_one_is_causal() -> None:
+    full = np.full((1, 2, 3, 3), 1 / 3)
+    causal = np.tril(full) / np.tril(full).sum(-1, keepdims=True)
+    for layers, stack in (
+        ((causal, causal), "decoder"),
+        ((causal, full), "encoder"),
+        ((full, causal), "encoder"),
+    ):
+        assert {site.stack for site in attnscope.from_arrays(np.concatenate(layers)).sites} == {stack}
+
+
+@pytest.mark.parametrize(("n_tokens", "n_target", "said"), [(2, 3, "exchanged"), (3, 3, "special ones")])
+def test_that_a_wrong_number_of_tokens_is_told_by_what_is_likely_wrong(
+    n_tokens: int, n_target: int, said: str
+) -> None:
+    weights = np.full((1, 1, 2, 3), 1 / 3)  # two queries, three keys
+    with pytest.raises(UserError, match="2 queries × 3 keys") as caught:
+        attnscope.from_arrays(weights, ["a"] * n_tokens, ["b"] * n_target)
+    assert said in caught.value.action
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"), [((), "no weights"), ((("encoder", -1),), "no site"), ((("encoder", True),), "no site")]
+)
+def test_that_a_mapping_names_layers_from_0_and_holds_some(keys: tuple, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        attnscope.from_arrays(dict.fromkeys(keys, np.ones((1, 1, 1))))

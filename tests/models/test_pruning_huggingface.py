@@ -227,3 +227,13 @@ def test_that_a_spoilt_list_of_heads_is_refused(tmp_path: Path) -> None:
         assert is_small(wrong)
         with pytest.raises(LoadError, match=r"heads of encoder\.1"):
             fit_small(make("bert")[0], wrong, "config.json")
+
+
+def test_that_the_speed_is_told_with_the_tokens_of_the_text_it_was_measured_on(tmp_path: Path) -> None:
+    for kind, target in (("distilbert", None), ("bart", "the street")):
+        opened = load(save_folder(tmp_path / kind, *lively(kind)), device="cpu")
+        gates = gates_of(opened.network.module, "half")
+        speed = prune(opened, gates, text=TEXT, target=target, has_speed=True).report.speed
+        inputs = opened.encode(TEXT, target)
+        assert speed is not None
+        assert speed.n_tokens == len(inputs.source) + len(inputs.target or ())

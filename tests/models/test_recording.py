@@ -56,6 +56,9 @@ FLOATS = numbers(5, 7, seed=3)
         ({}, None, {}),
         ({"is_causal": True}, None, {"is_causal": True}),
         ({"scale": 0.3}, None, {"scale": 0.3}),
+        ({"scale": -0.3, "is_causal": True}, None, {"scale": -0.3, "is_causal": True}),
+        ({"scale": 0.0, "is_causal": True}, None, {"scale": 0.0, "is_causal": True}),
+        ({"scale": -0.3}, some(4, 5, 7), {"scale": -0.3}),
         ({}, some(5, 7), {}),
         ({}, some(1, 4, 5, 7), {}),
         ({}, some(4, 1, 7), {}),
@@ -260,7 +263,13 @@ def test_that_attention_written_by_hand_is_seen_by_its_softmax_when_asked_for() 
     torch.testing.assert_close(trace.all_weights(0), model[0].weights.detach(), atol=1e-6, rtol=0)
     assert trace.check().is_given
     assert trace.recorded is not None
-    assert "softmax" in " ".join(trace.recorded.notes)
+    assert trace.recorded.notes == ("Some weights were taken from a softmax as it gave them.",)
+    with attnscope.record(model.train(), softmax=True) as recording:
+        model(x)
+    notes = (recording.trace().recorded or trace.recorded).notes
+    assert notes[1:] == (
+        "The module was in training mode: what it dropped after the softmax is not seen.",
+    )
 
 
 def test_that_what_cannot_be_recorded_is_refused_and_does_not_break_the_module() -> None:
@@ -268,7 +277,7 @@ def test_that_what_cannot_be_recorded_is_refused_and_does_not_break_the_module()
         attnscope.record([1])  # type: ignore[arg-type]
     compiled = Wrong()
     compiled._compiled_call_impl = compiled.forward  # what Module.compile() sets
-    with pytest.raises(UserError, match=r"0 is compiled.*_orig_mod"):
+    with pytest.raises(UserError, match=r"0 is compiled.*before `.compile\(\)`.*_orig_mod"):
         attnscope.record(nn.Sequential(compiled))
     with attnscope.record() as recording:
         F.scaled_dot_product_attention(*(x.to("meta") for x in (Q, K, V)))
@@ -375,3 +384,43 @@ def test_that_the_last_axis_of_a_softmax_may_be_counted_from_the_front() -> None
         scores.softmax(dim=1)  # over heads: no attention
     torch.testing.assert_close(recording.trace().all_weights(0), scores[0].softmax(-1), atol=1e-6, rtol=0)
     assert len(recording.calls) == 1
+
+
+class Attends(nn.Module):
+    """Attention of the first text on the second."""
+
+    def forward(self, x: Tensor, memory: Tensor, *, is_causal: bool = False) -> Tensor:
+        return F.scaled_dot_product_attention(x, memory, memory, is_causal=is_causal)
+
+
+def test_that_stacks_are_told_by_lengths_and_where_these_are_equal_by_masks_and_names() -> None:
+    short, long = numbers(1, 2, 3, 4), numbers(1, 2, 5, 4, seed=1)
+    with attnscope.record() as recording:
+        for queries, keys in ((long, long), (short, short), (short, long), (long, short)):
+            F.scaled_dot_product_attention(queries, keys, keys)
+    assert [site.stack for site in recording.trace().sites] == ["encoder", "decoder", "cross", "back"]
+    names = ("reading", "decoder", "cross_attention", "third")
+    parts = nn.ModuleDict({name: Attends() for name in names})
+    other = numbers(1, 2, 5, 4, seed=2)
+    with attnscope.record(parts) as recording:
+        parts["reading"](long, long)
+        parts["decoder"](other, other)
+        parts["cross_attention"](other, long)
+        parts["third"](other, other, is_causal=True)
+    found = {name: key[0] for key, name in recording.trace().recorded.site_names}
+    assert found == dict(zip(names, ("encoder", "decoder", "cross", "decoder"), strict=True))
+
+
+def test_that_a_softmax_over_a_vocabulary_is_named_as_what_to_leave_out() -> None:
+    attention, vocabulary = numbers(1, 1, 3, 3), numbers(1, 3, 9)
+    with attnscope.record(softmax=True) as recording:
+        attention.softmax(-1)
+        vocabulary.softmax(-1)
+    with pytest.raises(UserError, match="There are 3 tokens") as caught:
+        recording.trace(["a", "b", "c"])
+    assert "leave out by calls= what is no attention, such as: 1  " in caught.value.action
+    assert "1 head, 3 × 9" in caught.value.action
+    assert recording.trace(["a", "b", "c"], calls=[0]).source.text == "a b c"
+    ids = torch.tensor([5, 6, 7])
+    for given in (ids, ids.numpy()):  # what a person has at hand
+        assert recording.trace(given, calls=[0]).source.text == "5 6 7"

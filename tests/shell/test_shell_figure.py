@@ -161,6 +161,7 @@ def test_that_panels_of_several_stacks_and_texts_share_a_page_and_a_file(capsys,
     [
         ("cross L9H0", "Panel b ('cross L9H0'): The model has no head L9H0"),
         ("L0H0", "Panel b ('L0H0'): The model has 3 stacks"),
+        ("pool L0H0", 'for instance --panel "cross L0H0"'),
         ("cross L0H0 | model=nowhere", "Panel b ('cross L0H0 | model=nowhere'): There is no model"),
         ("cross L0H0 | txt=x", "Panel b ('cross L0H0 | txt=x') is not understood"),
         ("cross L0H0,L0H1", "is not understood"),

@@ -94,7 +94,7 @@ def test_that_rows_that_do_not_sum_to_one_are_told_on_standard_error(
     attnscope.from_arrays(torch.full((1, 1, 2, 2), 0.25)).save(tmp_path / "half.safetensors")
     code, out, err = run(capsys, "measure", tmp_path / "half.safetensors")
     assert code == 0
-    assert "2 of 2 rows do not sum to 1 but to 0.5 to 0.5" in err
+    assert "2 of 2 rows do not sum to 1 but to 0.5 (" in err
     assert "rows do not sum to 1: off by 0.5" in out
 
 

@@ -83,3 +83,13 @@ def test_that_a_bad_line_is_named_by_its_number(
     with pytest.raises(LoadError, match=match) as caught:
         read_labelled(path)
     assert expected in caught.value.expected
+
+
+def test_that_a_file_whose_columns_are_exchanged_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "turned.tsv"
+    path.write_text("a fine day\tgood\nrain\tbad\nsunshine\tgood\n", encoding="utf-8")
+    with pytest.raises(LoadError, match="3 different labels and only 2 different texts") as caught:
+        read_labelled(path)
+    assert "exchanged" in caught.value.action
+    path.write_text("yes\ta man\ta boy\nno\ta man\ta dog\nso\ta man\ta cat\n", encoding="utf-8")
+    assert len(read_labelled(path)) == 3  # of two texts it is the pair that counts

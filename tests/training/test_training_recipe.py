@@ -36,6 +36,17 @@ def test_that_a_relative_path_is_taken_from_the_folder_of_the_recipe(tmp_path: P
     assert overridden.data.path == str(Path("b.txt").absolute())
 
 
+def test_that_a_path_of_a_recipe_named_relatively_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run folder keeps a copy of the recipe, and lies elsewhere: --resume reads the path from there."""
+    monkeypatch.chdir(tmp_path)
+    text = '[data]\nkind = "text"\npath = "a.txt"\n[objective]\nkind = "causal"\n[training]\nn_steps = 1\n'
+    recipe = parse_recipe(text, base_folder=Path("r.toml").parent)
+    assert recipe.data.path == str(tmp_path / "a.txt")
+    assert parse_recipe(write_recipe(recipe), base_folder=tmp_path / "run") == recipe
+
+
 @pytest.mark.parametrize(
     ("change", "found", "expected"),
     [
@@ -108,6 +119,7 @@ def test_that_differences_name_key_old_and_new() -> None:
 def test_that_what_cannot_change_weights_is_no_difference() -> None:
     other = _changed(SMALL, training__save_every="3", training__name="x", training__evaluate_every="2")
     assert differences(_changed(SMALL), other) == ()
+    assert differences(_changed(SMALL), _changed(SMALL, data__path="elsewhere.txt")) == ()
 
 
 def test_that_more_steps_are_a_difference_only_where_the_schedule_depends_on_them() -> None:

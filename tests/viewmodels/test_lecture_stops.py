@@ -110,6 +110,22 @@ def test_that_the_shown_stop_stays_the_shown_one_when_others_move_and_go() -> No
     assert stops.at is None
 
 
+def test_that_stepping_begins_at_either_end_and_no_name_is_empty() -> None:
+    shown = Shown()
+    stops = shown.keep("a", "b", "c")
+    for step, first in ((stops.next, "a"), (stops.previous, "c")):
+        stops.undo()
+        stops.redo()  # none is shown then
+        assert stops.at is None
+        step()
+        assert shown.asked[-1][0] == first
+    before = stops.stops
+    for name in ("", "  ", "\0"):
+        stops.rename(1, name)
+    stops.rename(9, "nowhere")
+    assert stops.stops == before
+
+
 def test_that_nothing_is_kept_where_nothing_is_shown_or_no_room_is_left() -> None:
     shown = Shown()
     shown.text = None
@@ -195,3 +211,13 @@ def test_that_a_lab_takes_only_what_its_own_controls_could_have_set() -> None:
         assert lab.choice == before
     controls.take_values((("n", "many"), ("share", 1), ("is_on", 1), ("__class__", "x"), ("n", 10**9)))
     assert lab.choice == replace(Choice(), share=1.0)
+
+
+def test_that_a_hundred_steps_can_be_taken_back() -> None:
+    past: Past[int] = Past()
+    for value in range(150):
+        past.leave(value)
+    now, n_steps = 150, 0
+    while past.can_undo:
+        now, n_steps = past.undo(now), n_steps + 1
+    assert (now, n_steps) == (50, 100)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from session_samples import Desk, gates_off, ref
 
+from attnscope import paths
 from attnscope.errors import LoadError
 from attnscope.records.interventions import CopyPattern, RemoveEdge
 from attnscope.viewmodels.maps.aspect import Aspect
@@ -162,3 +163,27 @@ def test_that_heads_the_model_lacks_are_left_out_and_counted():
 def test_that_a_path_that_cannot_be_is_told(tmp_path: Path):
     with pytest.raises(LoadError):
         read_session(tmp_path / "nothing.attnscope")
+
+
+def test_that_a_demo_model_is_found_in_every_installation(tmp_path):
+    ours = str(paths.resources_folder() / "models" / "english-french")
+    theirs = "/other/place/attnscope/resources/models/english-french"
+    stop = Stop(name="1", saved=dataclasses.replace(SAVED, notes="", source=theirs))
+    data = session_bytes(dataclasses.replace(SAVED, source=ours, stops=(stop,)))
+    assert json.loads(data)["model"]["source"] == "english-french"
+    data = data.replace(b'"source": "english-french"', f'"source": "{theirs}"'.encode())  # an older program's
+    read = session_from_bytes(data, what="x")
+    assert (read.source, read.stops[0].saved.source) == ("english-french", "english-french")
+
+
+@pytest.mark.parametrize("end", ["", ".", "..", "my-own", "a" * 999, "english-french/config.json"])
+def test_that_no_other_path_is_taken_for_a_demo_model(end):
+    path = f"/other/place/resources/models/{end}"
+    assert paths.demo_name(path) == ""
+    assert session_from_bytes(changed(model={"source": path}), what="x").source == path
+
+
+def test_that_a_model_which_is_where_it_was_is_not_exchanged_for_a_demo_model(tmp_path):
+    own = tmp_path / "resources" / "models" / "english-french"
+    own.mkdir(parents=True)
+    assert paths.demo_name(str(own)) == ""

@@ -89,6 +89,8 @@ def test_that_values_and_sentences_are_read() -> None:
     assert recipe_value(RECIPE, "model", "none") is None
     assert recipe_value("broken = ", "model", "n_heads") is None
     assert watched_sentence(RECIPE) == ("the cat sat", None)
+    assert watched_sentence('[[watch]]\ntext = "a"\ntarget = "b"\n') == ("a", "b")
+    assert watched_sentence('[[watch]]\ntext = "a"\ntarget = ""\n') == ("a", None)  # as runs write it
     assert watched_sentence("watch = 3") is None
     assert watched_sentence("broken = ") is None
     assert line_of_value(RECIPE, "data", "path") == 7

@@ -9,7 +9,7 @@ from session_samples import SAMPLES, Desk, info, ref, tokens, traced
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.models import Sample
-from attnscope.records.sites import NO_GATES
+from attnscope.records.sites import NO_GATES, Site
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.comparison_rows import Segment
 from attnscope.viewmodels.session.state import Session
@@ -178,6 +178,8 @@ def test_that_clicks_in_the_grid_become_intents(qtbot):
     assert desk.session.selection == (ref(0, 0, "cross"), ref(1, 0, "cross"))
     grid.head_toggled.emit(ref(0, 0, "cross"))
     assert desk.session.gates.off() == (ref(0, 0, "cross"),)
+    qtbot.keyClick(grid, Qt.Key.Key_Space)  # every selected head, as Ctrl+G
+    assert desk.session.gates.off() == (ref(0, 0, "cross"), ref(1, 0, "cross"))
     grid.head_activated.emit(ref(0, 0, "cross"))
     assert view.is_enlarged
     assert not page.grid_panel.isVisible()
@@ -245,3 +247,14 @@ def test_that_the_target_is_said_to_be_held_fixed_while_heads_change(qtbot):
     desk.session.head_changes.toggle_gate(ref(0, 1))
     desk.answer()
     assert "held fixed" in page.text_bar.target_edit.placeholderText()
+
+
+@pytest.mark.parametrize(
+    ("stack", "said"), [("encoder", "read alone"), ("back", "matched with an empty one")]
+)
+def test_that_a_second_text_that_is_left_out_is_empty_only_where_two_are_matched(qtbot, stack, said):
+    sites = (Site(stack=stack, layer=0, n_heads=1, n_kv_heads=1),)
+    model = dataclasses.replace(info(), form="encoder", sites=sites, reads_pairs=True, labels=("no", "yes"))
+    bar = TextBar(mock_session(model=model, text="the cat"), ViewState(), LIGHT)
+    qtbot.addWidget(bar)
+    assert said in bar.target_edit.placeholderText()

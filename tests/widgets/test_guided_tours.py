@@ -134,3 +134,26 @@ def test_that_a_step_makes_room_again_when_type_or_window_change(qtbot, program)
     qtbot.waitUntil(lambda: not view.folded, timeout=2000)
     tours.leave()
     view.set_theme("light")
+
+
+def test_that_a_stop_and_a_session_end_a_tour_and_are_not_taken_back_with_it(qtbot, program, tmp_path):
+    window, session = program.window, program.session
+    stops, learning = window.workspace.files.stops, window.learning
+    window.actions_by_name["keep-stop"].trigger()
+    kept = session.setting
+    learning.start_tour("alignment")
+    _settle(qtbot, learning.tours)
+    window.actions_by_name["keep-stop"].trigger()  # a step can be kept, and the tour goes on
+    assert learning.tours.tour is not None
+    stops.go(0)
+    assert learning.tours.tour is None
+    assert not learning.bar.isVisible()
+    qtbot.waitUntil(lambda: session.busy is None and session.setting == kept, timeout=60_000)
+    window.workspace.files.save_to(tmp_path / "talk.attnscope")
+    learning.start_tour("heads")
+    _settle(qtbot, learning.tours)
+    window.workspace.files.open_path(str(tmp_path / "talk.attnscope"))
+    qtbot.waitUntil(lambda: learning.tours.tour is None, timeout=60_000)
+    qtbot.waitUntil(lambda: session.busy is None and session.setting == kept, timeout=60_000)
+    learning.tours.leave()
+    assert session.setting == kept

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, info, ref
 
@@ -144,3 +145,28 @@ def test_that_a_stop_of_another_model_opens_it_and_keeps_notes_and_stops(
     desk.answer()
     assert (session.model, session.text, session.primary.stack) == (own, "the dog barks", "cross")
     assert (files.notes.text, files.stops.stops, files.stops.at) == ("say this", kept, 0)
+
+
+def test_that_keys_go_on_with_the_stop_that_was_worked_on_not_the_shown_one(
+    qtbot: QtBot, window: MainWindow, desk: Desk
+) -> None:
+    keep_three(window, desk)
+    press(window, "stops")
+    panel, stops = window.workspace.stops, window.workspace.files.stops
+    assert stops.at == 2
+    panel.list.setFocus()
+    panel.list.setCurrentRow(0)
+    qtbot.keyClick(panel.list, Qt.Key.Key_F2)
+    field = panel.list.findChild(QLineEdit)
+    field.setText("first")
+    qtbot.keyClick(field, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: stops.stops[0].name == "first", timeout=2000)
+    qtbot.wait(1)  # the field goes after that
+    assert (stops.at, panel.list.currentRow()) == (2, 0)
+    shown = stops.stops[2]
+    qtbot.keyClick(panel.list, Qt.Key.Key_Delete)
+    assert (stops.at, panel.list.currentRow()) == (1, 0)
+    qtbot.keyClick(panel.list, Qt.Key.Key_Delete)
+    assert (stops.stops, panel.list.currentRow()) == ((shown,), 0)
+    qtbot.keyClick(panel.list, Qt.Key.Key_Delete)
+    assert (stops.stops, panel.list.currentRow()) == ((), -1)

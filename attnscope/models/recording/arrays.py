@@ -70,13 +70,15 @@ def _maps_of(weights: object, *, has_target: bool) -> dict[SiteKey, Tensor]:
         if isinstance(key, str):
             stack = _stack_named(key)
             found |= {(stack, n): layer for n, layer in enumerate(_layers(values, stack))}
-        elif isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int):
+        elif isinstance(key, tuple) and len(key) == 2 and type(key[1]) is int and key[1] >= 0:
             found[_stack_named(key[0]), key[1]] = _one_layer(_as_tensor(values), str(key))
         else:
             raise UserError(
                 f"{str(key)[:60]!r} names no site.",
                 expected='a stack such as "encoder", or a stack and a layer such as ("cross", 2)',
             )
+    if not found:
+        raise UserError("There are no weights.", expected=_SHAPE)
     return dict(sorted(found.items(), key=lambda item: (STACKS.index(item[0][0]), item[0][1])))
 
 

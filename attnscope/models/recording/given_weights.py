@@ -56,7 +56,7 @@ def record_of_weights(weights: Tensor, name: str) -> SiteRecord:
 
 
 def check_weights(weights: Tensor, name: str) -> None:
-    """Raise UserError unless these are weights: floating-point, no infinity, none below 0 or far above 1."""
+    """Raise UserError unless these are weights: floating-point, no infinity, none below 0."""
     if not weights.is_floating_point():
         raise UserError(
             f"The weights of {name} are {str(weights.dtype).removeprefix('torch.')} numbers.",
@@ -111,13 +111,15 @@ def weight_notes(maps: Mapping[str, Tensor]) -> tuple[str, ...]:
     notes = []
     if sums:
         off_by = torch.cat(sums)
-        more = f" and {len(wrong) - 1} more layers" if len(wrong) > 1 else ""
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        ends = dict.fromkeys(f"{float(end):.3g}" for end in (off_by.min(), off_by.max()))
         notes.append(
-            f"{len(off_by):,} of {n_rows:,} rows do not sum to 1 but to {float(off_by.min()):.3g} to "
-            f"{float(off_by.max()):.3g} ({wrong[0]}{more}); they are shown as they are."
+            f"{len(off_by):,} of {n_rows:,} rows do not sum to 1 but to {' to '.join(ends)} "
+            f"({wrong[0]}{more}); they are shown as they are."
         )
     if n_missing:
-        notes.append(f"{n_missing:,} cells are NaN and are shown as not allowed.")
+        cells = "1 cell is NaN and is" if n_missing == 1 else f"{n_missing:,} cells are NaN and are"
+        notes.append(f"{cells} shown as not allowed.")
     return tuple(notes)
 
 

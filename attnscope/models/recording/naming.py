@@ -15,10 +15,13 @@ def tokens_named(given: Sequence[object], extra: Sequence[str] = ()) -> Tokens:
     """Tokens of pieces, which may be written as vocabularies do (`Ġthe`, `▁the`, `##ing`), or of tokens.
 
     Marks are read and left out; pieces such as `[CLS]` and `</s>` are special tokens. `extra` are keys that
-    are no tokens, named after them.
+    are no tokens, named after them. An array or a tensor of ids is read as its numbers.
     """
     if isinstance(given, Tokens):
         return given
+    as_list = getattr(given, "tolist", None)
+    if callable(as_list):
+        given = list(as_list())
     if isinstance(given, str):
         raise UserError(
             f"The tokens are one text: {given[:_MAX_SHOWN]!r}.",

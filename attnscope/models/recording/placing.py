@@ -24,7 +24,8 @@ class RecordedCall:
     """One attention call: the module it was made in, its `number` from 0, and its facts.
 
     `is_self` says that queries and keys were made of one text for sure; `extra` names keys that are no
-    tokens; `dropout` is what the module dropped of its weights, which are shown without it.
+    tokens; `dropout` is what the module dropped of its weights, which are shown without it. Of a softmax it
+    is not known, and `is_training` says that there may be one.
     """
 
     number: int
@@ -34,6 +35,7 @@ class RecordedCall:
     is_self: bool = False
     extra: tuple[str, ...] = ()
     dropout: float = 0.0
+    is_training: bool = False
 
     @property
     def is_cross(self) -> bool:
@@ -47,7 +49,9 @@ class RecordedCall:
         """The call in a line."""
         size = f"{self.record.n_queries} × {self.record.n_keys}"
         kind = ", causal" if self.record.rule.is_causal else ""
-        return f"{self.number}  {self.name}  {self.record.q.shape[0]} heads, {size}{kind}"
+        n_heads = self.record.q.shape[0]
+        heads = f"{n_heads} head{'' if n_heads == 1 else 's'}"
+        return f"{self.number}  {self.name}  {heads}, {size}{kind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,7 +145,10 @@ class Recording:
         if kind == "softmax":
             weights = row_of_weights(found, self._row)
             record = record_of_weights(weights.clone(), name)
-            return RecordedCall(number=number, name=name, function="softmax", record=record)
+            is_training = self._modules.is_training
+            return RecordedCall(
+                number=number, name=name, function="softmax", record=record, is_training=is_training
+            )
         see = see_product if kind == "product" else see_layer
         seen = see(args, named, found, self._row, self._masks)
         return RecordedCall(
@@ -255,6 +258,8 @@ def _notes(calls: Sequence[RecordedCall]) -> tuple[str, ...]:
         )
     if any(call.function == "softmax" for call in calls):
         notes.append("Some weights were taken from a softmax as it gave them.")
+    if any(call.is_training for call in calls):
+        notes.append("The module was in training mode: what it dropped after the softmax is not seen.")
     return tuple(notes)
 
 

@@ -20,7 +20,7 @@ def read_texts(
         source = numbered_tokens(lengths.source, extra)
     else:
         source = tokens_named(tokens, extra if len(tokens) == lengths.source - len(extra) else ())
-        _check_count("tokens", len(source), lengths.source, extra, lengths)
+        _check_count("tokens", len(source), extra, lengths, calls)
     if lengths.target is None:
         return source, None
     if target is not None:
@@ -29,17 +29,26 @@ def read_texts(
         second = tokens_named(tokens)
     else:
         second = numbered_tokens(lengths.target)
-    _check_count("target", len(second), lengths.target, (), lengths)
+    _check_count("target", len(second), (), lengths, calls)
     return source, second
 
 
-def _check_count(what: str, n: int, n_wanted: int, extra: tuple[str, ...], lengths: Lengths) -> None:
+def _check_count(
+    what: str, n: int, extra: tuple[str, ...], lengths: Lengths, calls: Sequence[RecordedCall]
+) -> None:
+    n_wanted = (lengths.target or 0) if what == "target" else lengths.source
     if n == n_wanted:
         return
+    other = [call.words for call in calls if call.function == "softmax" and _sizes(call) != (n, n)]
+    no_attention = f" Or leave out by calls= what is no attention, such as: {other[-1]}." if other else ""
     texts = f"{lengths.source} keys" + ("" if lengths.target is None else f" and {lengths.target} queries")
     raise UserError(
         f"There are {n} {what}, and the module attended over {texts} of them.",
         expected=f"{n_wanted - len(extra)} pieces as `{what}`, special tokens counted in",
         action="Give the pieces as they went into the module; `tokens` are the keys of cross attention, "
-        "`target` its queries.",
+        f"`target` its queries.{no_attention}",
     )
+
+
+def _sizes(call: RecordedCall) -> tuple[int, int]:
+    return call.record.n_queries, call.record.n_keys

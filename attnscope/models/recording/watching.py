@@ -88,6 +88,11 @@ class ModuleStack:
         return type(self._stack[-1]).__name__ if self._stack else ""
 
     @property
+    def is_training(self) -> bool:
+        """Whether the innermost module is in training mode."""
+        return bool(self._stack) and self._stack[-1].training
+
+    @property
     def unseen(self) -> tuple[str, ...]:
         """Modules that were called and by their names or classes may well attend."""
         return tuple(self.seen)
@@ -134,7 +139,8 @@ def compiled(name: str) -> UserError:
     return UserError(
         f"{name} is compiled: its attention calls are melted into its own code.",
         expected="the module before torch.compile",
-        action="Record the module itself (a compiled one has it as `_orig_mod`); its weights are the same.",
+        action="Record the module itself: before `.compile()`, or the one that torch.compile keeps as "
+        "`_orig_mod`. Its weights are the same.",
     )
 
 

@@ -4,8 +4,9 @@ Both make the figure of the Compare page again: two traces, aligned in the same 
 """
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from attnscope import paths
 from attnscope.records.interventions import Interventions, interventions_as_json
 from attnscope.records.masks import UseMask, rows_as_text
 from attnscope.records.sites import HeadRef
@@ -55,8 +56,8 @@ def comparison_shown(state: CompareState, colour_map: str) -> ShownComparison | 
     if first is None or second is None or head is None or second_head is None:
         return None
     return ShownComparison(
-        first=first,
-        second=second,
+        first=_named(first),
+        second=_named(second),
         head=head,
         second_head=second_head,
         names=(state.name("A"), state.name("B")),
@@ -65,6 +66,10 @@ def comparison_shown(state: CompareState, colour_map: str) -> ShownComparison | 
         colour_map=colour_map,
         are_recorded=(_is_recorded(state.sides["A"]), _is_recorded(state.sides["B"])),
     )
+
+
+def _named(wish: SideWish) -> SideWish:
+    return replace(wish, source=paths.demo_name(wish.source) or wish.source)
 
 
 def _is_recorded(side: Side) -> bool:

@@ -266,10 +266,8 @@ def outcome_words(state: PruningState) -> Outcome:
         return Outcome(title=state.message, details="\n".join(details), is_error=True)
     proof = report.proof
     verdict = "Removed equals switched off" if proof.is_good else "Removed differs from switched off"
-    checked = (
-        f"{verdict}: no logit differs by more than {proof.max_difference:.1e}, of "
-        f"{proof.n_logits:,} logits in {proof.n_texts} texts."
-    )
+    most = f" by more than {proof.max_difference:.1e}" if proof.max_difference else ""
+    checked = f"{verdict}: no logit differs{most}, of {proof.n_logits:,} logits in {proof.n_texts} texts."
     title = f"Saved in {report.folder}." if state.step == "saved" else checked
     if state.step == "saved":
         details.insert(0, checked)

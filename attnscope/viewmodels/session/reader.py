@@ -6,6 +6,7 @@ Nothing in a session is run, and no path in it is opened but those of models.
 import math
 from pathlib import Path
 
+from attnscope import paths
 from attnscope.errors import LoadError
 from attnscope.records.interventions import Interventions, interventions_from_json
 from attnscope.records.sites import STACKS, HeadRef, Stack
@@ -118,7 +119,10 @@ def read_interventions(reader: SessionReader) -> Interventions:
 
 
 def relative_source(source: str, folder: Path | None) -> str:
-    """The path from `folder` where the model lies under it; names and other paths as they are."""
+    """A demo model's name, or the path from `folder` of a model under it; other sources as they are."""
+    name = paths.demo_name(source)
+    if name:
+        return name
     path = Path(source)
     if folder is None or not path.is_absolute():
         return source
@@ -129,9 +133,9 @@ def relative_source(source: str, folder: Path | None) -> str:
 
 
 def absolute_source(source: str, folder: Path | None) -> str:
-    """The way back from `relative_source`."""
+    """The way back from `relative_source`; the path of a demo model in another installation is its name."""
     if folder is None or not source.startswith("./"):
-        return source
+        return paths.demo_name(source) or source
     return str(folder.absolute() / source[2:])
 
 

@@ -6,6 +6,7 @@ Both make the same figure again: the model, the texts, the gates, the heads and 
 import shlex
 from dataclasses import dataclass
 
+from attnscope import paths
 from attnscope.records.interventions import Interventions, interventions_as_json
 from attnscope.records.masks import UseMask, rows_as_text
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
@@ -55,7 +56,7 @@ def shown_now(session: Session, view: ViewState) -> Shown | None:
     is_picture = view.view == "picture" and session.model.reads == "picture"
     is_blend = session.aspect.blend != "none"
     return Shown(
-        source=session.model.source,
+        source=paths.demo_name(session.model.source) or session.model.source,
         text=session.text,
         target=session.target,
         gates=session.gates,

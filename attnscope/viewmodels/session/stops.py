@@ -1,7 +1,8 @@
 """Lecture stops: a list of named views, kept with the session, to be stepped through while presenting.
 
 Each holds what a session file holds of one moment: model, texts, heads, gates, changes, what is compared, and
-how it is shown. Must not import Qt. What can change has a name: stops (the list), at (which one is shown).
+how it is shown. Must not import Qt. What can change has a name: stops (the list), at (which one is shown);
+going is told before a stop or another session is shown.
 """
 
 from collections.abc import Callable
@@ -107,7 +108,7 @@ class StopsState:
         """Show a stop; one there is not does nothing."""
         if 0 <= k < len(self.stops):
             self.at = k
-            self._listeners.tell("at")
+            self._listeners.tell("going", "at")
             self._show(self.stops[k].saved, f"go to stop “{self.stops[k].name}”")
 
     def next(self) -> None:
@@ -122,7 +123,7 @@ class StopsState:
         """Another session is open: take its stops over."""
         self._past.forget()
         self.stops, self.at = stops, None
-        self._listeners.tell("stops", "at")
+        self._listeners.tell("going", "stops", "at")
 
     # Within
 

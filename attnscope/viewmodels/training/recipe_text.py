@@ -119,7 +119,7 @@ def recipe_value(text: str, section: str, key: str) -> object | None:
 
 
 def watched_sentence(text: str) -> tuple[str, str | None] | None:
-    """The first sentence a recipe watches, with its target; None when it watches none."""
+    """The first sentence a recipe watches, with its target, where it has one; None when it watches none."""
     try:
         watches = tomllib.loads(text).get("watch")
     except tomllib.TOMLDecodeError:
@@ -129,7 +129,7 @@ def watched_sentence(text: str) -> tuple[str, str | None] | None:
     sentence, target = watches[0].get("text"), watches[0].get("target")
     if not isinstance(sentence, str):
         return None
-    return sentence, target if isinstance(target, str) else None
+    return sentence, target if isinstance(target, str) and target.strip() else None
 
 
 def with_recipe_value(text: str, section: str, key: str, value: str) -> str:

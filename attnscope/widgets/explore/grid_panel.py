@@ -91,12 +91,16 @@ class GridPanel(QWidget):
     def _connect(self) -> None:
         self.grid.head_selected.connect(self._on_head_selected)
         self.grid.head_toggled.connect(self._session.head_changes.toggle_gate)
+        self.grid.selection_toggled.connect(self._on_selection_toggled)
         self.grid.head_activated.connect(self._on_head_activated)
         self.grid.head_hovered.connect(self._on_head_hovered)
         self.grid.customContextMenuRequested.connect(self._on_menu_requested)
         self._group.buttonClicked.connect(self._on_tab_clicked)
         listen(self, self._session, self._on_session)
         listen(self, self._view, self._on_view)
+
+    def _on_selection_toggled(self) -> None:
+        self._session.head_changes.toggle_gates(self._session.selection)
 
     def _on_session(self, name: str) -> None:
         session = self._session

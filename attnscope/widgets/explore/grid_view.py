@@ -36,14 +36,16 @@ class GridView(MapWidget):
     """Shows the grids of one stack; reports which head is wanted, never changes anything itself.
 
     Click selects, Ctrl+click adds, double click opens, wheel zooms, drag pans, `0` fits, arrows walk,
-    Space asks to toggle the gate, Enter opens. With `has_switches` the thumbnail under the pointer has a
-    switch: a click on it asks to toggle that head's gate.
+    Space asks to toggle the selected gates, Enter opens. With `has_switches` the thumbnail under the
+    pointer has a switch: a click on it asks to toggle that head's gate.
     """
 
     head_selected = Signal(object, bool)
     """HeadRef, and whether to add it to the selection."""
     head_toggled = Signal(object)
     """HeadRef whose gate is to be toggled."""
+    selection_toggled = Signal()
+    """The gates of all selected heads are to be toggled."""
     head_activated = Signal(object)
     """HeadRef to open large."""
     head_hovered = Signal(object)
@@ -228,7 +230,7 @@ class GridView(MapWidget):
         elif key in ZOOM_KEYS:
             self.zoom_at(QRectF(self.rect()).center(), ZOOM_KEYS[key])
         elif key == Qt.Key.Key_Space and current is not None:
-            self.head_toggled.emit(current)
+            self.selection_toggled.emit()
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and current is not None:
             self.head_activated.emit(current)
         else:

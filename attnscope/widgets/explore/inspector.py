@@ -96,5 +96,6 @@ class Inspector(QWidget):
         shown = f"…{module[1 - _MODULE_LETTERS :].lstrip('.')}" if len(module) > _MODULE_LETTERS else module
         self.place.setText(" · ".join(filter(None, (place, shown, f"and {n_more} more" if n_more else ""))))
         self.place.setToolTip(plain_tooltip(f"Recorded in the module {module}" if module else ""))
-        self.line.setText(describe_head(session.traced, sites, head) if session.text.strip() else "")
+        line = describe_head(session.traced, sites, head) if session.text.strip() else ""
+        self.line.setText(line.replace("</", "<\u2060/\u2060"))  # no line ends inside </s>
         self.measures.show_measures(measures_shown(session.measures, head) if session.text.strip() else ())

@@ -185,11 +185,12 @@ class TextBar(QWidget):
         written = shorten(plain_text(traced.comparison.before.generated), 120) if traced else ""
         if written and traced and (traced.gates or traced.interventions):
             written = f"{written}   (written with all heads on; held fixed)"
-        is_pair = self._session.model is not None and self._session.model.reads_pairs
-        has_labels = bool(self._session.model and self._session.model.labels)
-        alone = _EMPTY if has_labels else _PAIR
+        model = self._session.model
+        is_pair = model is not None and model.reads_pairs
+        is_matched = model is not None and any(site.stack == "back" for site in model.sites)
+        alone = _EMPTY if is_matched else _PAIR
         self.target_edit.setPlaceholderText(alone if is_pair else written or _OWN)
-        about = _PAIR_TOOLTIPS[has_labels] if is_pair else _OWN_TOOLTIP
+        about = _PAIR_TOOLTIPS[is_matched] if is_pair else _OWN_TOOLTIP
         is_fixed = is_recorded(self._session.model)
         self.target_edit.setToolTip(plain_tooltip(READ_ONLY_TIP if is_fixed else about))
 

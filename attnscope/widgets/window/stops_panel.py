@@ -141,13 +141,13 @@ class StopsPanel(QWidget):
         self.rename_button.clicked.connect(self.list.rename)
         self.up_button.clicked.connect(lambda: self._move(-1))
         self.down_button.clicked.connect(lambda: self._move(1))
-        self.remove_button.clicked.connect(lambda: stops.remove(chosen()))
+        self.remove_button.clicked.connect(lambda: self._remove(chosen()))
         self.undo_button.clicked.connect(stops.undo)
         self.redo_button.clicked.connect(stops.redo)
         self.list.go_wanted.connect(stops.go)
-        self.list.named.connect(stops.rename)
+        self.list.named.connect(self._rename)
         self.list.move_wanted.connect(self._move)
-        self.list.remove_wanted.connect(stops.remove)
+        self.list.remove_wanted.connect(self._remove)
         self.list.currentRowChanged.connect(lambda _row: self._show_possible())
 
     # Showing
@@ -173,7 +173,19 @@ class StopsPanel(QWidget):
     def _move(self, by: int) -> None:
         k = self.list.currentRow()
         self._stops.move(k, by)
-        self.list.setCurrentRow(min(max(k + by, 0), len(self._stops.stops) - 1))
+        self._choose(k + by)
+
+    def _rename(self, k: int, name: str) -> None:
+        self._stops.rename(k, name)
+        self._choose(k)
+
+    def _remove(self, k: int) -> None:
+        self._stops.remove(k)
+        self._choose(k)
+
+    def _choose(self, k: int) -> None:
+        """Have keys and buttons go on with a place of the list, whichever stop is shown."""
+        self.list.setCurrentRow(min(max(k, 0), len(self._stops.stops) - 1))
 
 
 class _StopList(QListWidget):
