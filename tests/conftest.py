@@ -2,7 +2,10 @@
 
 import gc
 import itertools
+import operator
 import os
+import random
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -150,7 +150,7 @@ def _attend_unseen(call: Call, dropout: float) -> Tensor:
         return _attend_with_lse(call, dropout)[0]
     if call.q.shape[3] > call.v.shape[3]:
         return _attend_unseen(_with_equal_widths(call), dropout)[..., : call.v.shape[3]]
-    if call.score.bias is not None or not call.rule.is_simple:
+    if call.score.bias is not None or not call.rule.is_simple or call.score.scale <= 0.0:
         return _attend_masked(call, dropout, has_lse=False)[0]
     q, k, v, rule, scale = call.q, call.k, call.v, call.rule, call.score.scale
     if rule.key_valid is not None and _fits_cpu_operator(call, dropout) and _is_aligned(call):
@@ -341,7 +341,7 @@ def _fits_cpu_operator(call: Call, dropout: float) -> bool:
     return (
         q.device.type == "cpu"
         and dropout == 0.0
-        and call.score.scale > 0.0  # it scales −∞ too
+        and call.score.scale > 0.0  # a causal mask is scaled with the scores
         and q.shape[3] == v.shape[3]
         and min(q.shape[2], k.shape[2]) > 0
         and q.stride(3) == k.stride(3) == v.stride(3) == 1

@@ -267,9 +267,7 @@ def test_that_attention_written_by_hand_is_seen_by_its_softmax_when_asked_for() 
     with attnscope.record(model.train(), softmax=True) as recording:
         model(x)
     notes = (recording.trace().recorded or trace.recorded).notes
-    assert notes[1:] == (
-        "The module was in training mode: what it dropped after the softmax is not seen.",
-    )
+    assert notes[1:] == ("The module was in training mode: what it dropped after the softmax is not seen.",)
 
 
 def test_that_what_cannot_be_recorded_is_refused_and_does_not_break_the_module() -> None:

@@ -69,6 +69,14 @@ def test_that_a_damaged_recording_is_refused(trace: Trace, tmp_path: Path, damag
     assert refused.value.kind == kind
 
 
+def test_that_a_name_that_promises_another_format_is_refused(trace: Trace, tmp_path: Path) -> None:
+    for name in ("one.npz", "one.CSV"):
+        with pytest.raises(SaveError, match="would hold safetensors"):
+            trace.save(tmp_path / name)
+    trace.save(tmp_path / "one")  # a name without one promises nothing
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
 def test_that_traces_written_before_hashes_still_open(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "one.safetensors"
     trace.save(path)
