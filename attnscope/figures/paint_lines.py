@@ -25,6 +25,7 @@ MAX_LINES = 5_000
 _FAINTEST = 0.01
 _HEADER_PX = 26.0
 _FOOTER_PX = 22.0
+_FOOTNOTE = "99 of 99 lines · 9.9 % of the weight hidden"
 _ROW_PX, _MAX_ROW_PX = 24.0, 52.0
 MAX_ZOOM = 40.0
 
@@ -131,7 +132,7 @@ def lines_layout(
     right = inner.center().x() + spread / 2 - width - 8
     named = name_rows(names, QRectF(inner.left(), inner.top(), inner.width(), inner.height() / 3))
     header = type_px(_HEADER_PX) + (named[-1].rect.bottom() - inner.top() if named else 0.0)
-    footer = type_px(_FOOTER_PX)
+    footer = _footer_px(inner.width())
     room = QRectF(inner.left(), inner.top() + header, inner.width(), inner.height() - header - footer)
     spans = []
     for n in (len(first.queries), len(first.keys)):
@@ -155,7 +156,14 @@ def natural_lines_height(first: HeadMap, width: float, *, names: tuple[str, ...]
     most = 1.4 * width
     layout = lines_layout(QRectF(0.0, 0.0, width, most), first, names=names)
     n_rows = max(layout.queries.n, layout.keys.n)
-    return min(most, layout.room.top() + n_rows * type_px(_ROW_PX) + type_px(_FOOTER_PX) + MARGIN_PX)
+    return min(
+        most, layout.room.top() + n_rows * type_px(_ROW_PX) + _footer_px(layout.rect.width()) + MARGIN_PX
+    )
+
+
+def _footer_px(width: float) -> float:
+    """The room for what stands below lines: for two rows of words where one is not wide enough."""
+    return type_px(_FOOTER_PX) + (0.0 if text_width(_FOOTNOTE) <= width else type_px(LINE_PX))
 
 
 def line_names(maps: tuple[HeadMap, ...]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from attnscope.analysis.importance import importance
 from attnscope.analysis.levels import rollout
 from attnscope.analysis.patching import patch_map
 from attnscope.analysis.rank import rank_collapse
+from attnscope.analysis.reading import batch_of
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.spectra import head_spectra
 from attnscope.errors import UserError
@@ -41,7 +42,9 @@ def test_that_contributions_add_up_to_the_logit_difference(form: str, shape: dic
 def test_that_the_second_of_two_texts_adds_its_own_segment() -> None:
     model = tiny_model("encoder", n_segments=2, has_pooler=True, has_next_sentence=True)
     texts = SENTENCE, "a dog saw the bird"
-    n_first = sum(segment == 0 for segment in model.encode(*texts).segments)
+    inputs = model.encode(*texts)
+    n_first = sum(segment == 0 for segment in inputs.segments)
+    assert batch_of(inputs, model.device, 3).segments.tolist() == [list(inputs.segments)] * 3
     logits = model.trace(*texts).logits.astype(np.float64)
     for position in (n_first - 1, n_first):
         found = attribute_logits(model, *texts, position=position, answer=7, other=5)

@@ -7,14 +7,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from figure_samples import head_map, position_table, spec, tokens
+from PySide6.QtCore import QRectF
 
 from attnscope.figures import export
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.fitting import sized
 from attnscope.figures.numbers import csv_bytes
-from attnscope.figures.paint_lines import footnote
+from attnscope.figures.paint_lines import footnote, lines_layout, natural_lines_height
 from attnscope.figures.panels import panels_figure
 from attnscope.figures.style import MapStyle, text_width
+from attnscope.figures.token_axis import LINE_PX
 from attnscope.records.maps import HeadMap
 from attnscope.records.tokens import Token, own_letters
 
@@ -86,3 +88,13 @@ def test_that_the_footnote_of_lines_is_broken_before_it_is_cut():
     first, last = footnote(said, 150.0)
     assert re.sub(r"\s+", " ", f"{first} {last}") == said
     assert footnote(said, 60.0)[1].endswith("…")
+
+
+@pytest.mark.parametrize("width", [170.0, 900.0])
+def test_that_both_rows_of_a_footnote_are_on_the_page(width: float) -> None:
+    shown = head_map()
+    page = QRectF(0.0, 0.0, width, natural_lines_height(shown, width))
+    layout = lines_layout(page, shown)
+    rows = footnote("24 of 50 lines · 0.4 % of the weight hidden", layout.rect.width())
+    assert len(rows) == (2 if width < 200 else 1)
+    assert layout.room.bottom() + 6 + len(rows) * LINE_PX <= page.bottom()

@@ -350,3 +350,10 @@ def test_that_segments_given_up_leave_a_model_of_one_text_that_computes_the_same
     ids = ids_of(30, 9) + 5
     assert_close(module(ids), reference(ids).logits, atol=ATOL)
     assert start.module.config.n_segments == 2
+
+
+def test_that_a_tokenizer_without_the_marks_a_text_begins_with_is_refused(tmp_path, fill_with_ramp):
+    folder, _ = saved(tmp_path, fill_with_ramp, "gpt2")
+    byte_tokenizer(specials=()).save(str(folder / "tokenizer.json"))
+    with pytest.raises(LoadError, match="no token for: begin"):
+        adopt(folder)

@@ -170,3 +170,10 @@ def test_that_a_wrong_number_of_tokens_is_told_by_what_is_likely_wrong(
 def test_that_a_mapping_names_layers_from_0_and_holds_some(keys: tuple, said: str) -> None:
     with pytest.raises(UserError, match=said):
         attnscope.from_arrays(dict.fromkeys(keys, np.ones((1, 1, 1))))
+
+
+def test_that_a_batch_axis_of_one_is_left_out_of_every_layer() -> None:
+    layers = softmaxed(3, 2, 4, 4)
+    trace = attnscope.from_arrays(layers[:, None].numpy())
+    assert [site.layer for site in trace.sites] == [0, 1, 2]
+    torch.testing.assert_close(torch.as_tensor(trace.weights(2, 1)), layers[2, 1].float(), atol=1e-6, rtol=0)

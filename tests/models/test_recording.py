@@ -252,7 +252,7 @@ class HandAttention(ByHand):
 
 
 def test_that_attention_written_by_hand_is_seen_by_its_softmax_when_asked_for() -> None:
-    model, x = nn.Sequential(HandAttention()), numbers(1, 5, 8)
+    model, x = nn.Sequential(HandAttention()).eval(), numbers(1, 5, 8)
     with attnscope.record(model) as recording:
         model(x)
     with pytest.raises(UserError, match=r"HandAttention.*scaled_dot_product_attention.*softmax=True"):
@@ -267,7 +267,9 @@ def test_that_attention_written_by_hand_is_seen_by_its_softmax_when_asked_for() 
     with attnscope.record(model.train(), softmax=True) as recording:
         model(x)
     notes = (recording.trace().recorded or trace.recorded).notes
-    assert notes[1:] == ("The module was in training mode: what it dropped after the softmax is not seen.",)
+    assert notes[1:] == (
+        "The module was in training mode: what it may have dropped after the softmax is not seen.",
+    )
 
 
 def test_that_what_cannot_be_recorded_is_refused_and_does_not_break_the_module() -> None:
@@ -422,3 +424,16 @@ def test_that_a_softmax_over_a_vocabulary_is_named_as_what_to_leave_out() -> Non
     ids = torch.tensor([5, 6, 7])
     for given in (ids, ids.numpy()):  # what a person has at hand
         assert recording.trace(given, calls=[0]).source.text == "5 6 7"
+
+
+@pytest.mark.parametrize("scale", [-1.5, 0.0, 40.0])
+def test_that_a_causal_mask_stays_one_whatever_the_scale(scale: float) -> None:
+    q, k, v = (numbers(1, 2, 5, 8, seed=seed) for seed in (4, 5, 6))
+    seen = torch.ones(5, 5, dtype=torch.bool).tril()
+    with attnscope.record() as recording:
+        F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale)
+    trace = recording.trace()
+    found = trace.all_weights(0).nan_to_num(0.0).double()
+    slow = slow_weights(q[0], k[0], is_causal=True, scale=scale)
+    torch.testing.assert_close(found, slow, atol=1e-4 if scale > 1 else 1e-6, rtol=0)
+    assert trace.check().is_good

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import attnscope
-from attnscope.errors import LoadError, UserError
+from attnscope.errors import LoadError, SaveError, UserError
 from attnscope.models.recording.opening import open_recording, open_source
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace.store import is_trace_file

@@ -259,7 +259,9 @@ def _notes(calls: Sequence[RecordedCall]) -> tuple[str, ...]:
     if any(call.function == "softmax" for call in calls):
         notes.append("Some weights were taken from a softmax as it gave them.")
     if any(call.is_training for call in calls):
-        notes.append("The module was in training mode: what it dropped after the softmax is not seen.")
+        notes.append(
+            "The module was in training mode: what it may have dropped after the softmax is not seen."
+        )
     return tuple(notes)
 
 

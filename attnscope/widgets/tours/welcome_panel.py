@@ -31,8 +31,8 @@ _STEPS_PX = {1: 270, 2: 160}
 EXAMPLES = {
     "english-french": "A translator of a small grammar. Its cross-attention draws the alignment of the two"
     " sentences, backwards where French turns the words round.",
-    "shakespeare": "Predicts the next piece of text. One head finds what followed the same word before, and"
-    " another looks at the word just read.",
+    "shakespeare": "Predicts the next piece of text. In words written twice one head finds what followed them"
+    " before; another looks at the word just read.",
     "shakespeare-masked": "Fills in `<mask>` from both sides of it. Watch which words a hidden one looks at.",
 }
 """What one sees in each of the models that come with the program."""
