@@ -97,4 +97,4 @@ def test_that_both_rows_of_a_footnote_are_on_the_page(width: float) -> None:
     layout = lines_layout(page, shown)
     rows = footnote("24 of 50 lines · 0.4 % of the weight hidden", layout.rect.width())
     assert len(rows) == (2 if width < 200 else 1)
-    assert layout.room.bottom() + 6 + len(rows) * LINE_PX <= page.bottom()
+    assert layout.room.bottom() + 6 + len(rows) * LINE_PX <= layout.rect.bottom()

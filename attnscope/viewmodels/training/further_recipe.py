@@ -39,7 +39,8 @@ def further_recipe(model: ModelInfo) -> str:
     name = " ".join(model.name.split())
     lines = [
         f"# {name}, trained further. Give it data of yours: a file of {_WORDS[kind]}.",
-        "# To tell labels instead, write classification under [objective] and labelled under [data].",
+        "# To tell labels instead, write classification under [objective] and labelled under [data]:",
+        f"# {_WORDS['labelled']}.",
         "",
         "[start]",
         f"from = {_quoted(model.source)}",
