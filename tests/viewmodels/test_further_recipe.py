@@ -34,7 +34,8 @@ def test_that_it_is_a_recipe_of_the_models_own_kind(objective: str, kind: str) -
     assert table["start"]["from"] == model.source
     assert table["training"]["name"] == 'my "model"\n-further'
     assert table["watch"] == [{"text": TEXT, "target": "x"}]
-    assert "model" not in table and "tokenizer" not in table
+    assert "model" not in table
+    assert "tokenizer" not in table
 
 
 def test_that_it_trains_with_data(tmp_path: Path) -> None:
