@@ -69,6 +69,17 @@ class Trace:
         if missing:
             raise ValueError(f"no record of the sites {missing}")
 
+    def __repr__(self) -> str:
+        """What it holds, in one line: `Trace of 9 tokens: encoder 3 layers × 4 heads`."""
+        n_target = f" and {len(self.target)}" if self.target is not None else ""
+        stacks = dict.fromkeys(site.stack for site in self.sites)
+        parts = []
+        for stack in stacks:
+            sites = [site for site in self.sites if site.stack == stack]
+            n_heads = "/".join(str(n) for n in dict.fromkeys(site.n_heads for site in sites))
+            parts.append(f"{stack} {len(sites)} layer{'s' * (len(sites) != 1)} × {n_heads} heads")
+        return f"Trace of {len(self.source)}{n_target} tokens: {', '.join(parts)}"
+
     @property
     def logits(self) -> NDArray[np.float32]:
         """What the model said: [n_tokens, vocab_size], of the target where there is one."""

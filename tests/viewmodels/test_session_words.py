@@ -239,5 +239,7 @@ def test_that_rows_resting_on_one_token_are_counted(tops, words):
             weights[row] = 0.05
             weights[row, top] = 0.8
     levels = np.rint(1 + 254 * weights / weights.max()).astype(np.uint8)[None]
-    grid = SiteGrid(site=site, n_queries=5, n_keys=5, levels=levels, peaks=np.array([weights.max()]))
-    assert resting_words(grid, site.heads[0], keys) == words
+    for factor in (1.0, 3.0):  # given weights may hold more than 1: what counts is the share of the row
+        peaks = np.array([factor * weights.max()])
+        grid = SiteGrid(site=site, n_queries=5, n_keys=5, levels=levels, peaks=peaks)
+        assert resting_words(grid, site.heads[0], keys) == words

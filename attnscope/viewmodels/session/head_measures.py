@@ -164,7 +164,9 @@ def resting_words(grid: SiteGrid, head: HeadRef, keys: Sequence[Token]) -> str:
     k = grid.site.heads.index(head)
     levels = grid.levels[k].astype(np.float64)  # [rows, cols]
     rows = levels[levels.max(axis=1, initial=0.0) > 0.0]
-    resting = rows[(rows.max(axis=1, initial=0.0) - 1.0) / 254.0 * grid.peaks[k] > _RESTS]
+    weights = np.maximum(rows - 1.0, 0.0) / 254.0 * grid.peaks[k]
+    totals = np.maximum(weights.sum(axis=1), 1.0)  # rows of given weights may hold more than 1
+    resting = rows[weights.max(axis=1, initial=0.0) / totals > _RESTS]
     if not len(rows) or 2 * len(resting) < len(rows):
         return ""
     n_end = int((resting.argmax(axis=1) == len(keys) - 1).sum()) if leaves_out_end(keys) else 0

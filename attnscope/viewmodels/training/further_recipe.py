@@ -21,6 +21,9 @@ _WORDS = {
     "pairs": "pairs: a source, a tab, its translation",
     "labelled": "a label, a tab and a text in each line",
 }
+_SEGMENTS = [
+    "# It knows two segments and so reads two texts; n_segments = 0 under [model] makes it read one.",
+]
 
 
 def why_not_further(model: ModelInfo | None) -> str:
@@ -41,6 +44,7 @@ def further_recipe(model: ModelInfo) -> str:
         f"# {name}, trained further. Give it data of yours: a file of {_WORDS[kind]}.",
         "# To tell labels instead, write classification under [objective] and labelled under [data]:",
         f"# {_WORDS['labelled']}.",
+        *_SEGMENTS * model.reads_pairs,
         "",
         "[start]",
         f"from = {_quoted(model.source)}",
