@@ -17,7 +17,11 @@ _MARGIN_PX = 8.0
 MAX_ZOOM = 40.0
 LABEL_PX = 15.0
 _LEAST_LABELLED_PX = 72.0
-_LINES = (1, 2, 4)
+_LINES = (1, 2, 4, 8, 12)
+_FEW_LINES, _LEAST_IN_MANY = 4, 8
+"""More lines than a few only while each of them has so many heads."""
+_SPECK_PX = 24.0
+"""Narrower thumbnails are specks: a page is made high enough for more lines."""
 _WRAP_GAIN = 1.15
 _LEAST_WRAPPED_PX = 44.0
 _LAYER_GAPS = 2.0
@@ -135,7 +139,8 @@ def grid_layout(
     fits = [_fit(rect, layers, aspect, n_lines) for n_lines in _LINES if _divides(layers, n_lines)]
     fit = fits[0]
     for other in fits[1:]:
-        if other.width > max(_WRAP_GAIN * fit.width, _LEAST_WRAPPED_PX):
+        least = _SPECK_PX - 1e-6 if fit.width < _SPECK_PX else _LEAST_WRAPPED_PX
+        if other.width > max(_WRAP_GAIN * fit.width, least):
             fit = other
     moved = offset or QPointF(0, 0)
     return GridLayout(
@@ -153,11 +158,15 @@ def grid_layout(
 
 
 def natural_grid_height(width: float, grids: tuple[SiteGrid, ...]) -> float:
-    """How high a grid of whole layers is when its heads fill the width."""
-    layers = tuple(grid.site.heads for grid in grids)
-    fit = _fit(QRectF(0.0, 0.0, width, 1e6), layers, _aspect(grids), 1)
-    label_px = type_px(LABEL_PX) if fit.width >= type_px(_LEAST_LABELLED_PX) else 0.0
-    return fit.area.top() + len(layers) * (fit.width * _aspect(grids) + fit.gap + label_px) + _MARGIN_PX
+    """How high a grid is when its heads fill the width; layers take more lines where heads were specks."""
+    layers, aspect = tuple(grid.site.heads for grid in grids), _aspect(grids)
+    rect = QRectF(0.0, 0.0, width, 1e6)
+    fits = [_fit(rect, layers, aspect, n_lines) for n_lines in _LINES if _divides(layers, n_lines)]
+    fit = next((fit for fit in fits if fit.width >= _SPECK_PX), fits[-1])
+    is_labelled = fit.n_lines > 1 or fit.width >= type_px(_LEAST_LABELLED_PX)
+    line_px = fit.width * aspect + fit.gap + (type_px(LABEL_PX) if is_labelled else 0.0)
+    between = (len(layers) - 1) * _LAYER_GAPS * fit.gap if fit.n_lines > 1 else 0.0
+    return fit.area.top() + len(layers) * fit.n_lines * line_px + between + _MARGIN_PX
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +197,11 @@ def _fit(rect: QRectF, layers: tuple[tuple[HeadRef, ...], ...], aspect: float, n
 
 
 def _divides(layers: tuple[tuple[HeadRef, ...], ...], n_lines: int) -> bool:
-    """Whether each layer falls into `n_lines` equal lines of two heads or more."""
-    return n_lines == 1 or all(len(heads) % n_lines == 0 and len(heads) >= 2 * n_lines for heads in layers)
+    """Whether each layer falls into `n_lines` equal lines of two heads or more, of more in many lines."""
+    least = 2 if n_lines <= _FEW_LINES else _LEAST_IN_MANY
+    return n_lines == 1 or all(
+        len(heads) % n_lines == 0 and len(heads) >= least * n_lines for heads in layers
+    )
 
 
 def _lines(heads: tuple[HeadRef, ...], n_lines: int) -> list[tuple[HeadRef, ...]]:

@@ -26,6 +26,8 @@ from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 
 _VECTOR_CELL_PX = 4
+_CLEAR_PX = 3.0
+"""Between two labels beside each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,15 +228,18 @@ def _paint_labels(
     painter.setFont(font(SMALL_PX))
     values = dict(marks.gates.values)
     chosen = set(marks.selection)
+    room = layout.pitch_x - _CLEAR_PX
+    has_layer = all(text_width(head.label) <= room for heads in layout.rows for head in heads[-1:])
     for row, column in visible:
         head = layout.rows[row][column]
         box = layout.box(row, column)
         is_chosen = head in chosen
         painter.setPen(QColor(palette.accent if is_chosen else palette.muted))
-        painter.drawText(QPointF(box.left(), box.top() - 4), head.label)
+        label = head.label if has_layer else f"H{head.head}"  # the layer stands before the line
+        painter.drawText(QPointF(box.left(), box.top() - 4), label)
         value = values.get(head, 1.0)
         note = "" if value == 1 else "off" if value == 0 else f"× {value:.2f}"
-        if note and text_width(head.label) + text_width(note) + 4 <= box.width():
+        if note and text_width(label) + text_width(note) + 4 <= box.width():
             painter.drawText(QPointF(box.right() - text_width(note), box.top() - 4), note)
 
 

@@ -89,6 +89,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         super().__init__(parent, axisItems={"left": _UprightAxis(orientation="left"), "bottom": self._along})
         self._palette = palette
         self._label_px = label_px
+        self._has_values = True
         self._has_x_numbers = has_x_numbers
         self._is_log = False
         self._cursor_x: float | None = None
@@ -158,8 +159,9 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._held = None
         self.getPlotItem().getAxis("left").setLogMode(y=is_log)
 
-    def set_label_px(self, label_px: int) -> None:
-        """Keep another width free for the labels at the right."""
+    def set_label_px(self, label_px: int, *, has_values: bool = True) -> None:
+        """Keep another width free for the labels at the right, with the values at the cursor or without."""
+        self._has_values = has_values
         if label_px != self._label_px:
             self._label_px = label_px
             self.getPlotItem().setContentsMargins(0, 4, label_px, 0)
@@ -354,9 +356,9 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         return QPointF(view.mapViewToScene(QPointF(line.xs[known[-1]], shown[known[-1]])))
 
     def _label_text(self, line: Line) -> str:
-        """The label, with the value under the cursor; the label is cut where both have no room."""
+        """The label, with the value under the cursor where it is wanted; cut where both have no room."""
         x, value = self._cursor_x, ""
-        if x is not None and len(line.xs) and line.xs[0] <= x <= line.xs[-1]:
+        if self._has_values and x is not None and len(line.xs) and line.xs[0] <= x <= line.xs[-1]:
             nearest = int(np.argmin(np.abs(line.xs - x)))
             value = f" {number_text(float(line.ys[nearest]))}"
         room = max(24.0, self._label_px - 8 - text_width(value))

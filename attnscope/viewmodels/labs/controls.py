@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any, Generic, TypeVar, cast
 
+from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.past import Past
 
 LabValues = tuple[tuple[str, bool | int | float | str], ...]
@@ -37,6 +38,11 @@ class LabControls(Generic[T]):
         self._example, self._get, self._take = example, get, take
         self._is_example, self._allows = is_example, allows
         self._past: Past[T] = Past()
+        self._listeners = Listeners()
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` "choice" when a person made another; the function given back ends it."""
+        return self._listeners.add(callback)
 
     @property
     def can_undo(self) -> bool:
@@ -57,7 +63,7 @@ class LabControls(Generic[T]):
         """The person wants another choice; those of one non-empty `group` in a row are one step."""
         if choice != self._get():
             self._past.leave(self._get(), group)
-            self._take(choice)
+            self._change(choice)
 
     def settle(self) -> None:
         """The hand has let go: the next change is a step of its own."""
@@ -65,11 +71,11 @@ class LabControls(Generic[T]):
 
     def undo(self) -> None:
         """Take back the last change."""
-        self._take(self._past.undo(self._get()))
+        self._change(self._past.undo(self._get()))
 
     def redo(self) -> None:
         """Make the change again that was taken back."""
-        self._take(self._past.redo(self._get()))
+        self._change(self._past.redo(self._get()))
 
     def reset(self) -> None:
         """Back to the example, as a step of its own."""
@@ -91,6 +97,10 @@ class LabControls(Generic[T]):
             choice = _with_values(self._example, values)
             if self._allows(choice):
                 self.ask(choice)
+
+    def _change(self, choice: T) -> None:
+        self._take(choice)
+        self._listeners.tell("choice")
 
 
 def _values_of(choice: object) -> LabValues:

@@ -26,11 +26,12 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Stack
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.session.history import Change
 from attnscope.viewmodels.session.mask_presets import Preset, preset_cells, preset_name
 from attnscope.viewmodels.session.state import Session
 
 Cell = tuple[int, int]
-_FOLLOWED = ("model", "text", "traced", "interventions")
+_FOLLOWED = ("model", "text", "traced", "interventions", "history")
 
 
 class MaskState:
@@ -234,6 +235,26 @@ class MaskState:
             kept = with_mask(setting.interventions, None)
             self._session.change("the model's own mask", replace(setting, interventions=kept))
 
+    @property
+    def undoing(self) -> Change | None:
+        """The step of the mask that `undo` takes back; None where the last step is of something else."""
+        return _of_mask(self._session.history.undoing)
+
+    @property
+    def redoing(self) -> Change | None:
+        """The step of the mask that `redo` makes again; None where the next one is of something else."""
+        return _of_mask(self._session.history.redoing)
+
+    def undo(self) -> None:
+        """Take back the last step, if it is of the mask."""
+        if self.undoing is not None:
+            self._session.undo()
+
+    def redo(self) -> None:
+        """Make the step again that was taken back, if it is of the mask."""
+        if self.redoing is not None:
+            self._session.redo()
+
     def set_symmetric(self, is_symmetric: bool) -> None:
         """Paint mirror images too, from now on."""
         self.is_symmetric = is_symmetric
@@ -300,6 +321,17 @@ class MaskState:
 def mask_in(interventions: Interventions) -> UseMask | None:
     """The mask among some changes."""
     return next((change for change in interventions if isinstance(change, UseMask)), None)
+
+
+def _of_mask(change: Change | None) -> Change | None:
+    """The step, when it changes the mask and nothing besides."""
+    if change is None or mask_in(change.before.interventions) == mask_in(change.after.interventions):
+        return None
+    before, after = (
+        replace(setting, interventions=with_mask(setting.interventions, None))
+        for setting in (change.before, change.after)
+    )
+    return change if before == after else None
 
 
 def with_mask(interventions: Interventions, mask: UseMask | None) -> Interventions:

@@ -48,6 +48,14 @@ class StopsState:
         return f"stop {self.at + 1} of {len(self.stops)}: {self.stops[self.at].name}"
 
     @property
+    def is_shown(self) -> bool:
+        """Whether the page of the stop gone to, its lab or its model are still what is looked at."""
+        now = self._take() if self.at is not None else None
+        return (
+            now is not None and self.at is not None and _place_of(now) == _place_of(self.stops[self.at].saved)
+        )
+
+    @property
     def can_undo(self) -> bool:
         """Whether a change of the list can be taken back."""
         return self._past.can_undo
@@ -158,6 +166,12 @@ def name_of(saved: SavedSession) -> str:
     words = " ".join(filter(None, (page, head)))
     text = " ".join(setting.text.split())
     return _name(f"{words} · {text}" if words and text else words or text or "stop")
+
+
+def _place_of(saved: SavedSession) -> tuple[str, str]:
+    """The page, and what it shows: the lab, else the model by its weights."""
+    look = saved.look
+    return (look.page, look.lab if look.page == "labs" else saved.sha256)
 
 
 def _name(text: str) -> str:

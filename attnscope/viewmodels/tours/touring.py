@@ -21,7 +21,10 @@ _IGNORED = frozenset({"cell", "pointer", "hovered_head", "highlight", "history",
 
 
 class TourState:
-    """At most one tour at a time. `bring_back` opens what was open before, when its model has gone."""
+    """At most one tour at a time. `bring_back` opens what was open before, when its model has gone.
+
+    Another model than the tour asked for ends it, and stays.
+    """
 
     def __init__(
         self,
@@ -43,6 +46,8 @@ class TourState:
         self._recipe_before = ""
         self._jobs: list[Job] = []
         self._is_working = False
+        self._own_source = ""
+        self._is_other_coming = False
         watched = (states.session, states.view, states.inside, states.heads)
         for state in (*watched, states.curves, states.training, states.positions):
             state.subscribe(self._on_changed)
@@ -106,6 +111,7 @@ class TourState:
         if tour is None:
             return
         if self.tour is None:
+            self._own_source = ""
             self._remember()
         seen = self.steps_seen(tour)
         first = max(seen - 1, 0) if seen < len(tour.steps) else 0
@@ -183,12 +189,24 @@ class TourState:
             self.is_task_done = holds(step.ask, self._states)
 
     def _on_changed(self, name: str) -> None:
+        if name == "busy":
+            self._watch_opening()
         if self.tour is None or name in _IGNORED or self._is_working:
+            return
+        if name == "model" and self._is_other_coming:
+            self.leave(is_keeping=True)
             return
         phase = self.phase
         self._work()
         self._check_task()
         self._listeners.tell("numbers" if phase == self.phase else "step")
+
+    def _watch_opening(self) -> None:
+        """Who has a model opened: the tour while it works, a person at any other time."""
+        busy = self._states.session.busy
+        if busy is not None and self._is_working:
+            self._own_source = busy.source
+        self._is_other_coming = busy is not None and busy.source != self._own_source
 
     def _remember(self) -> None:
         session, view = self._states.session, self._states.view

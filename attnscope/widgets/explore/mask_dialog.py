@@ -125,8 +125,8 @@ class MaskDialog(QDialog):
         self.grid.pointed_at.connect(self._on_pointed)
         self.grid.cell_moved.connect(self._on_cell_moved)
         for keys, run in (
-            (QKeySequence.StandardKey.Undo, self._session.undo),
-            (QKeySequence.StandardKey.Redo, self._session.redo),
+            (QKeySequence.StandardKey.Undo, self.state.undo),
+            (QKeySequence.StandardKey.Redo, self.state.redo),
         ):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.activated.connect(run)
@@ -155,8 +155,8 @@ class MaskDialog(QDialog):
         layout.addSpacing(6)
         self._build_edges(layout)
         self.undo_button, self.redo_button = QPushButton("Undo"), QPushButton("Redo")
-        self.undo_button.clicked.connect(self._on_undo)
-        self.redo_button.clicked.connect(self._on_redo)
+        self.undo_button.clicked.connect(lambda _checked=False: self.state.undo())
+        self.redo_button.clicked.connect(lambda _checked=False: self.state.redo())
         self.own_button = QPushButton("The model's own")
         self.own_button.setToolTip("Take the mask away")
         self.own_button.clicked.connect(self._on_own)
@@ -247,16 +247,23 @@ class MaskDialog(QDialog):
         name = state.mask.name if state.mask is not None else ""
         for preset, button in self.presets.items():
             button.setChecked(bool(name) and name.startswith(PRESETS[preset][0].lower()))
-        history = self._session.history
-        self.undo_button.setEnabled(bool(history.undo_label))
-        self.redo_button.setEnabled(bool(history.redo_label))
-        self.undo_button.setToolTip(plain_tooltip(history.undo_label))
-        self.redo_button.setToolTip(plain_tooltip(history.redo_label))
+        self._show_steps()
         self.own_button.setEnabled(state.mask is not None)
         if not refusal:
             self.grid.show_state()
             self._show_pointed()
             self._fit()
+
+    def _show_steps(self) -> None:
+        """Undo and redo are of the mask: another step is taken back in the window."""
+        history = self._session.history
+        for button, step, label in (
+            (self.undo_button, self.state.undoing, history.undo_label),
+            (self.redo_button, self.state.redoing, history.redo_label),
+        ):
+            button.setEnabled(step is not None)
+            elsewhere = f"Not a step of the mask, so not from here: {label}"
+            button.setToolTip(plain_tooltip(label if step is not None or not label else elsewhere))
 
     def _show_pointed(self) -> None:
         self.pointed.setText(plain_text(self.state.cell_sentence(*self._pointed)) or _HOW)
@@ -272,12 +279,6 @@ class MaskDialog(QDialog):
 
     def _on_cell_moved(self, place: QRect) -> None:
         self._area.ensureVisible(place.center().x(), place.center().y(), place.width(), place.height())
-
-    def _on_undo(self) -> None:
-        self._session.undo()
-
-    def _on_redo(self) -> None:
-        self._session.redo()
 
     def _on_own(self) -> None:
         self.state.drop()

@@ -141,8 +141,10 @@ class ControlRow(QWidget, Generic[C]):
             field.setCurrentIndex(field.findData(control.get(choice)))
         elif isinstance(control, Switch) and isinstance(field, QCheckBox):
             field.setChecked(control.get(choice))
-        elif isinstance(control, Write) and isinstance(field, QLineEdit) and not field.hasFocus():
-            field.setText(control.get(choice))
+        elif isinstance(control, Write) and isinstance(field, QLineEdit):
+            is_typed = field.hasFocus() and control.change(choice, field.text()) == choice
+            if not is_typed:  # what is being typed stays as it is typed
+                field.setText(control.get(choice))
         if isinstance(control, Switch | Pick):
             for part in (self.field, self.name):
                 part.setEnabled(control.is_used(choice))

@@ -3,15 +3,16 @@
 Where the page is narrow for its type, as on a projector, the list is a box above the lab instead.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QComboBox,
     QFrame,
+    QLineEdit,
     QListWidget,
     QListWidgetItem,
     QStackedWidget,
@@ -39,15 +40,19 @@ from attnscope.widgets.labs.catalogue import (
 from attnscope.widgets.offers import Offer
 
 _LIST_PX, _NARROW_PX = 168, 1000
-_KEYS = (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
+_OVERRIDE = QEvent.Type.ShortcutOverride
 
 
 class LabsPage(QWidget):
-    """Labs that show what attention computes and why it is built as it is; most need no model."""
+    """Labs that show what attention computes and why it is built as it is; most need no model.
+
+    `controls_changed` when another lab is shown or something else is set in it.
+    """
 
     hover_text = Signal(str)
     export_wanted = Signal()
     page_wanted = Signal(str)
+    controls_changed = Signal()
 
     def __init__(
         self, palette: Palette, parent: QWidget | None = None, *, labs: tuple[LabEntry, ...] = LABS
@@ -56,6 +61,8 @@ class LabsPage(QWidget):
         self._palette = palette
         self._entries = {entry.name: entry for group in GROUPS for entry in labs_of(group, labs)}
         self._offered: list[object] = []
+        self._followed: LabControls[Any] | None = None
+        self._leave: Callable[[], None] | None = None
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.labs: dict[str, QWidget] = {}
@@ -85,6 +92,7 @@ class LabsPage(QWidget):
         for lab in self.labs.values():
             if isinstance(lab, TakesOffers):
                 lab.offer(state)
+        self._follow()
 
     @property
     def controls(self) -> LabControls[Any] | None:
@@ -101,20 +109,17 @@ class LabsPage(QWidget):
         if self.controls is not None and values:
             self.controls.take_values(values)
 
-    def event(self, event: QEvent) -> bool:
-        """Here undo and redo are of what is set in the lab, while there is something of it."""
-        if isinstance(event, QKeyEvent) and event.type() in _KEYS and self.controls is not None:
-            is_pressed = event.type() == QEvent.Type.KeyPress
-            for keys, can, run in (
-                (QKeySequence.StandardKey.Undo, self.controls.can_undo, self.controls.undo),
-                (QKeySequence.StandardKey.Redo, self.controls.can_redo, self.controls.redo),
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """A text field of a lab with nothing to take back leaves the keys of undo and redo to the lab."""
+        if isinstance(watched, QLineEdit) and isinstance(event, QKeyEvent) and event.type() == _OVERRIDE:
+            for keys, has_own in (
+                (QKeySequence.StandardKey.Undo, watched.isUndoAvailable()),
+                (QKeySequence.StandardKey.Redo, watched.isRedoAvailable()),
             ):
-                if event.matches(keys) and can:
-                    event.accept()
-                    if is_pressed:
-                        run()
+                if event.matches(keys) and not has_own:
+                    event.ignore()
                     return True
-        return super().event(event)
+        return super().eventFilter(watched, event)
 
     def show_lab(self, name: str) -> None:
         """Turn to a lab; the first time it is made. Raises KeyError for an unknown name."""
@@ -124,6 +129,7 @@ class LabsPage(QWidget):
         if name not in self.labs:
             self.labs[name] = self._make(entry)
         self._stack.setCurrentWidget(self.labs[name])
+        self._follow()
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
@@ -141,6 +147,17 @@ class LabsPage(QWidget):
         super().showEvent(event)
         self.show_lab(self.shown)
 
+    def _follow(self) -> None:
+        """Tell of what is set in the lab that is looked at now, and no longer of another."""
+        controls = self.controls
+        if controls is not self._followed:
+            if self._leave is not None:
+                self._leave()
+            self._followed = controls
+            told = self.controls_changed.emit
+            self._leave = controls.subscribe(lambda _name: told()) if controls is not None else None
+        self.controls_changed.emit()
+
     # Building
 
     def _make(self, entry: LabEntry) -> QWidget:
@@ -151,6 +168,8 @@ class LabsPage(QWidget):
         if isinstance(widget, LinksToPages):
             widget.page_wanted.connect(self.page_wanted)
         self._stack.addWidget(widget)
+        for field in widget.findChildren(QLineEdit):
+            field.installEventFilter(self)
         if isinstance(widget, TakesOffers):
             for state in self._offered:
                 widget.offer(state)

@@ -218,7 +218,7 @@ class TokenizersView(LabFrame):
                 box.setChecked(kind in wish.kinds)
             self.held_out.setChecked(wish.is_held_out)
             self.sizes.setText(" ".join(map(str, wish.sizes)))
-            if not self.typed.hasFocus():
+            if self.typed.text() != wish.sentence:
                 self.typed.setText(wish.sentence)
             self.foot.show_possible(state.controls)
             named = Path(wish.path).name if wish.path else "pasted" if wish.text else "the sample text"

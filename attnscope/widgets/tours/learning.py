@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QDialog, QVBoxLayout, QWidget
 
 from attnscope import paths
@@ -39,7 +39,12 @@ MakeStates = Callable[[TourPlaces], TourStates]
 
 
 class Learning(QObject):
-    """Belongs to one window. `page` lies among its pages, `invitation` above them, `bar` below them."""
+    """Belongs to one window. `page` lies among its pages, `invitation` above them, `bar` below them.
+
+    `toured` tells whether there is a tour now.
+    """
+
+    toured = Signal(bool)
 
     def __init__(
         self,
@@ -228,6 +233,7 @@ class Learning(QObject):
     def _on_tours(self, name: str) -> None:
         if name == "tour" and self.tours is not None:
             self.bar.setVisible(self.tours.tour is not None)
+            self.toured.emit(self.tours.tour is not None)
 
     def _point(self) -> None:
         """Outline what the step speaks of, once the window is there."""

@@ -78,7 +78,8 @@ def shortcut_groups(actions: Iterable[QAction]) -> list[tuple[str, Rows]]:
         keys = [k.toString(QKeySequence.SequenceFormat.NativeText) for k in action.shortcuts()]
         if not keys or not action.isVisible():
             continue
-        text = action.text().split(":")[0] if action.objectName() in ("undo", "redo") else action.text()
+        name = action.objectName()
+        text = name.capitalize() if name in ("undo", "redo") else action.text()
         menu = menus.get(action.objectName()) or ("Models" if action.data() else "Elsewhere")
         found.setdefault(menu, []).append((text.replace("&&", "&").rstrip("…"), " or ".join(keys[:2])))
     groups = [(name, list(dict.fromkeys(rows))) for name, rows in found.items() if rows]

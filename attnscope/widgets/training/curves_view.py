@@ -4,6 +4,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette, series_colour
@@ -24,7 +25,7 @@ from attnscope.viewmodels.training.overlaid_curves import (
 )
 from attnscope.viewmodels.training.run_axes import AXES
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
 from attnscope.widgets.line_plot import Line, LinePlot
 from attnscope.widgets.number_text import number_text
 from attnscope.widgets.training.curves_bar import CurvesBar
@@ -167,7 +168,7 @@ class CurvesView(QWidget):
         is_main = part is self._parts[0]
         has_names = len(self._shown) > 1
         if is_main:
-            plot.set_label_px(self._names_px() if has_names else _LABEL_PX)
+            plot.set_label_px(self._names_px(), has_values=has_names)  # those of one stand beside the title
         first, last = plot.visible_x()
         if plot.is_fitted:
             first, last = 0.0, max(end_of(self._shown, drawing.axis), 1e-9)
@@ -190,7 +191,9 @@ class CurvesView(QWidget):
         return is_there
 
     def _names_px(self) -> int:
-        """Room for the names at the lines, and the values that stand beside them under the cursor."""
+        """Room for the names at the lines, and of several runs for the values under the cursor."""
+        if len(self._shown) <= 1:
+            return round(max(type_px(_LABEL_PX), text_width("validation") + 10))
         names = short_names(self._shown).values()
         longest = max((text_width(name) for name in names), default=0.0)
         most = min(type_px(_NAMES_PX), _NAMES_SHARE * self._parts[0].width())
@@ -336,20 +339,33 @@ class _Part(QWidget):
         self.plot.setAccessibleName(title)
         layout: QVBoxLayout = column(self, spacing=0)
         self._unit = PlainLabel(unit, "muted")
-        top = row(PlainLabel(title, "small"), self._unit, self._value)
-        top.setStretch(2, 1)
-        layout.addLayout(top)
+        self._title = PlainLabel(title, "small")
+        self._title.setToolTip(plain_tooltip(unit))
+        self._top = row(self._title, self._unit, self._value)
+        self._top.setStretch(2, 1)
+        layout.addLayout(self._top)
         layout.addWidget(self.plot, 1)
 
     def show_unit(self, unit: str) -> None:
         if unit != self._unit.text():
             self._unit.setText(unit)
+            self._title.setToolTip(plain_tooltip(unit))
             self.plot.setAccessibleName(f"{self.title}, {unit}")
 
     def room_px(self) -> int:
-        """Room for the values beside the title."""
-        return self._value.width()
+        """Room for the values beside the title and the unit."""
+        taken = self._title.sizeHint().width() + self._unit.sizeHint().width()
+        return self.width() - taken - 2 * self._top.spacing()
 
     def show_values(self, text: str) -> None:
         self.values = text
         self._value.set_full_text(text)
+        self._fit_unit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_unit()
+
+    def _fit_unit(self) -> None:
+        """The unit gives way, to the tooltip, where the values would be cut."""
+        self._unit.setVisible(self._value.fontMetrics().horizontalAdvance(self.values) <= self.room_px())

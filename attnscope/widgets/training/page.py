@@ -211,7 +211,7 @@ class TrainingPage(QWidget):
                 splitter.addWidget(part)
         self._across.setStretchFactor(1, 1)
         self._across.setSizes([336, 900])
-        self._down.setSizes([350, 386])
+        self._down.setSizes([326, 410])
         self._down.setStretchFactor(0, 1)
         self._down.setStretchFactor(1, 1)
         column(self).addWidget(self._across)

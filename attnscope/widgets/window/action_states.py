@@ -1,4 +1,4 @@
-"""Which actions can be done now, and what undo and redo would do."""
+"""Which actions can be done now."""
 
 from collections.abc import Mapping
 
@@ -25,11 +25,6 @@ def show_possible(actions: Mapping[str, QAction], session: Session) -> None:
     }
     for name, is_possible in possible.items():
         actions[name].setEnabled(is_possible)
-    for name, label in (("undo", session.history.undo_label), ("redo", session.history.redo_label)):
-        verb = name.capitalize()
-        actions[name].setEnabled(bool(label))
-        actions[name].setText(f"{verb}: {label}" if label else verb)
-        actions[name].setToolTip(f"{actions[name].text()} ({actions[name].shortcut().toString()})")
     for k in range(3):
         actions[f"stack-{k + 1}"].setVisible(k < len(session.stacks))
         if k < len(session.stacks):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QWidget
 
 from attnscope import paths
 from attnscope.errors import UserError
@@ -15,7 +15,6 @@ from attnscope.figures.spec import FigureSpec, View
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.session.steps_seen import unseen_words
 from attnscope.viewmodels.view_state import SCALES, THEMES, Page, ViewState
 from attnscope.widgets.aspect_steps import following
 from attnscope.widgets.export.figures_offered import current_figure
@@ -63,8 +62,6 @@ class Commands:
             "export": self.export,
             "copy-figure": self.copy_figure,
             "quit": self._quit,
-            "undo": self._undo,
-            "redo": self._redo,
             "edit-text": self._edit_text,
             "toggle-heads": self._toggle_heads,
             "prune-all-but": self._prune_all_but,
@@ -191,18 +188,6 @@ class Commands:
         self.export_folder = str(Path(path).parent)
         self._session.tell_person(f"Saved {path}.")
 
-    def _undo(self) -> None:
-        words = unseen_words("Undid", self._session.history.undoing, self._view.page)
-        self._session.undo()
-        if words:
-            self._session.tell_person(words)
-
-    def _redo(self) -> None:
-        words = unseen_words("Did again", self._session.history.redoing, self._view.page)
-        self._session.redo()
-        if words:
-            self._session.tell_person(words)
-
     def _quit(self) -> None:
         self._window.close()
 
@@ -254,7 +239,11 @@ class Commands:
         self._view.set_theme(following(THEMES, self._view.theme))
 
     def _present(self) -> None:
+        focus = QApplication.focusWidget()
+        self._window.setFocus()  # not on to the next field, when what has it is hidden
         self._view.present(not self._view.is_presenting)
+        if focus is not None and focus.isVisible():
+            focus.setFocus(Qt.FocusReason.OtherFocusReason)
         if self._view.is_presenting:
             self._session.tell_person("Presenting. F11 or Esc brings everything back.")
 

@@ -45,6 +45,7 @@ from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.status_bar import StatusBar
 from attnscope.widgets.window.stops_panel import StopLine
 from attnscope.widgets.window.top_bar import TopBar
+from attnscope.widgets.window.undoing import Undoing
 from attnscope.widgets.window.workspace import Workspace
 
 _LEAST, _LARGE_LEAST, _LARGE_FROM = (960, 600), (1200, 720), 1.2
@@ -91,6 +92,8 @@ class MainWindow(QMainWindow):
         handlers["help-here"] = lambda: self.learning.show_help_here()
         self.mask_editing = MaskEditing(session, self, lambda: self._palette)
         handlers |= self.mask_editing.handlers()
+        self.undoing = Undoing(session, self.view, self)
+        handlers |= self.undoing.handlers()
         handlers["several-runs"] = self._open_several
         handlers["train-further"] = self._train_further
         handlers["work"] = lambda: self.status_bar.work.open_list()
@@ -110,6 +113,7 @@ class MainWindow(QMainWindow):
             open_checkpoint=self._open_checkpoint,
         )
         self.pages.failed.connect(self._on_failed)
+        self.undoing.attach(self.actions_by_name, self.pages.labs)
         self._build_bars()
         self.learning = Learning(
             self.pages, self.page_bar, self.workspace, session, training, self.view, self._palette
@@ -117,7 +121,10 @@ class MainWindow(QMainWindow):
         self.workspace.attach(
             self.actions_by_name, self.pages.explore, self.pages.splitters(), self._palette, self.pages
         )
-        self.status_bar.add_place(StopLine(self.workspace.files.stops, self.view, self.actions_by_name))
+        stop_line = StopLine(self.workspace.files.stops, session, self.view, self.actions_by_name)
+        self.pages.labs.controls_changed.connect(stop_line.look_again)
+        self.learning.toured.connect(stop_line.set_touring)
+        self.status_bar.add_place(stop_line)
         self.workspace.add_offers(lambda: lab_offers(self.pages.labs, self.view))
         self.workspace.add_offers(self.learning.offers)
         self.workspace.add_scripts("compare", self.pages.compare.scripts)
@@ -241,7 +248,8 @@ class MainWindow(QMainWindow):
     def _lay_out(self) -> None:
         self.setMenuWidget(self.top_bar)
         centre = QWidget()
-        self.banner = Banner(self._session, self.view, self._palette, self.actions_by_name)
+        helping = {**self.actions_by_name, "undo": self.undoing.of_session}
+        self.banner = Banner(self._session, self.view, self._palette, helping)
         self.model_watch = ModelWatch(self._session, self)
         self.setAcceptDrops(True)
         column = QVBoxLayout(centre)

@@ -259,30 +259,48 @@ class _StopList(QListWidget):
 
 
 class StopLine(ElidedLabel):
-    """While presenting: which stop is shown; with it Page Down and Page Up step through them."""
+    """While presenting: which stop is shown; with it Page Down and Page Up step through them.
 
-    def __init__(self, stops: StopsState, view: ViewState, actions: Mapping[str, QAction]) -> None:
+    Over another page, lab or model, and during a tour, nothing is said of the stop that was left.
+    """
+
+    def __init__(
+        self, stops: StopsState, session: Session, view: ViewState, actions: Mapping[str, QAction]
+    ) -> None:
         super().__init__(role="muted")
-        self._stops, self._view = stops, view
+        self._stops, self._view, self._is_touring = stops, view, False
         self._turns = {actions["next-stop"]: "PgDown", actions["previous-stop"]: "PgUp"}
         self._keys = {action: action.shortcuts() for action in self._turns}
-        listen(self, stops, lambda _name: self._show())
+        listen(self, stops, lambda _name: self.look_again())
+        listen(self, session, self._on_session)
         listen(self, view, self._on_view)
-        self._show()
+        self.look_again()
+
+    def set_touring(self, is_touring: bool) -> None:
+        """A tour begins, or is over."""
+        self._is_touring = is_touring
+        self.look_again()
+
+    def _on_session(self, name: str) -> None:
+        if name == "model":
+            self.look_again()
 
     def _on_view(self, name: str) -> None:
         if name == "folded":
             for action, key in self._turns.items():
                 more = [QKeySequence(key)] if self._view.is_presenting else []
                 action.setShortcuts([*self._keys[action], *more])
-            self._show()
+        if name in ("folded", "page"):
+            self.look_again()
 
-    def _show(self) -> None:
+    def look_again(self) -> None:
+        """Show what is so now: another lab may be looked at."""
         stops, n = self._stops, len(self._stops.stops)
         for action in self._turns:
             action.setEnabled(n > 0)
+        is_there = not self._is_touring and (stops.at is None or stops.is_shown)
         words = stops.place or (f"{n} lecture stops: Page Down begins" if n > 1 else "")
-        self.setVisible(self._view.is_presenting and bool(words))
+        self.setVisible(self._view.is_presenting and bool(words) and is_there)
         self.set_full_text(plain_text(words))
 
 
