@@ -1,5 +1,7 @@
 """A layer of very many heads takes several lines, so that its thumbnails are no specks."""
 
+import itertools
+
 import numpy as np
 import pytest
 from PySide6.QtCore import QRectF
@@ -33,7 +35,7 @@ def test_that_a_page_has_lines_in_which_heads_can_be_seen(n_layers: int, n_heads
     assert max(box.right() for box in boxes) <= WIDTH_PX
     assert height - 30 <= max(box.bottom() for box in boxes) <= height  # whole, and nothing white below
     assert boxes[0].width() >= 24 or n_heads == 97  # which no number of lines divides
-    assert not any(a.intersects(b) for a, b in zip(boxes, boxes[1:], strict=False))
+    assert not any(a.intersects(b) for a, b in itertools.pairwise(boxes))
 
 
 def test_that_every_head_is_found_where_its_thumbnail_is() -> None:
