@@ -28,6 +28,7 @@ MAX_CELLS = 400_000
 MAX_MAPS = 400
 _SIDE_PX = 440
 _ALONE_PX = 640
+_CELL_PX, _ALONE_CELL_PX = 44, 64
 _HINT = "Point at a cell, or walk with the arrow keys, to read its query, key and exact weight."
 _N_STOPS = 16
 
@@ -54,7 +55,7 @@ def html_bytes(spec: FigureSpec) -> bytes:
         '<div id="readout"><noscript>The maps need the script of this page.</noscript></div>',
         f'<div id="page"><div id="maps"></div>{_bar(spec)}</div>',
         _caption(spec),
-        f'<script type="application/json" id="data">{_json(spec, maps)}</script>',
+        f'<script type="application/json" id="data">{_json(spec, maps, title)}</script>',
         f"<script>{SCRIPT}</script>",
         "</body></html>",
     ]
@@ -93,21 +94,23 @@ def check_page(spec: FigureSpec) -> None:
         )
 
 
-def _json(spec: FigureSpec, maps: tuple[HeadMap, ...]) -> str:
+def _json(spec: FigureSpec, maps: tuple[HeadMap, ...], title: str) -> str:
     alone = len(maps) == 1
     colours = ["#" + bytes(rgb).hex() for rgb in lut(spec.style.colour_map).astype(np.uint8)]
     peak = common_peak(spec)
     return script_json(
         {
             "maps": [
-                _map(spec, head_map, peak, "" if alone else _letter(i), title)
-                for i, (_, title, head_map) in enumerate(lettered_maps(spec))
+                _map(spec, head_map, peak, "" if alone else _letter(i), own)
+                for i, (_, own, head_map) in enumerate(lettered_maps(spec))
             ],
             "colours": colours,
             "noData": LIGHT.no_data,
             "missing": "left out" if any(m.note for m in maps) else "no data",
             "hint": _HINT,
             "sidePx": _ALONE_PX if alone else _SIDE_PX,
+            "cellPx": _ALONE_CELL_PX if alone else _CELL_PX,
+            "title": title,
         }
     )
 

@@ -18,7 +18,7 @@ background:var(--raised);border:1px solid var(--line);unicode-bidi:plaintext}
 #page{display:flex;gap:28px;align-items:flex-start}
 #maps{display:flex;flex-wrap:wrap;gap:28px;flex:0 1 auto}
 figure{margin:0}
-figcaption{margin:0 0 8px;color:var(--muted)}
+figcaption{margin:0 0 8px;min-height:1.45em;color:var(--muted)}
 figcaption b{color:var(--text);margin-right:8px}
 figcaption output{margin-left:10px;color:var(--text);font-variant-numeric:tabular-nums}
 .chart{display:grid;grid-template-columns:max-content max-content;gap:4px}
@@ -161,11 +161,11 @@ SCRIPT = """
   }
   data.maps.forEach(function (map) {
     const longest = Math.max(map.queries.length, map.keys.length, 1);
-    const size = Math.max(2, Math.min(32, Math.floor(data.sidePx / longest)));
+    const size = Math.max(2, Math.min(data.cellPx, Math.floor(data.sidePx / longest)));
     const figure = make("figure"), title = make("figcaption");
     const output = make("output");
     title.appendChild(make("b", "", map.letter));
-    title.appendChild(document.createTextNode(map.name));
+    title.appendChild(document.createTextNode(map.name === data.title ? "" : map.name));
     title.appendChild(output);
     figure.appendChild(title);
     const chart = make("div", "chart"), cells = make("div", "cells"), canvas = make("canvas");

@@ -90,7 +90,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRecipe:
-    """Work out what the text of a recipe would cost on `device`, written to `out`. Newest wins.
+    """Work out what the text of a recipe would cost on `device`, written to `out`. Newest of a `place` wins.
 
     `run_folders` are runs, or folders of runs, whose speed may be known already.
     """
@@ -101,6 +101,7 @@ class PlanRecipe:
     device: str = "auto"
     base_folder: str = ""
     run_folders: tuple[str, ...] = ()
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

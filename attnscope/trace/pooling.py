@@ -200,7 +200,7 @@ def _score_of(score: ScoreRule, head: int) -> ScoreRule:
     bias = score.bias
     one = slice(head, head + 1)
     match bias:
-        case RelativeBias():
+        case RelativeBias() if bias.values.shape[0] > 1:
             bias = RelativeBias(values=bias.values[one])
         case SlopeBias():
             bias = SlopeBias(slopes=bias.slopes[one])

@@ -4,6 +4,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPainter, QPaintEvent, QPixmap, QPolygonF
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QAbstractSpinBox,
     QComboBox,
     QHBoxLayout,
     QScrollArea,
@@ -15,7 +16,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.figures.style import type_px
+
 _COMBO_MARGIN_PX = 4
+_INSET_PX = 7.0
 
 
 def row(*widgets: QWidget | None, spacing: int = 8) -> QHBoxLayout:
@@ -37,6 +41,12 @@ def column(parent: QWidget, *, margin: int = 0, spacing: int = 8) -> QVBoxLayout
     layout.setContentsMargins(margin, margin, margin, margin)
     layout.setSpacing(spacing)
     return layout
+
+
+def inset_text(*boxes: QAbstractSpinBox) -> None:
+    """Let the numbers of spin boxes begin where the words of lists do: a style sheet does not reach them."""
+    for box in boxes:
+        box.lineEdit().setTextMargins(round(type_px(_INSET_PX)), 0, 0, 0)
 
 
 def scrolled_column(parent: QWidget, *, spacing: int = 8) -> QVBoxLayout:

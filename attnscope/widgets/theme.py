@@ -152,6 +152,7 @@ QLineEdit, QPlainTextEdit {
     selection-background-color: @accent@; selection-color: @accent_text@; }
 QPlainTextEdit { padding: 4px 8px; }
 QLineEdit:focus, QPlainTextEdit:focus { border: 1px solid @accent@; }
+QLineEdit QToolButton { min-height: 0; padding: 0; border: none; background: transparent; }
 QLineEdit:read-only { background: @panel@; }
 QComboBox { background: @raised@; border: 1px solid @line@; border-radius: 4px; padding: 0 8px;
     min-height: 26px; }

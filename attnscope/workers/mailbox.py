@@ -27,13 +27,13 @@ from attnscope.records.vocabulary import FindPieces, ShowPiece, ShowVocabulary, 
 MAX_PER_S = 20.0
 ViewKey = tuple[str, str]
 _VIEWS = ShowPositions | ShowLens | ShowAlignment | ShowInfluence | ShowInside | WriteText | CompareTraces
-_MORE_VIEWS = AttributeOutput | OpenRuns | PlanRecipe | ShowInspections | ShowPicture
+_MORE_VIEWS = AttributeOutput | OpenRuns | ShowInspections | ShowPicture
 _TOKEN_VIEWS = ReplaySplits | ShowVocabulary | FindPieces | ShowPiece | SpellText
 
 
 def view_key(request: Request) -> ViewKey | None:
     """The kind and place (view or model) of a view request; None for a request that keeps its order."""
-    if isinstance(request, TraceText | ShowHeads):
+    if isinstance(request, TraceText | ShowHeads | PlanRecipe):
         return (type(request).__name__, request.place)
     if isinstance(request, FollowRun):
         return (type(request).__name__, request.folder)

@@ -139,6 +139,16 @@ def test_that_a_page_is_titled_noted_and_measured_as_asked():
     assert 'id="ramp"' not in text
 
 
+def test_that_the_heading_of_one_map_is_not_its_caption_too_and_few_tokens_have_large_cells():
+    text, data = page(spec("head"))
+    assert f"<h1>{data['maps'][0]['name']}</h1>" in text
+    assert data["title"] == data["maps"][0]["name"]
+    assert 'map.name === data.title ? "" : map.name' in text
+    several = page(spec("lines", maps=(head_map(5, 5), head_map(5, 5, head=1))))[1]
+    assert several["title"] not in [shown["name"] for shown in several["maps"]]
+    assert 32 < several["cellPx"] < data["cellPx"]
+
+
 def test_that_a_page_may_send_nothing_and_take_no_other_base():
     text, _ = page(spec("head"))
     assert "; base-uri 'none'; form-action 'none'\"" in text

@@ -360,6 +360,17 @@ def test_that_a_mask_is_read_again_where_it_was_changed_or_means_something_else(
         torch.testing.assert_close(found, slow.nan_to_num(0.0), atol=1e-6, rtol=0)
 
 
+def test_that_numbers_by_distance_that_all_heads_share_are_tiled_for_every_head() -> None:
+    distance = (torch.arange(5)[:, None] - torch.arange(7)).float()
+    with attnscope.record() as recording:
+        F.scaled_dot_product_attention(Q, K, V, attn_mask=-0.3 * distance)
+    trace = recording.trace()
+    slow = slow_weights(Q[0], K[0], -0.3 * distance)
+    for head in range(4):
+        tile = torch.from_numpy(trace.head_tile(f"L0H{head}").weights.copy()).double()
+        torch.testing.assert_close(tile, slow[head], atol=1e-6, rtol=0)
+
+
 def test_that_masks_that_are_gone_and_masks_of_one_row_are_not_mixed_up() -> None:
     row = some(1, 7)
     with attnscope.record() as recording:

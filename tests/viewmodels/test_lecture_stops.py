@@ -146,12 +146,24 @@ def test_that_nothing_is_kept_where_nothing_is_shown_or_no_room_is_left() -> Non
         (SavedSession(setting=Setting(text="a  cat\nsleeps")), "a cat sleeps"),
         (SavedSession(look=LookSaved(page="labs", lab="Rank collapse")), "Rank collapse"),
         (SavedSession(look=LookSaved(page="heads", tab="Weights")), "Heads Weights"),
+        (SavedSession(setting=Setting(text="a"), look=LookSaved(view="lines")), "Lines · a"),
+        (
+            SavedSession(setting=Setting(text="a"), look=LookSaved(page="compare", view="lines")),
+            "Compare · a",
+        ),
         (SavedSession(), "stop"),
         (SavedSession(setting=Setting(text="x" * 200)), "x" * (MAX_STOP_NAME - 1) + "…"),
     ],
 )
 def test_that_a_stop_is_named_after_what_it_shows(saved: SavedSession, name: str) -> None:
     assert name_of(saved) == name
+
+
+def test_that_stops_of_one_text_have_names_of_their_own_that_differ_at_their_beginning() -> None:
+    stops = Shown().keep("a cat", "a cat", "a dog", "a cat")
+    assert [stop.name for stop in stops.stops] == ["a cat", "2: a cat", "a dog", "3: a cat"]
+    stops = Shown().keep("x" * 200, "x" * 200)
+    assert [stop.name[:4] for stop in stops.stops] == ["xxxx", "2: x"]
 
 
 def test_that_changes_of_one_group_in_a_row_are_one_step_until_the_hand_lets_go() -> None:

@@ -138,6 +138,6 @@ def test_that_no_speed_is_claimed_where_the_spread_holds_one():
             )
         )
 
-    assert words(0.9, 1.1, 1.3) == "no certain difference (0.90 to 1.30)"
+    assert words(0.9, 1.1, 1.3) == "0.90 to 1.30 × as fast: not certain"
     assert words(1.1, 1.2, 1.3) == "1.20 × as fast (1.10 to 1.30)"
     assert words(0.7, 0.8, 0.9) == "0.80 × as fast (0.70 to 0.90)"

@@ -7,6 +7,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import ref
 
 from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.fitting import is_fitted
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.compare.grid_words import ALIKE_BUT_OFF, alike_words, heads_off
 from attnscope.viewmodels.view_state import ViewState
@@ -167,4 +168,5 @@ def test_that_the_actions_keep_swap_and_make_a_figure(page: Page) -> None:
     made = page.widget.figure_spec()
     assert made.view == "difference"
     assert made.compared is page.state.maps
+    assert is_fitted(made)
     assert made.caption.note.startswith("Tokens aligned: same")

@@ -157,3 +157,28 @@ def test_that_a_stop_and_a_session_end_a_tour_and_are_not_taken_back_with_it(qtb
     qtbot.waitUntil(lambda: session.busy is None and session.setting == kept, timeout=60_000)
     learning.tours.leave()
     assert session.setting == kept
+
+
+def test_that_another_model_ends_a_tour_and_stays_and_the_tours_own_do_not(qtbot, program):
+    window, session = program.window, program.session
+    learning = window.learning
+    learning.start_tour("alignment")
+    tours = learning.tours
+    _settle(qtbot, tours)
+    own = session.model.name
+    assert own == "english-french"
+    other = next(name for name in session.demo_models if name != own)
+    session.load_model("no such model")  # nothing is opened: the tour goes on
+    qtbot.waitUntil(lambda: session.busy is None, timeout=60_000)
+    assert tours.tour is not None
+    session.dismiss_notice()
+    session.load_model(other)
+    qtbot.waitUntil(lambda: tours.tour is None, timeout=60_000)
+    assert not learning.bar.isVisible()
+    qtbot.waitUntil(lambda: session.traced is not None, timeout=60_000)
+    assert session.model.name == other
+    learning.start_tour("alignment")  # opens its own model
+    _settle(qtbot, tours)
+    assert (tours.tour.name, session.model.name) == ("alignment", own)
+    tours.leave()
+    qtbot.waitUntil(lambda: session.busy is None and session.model.name == other, timeout=60_000)

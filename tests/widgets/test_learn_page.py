@@ -110,6 +110,26 @@ def test_that_a_lesson_says_how_long_it_takes_here_as_the_train_page_would(progr
     assert training.planning.plan is None, "the Train page's own plan is another"
 
 
+def test_that_train_and_learn_ask_alike_how_long_a_recipe_takes(program, tmp_path):
+    training = program.training
+    training.place.choose(str(tmp_path / "elsewhere"))
+    asked = []
+    for page in ("learn", "train", "learn", "train"):
+        n_posted = len(_POSTED)
+        program.window.actions_by_name[f"page-{page}"].trigger()
+        if page == "train":
+            training.tick()
+        (plan_asked,) = [r for r in _POSTED[n_posted:] if isinstance(r, PlanRecipe)]
+        asked.append(plan_asked)
+        while page == "learn" and 'task = "reverse"' not in asked[-1].recipe:
+            training.handle(RecipePlanned(number=asked[-1].number, plan=None, problem="-"))
+            asked[-1] = _POSTED[-1]
+    questions = [(r.recipe, r.device, r.base_folder, r.run_folders) for r in asked]
+    assert questions == [questions[0]] * 4
+    assert questions[0][3] == (str(tmp_path / "runs"), str(tmp_path / "elsewhere"))
+    assert asked[0].place != asked[1].place, "neither question takes the place of the other"
+
+
 def test_that_a_tour_goes_on_where_it_was_left_and_keys_walk_it(program):
     learning = _learn(program)
     learning.start_tour("alignment")

@@ -362,7 +362,7 @@ def test_that_an_undo_elsewhere_is_told(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)
     desk.session.head_changes.toggle_gate(ref(0, 1))
-    window.view.show_page("labs")
+    window.view.show_page("positions")
     press(window, "undo")
     assert window.banner.message == "Undid on the page Explore: switch off L0H1 (encoder)."
     window.view.show_page("explore")

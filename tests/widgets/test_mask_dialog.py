@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from session_samples import Desk, info
+from session_samples import Desk, info, ref
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.masks import UseMask
@@ -108,3 +108,28 @@ def test_that_the_action_opens_one_editor_and_says_why_it_cannot(qtbot):
     assert "no self-attention" in first.refusal.text()
     first.close()
     qtbot.waitUntil(lambda: window.mask_editing.dialog is None)
+
+
+def test_that_undo_takes_back_steps_of_the_mask_only(qtbot):
+    desk = Desk().open()
+    dialog = dialog_of(qtbot, desk)
+    dialog.activateWindow()
+    qtbot.waitUntil(dialog.isActiveWindow, timeout=2000)
+    desk.session.set_text("the cat purrs")
+    desk.answer()
+    assert desk.session.history.undo_label
+    assert not dialog.undo_button.isEnabled()
+    dialog.grid.setFocus()
+    qtbot.keyClick(dialog.grid, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert desk.session.text == "the cat purrs"
+    qtbot.keyClick(dialog.grid, Qt.Key.Key_Space)
+    assert dialog.undo_button.isEnabled()
+    desk.session.select_heads((ref(1, 1),))
+    assert not dialog.undo_button.isEnabled()  # that is not of the mask
+    assert "select" in dialog.undo_button.toolTip()
+    desk.session.undo()
+    qtbot.keyClick(dialog.grid, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert (desk.session.interventions, desk.session.text) == ((), "the cat purrs")
+    assert (dialog.undo_button.isEnabled(), dialog.redo_button.isEnabled()) == (False, True)
+    dialog.redo_button.click()
+    assert not dialog.state.cells[0, 0]

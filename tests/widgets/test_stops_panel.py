@@ -14,6 +14,7 @@ from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window.stops_panel import StopLine
 
 pytestmark = pytest.mark.qt
 
@@ -170,3 +171,48 @@ def test_that_keys_go_on_with_the_stop_that_was_worked_on_not_the_shown_one(
     assert (stops.stops, panel.list.currentRow()) == ((shown,), 0)
     qtbot.keyClick(panel.list, Qt.Key.Key_Delete)
     assert (stops.stops, panel.list.currentRow()) == ((), -1)
+
+
+def test_that_the_line_names_a_stop_only_while_it_is_looked_at(
+    qtbot: QtBot, window: MainWindow, desk: Desk
+) -> None:
+    keep_three(window, desk)
+    stops, line = window.workspace.files.stops, window.findChild(StopLine)
+    press(window, "present")
+    stops.go(0)
+    desk.answer()
+    assert line.isVisible()
+    assert line.full_text().startswith("stop 1 of 3")
+    window.learning.toured.emit(True)
+    assert not line.isVisible()
+    window.learning.toured.emit(False)
+    assert line.isVisible()
+    press(window, "page-labs")
+    assert not line.isVisible()
+    stops.go(2)
+    assert line.isVisible()
+    window.pages.labs.show_lab("Order blindness")
+    assert not line.isVisible()
+    window.pages.labs.show_lab("Masks as structure")
+    assert line.isVisible()
+    stops.go(1)
+    desk.answer()
+    assert line.isVisible()
+    desk.open(info(name="other"))
+    assert not line.isVisible()
+
+
+def test_that_presenting_gives_no_field_the_focus(qtbot: QtBot, window: MainWindow) -> None:
+    window.pages.show_lab("Merges replayed")
+    labs = window.pages.labs
+    for name in ("Merges replayed", "Order blindness", "Vocabulary"):
+        labs.show_lab(name)
+        labs.list.setFocus()  # it is hidden while presenting
+        press(window, "present")
+        assert not isinstance(window.focusWidget(), QLineEdit)
+        press(window, "present")
+    labs.show_lab("Masks as structure")
+    slider = labs.labs["Masks as structure"].rows["window"].field
+    slider.setFocus()
+    press(window, "present")
+    assert window.focusWidget() is slider  # what is still seen keeps it

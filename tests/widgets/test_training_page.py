@@ -26,6 +26,7 @@ from pytestqt.qtbot import QtBot
 from attnscope import paths
 from attnscope.figures.colours import palette
 from attnscope.figures.export import render
+from attnscope.figures.style import set_type_factor
 from attnscope.records.messages import (
     ControlTraining,
     Failed,
@@ -428,6 +429,30 @@ def test_that_a_plot_zooms_and_fits_again(qtbot: QtBot) -> None:
     qtbot.mouseDClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(200, 100))
     assert plot.visible_x() == pytest.approx((0.0, 99.0))
     plot.hide()
+
+
+def test_that_names_and_values_of_one_run_are_whole_in_large_type(desk: Desk, qtbot: QtBot) -> None:
+    set_type_factor(1.45)
+    try:
+        apply_theme(desk.page, palette(False))
+        desk.page.set_theme(palette(False))
+        desk.page.resize(1190, 720)
+        with qtbot.waitExposed(desk.page):
+            desk.page.show()
+        desk.state.start()
+        desk.news(started(), *steps(1, 20), Evaluated(step=20, loss=0.00132456, accuracy=1.0))
+        for _ in range(8):
+            desk.page._on_tick()
+        loss = desk.page._curves._parts[0]
+        for is_over in (False, True):
+            if is_over:
+                loss.plot.cursor_moved.emit(20.0)
+            labels = [label.text() for label in loss.plot._labels if label.isVisible()]
+            assert sorted(labels) == ["train", "validation"]
+            qtbot.waitUntil(lambda: loss._value.text() == loss.values)
+            assert "validation 0.001325" in loss.values
+    finally:
+        set_type_factor(1.0)
 
 
 def test_that_every_curve_shows_the_whole_run_and_follows_a_zoom(desk: Desk, qtbot: QtBot) -> None:

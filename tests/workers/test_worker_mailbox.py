@@ -13,6 +13,7 @@ from attnscope.records.messages import (
     StartTraining,
     TraceText,
 )
+from attnscope.records.plans import PlanRecipe
 from attnscope.workers.mailbox import Mailbox, RateLimit
 
 
@@ -70,6 +71,12 @@ def test_that_views_of_other_models_and_kinds_are_kept(mailbox: Mailbox) -> None
     mailbox.post(ShowPositions(number=4, names=(), n_positions=4, d_model=4))
     mailbox.post(trace(5))
     assert take_all(mailbox) == [2, 3, 4, 5]
+
+
+def test_that_questions_of_two_pages_about_recipes_are_both_answered(mailbox: Mailbox) -> None:
+    for number, place in ((1, ""), (2, "offered"), (3, "")):
+        mailbox.post(PlanRecipe(number=number, recipe="", place=place))
+    assert take_all(mailbox) == [2, 3]
 
 
 def test_that_load_train_save_and_control_keep_their_order(mailbox: Mailbox) -> None:

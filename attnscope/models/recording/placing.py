@@ -25,7 +25,8 @@ class RecordedCall:
 
     `is_self` says that queries and keys were made of one text for sure; `extra` names keys that are no
     tokens; `dropout` is what the module dropped of its weights, which are shown without it. Of a softmax it
-    is not known, and `is_training` says that there may be one.
+    is not known, and `is_training` says that there may be one. `module` is the path of the module, empty
+    where there was none. `n_steps` above 1: so many calls of it, which wrote a text, joined to one.
     """
 
     number: int
@@ -36,10 +37,14 @@ class RecordedCall:
     extra: tuple[str, ...] = ()
     dropout: float = 0.0
     is_training: bool = False
+    module: str = ""
+    n_steps: int = 1
 
     @property
     def is_cross(self) -> bool:
         """Whether queries and keys are of two texts, as far as it can be told."""
+        if self.n_steps > 1:
+            return not self.is_self
         if self.record.n_queries != self.record.n_keys - len(self.extra) or self.extra:
             return True
         return not self.is_self and _CROSS.search(self.name) is not None
@@ -108,6 +113,8 @@ def _stack_of(call: RecordedCall, lengths: Lengths) -> Stack:
     if call.is_cross:
         is_back = (record.n_queries, record.n_keys) == (lengths.source, lengths.target)
         return "back" if is_back and lengths.source != lengths.target else "cross"
+    if call.n_steps > 1 and record.n_queries == (lengths.target or lengths.source):
+        return "decoder"
     if lengths.target is None:
         return "decoder" if record.rule.is_causal else "encoder"
     if lengths.source != lengths.target:

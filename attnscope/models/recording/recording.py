@@ -10,6 +10,7 @@ call is proved on the spot against what the module's own function gave.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +26,7 @@ from attnscope.models.recording.arguments import (
     see_product,
 )
 from attnscope.models.recording.given_weights import record_of_weights
+from attnscope.models.recording.joining import join_calls
 from attnscope.models.recording.placing import (
     RecordedCall,
     find_lengths,
@@ -32,6 +34,7 @@ from attnscope.models.recording.placing import (
     place_calls,
 )
 from attnscope.models.recording.seen import record_seen
+from attnscope.models.recording.shared_keys import SharedKeys
 from attnscope.models.recording.texts import read_texts
 from attnscope.models.recording.watching import Calls, ModuleStack, NoFastPath, compiled, is_compiled
 from attnscope.records.recorded import Recorded
@@ -53,6 +56,7 @@ class Recording:
         self._name = "" if module is None else type(module).__name__
         self._row = row
         self._masks = Masks()
+        self._keys = SharedKeys()
         self._calls: list[RecordedCall] = []
         self._refused: dict[int, tuple[str, UserError]] = {}
         self._n_of: Counter[str] = Counter()
@@ -78,16 +82,21 @@ class Recording:
 
         `tokens` are the pieces of the text, and `target` those of a second one, whose queries look at the
         first in cross attention; without them tokens are named by their places. `calls` chooses some:
-        `"decoder"` by a part of the module's name, `[0, 1]` by number, or a function of a call.
+        `"decoder"` by a part of the module's name, `[0, 1]` by number, or a function of a call. Calls that
+        wrote one text with kept keys and values are joined: a map has all their queries, and a query's later
+        keys are not allowed.
         Raises UserError when nothing was recorded, when a chosen call could not be, and when the tokens are
         not as many as were attended to.
         """
-        chosen = self._chosen(calls)
+        seen = self._chosen(calls)
+        chosen = join_calls(seen)
         lengths = find_lengths(chosen, has_target=target is not None)
         source, second = read_texts(chosen, lengths, tokens, target)
         sites = place_calls(chosen, lengths)
         names = named_sites(chosen, sites)
-        recorded = Recorded(name=name or self._name or "recording", site_names=names, notes=_notes(chosen))
+        recorded = Recorded(
+            name=name or self._name or "recording", site_names=names, notes=_notes(seen, chosen)
+        )
         records = {site.key: call.record for site, call in zip(sites, chosen, strict=True)}
         return Trace(
             sites=tuple(sorted(sites, key=_stack_order(sites))),
@@ -116,6 +125,7 @@ class Recording:
         self._modules.stop()
         self._fast_path.stop()
         self._masks = Masks()  # it held every mask
+        self._keys = SharedKeys()
 
     def _take(self, kind: str, args: tuple[Any, ...], named: dict[str, Any], found: Any) -> None:
         if not self._modules.is_inside:
@@ -125,9 +135,11 @@ class Recording:
             if not check_softmax(found, given):
                 return
         number, self._n_seen = self._n_seen, self._n_seen + 1
-        name = self._name_of(number)
+        name, module = self._name_of(number), self._modules.name
         try:
-            self._calls.append(self._recorded(number, name, kind, args, named, found))
+            call = self._recorded(number, name, kind, args, named, found)
+            record = replace(call.record, k=self._keys.keep(module, call.record.k)) if module else call.record
+            self._calls.append(replace(call, record=record, module=module))
         except UserError as error:  # the module's own pass must not break: it is told when it is asked for
             self._refused[number] = name, error
 
@@ -248,7 +260,7 @@ def _test_of(calls: Chosen) -> Callable[[RecordedCall], bool]:
     return lambda call: call.number in numbers
 
 
-def _notes(calls: Sequence[RecordedCall]) -> tuple[str, ...]:
+def _notes(calls: Sequence[RecordedCall], joined: Sequence[RecordedCall]) -> tuple[str, ...]:
     dropped = sorted({call.dropout for call in calls if call.dropout})
     notes = []
     if dropped:
@@ -262,6 +274,9 @@ def _notes(calls: Sequence[RecordedCall]) -> tuple[str, ...]:
         notes.append(
             "The module was in training mode: what it may have dropped after the softmax is not seen."
         )
+    n_steps = max(call.n_steps for call in joined)
+    if n_steps > 1:
+        notes.append(f"The text was written in {n_steps} calls of the module, which are joined to one map.")
     return tuple(notes)
 
 

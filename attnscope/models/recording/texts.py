@@ -41,6 +41,8 @@ def _check_count(
         return
     other = [call.words for call in calls if call.function == "softmax" and _sizes(call) != (n, n)]
     no_attention = f" Or leave out by calls= what is no attention, such as: {other[-1]}." if other else ""
+    if n == n_wanted + 1 and any(call.n_steps > 1 for call in calls):
+        no_attention += " The last token that a model writes is never read by it: leave it out."
     texts = f"{lengths.source} keys" + ("" if lengths.target is None else f" and {lengths.target} queries")
     raise UserError(
         f"There are {n} {what}, and the module attended over {texts} of them.",

@@ -15,8 +15,8 @@ from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.maps.alignment import Way
 from attnscope.viewmodels.session.intervening import of_single_heads
 
-WIDTH_MM, HEIGHT_MM = 240.0, 110.0
-"""The size of the page's figure."""
+WIDTH_MM = 240.0
+"""How wide the page's figure is; it is as high as its maps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ def comparison_command(shown: ShownComparison, out: str = "comparison.svg") -> s
         words += ["--delta-end", repr(shown.end)]
     if shown.colour_map != "viridis":
         words += ["--colour-map", shown.colour_map]
-    words += ["--width-mm", f"{WIDTH_MM:g}", "--height-mm", f"{HEIGHT_MM:g}", "-o", out]
+    words += ["--width-mm", f"{WIDTH_MM:g}", "-o", out]
     return shlex.join(words)
 
 
@@ -181,4 +181,4 @@ def _figure_arguments(shown: ShownComparison) -> list[str]:
     arguments += [
         f"{name}={value!r}" for name, value, default in options + options_of_look if value != default
     ]
-    return [*arguments, f"width_mm={WIDTH_MM}", f"height_mm={HEIGHT_MM}"]
+    return [*arguments, f"width_mm={WIDTH_MM}"]

@@ -197,7 +197,7 @@ def speed_words(speed: SpeedChange) -> str:
     """How the times relate, with the quartiles; nothing is claimed where those lie on both sides of 1."""
     spread = f"{speed.ratio_low:.2f} to {speed.ratio_high:.2f}"
     if not speed.is_certain:
-        return f"no certain difference ({spread})"
+        return f"{spread} × as fast: not certain"
     return f"{speed.ratio:.2f} × as fast ({spread})"
 
 

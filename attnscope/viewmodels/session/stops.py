@@ -13,6 +13,8 @@ from attnscope.viewmodels.past import Past
 from attnscope.viewmodels.session.file import MAX_STOP_NAME, MAX_STOPS, SavedSession, Stop
 
 Stops = tuple[Stop, ...]
+_VIEWS = {"lines": "Lines", "picture": "Picture", "inside": "Inside"}
+"""How the views of Explore begin the name of a stop; the map does not."""
 
 
 class StopsState:
@@ -49,11 +51,9 @@ class StopsState:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the page of the stop gone to, its lab or its model are still what is looked at."""
+        """Whether the page of the stop gone to is looked at, with the same lab or a model of the same name."""
         now = self._take() if self.at is not None else None
-        return (
-            now is not None and self.at is not None and _place_of(now) == _place_of(self.stops[self.at].saved)
-        )
+        return now is not None and self.at is not None and _is_there(now, self.stops[self.at].saved)
 
     @property
     def can_undo(self) -> bool:
@@ -73,7 +73,7 @@ class StopsState:
         k = len(self.stops) if self.at is None else self.at + 1
         if saved is None or len(self.stops) >= MAX_STOPS:
             return False
-        stop = Stop(name=_name(name) or name_of(saved), saved=saved)
+        stop = Stop(name=_name(name) or self._fresh(name_of(saved)), saved=saved)
         return self._change((*self.stops[:k], stop, *self.stops[k:]), at=k)
 
     def keep_again(self, k: int) -> bool:
@@ -135,6 +135,12 @@ class StopsState:
 
     # Within
 
+    def _fresh(self, name: str) -> str:
+        """The name, with a number in front where another stop has it already."""
+        taken = {stop.name for stop in self.stops}
+        numbered = (_name(f"{n}: {name}") for n in range(2, MAX_STOPS + 2))
+        return name if name not in taken else next(found for found in numbered if found not in taken)
+
     def _with(self, k: int, stop: Stop) -> Stops:
         return (*self.stops[:k], stop, *self.stops[k + 1 :])
 
@@ -155,23 +161,26 @@ class StopsState:
 
 
 def name_of(saved: SavedSession) -> str:
-    """A name for what is shown, until a person gives it one: the lab, the head and text, or the page."""
+    """A name for what is shown, until a person gives it one: the lab, the page, or view, head and text."""
     look, setting = saved.look, saved.setting
     if look.page == "labs" and look.lab:
         return _name(look.lab)
     if look.page not in ("explore", "compare"):
         return _name(f"{look.page.capitalize()} {look.tab}")
     head = f"{setting.selection[-1].stack} {setting.selection[-1].label}" if setting.selection else ""
-    page = "Compare" if look.page == "compare" else ""
+    page = "Compare" if look.page == "compare" else _VIEWS.get(look.view, "")
     words = " ".join(filter(None, (page, head)))
     text = " ".join(setting.text.split())
     return _name(f"{words} · {text}" if words and text else words or text or "stop")
 
 
-def _place_of(saved: SavedSession) -> tuple[str, str]:
-    """The page, and what it shows: the lab, else the model by its weights."""
-    look = saved.look
-    return (look.page, look.lab if look.page == "labs" else saved.sha256)
+def _is_there(now: SavedSession, then: SavedSession) -> bool:
+    page = now.look.page
+    if page != then.look.page:
+        return False
+    if page == "labs":
+        return now.look.lab == then.look.lab
+    return page in ("train", "learn") or now.model == then.model
 
 
 def _name(text: str) -> str:

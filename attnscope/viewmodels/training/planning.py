@@ -6,7 +6,6 @@ Must not import Qt. Time comes from a clock that is passed in.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attnscope import paths
 from attnscope.records.messages import Failed, Reply, Request
 from attnscope.records.plans import (
     Advice,
@@ -21,7 +20,7 @@ from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.recipe_text import with_written_value
-from attnscope.viewmodels.training.recipe_times import RecipeTimes
+from attnscope.viewmodels.training.recipe_times import RecipeTimes, speed_folders
 
 PAUSE_S = 0.25
 """How long the person must have stopped typing."""
@@ -59,6 +58,7 @@ class PlanState:
         self._asked: Wish | None = None
         self._wanted: Wish | None = None
         self._due_at = 0.0
+        self._is_old = False
         self.plan: Plan | None = None
         self.problem = ""
         self._is_refused = False
@@ -80,9 +80,10 @@ class PlanState:
     def tick(self) -> None:
         """Ask when the person has paused; called some times a second while the page is shown."""
         wish = self._wanted
-        if wish is None or wish == self._asked or self._clock() < self._due_at:
+        is_answered = wish == self._asked and not self._is_old
+        if wish is None or is_answered or self._clock() < self._due_at:
             return
-        self._asked = wish
+        self._asked, self._is_old = wish, False
         if not self._recipe.is_ready:
             self._show(None, "")
             return
@@ -94,13 +95,13 @@ class PlanState:
                 out=wish.out,
                 device=wish.device,
                 base_folder=wish.base_folder,
-                run_folders=(str(paths.runs_folder()), *((wish.out,) if wish.out else ())),
+                run_folders=speed_folders(wish.out),
             )
         )
 
     def ask_again(self) -> None:
-        """Plan once more: a run has ended, so the machine's speed and its memory may be known better."""
-        self._asked = None
+        """Plan once more: the machine's speed and its memory may be known better, as after a run."""
+        self._is_old = True
         self._due_at = 0.0
 
     def ask_presets(self) -> None:

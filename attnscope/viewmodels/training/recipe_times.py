@@ -15,6 +15,11 @@ from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.recipe_text import RecipeFile, read_recipe_text
 
 
+def speed_folders(out: str) -> tuple[str, ...]:
+    """Where runs are looked for that tell the speed of this machine, whoever asks."""
+    return (str(paths.runs_folder()), *((out,) if out else ()))
+
+
 class RecipeTimes:
     """Tells its listeners `times`. `plans` are by the names of recipes, as far as their times are known."""
 
@@ -23,11 +28,15 @@ class RecipeTimes:
         self._waiting: list[RecipeFile] = []
         self._number = 0
         self._device = "auto"
+        self._folders: tuple[str, ...] = ()
         self.plans: dict[str, Plan] = {}
 
-    def ask(self, recipes: Iterable[RecipeFile], device: str) -> None:
-        """Have their times worked out, again where they are known: runs since then tell the speed better."""
-        self._waiting, self._device = list(recipes), device
+    def ask(self, recipes: Iterable[RecipeFile], device: str, out: str) -> None:
+        """Have their times worked out, again where they are known: runs since then tell the speed better.
+
+        `device` and `out`, the folder of the next run, are those of the Train page.
+        """
+        self._waiting, self._device, self._folders = list(recipes), device, speed_folders(out)
         self._ask_next()
 
     def handle(self, reply: Reply) -> bool:
@@ -65,7 +74,8 @@ class RecipeTimes:
                     recipe=text,
                     device=self._device,
                     base_folder=str(path.parent),
-                    run_folders=(str(paths.runs_folder()),),
+                    run_folders=self._folders,
+                    place="offered",
                 )
             )
             return

@@ -15,13 +15,13 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.colours import Palette
+from attnscope.figures.fitting import sized
 from attnscope.figures.paint_changes import top_mean
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.records.compare import Which
 from attnscope.viewmodels.compare.grid_words import alike_words, grid_words, heads_off
 from attnscope.viewmodels.compare.scripts import (
-    HEIGHT_MM,
     WIDTH_MM,
     comparison_command,
     comparison_script,
@@ -112,14 +112,10 @@ class ComparePage(QWidget):
         shown = self._state.maps
         if shown is None:
             return None
-        return FigureSpec(
-            view="difference",
-            compared=shown,
-            style=map_style(self._view),
-            caption=self._caption(),
-            width_mm=WIDTH_MM,
-            height_mm=HEIGHT_MM,
+        made = FigureSpec(
+            view="difference", compared=shown, style=map_style(self._view), caption=self._caption()
         )
+        return sized(made, width_mm=WIDTH_MM)
 
     def scripts(self) -> Scripts | None:
         """What makes this comparison again; None while there is none."""

@@ -32,7 +32,7 @@ from attnscope.viewmodels.session.mask_presets import PRESETS, Preset, graph_tex
 from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.explore.mask_grid import MaskGrid
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
 
 _SIDE_PX = 288
@@ -177,6 +177,7 @@ class MaskDialog(QDialog):
             self.presets[preset] = button
         self.window_box = QSpinBox()
         self.window_box.setRange(0, 64)
+        inset_text(self.window_box)
         self.window_box.setAccessibleName("Places to each side of the window")
         self.window_box.setValue(self.state.window)
         self.window_box.valueChanged.connect(self.state.set_window)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSpinBox
 
 from attnscope.figures.spec import MAX_DPI, MAX_MM, MAX_PT, MIN_DPI, MIN_MM, MIN_PT
+from attnscope.widgets.form_parts import inset_text
 
 _MOST_BETWEEN_LABELS = 64
 
@@ -28,6 +29,7 @@ def length(name: str, value: float) -> QDoubleSpinBox:
     spin.setSuffix(" mm")
     spin.setValue(value)
     spin.setAccessibleName(name)
+    inset_text(spin)
     return spin
 
 
@@ -40,6 +42,7 @@ def type_size(value: float) -> QDoubleSpinBox:
     spin.setSuffix(" pt")
     spin.setValue(value)
     spin.setAccessibleName("Size of type in points")
+    inset_text(spin)
     return spin
 
 
@@ -51,6 +54,7 @@ def resolution(value: int) -> QSpinBox:
     spin.setSuffix(" dpi")
     spin.setValue(value)
     spin.setAccessibleName("Dots per inch of the PNG")
+    inset_text(spin)
     return spin
 
 
@@ -62,4 +66,5 @@ def thinning(value: int) -> QSpinBox:
     spin.setSpecialValueText("labels that fit")
     spin.setValue(value)
     spin.setAccessibleName("How many tokens lie between labels")
+    inset_text(spin)
     return spin

@@ -27,7 +27,7 @@ from attnscope.viewmodels.heads.pruning_curves import MAX_TEXTS, METRIC_NAMES, C
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.failures import told_failures
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
 from attnscope.widgets.state_card import StateCard
@@ -141,6 +141,7 @@ class PruningPage(QWidget):
         self._orders.setPrefix("× ")
         self._orders.setAccessibleName("Random orders")
         self._orders.valueChanged.connect(self._on_amounts)
+        inset_text(self._amount, self._orders)
         self._again = QCheckBox("score again after each removal")
         self._again.setToolTip(
             plain_tooltip("A head whose twin has gone can become important (Michel et al. 2019).")

@@ -12,7 +12,7 @@ from attnscope.viewmodels.position_words import position_point
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.flow_row import FlowRow, together
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen
 from attnscope.widgets.positions.position_column import PositionColumn
 from attnscope.widgets.positions.scale_bar import ScaleBar
@@ -138,6 +138,7 @@ class PositionsPage(QWidget):
         box.setValue(value)
         box.setAccessibleName(name)
         box.setKeyboardTracking(False)
+        inset_text(box)
         return box
 
     def _on_lab_clicked(self) -> None:

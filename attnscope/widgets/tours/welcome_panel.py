@@ -98,7 +98,8 @@ class WelcomePanel(QScrollArea):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         lessons = [recipe for recipe in self._training.recipes if recipe.name in self.lesson_cards]
-        self._training.planning.times.ask(lessons, self._training.device)
+        training = self._training
+        training.planning.times.ask(lessons, training.device, training.place.folder)
 
     def set_theme(self, palette: Palette) -> None:
         """Take the size of type of another theme."""

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QSpinBox, 
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.training.longer import longer_words
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.widgets.form_parts import row
+from attnscope.widgets.form_parts import inset_text, row
 from attnscope.widgets.labels import PlainLabel
 
 _WIDTH_PX, _TOLD_PX = 440, 56
@@ -27,6 +27,7 @@ class LongerDialog(QDialog):
         self.n_more.setRange(1, max(1, _MOST - state.step))
         self.n_more.setValue(max(state.recipe.n_steps - state.step, 0) or max(1, state.step))
         self.n_more.selectAll()
+        inset_text(self.n_more)
         self._told = PlainLabel("", "muted")
         self._told.setWordWrap(True)
         self._told.setMinimumHeight(round(type_px(_TOLD_PX)))

@@ -170,6 +170,7 @@ class TrainingPage(QWidget):
         super().showEvent(event)
         self._add_curves()
         self._state.watch.set_watched(True)
+        self._state.planning.ask_again()
         self._timer.start()
 
     def hideEvent(self, event: QHideEvent) -> None:

@@ -22,7 +22,7 @@ from attnscope.records.sweeps import MAX_RUNS, SEED
 from attnscope.viewmodels.training.recipe_differences import settings_of
 from attnscope.viewmodels.training.sweep_wish import SweepWish
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.widgets.form_parts import narrow_combo, row
+from attnscope.widgets.form_parts import inset_text, narrow_combo, row
 from attnscope.widgets.labels import PlainLabel, listen
 
 _WIDTH_PX = 520
@@ -48,6 +48,7 @@ class SweepDialog(QDialog):
         self.is_early = QCheckBox("Keep best")
         self.is_early.setToolTip("All runs make their first steps, then only these go on")
         self.keep, self.after = QSpinBox(), QSpinBox()
+        inset_text(self.keep, self.after)
         self.out = QLineEdit(wish.out)
         self.out.setAccessibleName("Folder of the runs")
         self.out.setCursorPosition(0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QWidget
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from attnscope import paths
 from attnscope.errors import UserError
@@ -239,7 +239,7 @@ class Commands:
         self._view.set_theme(following(THEMES, self._view.theme))
 
     def _present(self) -> None:
-        focus = QApplication.focusWidget()
+        focus = self._window.focusWidget()
         self._window.setFocus()  # not on to the next field, when what has it is hidden
         self._view.present(not self._view.is_presenting)
         if focus is not None and focus.isVisible():
