@@ -51,7 +51,7 @@ class StopsState:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the page of the stop gone to is looked at, with the same lab or a model of the same name."""
+        """Whether the page of the stop gone to is looked at, with the same lab or a model of that name."""
         now = self._take() if self.at is not None else None
         return now is not None and self.at is not None and _is_there(now, self.stops[self.at].saved)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QMessageBox, QWidget
 
 from attnscope import paths
 from attnscope.errors import UserError
@@ -239,11 +239,12 @@ class Commands:
         self._view.set_theme(following(THEMES, self._view.theme))
 
     def _present(self) -> None:
-        focus = self._window.focusWidget()
-        self._window.setFocus()  # not on to the next field, when what has it is hidden
+        before = self._window.focusWidget()
         self._view.present(not self._view.is_presenting)
-        if focus is not None and focus.isVisible():
-            focus.setFocus(Qt.FocusReason.OtherFocusReason)
+        now = self._window.focusWidget()
+        if isinstance(now, QLineEdit) and now is not before:  # Qt went on to it from what was hidden
+            now.deselect()
+            self._window.setFocus()
         if self._view.is_presenting:
             self._session.tell_person("Presenting. F11 or Esc brings everything back.")
 
