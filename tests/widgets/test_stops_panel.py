@@ -202,7 +202,7 @@ def test_that_the_line_names_a_stop_only_while_it_is_looked_at(
     assert not line.isVisible()
 
 
-def test_that_presenting_gives_no_field_the_focus(qtbot: QtBot, window: MainWindow) -> None:
+def test_that_presenting_gives_no_field_the_focus(qtbot: QtBot, window: MainWindow, desk: Desk) -> None:
     window.pages.show_lab("Order blindness")
     labs = window.pages.labs
     qtbot.waitUntil(window.isActiveWindow, timeout=2000)
