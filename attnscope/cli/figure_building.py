@@ -4,7 +4,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from attnscope.cli.figure_options import origin_of, turn_of
+from attnscope.cli.figure_options import looks_of, origin_of
 from attnscope.cli.inputs import parse_heads, parse_stack
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef, Site, Stack, check_heads
@@ -38,20 +38,7 @@ def build_figure(
         stack=stack,
         heads=heads,
         also=tuple(filter(None, arguments.also.split(","))),
-        colour_map=arguments.colour_map,
-        scale=arguments.scale,
-        show_values=arguments.values,
-        blend=arguments.blend,
-        over=arguments.over,
-        hidden=arguments.hidden,
-        renormalised=arguments.renormalised,
-        by_word=arguments.by_word,
-        block=arguments.block,
-        least_weight=arguments.least_weight,
-        n_strongest=arguments.n_strongest,
-        turn=turn_of(arguments),
-        label_every=arguments.label_every,
-        has_bar=not arguments.no_bar,
+        **looks_of(arguments),
         plain=arguments.plain,
         title=arguments.title or (trace.sites[0].stack if other_stacks(arguments, trace.sites) else ""),
         caption=build_caption(arguments, model, trace) if arguments.caption else None,

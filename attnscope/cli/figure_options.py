@@ -1,7 +1,7 @@
 """The options of `attnscope figure` that say how a figure looks: page, type, labels, panels, aspect."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef
@@ -94,6 +94,26 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
 def turn_of(arguments: argparse.Namespace) -> "Turn | None":
     """The degrees that key labels turn; None: as there is room."""
     return TURNS[arguments.turn]
+
+
+def looks_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """How maps are drawn and which of their weights, as `figure` takes it."""
+    return {
+        "colour_map": arguments.colour_map,
+        "scale": arguments.scale,
+        "show_values": arguments.values,
+        "blend": arguments.blend,
+        "over": arguments.over,
+        "hidden": arguments.hidden,
+        "renormalised": arguments.renormalised,
+        "by_word": arguments.by_word,
+        "block": arguments.block,
+        "least_weight": arguments.least_weight,
+        "n_strongest": arguments.n_strongest,
+        "turn": turn_of(arguments),
+        "label_every": arguments.label_every,
+        "has_bar": not arguments.no_bar,
+    }
 
 
 def settle_page(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from attnscope.cli.figure_building import LABELS, build_caption, labelled_heads
-from attnscope.cli.figure_options import turn_of
+from attnscope.cli.figure_options import looks_of
 from attnscope.cli.given import flag_of, given_options
 from attnscope.cli.inputs import load_and_trace, parse_stack
 from attnscope.errors import UserError
@@ -187,20 +187,7 @@ class _Reader:
             wish.view,
             stack=_grid_stack(wish.shown, trace.sites) if wish.view == "grid" else heads[0].stack,
             heads=heads,
-            colour_map=arguments.colour_map,
-            scale=arguments.scale,
-            show_values=arguments.values,
-            blend=arguments.blend,
-            over=arguments.over,
-            hidden=arguments.hidden,
-            renormalised=arguments.renormalised,
-            by_word=arguments.by_word,
-            block=arguments.block,
-            least_weight=arguments.least_weight,
-            n_strongest=arguments.n_strongest,
-            turn=turn_of(arguments),
-            label_every=arguments.label_every,
-            has_bar=not arguments.no_bar,
+            **looks_of(arguments),
             caption=caption,
         )
         return made, caption

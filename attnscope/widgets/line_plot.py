@@ -3,7 +3,6 @@
 Lines come cut to display size; a value that is not a number breaks its line.
 """
 
-import math
 from dataclasses import dataclass
 from math import isfinite
 
@@ -17,6 +16,7 @@ from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.widgets.number_text import number_text
+from attnscope.widgets.plot_axes import LevelAxis, UprightAxis
 
 _AXIS_PX = 48
 _LABEL_GAP_PX = 13.0
@@ -42,31 +42,6 @@ class Line:
     is_thin: bool = False
 
 
-class _UprightAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
-    """An axis whose numbers never stand closer than a line of type."""
-
-    def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:
-        levels: list[tuple[float, float]] = super().tickSpacing(low, high, size)
-        least = 0.85 * QFontMetricsF(font(SMALL_PX)).height() * abs(high - low) / max(size, 1.0)
-        if not levels or levels[0][0] >= least:
-            return levels
-        wider = [levels[0][0] * k for k in (2, 4, 10, 20, 50)]
-        seen = [step for step in wider if math.floor(high / step) * step >= low] or [levels[0][0]]
-        return [(next((step for step in seen if step >= least), seen[-1]), 0)]
-
-
-class _LevelAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
-    """An axis of what is counted, such as steps: between 2 and 3 there is nothing to name."""
-
-    is_whole = True
-
-    def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:
-        levels: list[tuple[float, float]] = super().tickSpacing(low, high, size)
-        if not self.is_whole:
-            return levels
-        return [level for level in levels if level[0] >= 1.0] or [(1.0, 0)]
-
-
 class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     """Lines that fit the picture until the person zooms; a double click or `0` fits them again.
 
@@ -85,8 +60,8 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         label_px: int = 0,
         has_x_numbers: bool = True,
     ) -> None:
-        self._along = _LevelAxis(orientation="bottom")
-        super().__init__(parent, axisItems={"left": _UprightAxis(orientation="left"), "bottom": self._along})
+        self._along = LevelAxis(orientation="bottom")
+        super().__init__(parent, axisItems={"left": UprightAxis(orientation="left"), "bottom": self._along})
         self._palette = palette
         self._label_px = label_px
         self._has_values = True
