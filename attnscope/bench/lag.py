@@ -79,7 +79,8 @@ class LagProbe(QObject):
 def measure_lag(duration_s: float = DURATION_S) -> tuple[Measurement, ...]:
     """Lateness in ms with the worker idle, tracing all the time, and training."""
     results: list[Measurement] = []
-    with open_program() as program, tempfile.TemporaryDirectory(prefix="attnscope-lag-") as folder:
+    # The program ends first: a run in training saves itself into the folder.
+    with tempfile.TemporaryDirectory(prefix="attnscope-lag-") as folder, open_program() as program:
         probe = LagProbe(program)
         results += watch(probe, "idle", duration_s / 2, target_ms=None)
         tracing = _Tracing(program)
