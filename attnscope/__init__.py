@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from attnscope.analysis.measures import measure as measure
     from attnscope.analysis.pruning_curve import pruning_curve as pruning_curve
     from attnscope.drawing import curves_figure as curves_figure
+    from attnscope.drawing import graph_figure as graph_figure
     from attnscope.drawing import load_figure as load_figure
     from attnscope.drawing import positions_figure as positions_figure
     from attnscope.drawing import scaling_figure as scaling_figure
@@ -67,6 +68,7 @@ _HOMES = {
     "measure": "attnscope.analysis.measures",
     "panels": "attnscope.figures.composing",
     "picture": "attnscope.models.pictures",
+    "graph_figure": "attnscope.drawing",
     "positions_figure": "attnscope.drawing",
     "pruning_curve": "attnscope.analysis.pruning_curve",
     "record": "attnscope.models.recording.recording",

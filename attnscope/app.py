@@ -20,6 +20,7 @@ from attnscope.records.tiles import GridRefined, RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
+from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.layer_lens import LensState
 from attnscope.viewmodels.causes.patching import PatchingState
@@ -118,7 +119,8 @@ class Program(QObject):
         self.aligning = AligningState(self.session, self.worker.post, numbers)
         self.window.pages.explore.head_panel.offer_alignment(self.aligning)
         self.across = AcrossState(self.session, self.worker.post, numbers)
-        self.window.pages.explore.offer_across(self.across)
+        self.graph = GraphState(self.session, self.across, self.worker.post, numbers)
+        self.window.pages.explore.offer_across(self.across, self.graph)
         self.attributing = AttributingState(self.session, self.across, self.worker.post, numbers)
         self.patching = PatchingState(self.session, self.across, self.worker.post, numbers)
         self.window.pages.explore.offer_causes(self.attributing, self.patching)
@@ -215,6 +217,7 @@ class Program(QObject):
         self.lens.handle(reply)
         self.aligning.handle(reply)
         self.across.handle(reply)
+        self.graph.handle(reply)
         self.attributing.handle(reply)
         self.patching.handle(reply)
         self.inside.handle(reply)

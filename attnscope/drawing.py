@@ -1,20 +1,24 @@
-"""Figures from Python that are of no trace: positions, curves, scaling laws, and figure files drawn again."""
+"""Figures from Python: graphs, positions, curves, scaling laws, and figure files drawn again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from attnscope.analysis.attention_graph import attention_graph
 from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_tables
 from attnscope.errors import UserError
 from attnscope.figures.figure import Figure, ensure_gui, figure
 from attnscope.figures.figure_checks import check_about
 from attnscope.figures.figure_file import SavedFigure, read_figure_file
 from attnscope.figures.fitting import sized
+from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.presets import PresetName
 from attnscope.figures.run_charts import shown_charts
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.spec import Caption, Chart, FigureSpec, check_spec
 from attnscope.models import Model, load
+from attnscope.records.attention_graph import DEFAULT_THRESHOLD
+from attnscope.records.sites import Stack
 from attnscope.trace import Trace
 from attnscope.training import read_run
 from attnscope.training.summaries import find_runs, read_runs, short_names
@@ -147,6 +151,40 @@ def scaling_figure(
     name = Path(folder).resolve().name
     about = title or f"Scaling over {n_finished} runs of {name}"
     spec = _curves(scaling_charts(runs), about, Caption(model=name) if has_caption else None, dpi)
+    return _on_page(spec, size, width_mm, height_mm, font_pt)
+
+
+def graph_figure(
+    trace: Trace,
+    token: int = -1,
+    *,
+    stack: Stack | None = None,
+    threshold: float = DEFAULT_THRESHOLD,
+    title: str = "",
+    caption: Caption | None = None,
+    size: PresetName | None = None,
+    width_mm: float | None = None,
+    height_mm: float | None = None,
+    font_pt: float | None = None,
+    dpi: int = 300,
+) -> Figure:
+    """Attention as a graph from one output token, the last by default, down to the inputs.
+
+    Lines that carry less than `threshold` (0…1) of the output are left out; `stack` is encoder or decoder,
+    without it the one that predicts. The page is as in `attnscope.figure`. Raises UserError for a token,
+    stack or threshold that cannot be, and for a model whose layers cannot be followed.
+    """
+    graph = attention_graph(trace, token, stack, threshold)
+    named = title or f"From “{shorten(plain_text(graph.nodes[0].token.piece), 40)}” down to the inputs"
+    spec = FigureSpec(
+        view="graph",
+        graph=graph,
+        gates=trace.gates,
+        interventions=trace.interventions,
+        title=named,
+        caption=caption,
+        dpi=dpi,
+    )
     return _on_page(spec, size, width_mm, height_mm, font_pt)
 
 

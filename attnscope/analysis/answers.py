@@ -69,8 +69,8 @@ def candidates_of(model: Model, logits: Tensor, top: int = 8) -> tuple[Candidate
     values, ids = shares.topk(min(top, len(shares)))
     answer = model.network.answer
     return tuple(
-        Candidate(token=answer(int(id)), probability=float(value))
-        for value, id in zip(values, ids, strict=True)
+        Candidate(token=answer(id), probability=value)
+        for value, id in zip(values.tolist(), ids.tolist(), strict=True)
     )
 
 

@@ -25,7 +25,6 @@ from attnscope.analysis.subject import (
     OwnSubject,
     Subject,
     TensorGates,
-    exact,
     own_subject,
     predicting_stack,
     telling_subject,
@@ -34,6 +33,7 @@ from attnscope.analysis.watched_calls import WatchedCalls
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
+from attnscope.nn.precision import exact
 from attnscope.records.attribution import Attribution, Contribution
 from attnscope.records.sites import NO_GATES, Gates, Stack
 

@@ -20,12 +20,13 @@ from torch import Tensor, nn
 
 from attnscope.analysis.batches import chunks
 from attnscope.analysis.head_weights import head_weights, weights_of
-from attnscope.analysis.subject import OwnSubject, exact, own_subject, telling_subject
+from attnscope.analysis.subject import OwnSubject, own_subject, telling_subject
 from attnscope.errors import UserError
 from attnscope.models.huggingface.head_rows import head_rows
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.token_tables import token_tables
 from attnscope.models.model import Model
+from attnscope.nn.precision import exact
 from attnscope.records.importance import Progress
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
 from attnscope.records.sites import HeadRef, check_heads

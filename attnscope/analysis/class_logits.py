@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.analysis.reading import batch_of, first_tensor
-from attnscope.analysis.subject import Batch, exact, predicting_stack, refuse_gateless
+from attnscope.analysis.subject import Batch, predicting_stack, refuse_gateless
 from attnscope.errors import UserError
 from attnscope.models.huggingface.anatomy import anatomy_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork
@@ -24,6 +24,7 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.attention import Probe
 from attnscope.nn.gating import QuietProbe
+from attnscope.nn.precision import exact
 
 
 class ClassSubject:

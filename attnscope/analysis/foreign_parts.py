@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.subject import TensorGates, exact, predicting_stack
+from attnscope.analysis.subject import TensorGates, predicting_stack
 from attnscope.analysis.watched_calls import WatchedCalls
 from attnscope.models.huggingface.anatomy import anatomy_of, not_known
 from attnscope.models.huggingface.frozen import FrozenPass
@@ -31,6 +31,7 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.proof import TOLERANCES
 from attnscope.models.huggingface.writer import takes_argument
 from attnscope.models.inputs import Inputs
+from attnscope.nn.precision import exact
 from attnscope.records.attribution import Contribution
 from attnscope.records.sites import Site
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscope.analysis.subject import OwnSubject, exact, own_subject
+from attnscope.analysis.subject import OwnSubject, own_subject
 from attnscope.errors import UserError
 from attnscope.models.huggingface.head_rows import head_rows
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
 from attnscope.nn.layers import CrossAttention, SelfAttention
+from attnscope.nn.precision import exact
 from attnscope.records.sites import SiteKey
 
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscope.analysis.subject import exact
 from attnscope.errors import UserError
+from attnscope.nn.precision import exact
 from attnscope.records.influence import InfluenceMap
 from attnscope.records.sites import Site, Stack
 from attnscope.records.tokens import Token
@@ -71,15 +71,6 @@ def trace_levels(trace: Trace, stack: Stack | None = None) -> tuple[Level, ...]:
     levels = _self_levels(trace, "encoder", start=0)
     memory = len(levels) - 1
     return (*levels, *_self_levels(trace, "decoder", start=len(levels), memory=memory))
-
-
-def stacked_levels(weights: Sequence[Tensor], tokens: Sequence[Token]) -> tuple[Level, ...]:
-    """Levels of plain self-attention, from the mean weights of each layer, [n, n], first layer first."""
-    levels = [Level(name="input", tokens=tuple(tokens))]
-    for layer, mean in enumerate(weights):
-        parts = ((layer, with_stream(mean.nan_to_num(nan=0.0))),)
-        levels.append(Level(name=f"layer {layer}", tokens=tuple(tokens), parts=parts))
-    return tuple(levels)
 
 
 def with_stream(mean: Tensor) -> Tensor:

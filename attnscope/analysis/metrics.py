@@ -32,6 +32,7 @@ from attnscope.analysis.words import find_spans, word_maps
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.writing.translating import translate_texts
+from attnscope.nn.precision import exact
 from attnscope.records.importance import MetricName
 from attnscope.records.sites import NO_GATES, Gates, Site
 from attnscope.text.examples import Example
@@ -87,7 +88,7 @@ def make_metric(
 
 def _loss(subject: Subject, batch: Batch, gates: Gates) -> Counts:
     with subject.studying():
-        losses = token_losses(subject, batch, _probe(subject, gates)).double().sum(dim=1)
+        losses = exact(token_losses(subject, batch, _probe(subject, gates))).sum(dim=1)
     return np.stack([losses.cpu().numpy(), _n_scored(batch)], axis=1)
 
 
@@ -98,7 +99,7 @@ def _hits(subject: Subject, batch: Batch, gates: Gates, is_whole: bool) -> Count
         hits = torch.zeros(is_scored.shape, device=is_right.device).masked_scatter(
             is_scored, is_right.float()
         )
-        n_hits = hits.sum(dim=1).double().cpu().numpy()
+        n_hits = hits.sum(dim=1).cpu().double().numpy()
     n_scored = _n_scored(batch)
     both = (n_hits == n_scored, np.ones(len(n_scored))) if is_whole else (n_hits, n_scored)
     return np.stack(both, axis=1).astype(np.float64)
@@ -109,7 +110,7 @@ def _probe(subject: Subject, gates: Gates) -> TensorGates | None:
 
 
 def _n_scored(batch: Batch) -> NDArray[np.float64]:
-    return (batch.labels != NOT_SCORED).sum(dim=1).double().cpu().numpy()
+    return (batch.labels != NOT_SCORED).sum(dim=1).cpu().double().numpy()
 
 
 # -- alignment ------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def rotated(n: int, inv_freq: Tensor) -> Tensor:
 
     Pairs are the first and the second half of the dimensions (Su et al. 2021, equation 34).
     """
-    angles = torch.arange(n, dtype=torch.float64)[:, None] * inv_freq.double().cpu()  # [n, pairs]
+    angles = torch.arange(n, dtype=torch.float64)[:, None] * inv_freq.cpu().double()  # [n, pairs]
     cosines, sines = angles.cos(), angles.sin()
     turned: Tensor = torch.cat((cosines - sines, cosines + sines), dim=1) * (2 * len(inv_freq)) ** -0.5
     return turned

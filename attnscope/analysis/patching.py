@@ -194,7 +194,7 @@ def _patched(
     row, columns = cells[0][0], [column for _, column in cells]
     with changed_reads([(plan.places[row], lambda x: plan.patch(row, columns, x))]):
         logits = subject.say(receiver, position, probe, n_copies=len(cells))
-    return (logits[:, answer] - logits[:, other]).double().cpu().numpy()
+    return (logits[:, answer] - logits[:, other]).cpu().double().numpy()
 
 
 def _row_chunks(cells: Sequence[tuple[int, int]], n_copies: int) -> Iterator[Sequence[tuple[int, int]]]:

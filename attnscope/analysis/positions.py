@@ -42,7 +42,7 @@ def position_tables(
 
 def table_of(name: str, matrix: Tensor, note: str = "") -> PositionTable:
     """The record of one encoding, from its matrix [n_positions, d_model]; computed in float64."""
-    exact = matrix.detach().double().cpu()
+    exact = matrix.detach().cpu().double()
     lengths = exact.norm(dim=1)
     dots = exact @ exact.T
     pairs = lengths[:, None] * lengths[None, :]

@@ -23,6 +23,7 @@ from attnscope.analysis.batches import Sample, chunks
 from attnscope.analysis.measures import row_entropy
 from attnscope.errors import UserError
 from attnscope.models.model import Model
+from attnscope.nn.precision import exact
 from attnscope.records.importance import Progress
 from attnscope.records.redundancy import HeadPlane
 from attnscope.records.sites import HeadRef, Stack
@@ -68,7 +69,7 @@ def divergence_sums(a: Tensor) -> Tensor:
         for h in range(n_heads - 1):
             mixed = row_entropy((part[h] + part[h + 1 :]) / 2)
             js = (mixed - (entropy[h] + entropy[h + 1 :]) / 2).clamp(min=0.0)
-            total[h, h + 1 :] += js.double().sum(dim=-1).cpu()
+            total[h, h + 1 :] += exact(js).sum(dim=-1).cpu()
     return total + total.T
 
 

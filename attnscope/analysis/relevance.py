@@ -32,7 +32,6 @@ from attnscope.analysis.subject import (
     Batch,
     OwnSubject,
     Subject,
-    exact,
     require_tokens,
     subject_of,
 )
@@ -41,6 +40,7 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.edits import Edits
+from attnscope.nn.precision import exact
 from attnscope.records.influence import InfluenceMap
 from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey

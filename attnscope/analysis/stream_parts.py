@@ -18,10 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.analysis.reading import watched_heads
-from attnscope.analysis.subject import Batch, OwnSubject, TensorGates, exact, predicting_stack
+from attnscope.analysis.subject import Batch, OwnSubject, TensorGates, predicting_stack
 from attnscope.errors import UserError
 from attnscope.nn.block import Block
 from attnscope.nn.layers import NoHeads
+from attnscope.nn.precision import exact
 from attnscope.records.attribution import PartKind
 from attnscope.records.sites import HeadRef, SiteKey, Stack
 

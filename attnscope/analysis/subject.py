@@ -295,8 +295,3 @@ def require_tokens(model: Model) -> None:
 def predicting_stack(form: Form) -> Stack:
     """The stack whose stream becomes predictions."""
     return "encoder" if form == "encoder" else "decoder"
-
-
-def exact(tensor: Tensor) -> Tensor:
-    """The tensor in float64, on the CPU where its device has no double precision."""
-    return tensor.cpu().double() if tensor.device.type == "mps" else tensor.double()

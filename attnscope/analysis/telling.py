@@ -26,12 +26,12 @@ class TellingTexts:
     """Remembers, for each column, the texts with the largest values as they stream by."""
 
     def __init__(self, n_columns: int) -> None:
-        self._best = np.full((N_TELLING, n_columns), -np.inf, np.float32)
+        self._best = np.full((N_TELLING, n_columns), -np.inf)
         self.texts = np.full((N_TELLING, n_columns), -1, np.int32)
 
     def add(self, numbers: Sequence[int], lengths: Sequence[int], values: NDArray[np.float32]) -> None:
         """Values of some texts, [n_texts, n_columns]; NaN never tells anything."""
-        short = np.array([length < SHORT for length in lengths], np.float32)
+        short = np.array([length < SHORT for length in lengths], np.float64)  # a float32 would lose values
         ranked = np.where(np.isnan(values), -np.inf, values - 1e6 * short[:, None])
         texts = np.repeat(np.array(numbers, np.int32)[:, None], values.shape[1], axis=1)
         ranked, texts = np.concatenate([self._best, ranked]), np.concatenate([self.texts, texts])

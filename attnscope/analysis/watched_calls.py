@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscope.analysis.subject import TensorGates, exact
+from attnscope.analysis.subject import TensorGates
 from attnscope.nn.edits import Call, Edits
+from attnscope.nn.precision import exact
 from attnscope.nn.scores import scores
 from attnscope.records.sites import SiteKey
 

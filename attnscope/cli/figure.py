@@ -20,7 +20,7 @@ from attnscope.cli.figure_options import (
 from attnscope.cli.figure_panels import add_panel_arguments, draw_panels
 from attnscope.cli.given import note_given
 from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
-from attnscope.cli.other_figures import curves_figure, positions_figure, scaling_figure
+from attnscope.cli.other_figures import curves_figure, graph_figure, positions_figure, scaling_figure
 from attnscope.cli.pictures import on_picture
 from attnscope.cli.terminal import say
 from attnscope.records.sites import require_heads
@@ -28,7 +28,19 @@ from attnscope.records.sites import require_heads
 if TYPE_CHECKING:
     from attnscope.figures.spec import FigureSpec
 
-VIEWS = ("grid", "head", "lines", "picture", "panels", "difference", "positions", "curves", "scaling")
+VIEWS = (
+    "grid",
+    "head",
+    "lines",
+    "picture",
+    "graph",
+    "panels",
+    "difference",
+    "positions",
+    "curves",
+    "scaling",
+)
+_BUILDERS = {"difference": build_difference, "graph": graph_figure}
 _WITHOUT_TEXT = {"positions": positions_figure, "curves": curves_figure, "scaling": scaling_figure}
 
 
@@ -65,8 +77,14 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--query",
-        default="0",
-        help="for picture: the token whose weights are shown, by number or as row,column (default: 0)",
+        help="for picture: the token whose weights are shown, by number or as row,column (default: 0); "
+        "for graph: the output token it starts from, by number, -1 the last (default: -1)",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        default=0.01,
+        help="for graph: leave out lines that carry less of the output (default: %(default)s)",
     )
     add_page_arguments(parser)
     add_look_arguments(parser)
@@ -103,10 +121,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         model, trace = load_and_trace(arguments)
         require_heads(trace.sites)
-        build = build_difference if arguments.view == "difference" else build_figure
-        drawn = build(arguments, model, trace)
+        drawn = _BUILDERS.get(arguments.view, build_figure)(arguments, model, trace)
         if arguments.view == "picture":
-            drawn = on_page(arguments, on_picture(drawn, model, arguments.text, arguments.query).spec)
+            drawn = on_page(arguments, on_picture(drawn, model, arguments.text, arguments.query or "0").spec)
         path = drawn.save(Path(arguments.out))
         about = trace.check().sentence + other_stacks(arguments, trace.sites) + _hints(drawn.spec)
     say(f"{path}: {path.stat().st_size:,} bytes, {about}")

@@ -1,11 +1,17 @@
-"""The figures of `attnscope figure` that show no text: positions, training curves, scaling laws."""
+"""The figures of `attnscope figure` that show no maps: graphs, positions, training curves, scaling laws."""
 
 import argparse
 from typing import TYPE_CHECKING, TypedDict
 
+from attnscope.cli.figure_building import build_caption
+from attnscope.cli.inputs import parse_stack
+from attnscope.errors import UserError
+
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
     from attnscope.figures.presets import PresetName
+    from attnscope.models import Model
+    from attnscope.trace import Trace
 
 
 class _Page(TypedDict):
@@ -16,6 +22,31 @@ class _Page(TypedDict):
     height_mm: float | None
     font_pt: float | None
     dpi: int
+
+
+def graph_figure(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
+    """Attention as a graph, from one output token down to the inputs."""
+    from attnscope.drawing import graph_figure
+
+    try:
+        token = int(arguments.query or "-1")
+    except ValueError as error:
+        raise UserError(
+            f"--query {arguments.query!r} is no output token.",
+            expected="a number from 0, or -1 for the last",
+            action="For instance --query 3; tokens count from 0.",
+        ) from error
+    page = {**_page(arguments)}
+    caption = build_caption(arguments, model, trace) if page.pop("has_caption") else None
+    stack = parse_stack(arguments.stack, trace.sites) if arguments.stack else None
+    return graph_figure(
+        trace,
+        token,
+        stack=stack,
+        threshold=arguments.threshold,
+        caption=caption,
+        **page,  # type: ignore[arg-type]
+    )
 
 
 def positions_figure(arguments: argparse.Namespace) -> "Figure":

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from attnscope.records.durations import duration_text
 from attnscope.records.loss_units import loss_unit
 
 if TYPE_CHECKING:
@@ -72,5 +73,4 @@ def _large(value: float) -> str:
 def _time(seconds: float) -> str:
     if not math.isfinite(seconds):
         return "–"
-    whole = round(seconds)
-    return f"{whole // 60}:{whole % 60:02d}" if whole >= 60 else f"{seconds:.1f} s"
+    return duration_text(seconds)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attnscope.figures.panels import lines_are_named, panel_letters, panel_title, shown_maps
+from attnscope.figures.panels import common_peak, lines_are_named, panel_letters, panel_title, shown_maps
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.spec import FigureSpec, MapPart
 from attnscope.records.interventions import Interventions
@@ -13,8 +13,9 @@ from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Gates
 from attnscope.viewmodels.compare.difference import ComparedMaps
 from attnscope.viewmodels.maps.evenness import even_words
+from attnscope.viewmodels.maps.long_lines import is_condensed
 
-_SCALE_WORDS = {"fixed": "0–1", "head": "to each head's maximum", "row": "to each row's maximum"}
+_SCALE_WORDS = {"fixed": "0–{:.3g}", "head": "to each head's maximum", "row": "to each row's maximum"}
 _MAX_TEXT, _MAX_TITLE = 400, 160
 
 
@@ -97,7 +98,7 @@ def _shown(spec: FigureSpec) -> str:
         else:
             plural = "head" if len(maps) == 1 else "heads"
             parts.append(f"{plural} {', '.join(names)}" + (" …" if len(maps) > 12 else ""))
-            parts.append(f"mask {mask_words(maps)}")
+            parts += [] if any(map(is_condensed, maps)) else [f"mask {mask_words(maps)}"]
         parts += [maps[0].note] if maps and maps[0].note else []
     if spec.picture is not None and spec.maps:
         token = spec.maps[0].queries[spec.picture.query]
@@ -108,6 +109,10 @@ def _shown(spec: FigureSpec) -> str:
         inside = spec.inside.inside
         query = f"query {inside.query} {_quoted(inside.query_token.label)}"
         parts.append(f"head {inside.head.stack} {inside.head.label}, {query}, step {spec.inside.step}")
+    if spec.graph is not None:
+        parts.append(
+            f"from {_quoted(spec.graph.nodes[0].token.piece)} at {spec.graph.levels[-1]} down to the inputs"
+        )
     if spec.compared is not None:
         parts += _compared_words(spec.compared)
     if spec.view == "panels":
@@ -122,11 +127,11 @@ def _shown(spec: FigureSpec) -> str:
         if any(grid.is_pooled for grid in spec.grids):
             parts.append("each pixel the largest of its weights")
     if spec.view in ("grid", "head", "panels", "difference"):
-        scale = _SCALE_WORDS[spec.style.scale]
+        scale = _SCALE_WORDS[spec.style.scale].format(common_peak(spec))  # of a sum of heads over 1
         if spec.view == "panels" and spec.style.scale == "head":
             scale = "to the largest weight"
         parts.append(f"scale {scale}, {spec.style.colour_map}")
-    if spec.view in ("grid", "head", "lines", "picture", "inside", "panels"):
+    if spec.view in ("grid", "head", "lines", "picture", "inside", "graph", "panels"):
         parts += _changed(spec)
     return " · ".join(parts)
 

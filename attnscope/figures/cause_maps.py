@@ -1,14 +1,17 @@
 """What made an output, as maps: the parts that add up to it, and patches. For the screen and for files."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.figures.cell_map import CellMap
 from attnscope.records.attribution import Attribution, Contribution, PatchMap
+from attnscope.records.influence import Method
 from attnscope.records.pictures import Picture
 from attnscope.records.sites import Stack
+from attnscope.records.tokens import Token
 
 _SLACK = 1.02
 
@@ -103,6 +106,29 @@ def influence_cells(name: str, weights: NDArray[np.float64], picture: Picture) -
         row_title="row",
         column_title="column",
         backdrop=picture.pixels,
+    )
+
+
+def table_cells(
+    keys: tuple[Token, ...], found: Mapping[Method, NDArray[np.float64]], n_source: int, unit: str
+) -> CellMap:
+    """What one output token owes to each input: inputs down, methods across; `found` [n_keys] each."""
+    values = np.stack(list(found.values()), axis=1)
+    finite = values[np.isfinite(values)]
+    names = [token.piece for token in keys]
+    if n_source:
+        places = [f"source {i}" if i < n_source else f"target {i - n_source}" for i in range(len(keys))]
+        names = [f"{name} ({place})" for name, place in zip(names, places, strict=True)]
+    return CellMap(
+        title="Across layers",
+        note=unit,
+        values=values,
+        limit=float(finite.max()) if finite.size and finite.max() > 0 else 1.0,
+        rows=tuple(names),
+        columns=tuple(found),
+        row_title="input",
+        column_title="method",
+        has_numbers=True,
     )
 
 

@@ -21,8 +21,13 @@ def weight_ticks(scale: Scale, peak: float, full: float = 1.0) -> tuple[Ticks, s
     if scale == "row":
         return ((0.0, "0"), (1.0, "row max")), "per row"
     if scale == "head" and peak > 0:
-        return tuple((t, f"{t * peak:.2g}" if t else "0") for t in (0.0, 0.5, 1.0)), "to head max"
+        return tuple((t, share_text(t * peak)) for t in (0.0, 0.5, 1.0)), "to head max"
     return tuple((t, f"{t * full:.3g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0)), ""
+
+
+def share_text(weight: float) -> str:
+    """A tick's weight, short; a sum of heads, which goes beyond 1, with one digit more."""
+    return f"{weight:.2g}" if weight < 1 else f"{weight:.3g}"
 
 
 def paint_colour_bar(

@@ -57,8 +57,9 @@ def collapse_cells(shown: Collapse) -> tuple[CellMap, ...]:
         CellMap(
             title=f"X after layer {shown.layer}" if shown.layer else "X before the first layer",
             note=what,
-            values=stream / largest,
+            values=stream,
             kind="signed",
+            limit=largest,
             row_title="token",
             column_title="dimension",
         ),

@@ -14,6 +14,7 @@ from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.natural_heights import map_height
 from attnscope.figures.paint_curves import natural_curves_height
 from attnscope.figures.paint_figure import frame_heights
+from attnscope.figures.paint_graph import natural_figure_height
 from attnscope.figures.paint_lines import line_names, natural_lines_height
 from attnscope.figures.paint_panels import panel_field, row_heights
 from attnscope.figures.paint_positions import natural_positions_height
@@ -27,6 +28,7 @@ FITTED: tuple[View, ...] = (
     "head",
     "lines",
     "picture",
+    "graph",
     "panels",
     "difference",
     "positions",
@@ -112,6 +114,8 @@ def _body_height(spec: FigureSpec, width: float) -> float:
             return natural_positions_height(width, spec.positions)
         case "difference" if spec.compared is not None:
             return natural_difference_height(width, spec.compared)
+        case "graph" if spec.graph is not None:
+            return natural_figure_height(width, spec.graph)
         case "panels" if spec.panels:
             return _panels_height(spec, width)
         case _:

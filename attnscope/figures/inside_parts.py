@@ -25,7 +25,7 @@ Values = NDArray[np.float32]
 
 def short_limit(value: float) -> str:
     """The end of a scale with two digits."""
-    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
+    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
 
 
 def values_of(inside: HeadInside, name: str) -> Values:

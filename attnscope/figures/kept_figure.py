@@ -15,6 +15,7 @@ from attnscope.figures.figure_checks import check_look
 from attnscope.figures.panels import MAX_PANELS, PANEL_VIEWS
 from attnscope.figures.record_json import record_as_json, record_from_json
 from attnscope.figures.spec import Chart, FigureSpec, MapPart, check_spec
+from attnscope.records.attention_graph import AttentionGraph
 from attnscope.records.inside import HeadInside
 from attnscope.records.maps import SiteGrid
 from attnscope.records.positions import PositionTable
@@ -57,6 +58,7 @@ def _reasons(spec: FigureSpec) -> Iterator[str]:
         spec.part is None or _is_part(spec.part),
         spec.compared is None or _is_compared(spec.compared),
         spec.inside is None or _is_inside(spec.inside.inside, spec.inside.row),
+        spec.graph is None or _is_graph(spec.graph),
         _is_picture(spec),
         _has_gold(spec),
     )
@@ -114,6 +116,12 @@ def _is_compared(shown: ComparedMaps) -> bool:
 
 def _is_inside(inside: HeadInside, row: int | None) -> bool:
     return inside.q.size > 0 and (row is None or 0 <= row < len(inside.keys))
+
+
+def _is_graph(graph: AttentionGraph) -> bool:
+    shares = (*(node.influence for node in graph.nodes), *(edge.weight for edge in graph.edges))
+    is_share = all(0 <= share <= 1.001 for share in (*shares, graph.threshold, graph.kept_share))
+    return is_share and all(node.position >= 0 for node in graph.nodes)
 
 
 def _is_picture(spec: FigureSpec) -> bool:

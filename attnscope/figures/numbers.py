@@ -16,6 +16,7 @@ from attnscope.figures.inside_numbers import HEADER, inside_arrays, inside_rows
 from attnscope.figures.panels import lettered_maps
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Chart, FigureSpec, MapPart
+from attnscope.records.attention_graph import AttentionGraph
 from attnscope.records.compare import BOTH, NEITHER, NOWHERE, ONLY_A, ONLY_B
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.tiles import MapTile
@@ -82,6 +83,9 @@ def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
             for key, token, name, d, value in inside_rows(inside):
                 query = (str(inside.query), safe_cell(inside.query_token.piece))
                 yield (*head, *query, key, safe_cell(token), name, d, _number(value))
+        case "graph" if spec.graph is not None:
+            yield ("from level", "position", "token", "to level", "position", "token", "weight", "carried")
+            yield from _graph_rows(spec.graph)
         case "difference" if spec.compared is not None:
             place = ("stack", "layer", "head", "query", "query token", "key", "key token")
             yield (*place, "weight A", "weight B", "B - A", "allowed by")
@@ -108,6 +112,14 @@ def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
                     for j, value in enumerate(row):
                         names = (cells.title, cells.row_name(i), cells.column_name(j))
                         yield (*map(safe_cell, names), _number(value), "", "")
+
+
+def _graph_rows(graph: AttentionGraph) -> Iterator[Iterable[str]]:
+    """One row for each edge, from the lower level to the upper one; carried is its share of the output."""
+    for edge in graph.edges:
+        ends = (graph.nodes[edge.lower], graph.nodes[edge.upper])
+        places = ((graph.levels[n.level], str(n.position), safe_cell(n.token.piece)) for n in ends)
+        yield (*itertools.chain(*places), _number(edge.weight), _number(graph.carried(edge)))
 
 
 def _axes(chart: Chart) -> tuple[str, str]:
@@ -207,6 +219,8 @@ def _arrays(spec: FigureSpec) -> dict[str, NDArray[np.generic]]:
         arrays["rows_columns_first"] = np.array(
             [part.picture.n_rows, part.picture.n_columns, part.picture.n_first]
         )
+    elif spec.graph is not None:
+        arrays |= _graph_arrays(spec.graph)
     elif spec.inside is not None:
         arrays |= inside_arrays(spec.inside.inside)
     elif spec.compared is not None:
@@ -231,6 +245,22 @@ def _arrays(spec: FigureSpec) -> dict[str, NDArray[np.generic]]:
             arrays[f"map_{i}"] = cells.values
             arrays[f"map_{i}_name"] = np.array(cells.title)
     return arrays
+
+
+def _graph_arrays(graph: AttentionGraph) -> dict[str, NDArray[np.generic]]:
+    """Nodes [n_nodes] and edges [n_edges]; `lower` and `upper` count the nodes."""
+    nodes, edges = graph.nodes, graph.edges
+    return {
+        "levels": np.array(graph.levels, dtype=np.str_),
+        "level": np.array([node.level for node in nodes]),
+        "position": np.array([node.position for node in nodes]),
+        "token": np.array([node.token.piece for node in nodes], dtype=np.str_),
+        "influence": np.array([node.influence for node in nodes]),
+        "lower": np.array([edge.lower for edge in edges], dtype=np.int64),
+        "upper": np.array([edge.upper for edge in edges], dtype=np.int64),
+        "weight": np.array([edge.weight for edge in edges]),
+        "carried": np.array([graph.carried(edge) for edge in edges]),
+    }
 
 
 def _compared_arrays(compared: ComparedMaps) -> dict[str, NDArray[np.generic]]:

@@ -9,6 +9,7 @@ from attnscope.figures.colours import LIGHT, Palette
 from attnscope.figures.paint_curves import paint_curves
 from attnscope.figures.paint_difference import paint_difference
 from attnscope.figures.paint_gold import paint_gold, paint_gold_on_tiles
+from attnscope.figures.paint_graph import paint_graph
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.paint_inside import paint_inside
 from attnscope.figures.paint_lab import paint_lab
@@ -104,6 +105,8 @@ def _paint_view(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Pale
             paint_inside(
                 painter, rect, inside.inside, palette=palette, step=inside.step, row=inside.row, is_paper=True
             )
+        case "graph" if spec.graph is not None:
+            paint_graph(painter, rect, spec.graph, palette=palette)
         case "panels":
             paint_panels(painter, rect, spec, palette=palette)
         case "difference" if spec.compared is not None:

@@ -5,7 +5,7 @@ import math
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
+from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar, share_text
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.natural_heights import panel_height
 from attnscope.figures.paint_grid import GridMarks, paint_grid
@@ -200,7 +200,7 @@ def _paint_panel(
 def _paint_bar(painter: QPainter, rect: QRectF, spec: FigureSpec, palette: Palette) -> None:
     peak, scale = common_peak(spec), spec.style.scale
     shares = (0.0, 0.5, 1.0) if scale == "head" else (0.0, 0.25, 0.5, 0.75, 1.0)
-    ticks = tuple((t, f"{t * peak:.2g}" if t else "0") for t in shares)
+    ticks = tuple((t, share_text(t * peak)) for t in shares)
     if scale == "row":
         ticks = ((0.0, "0"), (1.0, "row max"))
     maps = [m for panel in spec.panels if panel.view == "head" for m in panel.maps]

@@ -1,7 +1,7 @@
 """What a figure shows, as one frozen record: everything needed to paint it again, and its caption."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from attnscope.figures.cell_map import CellMap
 from attnscope.figures.style import MapStyle
 from attnscope.records.alignment import GoldCell
 from attnscope.records.arrays import frozen_array
+from attnscope.records.attention_graph import AttentionGraph
 from attnscope.records.inside import HeadInside
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
@@ -24,20 +25,19 @@ from attnscope.viewmodels.compare.difference import ComparedMaps
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 
 View = Literal[
-    "grid", "head", "lines", "picture", "inside", "panels", "difference", "positions", "curves", "lab"
-]
-VIEWS: tuple[View, ...] = (
     "grid",
     "head",
     "lines",
     "picture",
     "inside",
+    "graph",
     "panels",
     "difference",
     "positions",
     "curves",
     "lab",
-)
+]
+VIEWS: tuple[View, ...] = get_args(View)
 MIN_MM, MAX_MM = 20.0, 1200.0
 MIN_DPI, MAX_DPI = 36, 2400
 MAX_PIXELS = 100_000_000
@@ -204,11 +204,11 @@ class FigureSpec:
 
     `grid` needs `grids`; `head` and `lines` need `maps` (`head` of a long map: `part`); `positions`
     needs `positions`; `curves` needs `charts`; `difference` needs `compared`; `lab` needs `charts` or
-    `cells`; `inside` needs `inside`; `picture` needs `picture` and one of `maps`; `panels` needs `panels`:
-    charts that share one page, one scale and one colour bar, in `columns` beside each other (0: as many as
-    let them be largest). `dpi` matters for PNG and the clipboard only. `font_pt` is the size of token labels
-    and the caption; titles, margins and lines grow with it. `caption` None leaves it out; `origin` is for a
-    figure file. `gold` are word links marked on the map of `head`.
+    `cells`; `inside` needs `inside`; `graph` needs `graph`; `picture` needs `picture` and one of `maps`;
+    `panels` needs `panels`: charts that share one page, one scale and one colour bar, in `columns` beside
+    each other (0: as many as let them be largest). `dpi` matters for PNG and the clipboard only. `font_pt` is
+    the size of token labels and the caption; titles, margins and lines grow with it. `caption` None leaves it
+    out; `origin` is for a figure file. `gold` are word links marked on the map of `head`.
     """
 
     view: View
@@ -221,6 +221,7 @@ class FigureSpec:
     charts: tuple[Chart, ...] = ()
     cells: tuple[CellMap, ...] = ()
     compared: ComparedMaps | None = None
+    graph: AttentionGraph | None = None
     gates: Gates = NO_GATES
     selection: tuple[HeadRef, ...] = ()
     interventions: Interventions = ()
@@ -266,6 +267,7 @@ def check_spec(spec: FigureSpec) -> None:
         "lines": spec.maps,
         "picture": spec.maps and spec.picture,
         "inside": spec.inside,
+        "graph": spec.graph,
         "panels": spec.panels,
         "difference": spec.compared,
         "positions": spec.positions,

@@ -44,15 +44,19 @@ def log_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def tick_text(value: float, step: float = 0.0) -> str:
-    """A tick's number, short: `0.25`, `10⁻⁴`, `20k`."""
+    """A tick's number, short: `0.25`, `10⁻⁴`, `20k`; with all the digits that ticks a `step` apart need."""
     if value == 0:
         return "0"
     size = abs(value)
-    is_tiny = size < 1e-3 if step == 0 else step < 1e-4
-    if is_tiny or size >= 1e6:
-        return power_text(value)
+    last = math.floor(math.log10(step) + 1e-9) if step > 0 else 0  # the place of the last digit
+    if size >= 1e6 or (size < 1e-3 and step < 1e-4):
+        return power_text(value, max(0, math.floor(math.log10(size) + 1e-9) - last) if step > 0 else 6)
     if size >= 10_000:
-        return f"{value / 1000:g}k".replace("-", "−")
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 6
-    text = f"{value:.{min(decimals, 6)}f}"
-    return (text if step > 0 else text.rstrip("0").rstrip(".")).replace("-", "−")
+        text = f"{value / 1000:.{max(0, 3 - last)}f}" if step > 0 else f"{value / 1000:g}"
+        return f"{_shortest(text)}k".replace("-", "−")
+    text = f"{value:.{max(0, -last)}f}" if step > 0 else _shortest(f"{value:.6f}")
+    return text.replace("-", "−")
+
+
+def _shortest(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text

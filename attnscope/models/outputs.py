@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
+from attnscope.nn.precision import exact
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.models import Form
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
@@ -69,16 +70,15 @@ def kl_nats(before: Tensor, after: Tensor) -> tuple[float, ...]:
 
     Summed in float64, so that two nearly equal outputs do not come out below zero.
     """
-    p = before.double().cpu()
-    q = after.double().cpu()
+    p = before.cpu().double()
+    q = after.cpu().double()
     terms = torch.where(p > -torch.inf, p.exp() * (p - q), 0.0)
     return tuple(terms.sum(dim=-1).clamp(min=0.0).tolist())
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
-    """Log-softmax in float64, where double precision exists, else float32."""
-    wide = logits.float() if logits.device.type == "mps" else logits.double()
-    return wide.log_softmax(dim=-1)
+    """Log-softmax in float64, on the CPU where the device has no double precision."""
+    return exact(logits).log_softmax(dim=-1)
 
 
 def _contexts(network: Network, inputs: Inputs, positions: list[int]) -> list[str]:

@@ -29,7 +29,6 @@ from dataclasses import replace
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attnscope.errors import UserError
 from attnscope.nn.attention import Probe
@@ -40,6 +39,7 @@ from attnscope.nn.ends import Head, unfilled_embedding
 from attnscope.nn.layers import CrossAttention, block_shape, make_attention
 from attnscope.nn.masks import MaskRule, build_rule
 from attnscope.nn.own_module import OwnModule
+from attnscope.nn.padded_cells import read_padded
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.scores import Bias
 from attnscope.nn.stepping import StepProbe
@@ -111,6 +111,7 @@ class Recurrent(OwnModule):
     ) -> Tensor:
         """The encoder's states, 0 at padding, which must stand at the end of a text.
 
+        With `valid` on the CPU no other device is waited for, wherever the ids are.
         Raises UserError for a pattern: there is no self-attention that it could be the mask of.
         """
         if pattern is not None:
@@ -126,8 +127,7 @@ class Recurrent(OwnModule):
         if lengths is None:
             out: Tensor = self.encoder(x)[0]
             return out
-        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        return pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=ids.shape[1])[0]
+        return read_padded(self.encoder, x, lengths)
 
     def decode(
         self,

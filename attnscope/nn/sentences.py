@@ -12,9 +12,9 @@ dense    h_i = tanh(W s_i + b), each sentence by itself: a deep averaging networ
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.padded_cells import read_padded
 
 
 class SentenceEncoder(nn.Module):
@@ -32,5 +32,4 @@ class SentenceEncoder(nn.Module):
         if self.cells is None:
             dense: nn.Module | None = self.dense
             return torch.tanh(dense(rows)) if dense is not None else rows
-        packed = pack_padded_sequence(rows, is_there.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
-        return pad_packed_sequence(self.cells(packed)[0], batch_first=True, total_length=rows.shape[1])[0]
+        return read_padded(self.cells, rows, is_there.sum(dim=1))

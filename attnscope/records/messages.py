@@ -7,6 +7,7 @@ view requests that are not the newest of their kind. Requests capture all they n
 from dataclasses import dataclass
 
 from attnscope.records.alignment import AlignmentShown, ShowAlignment
+from attnscope.records.attention_graph import GraphShown, ShowGraph
 from attnscope.records.causes import (
     AttributeOutput,
     OutputAttributed,
@@ -201,6 +202,7 @@ Request = (
     | ShowLens
     | ShowAlignment
     | ShowInfluence
+    | ShowGraph
     | StopInfluence
     | AttributeOutput
     | PatchTexts
@@ -369,6 +371,7 @@ Reply = (
     | LensShown
     | AlignmentShown
     | InfluenceShown
+    | GraphShown
     | OutputAttributed
     | PatchingNews
     | TextsPatched

@@ -21,6 +21,7 @@ from attnscope.analysis.reading import read_text
 from attnscope.analysis.subject import Batch, subject_of
 from attnscope.errors import UserError
 from attnscope.models import Model
+from attnscope.nn.precision import exact
 from attnscope.text.examples import Example
 
 
@@ -70,7 +71,7 @@ def blank_out(model: Model, decision: Decision) -> tuple[float, NDArray[np.float
         ids[row, position] = unknown_id(model)
     with subject.studying():
         hidden = subject.hidden(Batch(ids=ids, labels=torch.full_like(ids, -1)))
-        logits = subject.logits(hidden[:, -1]).double()
+        logits = exact(subject.logits(hidden[:, -1]))
     p = (logits[:, decision.right_id] - logits[:, decision.wrong_id]).sigmoid().cpu().numpy()
     return float(p[0]), np.abs(p[0] - p[1:])
 

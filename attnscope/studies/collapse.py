@@ -24,6 +24,7 @@ from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, ModelCard, load
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.precision import has_double
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.importance import Progress
 from attnscope.records.models import Form
@@ -117,7 +118,8 @@ def new_model(form: Form, seed: int, *, sharpness: float = 1.0) -> Model:
 
 def mean_curves(model: Model, texts: Sequence[Text]) -> tuple[CollapseCurve, ...]:
     """The four curves of a model: geometric means over the texts, in float64."""
-    model.own.module.double()
+    module = model.own.module
+    (module if has_double(module.device) else module.cpu()).double()
     each = []
     for text in texts:
         source, target = (text, None) if isinstance(text, str) else text

@@ -152,15 +152,15 @@ def shares_of(a: Tensor, tokens: Sequence[Token]) -> NDArray[np.float64]:
         return chosen[:, :, keys].sum(dim=2).mean(dim=1) if bool(keys.any()) and chosen.shape[1] else nothing
 
     found = (offset(-1), offset(0), offset(1), on(begin), on(separator), on(stop), on(special, separator))
-    array: NDArray[np.float64] = torch.stack(found, dim=1).double().cpu().numpy()
+    array: NDArray[np.float64] = torch.stack(found, dim=1).cpu().double().numpy()
     return array
 
 
 def _entropies(weights: Tensor) -> tuple[NDArray[np.float64], float]:
     """The mean entropy of each head's rows, and that of rows whose weights are all alike."""
     n_seen = (~weights[0].isnan()).sum(dim=-1)
-    mean: NDArray[np.float64] = row_entropy(weights.nan_to_num(nan=0.0)).mean(dim=1).double().cpu().numpy()
-    return mean, float(n_seen.double().log().mean())
+    mean: NDArray[np.float64] = row_entropy(weights.nan_to_num(nan=0.0)).mean(dim=1).cpu().double().numpy()
+    return mean, float(n_seen.cpu().double().log().mean())
 
 
 def _mean(values: NDArray[np.float64]) -> float:

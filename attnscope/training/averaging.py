@@ -90,7 +90,7 @@ def _recipe_of(run: RunFolder) -> Recipe:
 def _fill_with_mean(loaded: LoadedFolder, folders: Sequence[Path]) -> None:
     """Make the weights of the module, which are the last folder's, the mean of all folders'."""
     own = dict(loaded.module.named_parameters())
-    sums = {name: weight.detach().double() for name, weight in own.items()}
+    sums = {name: weight.detach().cpu().double() for name, weight in own.items()}
     for folder in folders[:-1]:
         other = dict(read_model_folder(folder).module.named_parameters())
         if {n: w.shape for n, w in other.items()} != {n: w.shape for n, w in own.items()}:
@@ -101,7 +101,7 @@ def _fill_with_mean(loaded: LoadedFolder, folders: Sequence[Path]) -> None:
                 action="Average each run for itself.",
             )
         for name, weight in other.items():
-            sums[name] += weight.detach().double().to(sums[name].device)
+            sums[name] += weight.detach().double()
     with torch.no_grad():
         for name, weight in own.items():
             weight.copy_(sums[name] / len(folders))

@@ -17,6 +17,7 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
 from attnscope.errors import RecipeError, UserError
 from attnscope.nn.own_module import OwnModule
@@ -25,11 +26,15 @@ from attnscope.training.objectives import Batch, Told, loss_and_hits, loss_sum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """Which of the processes this one is (`index` of `n`), and which on its own computer (`local`)."""
+    """Which of the processes this one is (`index` of `n`), and which on its own computer (`local`).
+
+    `attempt` counts how often torchrun has started all of them again, where one computer has them all.
+    """
 
     index: int = 0
     n: int = 1
     local: int = 0
+    attempt: int = 0
 
     @property
     def is_writer(self) -> bool:
@@ -98,6 +103,7 @@ def ranks_of(variables: Mapping[str, str]) -> Ranks:
             index=int(variables["RANK"]),
             n=int(variables["WORLD_SIZE"]),
             local=int(variables.get("LOCAL_RANK", "0")),
+            attempt=_attempt_of(variables),
         )
     except ValueError as error:
         raise UserError(
@@ -105,6 +111,13 @@ def ranks_of(variables: Mapping[str, str]) -> Ranks:
             expected="whole numbers, as torchrun sets them",
             action="Start with: torchrun --nproc-per-node N -m attnscope train RECIPE --out DIR.",
         ) from error
+
+
+def _attempt_of(variables: Mapping[str, str]) -> int:
+    """How often torchrun has started again; 0 over several computers, each of which counts by itself."""
+    return int(variables.get("TORCHELASTIC_RESTART_COUNT", "0")) * (
+        variables.get("GROUP_WORLD_SIZE", "1") == "1"
+    )
 
 
 @contextmanager
@@ -122,7 +135,7 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[torch.device]:
             )
         device = torch.device("cuda", ranks.local)
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", device_id=_bound(device))
+    _meet(ranks, device)
     try:
         yield device
     except RuntimeError as error:
@@ -135,6 +148,29 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[torch.device]:
         raise
     finally:
         dist.destroy_process_group()
+
+
+def _meet(ranks: Ranks, device: torch.device) -> None:
+    """Find the other processes, at a place that those of an earlier attempt have not written their names to.
+
+    torchrun keeps one store for all attempts unless it is given --standalone or a rendezvous, and a process
+    that reads there where a dead one listened waits for it (torch 2.13).
+    """
+    try:
+        store, index, n = next(iter(rendezvous("env://")))
+        dist.init_process_group(
+            "nccl" if device.type == "cuda" else "gloo",
+            store=dist.PrefixStore(f"attempt {ranks.attempt}", store),  # type: ignore[attr-defined]
+            rank=index,
+            world_size=n,
+            device_id=_bound(device),
+        )
+    except RuntimeError as error:
+        raise UserError(
+            f"Process {ranks.index + 1} of {ranks.n} cannot reach the others: {error}",
+            expected="all of them running, each able to connect to the others",
+            action="Start the same command again; the run goes on from its last checkpoint.",
+        ) from error
 
 
 def _bound(device: torch.device) -> torch.device | None:

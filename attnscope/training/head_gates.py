@@ -47,10 +47,16 @@ class HeadGates:
 
     def onto(self, batch: Batch, rng: np.random.Generator) -> Batch:
         """The batch with gates drawn for each of its texts."""
-        n_texts, drawn = len(batch.ids), {}
-        for key, log_alpha in self._log_alpha.items():
-            u = torch.from_numpy(rng.random((n_texts, len(log_alpha)), dtype=np.float32))
-            drawn[key] = sample_gates(log_alpha, u.clamp_(_LEAST, 1 - _LEAST).to(log_alpha.device))
+        n_texts, sizes = len(batch.ids), [len(values) for values in self._log_alpha.values()]
+        noise = np.concatenate([rng.random((n_texts, n), dtype=np.float32) for n in sizes], axis=1)
+        device = next(iter(self._log_alpha.values())).device
+        u = torch.from_numpy(noise).clamp_(_LEAST, 1 - _LEAST).to(device)  # one copy for all sites
+        drawn = {
+            key: sample_gates(log_alpha, part)
+            for (key, log_alpha), part in zip(
+                self._log_alpha.items(), torch.split(u, sizes, dim=1), strict=True
+            )
+        }
         return replace(batch, gates=drawn)
 
     def zero_gradients(self) -> None:

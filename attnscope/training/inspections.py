@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from attnscope.nn.precision import exact
 from attnscope.records.inspections import UPDATE_BINS, Inspection
 
 FILE = "inspections.jsonl"
@@ -91,11 +92,11 @@ def count_updates(changes: list[Tensor]) -> tuple[tuple[int, ...], int]:
     n_bins, first, step = len(UPDATE_BINS) - 1, UPDATE_BINS[0], UPDATE_BINS[1] - UPDATE_BINS[0]
     counts, n_still = torch.zeros(n_bins, dtype=torch.int64), 0
     for change in changes:
-        sizes = change.detach().abs().flatten()
+        sizes = change.detach().cpu().abs().flatten()
         moved = sizes[sizes > 0]
         n_still += len(sizes) - len(moved)
         bins = ((moved.double().log10() - first) / step).floor().clamp(0, n_bins - 1).long()
-        counts += torch.bincount(bins.cpu(), minlength=n_bins)
+        counts += torch.bincount(bins, minlength=n_bins)
     return tuple(counts.tolist()), n_still
 
 
@@ -114,7 +115,7 @@ def _norms(layers: list[str], tensors: list[Tensor | None] | list[Tensor]) -> di
     squares: dict[str, float] = dict.fromkeys(layers, 0.0)
     for layer, tensor in zip(layers, tensors, strict=True):
         if tensor is not None:
-            squares[layer] += float(tensor.detach().double().square().sum())
+            squares[layer] += float(exact(tensor.detach()).square().sum())
     return {layer: math.sqrt(value) for layer, value in squares.items()}
 
 

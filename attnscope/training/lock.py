@@ -14,12 +14,13 @@ import weakref
 from pathlib import Path
 
 from attnscope.errors import SaveError, UserError
+from attnscope.records.durations import duration_text
 from attnscope.records.runs import RunWriter
 
 LOCK_NAME = "run.lock"
 _LOCK_AT = 1 << 30
 """Windows locks bytes and lets nobody read them, so the byte that is locked lies behind the text."""
-_MINUTE_S, _HOUR_S, _DAY_S = 60.0, 3600.0, 86400.0
+_MINUTE_S = 60.0
 
 
 class RunLock:
@@ -67,12 +68,8 @@ def read_writer(folder: Path) -> RunWriter | None:
 
 
 def age_words(seconds: float) -> str:
-    """How long ago, to be read: `just now`, `3 minutes ago`, `2 days ago`."""
-    for size, word in ((_DAY_S, "day"), (_HOUR_S, "hour"), (_MINUTE_S, "minute")):
-        if seconds >= size:
-            n = int(seconds // size)
-            return f"{n} {word}{'s' if n > 1 else ''} ago"
-    return "just now"
+    """How long ago, to be read: `just now`, `3 min 20 s ago`, `2 d ago`."""
+    return f"{duration_text(seconds)} ago" if seconds >= _MINUTE_S else "just now"
 
 
 def _refusal(folder: Path, writer: RunWriter | None) -> UserError:

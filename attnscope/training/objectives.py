@@ -11,7 +11,7 @@ Only scored positions pass through the vocabulary projection, which saves most o
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -32,7 +32,7 @@ class Batch:
     text, with `target_valid`, and the first token of each text is scored. `segments` [B, T] and `is_next`
     [B] (1 when the second segment follows the first) are those of next-sentence prediction, whose loss counts
     as `pair_weight` scored tokens a sequence. `gates` of a site multiply head outputs, [n_heads] or
-    [B, n_heads].
+    [B, n_heads]. `valid_on_cpu` is `valid` as it was before the batch went to another device.
     """
 
     ids: Tensor
@@ -45,6 +45,7 @@ class Batch:
     is_next: Tensor | None = None
     pair_weight: float = 0.0
     gates: Mapping[SiteKey, Tensor] | None = None
+    valid_on_cpu: Tensor | None = None
 
     @property
     def n_tokens(self) -> int:
@@ -52,20 +53,41 @@ class Batch:
         return self.ids.numel() + (self.target_ids.numel() if self.target_ids is not None else 0)
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch on `device`."""
+        """The batch on `device`, in one copy; `valid_on_cpu` stays, where cells want it.
+
+        To a CUDA device it goes from page-locked memory while the program goes on. Elsewhere the copy is
+        waited for: on MPS it may read memory that was given back meanwhile, and numbers are silently wrong
+        (pytorch/pytorch issues 139550 and 189690; drop when they are closed).
+        """
         if device.type == "cpu":
             return self
-        return replace(
-            self,
-            ids=self.ids.to(device, non_blocking=True),
-            scored=self.scored.to(device, non_blocking=True),
-            labels=self.labels.to(device, non_blocking=True),
-            valid=self.valid.to(device) if self.valid is not None else None,
-            target_ids=self.target_ids.to(device) if self.target_ids is not None else None,
-            target_valid=self.target_valid.to(device) if self.target_valid is not None else None,
-            segments=self.segments.to(device) if self.segments is not None else None,
-            is_next=self.is_next.to(device) if self.is_next is not None else None,
-        )
+        flat = pack(self, is_pinned=device.type == "cuda").to(device, non_blocking=device.type == "cuda")
+        return unpack(self, flat)
+
+
+_TENSORS = ("ids", "scored", "labels", "valid", "target_ids", "target_valid", "segments", "is_next")
+
+
+def pack(batch: Batch, *, is_pinned: bool = False) -> Tensor:
+    """All numbers of a batch on the CPU behind each other, int64 [n]; truths are 0 and 1."""
+    parts = [part.flatten().to(torch.int64) for _, part in _parts(batch)]
+    n = sum(len(part) for part in parts)
+    return torch.cat(parts, out=torch.empty(n, dtype=torch.int64, pin_memory=is_pinned))
+
+
+def unpack(batch: Batch, flat: Tensor) -> Batch:
+    """The batch whose numbers `flat` holds as `pack` gave them: views of it, but for the truths."""
+    parts = _parts(batch)
+    pieces = torch.split(flat, [part.numel() for _, part in parts])
+    found: dict[str, Any] = {
+        name: piece.view(part.shape).to(part.dtype) for (name, part), piece in zip(parts, pieces, strict=True)
+    }
+    return replace(batch, **found, valid_on_cpu=batch.valid)
+
+
+def _parts(batch: Batch) -> list[tuple[str, Tensor]]:
+    named = ((name, getattr(batch, name)) for name in _TENSORS)
+    return [(name, part) for name, part in named if part is not None]
 
 
 def hidden_of(module: OwnModule, batch: Batch) -> Tensor:
@@ -81,7 +103,8 @@ def hidden_of(module: OwnModule, batch: Batch) -> Tensor:
             probe=probe,
         )
     if batch.target_ids is not None:
-        memory = module.encode(batch.ids, valid=batch.valid, probe=probe)
+        valid = batch.valid_on_cpu if module.config.is_recurrent else None
+        memory = module.encode(batch.ids, valid=batch.valid if valid is None else valid, probe=probe)
         return module.decode(batch.target_ids, memory=memory, memory_valid=batch.valid, probe=probe)
     if module.config.form == "encoder":
         return module.encode(batch.ids, valid=batch.valid, segments=batch.segments, probe=probe)
@@ -132,7 +155,7 @@ def loss_and_hits(module: OwnModule, batch: Batch) -> Told:
     if batch.is_next is not None:
         pairs = _pair_logits(module, hidden)
         sums += [_pair_loss(pairs, batch.is_next), (pairs.argmax(dim=-1) == batch.is_next).sum()]
-    values = torch.stack([value.double() for value in sums]).tolist()
+    values = torch.stack([value.float() for value in sums]).tolist()  # whole numbers to 2²⁴ are exact
     return Told(*values, *[0.0] * (4 - len(values)))
 
 

@@ -11,6 +11,9 @@ from attnscope.training.distributed import part_like, whole_of
 from attnscope.training.layer_rates import split_by_rate
 from attnscope.training.parts import OptimizerPart
 
+FUSED_DEVICES = ("cpu", "cuda", "mps")
+"""Where torch has Adam and AdamW as one kernel."""
+
 
 def build_optimizer(
     module: nn.Module, part: OptimizerPart, *, layer_decay: float = 1.0
@@ -30,7 +33,7 @@ def build_optimizer(
     if layer_decay != 1.0 and isinstance(module, OwnModule):
         groups = split_by_rate(module, groups, module.config, layer_decay)
     rate, betas = part.learning_rate, (part.beta1, part.beta2)
-    is_fused = all(p.device.type in ("cpu", "cuda", "mps") for p in parameters)
+    is_fused = all(p.device.type in FUSED_DEVICES for p in parameters)
     match part.kind:
         case "radam":
             return torch.optim.RAdam(groups, lr=rate, betas=betas, decoupled_weight_decay=True)

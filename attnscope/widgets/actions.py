@@ -7,6 +7,8 @@ from typing import Literal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QWidget
 
+from attnscope.widgets.possible import allow
+
 Menu = Literal["File", "Edit", "View", "Model", "Window", "Help", ""]
 MENUS: tuple[Menu, ...] = ("File", "Edit", "View", "Model", "Window", "Help")
 
@@ -369,8 +371,7 @@ def build_actions(parent: QWidget, handlers: Mapping[str, Callable[[], None]]) -
         action.setObjectName(spec.name)
         action.setShortcuts([QKeySequence(keys) for keys in spec.shortcuts])
         tip = spec.tip or spec.text.rstrip("…")
-        action.setToolTip(f"{tip} ({spec.shortcuts[0]})" if spec.shortcuts else tip)
-        action.setStatusTip("")
+        allow(action, tip=f"{tip} ({spec.shortcuts[0]})" if spec.shortcuts else tip)
         action.triggered.connect(_without_argument(handlers[spec.name]))
         parent.addAction(action)
         actions[spec.name] = action

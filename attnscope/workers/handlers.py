@@ -14,6 +14,7 @@ from attnscope.models import demo_models
 from attnscope.models.device import lost_device
 from attnscope.nn.stopping import Stopped
 from attnscope.records.alignment import ShowAlignment
+from attnscope.records.attention_graph import ShowGraph
 from attnscope.records.causes import AttributeOutput, PatchTexts, StopPatching
 from attnscope.records.compare import CompareTraces
 from attnscope.records.corpora import MeasureHeads, ShowCard, StopMeasuring
@@ -59,7 +60,7 @@ from attnscope.workers.serve_alignment import GoldDesk
 from attnscope.workers.serve_causes import attribute_output, patching_job
 from attnscope.workers.serve_compare import Answers, compare_traces
 from attnscope.workers.serve_generation import write_text
-from attnscope.workers.serve_influence import show_influence, stop_influence
+from attnscope.workers.serve_influence import show_graph, show_influence, stop_influence
 from attnscope.workers.serve_inside import LastInside, show_inside
 from attnscope.workers.serve_lens import show_lens
 from attnscope.workers.serve_models import OpenModels, load_model, save_model
@@ -198,6 +199,8 @@ class Engine:
                 yield from show_picture(request, self._models)
             case ShowInfluence():
                 yield from show_influence(request, self._models, self._views, self._background)
+            case ShowGraph():
+                yield from show_graph(request, self._models, self._views)
             case StopInfluence():
                 stop_influence(self._background)
             case AttributeOutput():

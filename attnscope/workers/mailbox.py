@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from attnscope.records.alignment import ShowAlignment
+from attnscope.records.attention_graph import ShowGraph
 from attnscope.records.causes import AttributeOutput
 from attnscope.records.compare import CompareTraces
 from attnscope.records.generation import WriteText
@@ -27,7 +28,7 @@ from attnscope.records.vocabulary import FindPieces, ShowPiece, ShowVocabulary, 
 MAX_PER_S = 20.0
 ViewKey = tuple[str, str]
 _VIEWS = ShowPositions | ShowLens | ShowAlignment | ShowInfluence | ShowInside | WriteText | CompareTraces
-_MORE_VIEWS = AttributeOutput | OpenRuns | ShowInspections | ShowPicture
+_MORE_VIEWS = AttributeOutput | ShowGraph | OpenRuns | ShowInspections | ShowPicture
 _TOKEN_VIEWS = ReplaySplits | ShowVocabulary | FindPieces | ShowPiece | SpellText
 
 

@@ -1,4 +1,4 @@
-"""Answering what one output token owes to the inputs, by four methods. No Qt.
+"""Answering what one output token owes to the inputs, by four methods and as a graph. No Qt.
 
 A method that a model or text does not allow is refused by name; the others are shown all the same.
 """
@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.analysis.attention_graph import attention_graph
 from attnscope.analysis.flow import check_position, flow_values
 from attnscope.analysis.levels import Level, raw_attention, roll_out, trace_levels
 from attnscope.analysis.reading import predicting_tokens
@@ -17,6 +18,7 @@ from attnscope.analysis.relevance import relevance
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.pictures import picture_under
+from attnscope.records.attention_graph import GraphShown, ShowGraph
 from attnscope.records.influence import InfluenceRow, InfluenceShown, Method, ShowInfluence
 from attnscope.records.messages import OPEN_MODEL, Reply
 from attnscope.records.tokens import Token
@@ -41,10 +43,7 @@ def show_influence(
     """The quick methods, and the flow in the background; a new request ends the one before."""
     background.stop(_JOB)
     model = models.get(OPEN_MODEL)
-    trace = views.find(OPEN_MODEL, request.trace)
-    if trace is None:
-        raise UserError("The text has changed meanwhile.", action="Choose the token again.")
-    about = _About(model, trace, request)
+    about = _About(model, _traced(request.trace, views), request)
     for method in ("raw", "rollout", "relevance"):
         about.add(method)
         if method != "raw":
@@ -54,6 +53,25 @@ def show_influence(
     else:
         steps = about.flowing()
         background.start(_JOB, StepsJob(request.number, steps, lambda reply: bool(_flow_done(reply))))
+
+
+def show_graph(request: ShowGraph, models: OpenModels, views: Views) -> Iterator[Reply]:
+    """Attention as a graph from one output token to the inputs."""
+    trace = _traced(request.trace, views)
+    refusal = _RECURRENT if models.get(OPEN_MODEL).info.body else ""
+    if refusal:
+        raise UserError(
+            f"There is no graph: {refusal}.", action="Look at the weights of the cross-attention."
+        )
+    graph = attention_graph(trace, request.position, threshold=request.threshold)
+    yield GraphShown(number=request.number, position=request.position, graph=graph)
+
+
+def _traced(number: int, views: Views) -> Trace:
+    trace = views.find(OPEN_MODEL, number)
+    if trace is None:
+        raise UserError("The text has changed meanwhile.", action="Choose the token again.")
+    return trace
 
 
 def stop_influence(background: BackgroundJobs) -> None:

@@ -6,18 +6,18 @@ import pytest
 import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.flow import attention_flow, attention_graph, flow_row
+from attnscope.analysis.attention_graph import attention_graph, graph_of
+from attnscope.analysis.flow import flow_row
 from attnscope.analysis.levels import (
+    Level,
     mean_weights,
     raw_attention,
     roll_out,
     rollout,
-    stacked_levels,
     trace_levels,
     with_stream,
 )
 from attnscope.errors import UserError
-from attnscope.records.influence import InfluenceMap
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.records.tokens import Token
 from attnscope.trace import Trace
@@ -31,16 +31,18 @@ def tokens(n: int) -> list[Token]:
     return [Token(id=i, piece=str(i)) for i in range(n)]
 
 
-def levels(*weights: torch.Tensor):
-    return stacked_levels(weights, tokens(len(weights[0])))
+def levels(*weights: torch.Tensor) -> tuple[Level, ...]:
+    """Plain self-attention, first layer first."""
+    named = tuple(tokens(len(weights[0])))
+    found = [Level(name="encoder input", tokens=named)]
+    for layer, mean in enumerate(weights):
+        parts = ((layer, with_stream(mean.nan_to_num(nan=0.0))),)
+        found.append(Level(name=f"encoder {layer}", tokens=named, parts=parts))
+    return tuple(found)
 
 
 def trace_of(form: str, gates: Gates | None = None) -> Trace:
     return tiny_model(form).trace(SENTENCE, target_of(form), gates)
-
-
-def flow_of(trace: Trace, **choices: object) -> InfluenceMap:
-    return list(attention_flow(trace, **choices))[-1]  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize("is_masked", [False, True])
@@ -115,7 +117,8 @@ def test_that_rollout_equals_a_slow_float64_version(form: str) -> None:
 def test_that_causal_rollout_never_looks_ahead() -> None:
     found = rollout(trace_of("decoder"))
     assert (np.triu(found.weights, 1) == 0).all()
-    assert (np.triu(flow_of(trace_of("decoder")).weights, 1) == 0).all()
+    built = trace_levels(trace_of("decoder"))
+    assert all((flow_row(built, i)[i + 1 :] == 0).all() for i in range(len(built[0].tokens)))
 
 
 def test_that_flow_is_the_smallest_cut() -> None:
@@ -134,17 +137,10 @@ def test_that_flow_is_the_smallest_cut() -> None:
         assert flow_row(built, top)[bottom] == pytest.approx(min(cuts), abs=1e-8)
 
 
-def test_that_flow_may_be_asked_for_a_few_rows() -> None:
-    trace = trace_of("encoder-decoder")
-    *progress, found = attention_flow(trace, queries=[2, -1])
-    assert isinstance(found, InfluenceMap)
-    assert [p.n_done for p in progress] == list(range(1, progress[-1].n_total + 1))
-    assert progress[-1].n_total == 2 * len(found.keys)
-    assert np.isfinite(found.weights).all(axis=1).tolist() == [False, False, True, False, False, False, True]
-    # Twice the same text: what flows is at least what is rolled out, since pipes are not shared.
-    assert (found.weights[2] >= rollout(trace).weights[2] - 1e-6).all()
-    with pytest.raises(UserError, match="no token 99"):
-        list(attention_flow(trace, queries=[99]))
+@pytest.mark.parametrize("form", FORMS)
+def test_that_what_flows_is_at_least_what_is_rolled_out(form: str) -> None:
+    trace = trace_of(form)  # one input's flow shares no pipe with another's
+    assert (flow_row(trace_levels(trace), 2) >= rollout(trace).weights[2] - 1e-6).all()
 
 
 def test_that_raw_attention_and_single_layers_are_offered() -> None:
@@ -193,10 +189,34 @@ def test_that_the_graph_leads_from_one_token_to_the_inputs(form: str) -> None:
             assert upper.token == lower.token
 
 
+def test_that_the_graph_of_two_layers_is_the_one_worked_out_by_hand() -> None:
+    found = graph_of(levels(W1, W2), 2, threshold=0.04)
+    # A_2 of the last token is 0.05, 0.05, 0.9; A_1 is (1, 0, 0), (0.25, 0.75, 0), (0.1, 0.15, 0.75)
+    assert [(n.level, n.position, round(n.influence, 4)) for n in found.nodes] == [
+        (2, 2, 1.0),
+        (1, 0, 0.05),
+        (1, 1, 0.05),
+        (1, 2, 0.9),
+        (0, 0, 0.14),
+        (0, 1, 0.135),
+        (0, 2, 0.675),
+    ]
+    carried = [round(found.carried(edge), 4) for edge in found.edges]
+    assert carried == [0.05, 0.05, 0.9, 0.05, 0.09, 0.135, 0.675]  # 0.0125 and 0.0375 are left out
+    assert [edge.is_stream for edge in found.edges] == [False, False, True, True, False, False, True]
+    assert found.kept_share == pytest.approx(0.95)
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.5, math.nan, True])
+def test_that_no_other_share_than_one_from_0_to_1_is_a_threshold(wrong: float) -> None:
+    with pytest.raises(UserError, match="share from 0 to 1"):
+        attention_graph(trace_of("decoder"), threshold=wrong)
+
+
 def test_that_influence_changes_no_trace() -> None:
     trace = trace_of("encoder-decoder")
     before = {key: (r.q.clone(), r.k.clone(), r.lse.clone()) for key, r in trace.records.items()}
-    rollout(trace), raw_attention(trace), attention_graph(trace, 0), list(attention_flow(trace, queries=[1]))
+    rollout(trace), raw_attention(trace), attention_graph(trace, 0), flow_row(trace_levels(trace), 1)
     for key, kept in before.items():
         record = trace.records[key]
         assert all(torch.equal(a, b) for a, b in zip(kept, (record.q, record.k, record.lse), strict=True))

@@ -8,10 +8,12 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import DARK, LIGHT, Palette
+from attnscope.figures.depth_charts import collapse_cells
 from attnscope.figures.export import render
 from attnscope.figures.paint_cells import paint_cells
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.paint_lab import panel_places, row_sizes
+from attnscope.viewmodels.labs.rank_collapse import CollapseChoice, collapse
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 RECT = QRectF(0, 0, 300, 300)
@@ -53,6 +55,15 @@ def test_that_every_value_of_a_map_is_in_the_table_and_the_forbidden_are_empty()
     assert '"weights","a","d","1","",""' in lines
     assert '"weights","b","d","","",""' in lines
     assert '"Lab","points","10","10","d",""' in lines
+
+
+def test_that_the_stream_of_a_collapse_keeps_its_numbers() -> None:
+    shown = collapse(CollapseChoice(n_layers=2, d_model=64, layer=1))
+    stream, likeness = collapse_cells(shown)
+    assert (stream.values == shown.stream[:, :32]).all()
+    assert stream.limit == pytest.approx(np.abs(shown.stream[:, :32]).max())
+    assert (likeness.values == shown.likeness).all()
+    assert likeness.limit == 1.0
 
 
 def test_that_panels_fill_rows_without_overlap_and_names_must_fit() -> None:

@@ -4,7 +4,9 @@ from figure_samples import head_map, position_table, site_grid
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
+from attnscope.figures.colour_bar import weight_ticks
 from attnscope.figures.colours import DARK, LIGHT, Palette, lut_argb
+from attnscope.figures.inside_parts import short_limit
 from attnscope.figures.lines_field import head_shifts
 from attnscope.figures.paint_chart import thin
 from attnscope.figures.paint_grid import GridMarks, paint_grid
@@ -192,6 +194,34 @@ def test_that_ticks_are_round_and_inside() -> None:
     assert nice_ticks(float("nan"), 1, 4) == ()
     assert log_ticks(0.5, 2000) == pytest.approx((1, 10, 100, 1000))
     assert [tick_text(v) for v in (0, 0.25, 1e-4, 20_000, -1)] == ["0", "0.25", "10⁻⁴", "20k", "−1"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "texts"),
+    [
+        (0.5, 0.50004, ["0.50000", "0.50001", "0.50002", "0.50003", "0.50004"]),
+        (0.9998, 1.0, ["0.99980", "0.99985", "0.99990", "0.99995", "1.00000"]),
+        (5.74e-5, 5.76e-5, ["5.74·10⁻⁵", "5.745·10⁻⁵", "5.75·10⁻⁵", "5.755·10⁻⁵", "5.76·10⁻⁵"]),
+        (-2.004e6, -2.0e6, ["−2.004·10⁶", "−2.003·10⁶", "−2.002·10⁶", "−2.001·10⁶", "−2·10⁶"]),
+        (123_456, 123_460, ["123.456k", "123.457k", "123.458k", "123.459k", "123.46k"]),
+        (99_999, 100_001, ["99.999k", "99.9995k", "100k", "100.0005k", "100.001k"]),
+    ],
+)
+def test_that_ticks_close_together_are_told_apart(low, high, texts) -> None:
+    ticks = nice_ticks(low, high, 4)
+    assert [tick_text(v, ticks[1] - ticks[0]) for v in ticks] == texts
+
+
+def test_that_ticks_of_a_short_logarithmic_axis_are_told_apart() -> None:
+    ticks = log_ticks(5.738e-5, 5.757e-5)
+    assert [tick_text(v) for v in ticks] == ["5.74·10⁻⁵", "5.745·10⁻⁵", "5.75·10⁻⁵", "5.755·10⁻⁵"]
+
+
+def test_that_the_ends_of_colours_beyond_one_keep_three_digits() -> None:
+    assert [text for _, text in weight_ticks("head", 144.0)[0]] == ["0", "72", "144"]
+    assert [text for _, text in weight_ticks("head", 0.04321)[0]] == ["0", "0.022", "0.043"]
+    assert [text for _, text in weight_ticks("fixed", 1.0, 5.0)[0]] == ["0", "1.25", "2.5", "3.75", "5"]
+    assert [short_limit(value) for value in (0.123, 12.3, 99.7, 123.4)] == ["0.12", "12", "100", "123"]
 
 
 def test_that_ticks_of_one_axis_are_written_alike() -> None:

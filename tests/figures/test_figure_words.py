@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from figure_samples import head_map, position_table, spec, tokens
+from long_fakes import HEAD, long_map
 from PySide6.QtCore import QRectF
 
 from attnscope.figures import export
@@ -18,7 +19,9 @@ from attnscope.figures.panels import panels_figure
 from attnscope.figures.style import MapStyle, text_width
 from attnscope.figures.token_axis import LINE_PX
 from attnscope.records.maps import HeadMap
+from attnscope.records.tiles import StrongEdges
 from attnscope.records.tokens import Token, own_letters
+from attnscope.viewmodels.maps.long_lines import condensed
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -48,6 +51,24 @@ def test_that_unknown_letters_stand_on_the_axes_over_a_dashed_line():
     assert "stroke-dasharray" not in export.render(spec("head", maps=(shown,)), "svg").decode()
     assert "Note: over a dashed line: unknown, read as <unk>" in caption_lines(one)
     assert '"<unk>"' in csv_bytes(one).decode()
+
+
+def test_that_the_caption_tells_the_end_of_the_scale_of_a_sum():
+    shown = spec("head", maps=(dataclasses.replace(head_map(2, 2), full=3.0),))
+    assert "scale 0–3, viridis" in " ".join(caption_lines(shown))
+    assert "scale 0–1, viridis" in " ".join(caption_lines(spec("head", maps=(head_map(2, 2),))))
+
+
+def test_that_strong_edges_alone_say_nothing_of_the_mask():
+    edges = StrongEdges(
+        trace=7, heads=(HEAD,), head_indices=np.zeros(2, np.intp), queries=np.array([9, 20]),
+        keys=np.array([4, 19]), weights=np.array([0.1, 0.4]), n_all=8_000, hidden=0.9,
+    )  # fmt: skip
+    (shown,) = condensed(edges, long_map())[0]
+    said = " ".join(caption_lines(spec("lines", maps=(shown,))))
+    assert "the 2 strongest of 8,000 weights, 90.0 % of the weight not shown" in said
+    assert "mask" not in said
+    assert "mask none" in " ".join(caption_lines(spec("lines", maps=(head_map(2, 2),))))
 
 
 def test_that_only_an_unknown_piece_has_letters_of_its_own():

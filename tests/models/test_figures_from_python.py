@@ -1,4 +1,4 @@
-"""Figures from Python that are of no one trace: positions, curves, panels, figure files."""
+"""Figures from Python that are not of single heads: graphs, positions, curves, panels, figure files."""
 
 import json
 from pathlib import Path
@@ -99,3 +99,22 @@ def test_that_panels_name_what_differs(model):
     page = at.panels(shown, columns=1).spec
     assert [panel.title for panel in page.panels] == ["“the cat”", "“the mat”"]
     assert page.panels[1].maps[0].keys != page.panels[0].maps[0].keys
+
+
+def test_that_a_graph_starts_at_the_token_that_is_asked_for(model, tmp_path: Path):
+    trace = model.trace("the cat sat", "le chat")
+    drawn = at.graph_figure(trace, 1, threshold=0.0, caption=at.Caption(model="tiny"))
+    graph = drawn.spec.graph
+    assert graph is not None
+    assert (graph.levels[graph.nodes[0].level], graph.nodes[0].position) == (graph.levels[-1], 1)
+    assert graph.kept_share == pytest.approx(1.0)
+    assert drawn.save(tmp_path / "graph.svg").stat().st_size > 1000
+    last = at.graph_figure(trace).spec.graph
+    assert last is not None
+    assert last.nodes[0].position == len(trace.target.tokens) - 1
+    encoder = at.graph_figure(trace, stack="encoder").spec.graph
+    assert encoder is not None
+    assert {level.split()[0] for level in encoder.levels} == {"encoder"}
+    for wrong in ({"token": 99}, {"threshold": 2.0}, {"stack": "cross"}, {"size": "big"}):
+        with pytest.raises(UserError):
+            at.graph_figure(trace, **wrong)

@@ -188,12 +188,17 @@ def test_that_figures_of_no_text_are_kept_and_drawn_again(capsys, tiny_model, tm
     kept, first, second = (tmp_path / name for name in ("p.figure.json", "first.svg", "second.svg"))
     for wish in (
         (tiny_model, "--view", "positions", "--caption"),
+        (tiny_model, *TEXT, "--view", "graph", "--query", "1", "--threshold", "0.05", "--caption"),
         (tiny_model, *TEXT, "--view", "difference", "--head", "L0H1", "--with-text", "the mat"),
     ):
         assert run(capsys, *wish, "-o", str(kept)) == (0, "")
         assert run(capsys, *wish, "-o", str(first)) == (0, "")
         assert run(capsys, str(kept), "-o", str(second)) == (0, "")
         assert first.read_bytes() == second.read_bytes()
+    assert (
+        "--query 'x'"
+        in run(capsys, tiny_model, *TEXT, "--view", "graph", "--query", "x", "-o", str(first))[1]
+    )
     assert "--caption" in run(capsys, str(kept), "--caption", "-o", str(second))[1]
     assert "--columns" in run(capsys, str(kept), "--columns", "2", "-o", str(second))[1]
     assert run(capsys, str(kept), "--title", "T", "--width-mm", "120", "-o", str(second)) == (0, "")

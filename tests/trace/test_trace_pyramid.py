@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from long_records import KINDS, long_record
 
-from attnscope.records.sites import Site
+from attnscope.records.sites import HeadRef, Site
 from attnscope.trace.edges import Edges, strongest_edges
 from attnscope.trace.pooling import OneHead, pool_strip
 from attnscope.trace.pyramid import Level, build_pyramid, bytes_of, finest_block, sample_blocks
@@ -22,6 +22,7 @@ from attnscope.trace.thumbnails import (
     size_of,
     thumbnail_of,
 )
+from attnscope.trace.tiles import tile_of
 from attnscope.trace.weights import site_weights
 
 SIZES = ((75, 75), (40, 90), (90, 40))
@@ -174,13 +175,43 @@ def test_that_a_map_without_weights_has_empty_bytes() -> None:
     broken = levels_of(OneHead(blank, 0))[0]
     assert broken.peak == 0.0
     assert int(broken.levels.max()) == 0
+    half = long_record("open", 16, 16)
+    half.q[:, 3].fill_(math.nan)
+    mended = levels_of(OneHead(half, 0))[0]
+    assert mended.peak == pytest.approx(float(site_weights(half)[0, 8:].max()))
+
+
+@pytest.mark.parametrize(("size", "max_px", "b"), [((75, 40), 75, 1), ((75, 40), 74, 2), ((40, 75), 18, 8)])
+@pytest.mark.parametrize("kind", ["causal", "padding", "removed"])
+def test_that_one_tile_holds_a_part_in_the_smallest_blocks_that_fit(
+    kind: str, size: tuple[int, int], max_px: int, b: int
+) -> None:
+    record, head = long_record(kind, *size), HeadRef(stack="decoder", layer=0, head=1)
+    whole = tile_of(record, head, max_px=max_px)
+    assert (whole.b, whole.rows, whole.cols) == (b, (0, size[0]), (0, size[1]))
+    part = tile_of(record, head, rows=(3, 30), cols=(5, 29), max_px=13)
+    assert part.b == 4  # 27 rows, 24 columns: 2 would do for the columns alone
+    for tile in (whole, part):
+        weights = site_weights(record)[1][slice(*tile.rows), slice(*tile.cols)]
+        blocks = brute_pool(weights, tile.b, "max")
+        peak = float(blocks.nan_to_num(0.0).max())
+        assert tile.peak == tile.head_peak == pytest.approx(peak)
+        levels = torch.where(blocks.isnan(), 0.0, (1 + 254 * blocks / peak).round())
+        assert (torch.from_numpy(tile.levels.astype(np.float32)) - levels).abs().max() <= 1
+        assert ((tile.levels == 0) == blocks.isnan().numpy()).all()
+        peaks = brute_pool(weights.nan_to_num(0.0), tile.b, "max").amax(dim=1)
+        assert_same(torch.tensor(tile.row_peaks), peaks)
+        assert (tile.weights is None) == (tile.b > 1)
+        if tile.weights is not None:
+            assert_same(torch.tensor(tile.weights), weights)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_that_the_strongest_edges_are_found(kind: str) -> None:
     record = long_record(kind, 70, 60)
     weights = torch.stack([site_weights(record)[h] for h in range(2)])
-    *_, edges = strongest_edges([OneHead(record, h) for h in range(2)], 50)
+    *done, edges = strongest_edges([OneHead(record, h) for h in range(2)], 50)
+    assert done == [0.5, 1.0]
     assert isinstance(edges, Edges)
     expected = weights.nan_to_num(0.0).flatten().topk(50).values.flip(0)
     expected = expected[expected >= 0.01]

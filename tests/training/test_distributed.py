@@ -75,12 +75,16 @@ with joined(ranks, torch.device("cpu")) as device:
 """
 
 
-def _run_two_processes(script: str, *arguments: Path | str) -> list[subprocess.Popen[str]]:
-    """Start a script twice, in processes such as torchrun starts."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def _run_two_processes(
+    script: str, *arguments: Path | str, port: int = 0, **variables: str
+) -> list[subprocess.Popen[str]]:
+    """Start a script twice, in processes such as torchrun starts; they meet at `port`, 0: a free one."""
+    if not port:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    shared.update(variables)
     return [
         subprocess.Popen(
             [sys.executable, "-c", script, *map(str, arguments)],
@@ -138,12 +142,17 @@ def test_that_processes_started_again_go_on_from_the_last_checkpoint_when_one_ha
 ) -> None:
     recipe, out = tmp_path / "recipe.toml", tmp_path / "torn"
     recipe.write_text(RECIPE + "save_every = 2\n")
-    writer, other = _run_two_processes(_WRITER_DIES_ONCE, recipe, out, "first")
+    # torchrun's own store outlives what it starts, so the dead ones' addresses are still in it
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "GROUP_WORLD_SIZE": "1"}
+    first = {**agent, "TORCHELASTIC_RESTART_COUNT": "0"}
+    writer, other = _run_two_processes(_WRITER_DIES_ONCE, recipe, out, "first", port=store.port, **first)
     writer.communicate(timeout=120)
     assert writer.returncode == -signal.SIGKILL
     other.kill()  # as torchrun does with what is left before it starts all again
     other.communicate()
-    _finish(_run_two_processes(_WRITER_DIES_ONCE, recipe, out, "again"))
+    again = {**agent, "TORCHELASTIC_RESTART_COUNT": "1"}
+    _finish(_run_two_processes(_WRITER_DIES_ONCE, recipe, out, "again", port=store.port, **again))
     alone = [e for e in train(recipe, tmp_path / "one", "cpu") if isinstance(e, Step)]
     told = read_run(out).events
     notes = [event.note for event in told if isinstance(event, Started)]
@@ -223,6 +232,12 @@ def test_that_torchruns_variables_say_who_a_process_is() -> None:
 def test_that_half_of_the_variables_are_none_and_the_first_of_a_computer_needs_no_number() -> None:
     assert ranks_of({"RANK": "1"}) == ranks_of({"WORLD_SIZE": "2"}) == ALONE
     assert ranks_of({"RANK": "1", "WORLD_SIZE": "2"}) == Ranks(index=1, n=2, local=0)
+
+
+def test_that_attempts_are_counted_where_one_computer_has_all_processes() -> None:
+    again = {"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "3"}
+    assert ranks_of({**again, "GROUP_WORLD_SIZE": "1"}).attempt == 3
+    assert ranks_of({**again, "GROUP_WORLD_SIZE": "2"}).attempt == 0
 
 
 def test_that_a_batch_smaller_than_the_processes_is_a_recipe_error() -> None:

@@ -50,7 +50,7 @@ def test_that_a_lock_of_another_computer_is_respected_with_its_age_and_a_way_out
     with pytest.raises(UserError) as caught:
         RunLock(tmp_path)
     message = str(caught.value)
-    for part in ("process 99999999 on elsewhere", "last wrote 3 hours ago", f"delete {tmp_path / LOCK_NAME}"):
+    for part in ("process 99999999 on elsewhere", "last wrote 3 h ago", f"delete {tmp_path / LOCK_NAME}"):
         assert part in message
     (tmp_path / LOCK_NAME).unlink()
     RunLock(tmp_path).release()
@@ -83,5 +83,5 @@ def test_that_a_run_that_cannot_begin_leaves_no_folder_behind(tiny_recipe: str, 
 
 
 def test_that_ages_are_told_in_the_largest_unit() -> None:
-    ages = {5: "just now", 60: "1 minute ago", 7200: "2 hours ago", 3 * 86400 + 1: "3 days ago"}
+    ages = {5: "just now", 60: "1 min ago", 7200: "2 h ago", 3 * 86400 + 1: "3 d ago"}
     assert {seconds: age_words(seconds) for seconds in ages} == ages

@@ -8,7 +8,8 @@ from figure_samples import head_map, ramp_weights, site_grid, tokens
 from session_samples import Desk, ref
 
 from attnscope.errors import UserError
-from attnscope.records.maps import HeadMap
+from attnscope.records.maps import HeadMap, SelfCheck
+from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aggregation import grid_through, map_through
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, blend_name, blended_heads
 from attnscope.viewmodels.maps.renormalising import hidden_keys, without_keys
@@ -52,6 +53,56 @@ def test_that_a_row_with_nothing_left_is_no_number():
     assert np.isinf(found.weights[0, 0])
     assert np.isnan(found.weights[0, 1])
     assert found.weights[1, 1] == pytest.approx(1.0)
+
+
+def test_that_what_a_sink_leaves_is_shared_out_to_all_its_digits():
+    left = np.array([1e-4, 7e-6, 3e-6])[:, None] * np.array([[0.5, 0.375, 0.125]])
+    weights = np.hstack([1 - left.sum(axis=1, keepdims=True), left]).astype(np.float32)
+    found = without_keys(weights, np.arange(4) == 0, is_renormalised=True).weights
+    np.testing.assert_allclose(found[:, 1:], [[0.5, 0.375, 0.125]] * 3, rtol=1e-5)
+
+
+def test_that_a_word_is_the_mean_of_its_pieces_that_have_something_left():
+    pieces = tokens("un", "~able", "cat")
+    weights = np.array([[1, np.nan, np.nan], [0.75, 0.25, np.nan], [0.5, 0.25, 0.25]], np.float32)
+    one = HeadMap(head=ref(1, 0, "decoder"), queries=pieces, keys=pieces, weights=weights)
+    again = map_through(Aspect(hidden="first", is_renormalised=True, is_by_word=True), (one,))
+    np.testing.assert_allclose(again.weights, [[1, np.nan], [0.5, 0.5]])
+    kept = map_through(Aspect(hidden="first", is_by_word=True), (one,))
+    np.testing.assert_allclose(kept.weights, [[0.125, np.nan], [0.25, 0.25]])
+
+
+def test_that_rows_of_other_sums_keep_theirs():
+    weights = np.array([[0.1, 0.3, 0.1], [0, 0, 0]], np.float32)
+    found = without_keys(weights, np.arange(3) == 0, is_renormalised=True)
+    np.testing.assert_allclose(found.weights, [[np.inf, 0.375, 0.125], [np.inf, 0, 0]], rtol=1e-6)
+    assert found.removed == pytest.approx(0.2)
+
+
+def test_that_a_word_begins_with_the_text_and_reaches_to_its_last_piece():
+    pieces = (Token(id=4, piece="un", joins_previous=True, start=0, end=2),
+              Token(id=5, piece="able", joins_previous=True, start=2, end=6),
+              Token(id=6, piece=" cat", joins_previous=True, start=6, end=10))  # fmt: skip
+    first, second = words_of_tokens(pieces)
+    assert (first.id, first.piece, first.start, first.end) == (4, "unable", 0, 6)
+    assert second == pieces[2]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_that_a_blend_has_the_worst_of_the_self_checks(order):
+    def check(error: float) -> SelfCheck:
+        return SelfCheck(
+            row_sum_error=0.0, forbidden_weight=0.0, output_error=error, is_evaluation_mode=True
+        )
+
+    three = [
+        dataclasses.replace(causal_map(0), check=check(1e-7)),
+        dataclasses.replace(causal_map(1), check=check(0.5)),
+        dataclasses.replace(causal_map(1), head=ref(1, 2, "decoder")),
+    ]
+    shown = map_through(Aspect(blend="mean"), tuple(three[k] for k in order))
+    assert shown.check == check(0.5)
+    assert map_through(Aspect(blend="mean"), (three[2], three[2])).check is None
 
 
 def test_that_words_sum_keys_and_average_queries():

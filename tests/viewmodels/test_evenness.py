@@ -33,6 +33,13 @@ def test_that_one_row_that_stands_out_is_enough(change: tuple[int, float]) -> No
     assert even_words(shown(weights)) == ""
 
 
+def test_that_few_keys_do_not_count_and_a_quarter_of_the_scale_is_seen() -> None:
+    weights = causal(14)
+    weights[2, :3] = 0.05, 0.9, 0.05
+    assert even_words(shown(weights)) == "almost even: 0.071 at most over 14 keys"
+    assert even_words(shown(np.array([[0.3, 0.25, 0.25, 0.2]]))) == ""
+
+
 def test_that_few_keys_and_empty_maps_say_nothing() -> None:
     assert even_words(shown(np.full((3, 3), 1 / 3))) == ""
     assert even_words(shown(np.full((3, 4), 1 / 4))) != ""

@@ -60,6 +60,15 @@ def test_that_single_tokens_at_the_end_of_a_million_are_told_apart() -> None:
     assert len(widest_text(MILLION)) == len("1,048,575")
 
 
+def test_that_the_first_mark_is_the_first_middle_that_is_seen() -> None:
+    for first, wanted in ((3.4, 3), (3.6, 4), (0.0, 0)):
+        marks = ruler_marks(first=first, step_px=72.0, length_px=144.0, n=9, room_px=60.0)
+        assert [mark.position for mark in marks] == [wanted, wanted + 1]
+    marks = ruler_marks(first=0.0, step_px=0.6, length_px=120.0, n=9_000, room_px=60.0)
+    assert [m.position for m in marks][:3] == [0, 10, 20]  # six pixels apart are enough
+    assert [m.position for m in marks if m.is_major] == [0, 100]
+
+
 def window(n_queries: int = 32_768, n_keys: int = 32_768, **choices: float) -> MapWindow:
     return MapWindow(n_queries=n_queries, n_keys=n_keys, **{"width_px": 700.0, "height_px": 500.0, **choices})
 
@@ -100,6 +109,18 @@ def test_that_blocks_are_powers_of_two_of_at_least_a_pixel() -> None:
         assert math.log2(shown.block).is_integer()
         assert shown.block >= cells_per_px * 0.999 or shown.block == 1
         assert shown.block < 2 * max(1.0, cells_per_px)
+
+
+def test_that_zooming_goes_as_far_as_asked_and_no_further() -> None:
+    assert window().zoomed(2.0, 0.0, 0.0).zoom == 2.0
+    assert window().zoomed(0.1, 0.0, 0.0).zoom == 1.0
+    assert window().zoomed(1e9, 0.0, 0.0).zoom == window().max_zoom
+
+
+def test_that_cells_are_square_unless_a_map_is_six_times_longer_one_way() -> None:
+    square = window(n_queries=100, n_keys=600, width_px=600.0, height_px=600.0)
+    assert square.fit_step == (1.0, 1.0)
+    assert window(n_queries=99, n_keys=600, width_px=600.0, height_px=600.0).fit_step == (1.0, 600 / 99)
 
 
 def test_that_panning_stops_at_the_edges_and_fitting_shows_all() -> None:

@@ -19,7 +19,7 @@ from attnscope.records.tiles import (
     TileRequest,
 )
 from attnscope.viewmodels.maps.long_lines import N_EDGES
-from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.viewmodels.maps.map_tiles import MapTiles, part_of_tile
 
 
 class Desk:
@@ -80,6 +80,34 @@ def test_that_coarser_tiles_stay_below_until_a_finer_one_covers_the_window() -> 
     desk.state.handle(answer(fine))
     assert [tile.b for tile in desk.state.painted()] == [fine.b]
     assert desk.state.seen_tile() is not None
+
+
+def test_that_the_middle_of_the_window_goes_where_it_is_sent() -> None:
+    desk = Desk()
+    desk.state.show(long_map())
+    desk.state.zoom(40.0, 0, 0)
+    desk.state.centre_on(3_000, 1_000)
+    window = desk.state.window
+    assert window is not None
+    assert window.cell(200, 200) == (3_000, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "place"),
+    [
+        ((96, 112), (16, 32), (slice(4, 5), slice(0, 1))),
+        ((97, 113), (17, 30), (slice(4, 6), slice(0, 1))),
+        ((32, 130), (60, 70), (slice(0, 7), slice(2, 4))),
+    ],
+)
+def test_that_a_part_of_a_tile_is_the_blocks_it_touches(rows, cols, place) -> None:
+    request = ShowTile(number=1, model="", trace=7, head=HEAD, rows=(32, 130), cols=(16, 70), b=16, slot="view")
+    tile = replace(tile_for(request), row_peaks=np.arange(7, dtype=np.float32))
+    part = part_of_tile(tile, rows, cols)
+    assert (part.levels == tile.levels[place]).all()
+    assert (part.row_peaks == tile.row_peaks[place[0]]).all()
+    assert part.rows == (32 + 16 * place[0].start, min(32 + 16 * place[0].stop, 130))
+    assert part.cols == (16 + 16 * place[1].start, min(16 + 16 * place[1].stop, 70))
 
 
 def test_that_tiles_of_another_trace_or_head_change_nothing() -> None:

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from session_samples import Desk, info
+from session_samples import Desk, info, ref
 
 from attnscope.records.masks import UseMask, mask_of
 from attnscope.records.messages import ModelLoaded
+from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes
 from attnscope.viewmodels.session.mask_presets import PRESETS, graph_text, preset_cells, sentences_of
@@ -47,6 +48,43 @@ def test_that_special_tokens_and_closing_signs_stay_with_their_sentence():
 def test_that_example_graphs_are_edge_lists():
     assert graph_text("ring", 3) == "0 2\n1 0\n2 1"
     assert graph_text("star", 3) == "1 0\n2 0"
+
+
+def test_that_the_mask_goes_back_and_forth_by_itself_whatever_else_was_done_since():
+    desk = Desk().open()
+    session, state = desk.session, MaskState(desk.session)
+    steps = state.steps
+    for k in range(3):
+        state.begin_stroke()
+        state.paint([(k, k)], False)
+        state.end_stroke()
+    drawn = state.cells.copy()
+    steps.undo()  # the last step of the session: taken back there
+    assert session.history.labels[session.history.n_done :] == ("mask: forbid query 2 → key 2",)
+    steps.redo()
+    session.select_heads((ref(1, 1),))
+    session.head_changes.toggle_gate(ref(0, 0))
+    gates, n = session.gates, session.history.n_done
+    steps.undo()
+    steps.undo()
+    expected = np.ones_like(drawn)
+    expected[0, 0] = False
+    np.testing.assert_array_equal(state.cells, expected)
+    assert (session.selection, session.gates) == ((ref(1, 1),), gates)
+    assert session.history.n_done == n + 2
+    assert session.history.undo_label == "undo mask: forbid query 1 → key 1"
+    assert steps.redo_label == "mask: forbid query 1 → key 1"
+    again = MaskState(session).steps  # a window opened anew knows what was done before it
+    assert again.undo_label.startswith("undo mask")
+    steps.redo()
+    steps.redo()
+    np.testing.assert_array_equal(state.cells, drawn)
+    assert session.history.n_done == n, "there and back is undo and redo of the session too"
+    session.undo()  # in the window: the gate; the mask stays
+    assert (steps.undo_label, session.gates) == ("mask: forbid query 2 → key 2", NO_GATES)
+    session.set_text("the cat purrs")
+    desk.answer()
+    assert (steps.undo_label, steps.redo_label) == ("", "")
 
 
 def test_that_a_stroke_is_one_step_and_undone_as_one():

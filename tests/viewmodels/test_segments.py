@@ -10,7 +10,7 @@ from attnscope.records.sites import Site
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aggregation import grid_through, map_through
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, Block
-from attnscope.viewmodels.maps.segments import segments_of
+from attnscope.viewmodels.maps.segments import block_note, segments_of
 from attnscope.widgets.aspect_steps import aspect_handlers, has_two_texts
 
 SEP = Token(id=3, piece="[SEP]", is_special=True)
@@ -31,6 +31,7 @@ PAIR = (CLS, *words("a cat"), SEP, *words("it runs far"), SEP)
         (PAIR, 4),
         ((CLS, *words("a cat"), SEP, SEP, *words("it runs"), SEP), 4),  # as RoBERTa writes pairs
         ((CLS, *words("a"), SEP, *words("b"), SEP), 3),
+        (words("a") + words("b", 1) + words("c", 2), None),
         (words("a b c") + words("d", 1), 3),
         ((CLS, *words("a cat"), SEP, SEP), None),  # nothing after the separator
         ((CLS, *words("a cat"), SEP), None),
@@ -48,6 +49,14 @@ def test_that_the_second_text_begins_after_the_separator(read: tuple[Token, ...]
     else:
         assert found is not None
         assert found.tolist() == [i >= n_first for i in range(len(read))]
+
+
+def test_that_a_note_says_what_was_taken_away():
+    assert block_note(0.6249, "ab", "", is_renormalised=False) == "A → B only: 62.5 % of A’s weight not shown"
+    assert block_note(0.0004, "bb", "without the first token", is_renormalised=True) == (
+        "B → B only, without the first token: under 0.1 % of B’s weight not shown · rows sum to 1 again"
+    )
+    assert ": 0 % of A" in block_note(0.0, "aa", "", is_renormalised=False)
 
 
 def ramp_map() -> HeadMap:

@@ -21,7 +21,7 @@ from attnscope.records.training import Finished, Saved, SaveFailed, TrainingEven
 from attnscope.training.parts import SchedulePart
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.longer import DEFAULT_SCHEDULE, DEFAULT_WARMUP, longer_words
-from attnscope.viewmodels.training.pace import Pace, duration_text
+from attnscope.viewmodels.training.pace import Pace
 from attnscope.viewmodels.training.state import TrainingState
 
 
@@ -245,14 +245,6 @@ def test_that_remaining_time_follows_the_pace() -> None:
     assert pace.remaining(0) == ""
     pace.restart()
     assert pace.remaining(100) == ""
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0 s"), (59.4, "59 s"), (61, "1 min 01 s"), (7500, "2 h 05 min"), (270_000, "3 d 3 h")],
-)
-def test_that_durations_are_said_as_people_say_them(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
 
 
 def test_that_a_complete_run_goes_on_for_more_steps_and_says_so_in_its_recipe(desk: Desk) -> None:

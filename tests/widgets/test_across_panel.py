@@ -2,24 +2,31 @@
 
 import numpy as np
 import pytest
+from graph_samples import graph
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
 from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.attention_graph import GraphShown, ShowGraph
 from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence
 from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.causes.across_view import AcrossPanel
 
 pytestmark = pytest.mark.qt
 
 
+def graph_state(desk: Desk, across: AcrossState, asked: list[object] | None = None) -> GraphState:
+    return GraphState(desk.session, across, (asked if asked is not None else []).append, Numbers())
+
+
 def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[ShowInfluence] = []
     state = AcrossState(desk.session, asked.append, Numbers())
-    panel = AcrossPanel(state, LIGHT)
+    panel = AcrossPanel(desk.session, state, graph_state(desk, state), LIGHT)
     qtbot.addWidget(panel)
     panel.resize(280, 420)
     panel.show()
@@ -49,6 +56,12 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
     assert grid.tip_at(20, 3 * 22 + 4).startswith("cat  (source 1)")
     assert grid.tip_at(20, 22 + 4) == ""
     assert panel.note.isHidden()
+    spec = panel.figure_spec()
+    assert spec is not None
+    (cells,) = spec.cells
+    assert cells.columns == METHODS
+    assert cells.row_name(1) == f"{keys[1].piece} (source 1)"
+    np.testing.assert_allclose(cells.values[:, 0], weights / weights.sum())
     panel.hide()
     desk.session.set_text("another text")
     desk.answer()
@@ -59,7 +72,7 @@ def test_that_no_empty_table_stands_under_a_refusal(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[ShowInfluence] = []
     state = AcrossState(desk.session, asked.append, Numbers())
-    panel = AcrossPanel(state, LIGHT)
+    panel = AcrossPanel(desk.session, state, graph_state(desk, state), LIGHT)
     qtbot.addWidget(panel)
     panel.show()
     traced = desk.session.traced
@@ -71,3 +84,42 @@ def test_that_no_empty_table_stands_under_a_refusal(qtbot: QtBot) -> None:
     )
     assert panel.note.isVisible()
     assert panel.grid.sizeHint().height() == 0
+
+
+def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(qtbot: QtBot) -> None:
+    desk = Desk().open()
+    asked: list[object] = []
+    across = AcrossState(desk.session, lambda request: None, Numbers())
+    state = graph_state(desk, across, asked)
+    panel = AcrossPanel(desk.session, across, state, LIGHT)
+    qtbot.addWidget(panel)
+    panel.resize(280, 420)
+    panel.show()
+    assert asked == []
+    assert panel.figure_spec() is None
+    qtbot.mouseClick(panel.modes["graph"], Qt.MouseButton.LeftButton)
+    (request,) = asked
+    assert isinstance(request, ShowGraph)
+    state.handle(GraphShown(number=request.number, position=0, graph=graph()))
+    view, told = panel.graph.view, list[str]()
+    panel.pointed.connect(told.append)
+    assert "account for 100 %" in panel.graph.note.text()
+    view.setFocus()
+    for key, node in ((Qt.Key.Key_Left, 0), (Qt.Key.Key_Left, 2), (Qt.Key.Key_Up, 1), (Qt.Key.Key_Left, 3)):
+        qtbot.keyClick(view, key)
+        assert view.marked == node
+    assert told[-1].startswith("“cat” at decoder input")
+    qtbot.keyClick(view, Qt.Key.Key_Escape)
+    assert view.marked is None
+    layout = view.layout_now()
+    assert layout is not None
+    qtbot.mouseMove(view, layout.nodes[2].toPoint())
+    assert view.marked == 2
+    spec = panel.figure_spec()
+    assert spec is not None
+    assert (spec.view, spec.graph) == ("graph", graph())
+    for palette in (LIGHT, DARK):
+        panel.set_theme(palette)
+        assert not view.grab().isNull()
+    panel.show_mode("table")
+    assert not panel.export_button.isEnabled()

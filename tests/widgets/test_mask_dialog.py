@@ -125,8 +125,7 @@ def test_that_undo_takes_back_steps_of_the_mask_only(qtbot):
     qtbot.keyClick(dialog.grid, Qt.Key.Key_Space)
     assert dialog.undo_button.isEnabled()
     desk.session.select_heads((ref(1, 1),))
-    assert not dialog.undo_button.isEnabled()  # that is not of the mask
-    assert "select" in dialog.undo_button.toolTip()
+    assert "mask: forbid query 0 → key 0" in dialog.undo_button.toolTip()
     desk.session.undo()
     qtbot.keyClick(dialog.grid, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert (desk.session.interventions, desk.session.text) == ((), "the cat purrs")

@@ -18,6 +18,7 @@ from attnscope.records.pictures import Picture
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
+from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.causes.across_view import AcrossPanel
@@ -84,7 +85,7 @@ def test_that_the_parts_lie_over_the_picture_until_the_bars_are_asked_for(qtbot:
 def test_that_methods_lie_over_the_picture_and_the_flow_can_be_stopped(qtbot: QtBot) -> None:
     (desk, picture), asked = desk_of_pictures(), list[Request]()
     state = AcrossState(desk.session, asked.append, Numbers())
-    panel = AcrossPanel(state, LIGHT)
+    panel = AcrossPanel(desk.session, state, GraphState(desk.session, state, asked.append, Numbers()), LIGHT)
     qtbot.addWidget(panel)
     panel.resize(280, 460)
     panel.show()

@@ -30,8 +30,8 @@ def window(qtbot: QtBot) -> MainWindow:
 
 def test_that_f11_leaves_only_data_and_esc_brings_everything_back(qtbot: QtBot, window: MainWindow) -> None:
     explore = window.pages.explore
-    gone = (window.top_bar, window.page_bar, explore.text_bar, explore.aspect_bar, explore.inspector.measures)
-    kept = (explore.grid_panel, explore.head_panel.heatmap, explore.inspector.name, explore.answers)
+    gone = (window.top_bar, window.page_bar, explore.text_bar, explore.aspect_bar, explore.inspector)
+    kept = (explore.grid_panel, explore.head_panel.heatmap, explore.answers)
     qtbot.wait(20)  # until the page has its size
     before = [splitter.sizes() for splitter in explore.splitters().values()]
     assert window.actions_by_name["present"].shortcut().toString() == "F11"
@@ -49,6 +49,46 @@ def test_that_f11_leaves_only_data_and_esc_brings_everything_back(qtbot: QtBot, 
     assert [sizes[0] for sizes in after] == [sizes[0] for sizes in before]
     window.actions_by_name["page-labs"].trigger()
     assert window.pages.labs.list.isVisible()
+
+
+def test_that_the_head_of_a_lecture_has_the_room_and_the_grid_stands_above_the_answers(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    explore = window.pages.explore
+    head = explore.head_panel.heatmap
+    qtbot.wait(20)
+    before = min(head.width(), head.height())
+    window.actions_by_name["present"].trigger()
+    assert window.workspace._session.notice is not None
+    qtbot.waitUntil(lambda: min(head.width(), head.height()) > 1.2 * before, timeout=2000)
+    assert window.focusWidget() is explore.grid_panel.grid
+    grid, answers = explore.grid_panel, explore.answers
+    assert grid.geometry().bottom() <= answers.geometry().top()
+    assert grid.parentWidget() is answers.parentWidget()
+    window.actions_by_name["own-grid"].trigger()  # which ends it, so that the panel has a place to go back to
+    assert not window.view.is_presenting
+    assert window.workspace._session.notice is None
+    window.actions_by_name["own-grid"].trigger()
+    assert explore.pictures.indexOf(grid) == 0
+
+
+@pytest.mark.parametrize("drawer", ["history", "notes", "stops"])
+def test_that_nothing_of_a_page_lies_below_a_drawer(qtbot: QtBot, window: MainWindow, drawer: str) -> None:
+    explore, panel = window.pages.explore, getattr(window.workspace, drawer)
+    window.actions_by_name[drawer].trigger()
+    ends = (explore.text_bar.samples_button, explore.head_panel.colours)
+
+    def is_beside() -> bool:
+        left = panel.mapTo(window, panel.rect().topLeft()).x()
+        return all(part.mapTo(window, part.rect().topRight()).x() < left for part in ends)
+
+    qtbot.waitUntil(is_beside, timeout=2000)
+    assert not explore.side.isVisible()
+    window.actions_by_name["page-heads"].trigger()
+    assert panel.isVisible()
+    window.actions_by_name[drawer].trigger()
+    window.actions_by_name["page-explore"].trigger()
+    assert explore.side.isVisible()
 
 
 def test_that_a_window_closed_while_presenting_is_remembered_as_it_was(window: MainWindow) -> None:

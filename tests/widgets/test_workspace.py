@@ -104,15 +104,6 @@ def test_that_what_cannot_be_done_is_greyed_and_does_nothing(qtbot):
 # The history
 
 
-@pytest.mark.parametrize(("width", "is_closed"), [(1280, True), (1800, False)])
-def test_that_the_history_closes_with_the_page_where_there_is_little_room(qtbot, width, is_closed):
-    window = make(qtbot, Desk().open())
-    window.resize(width, 800)
-    press(window, "history")
-    press(window, "page-heads")
-    assert window.workspace.history.isHidden() == is_closed
-
-
 def test_that_the_history_goes_back_to_a_step_and_forward_again(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from worker_tools import ask, save_tiny
 
-from attnscope.analysis.flow import attention_flow
-from attnscope.analysis.levels import rollout
+from attnscope.analysis.attention_graph import attention_graph
+from attnscope.analysis.flow import flow_row
+from attnscope.analysis.levels import rollout, trace_levels
 from attnscope.analysis.relevance import relevance
 from attnscope.models import load
-from attnscope.records.influence import InfluenceMap, InfluenceShown, ShowInfluence, StopInfluence
+from attnscope.records.attention_graph import GraphShown, ShowGraph
+from attnscope.records.influence import InfluenceShown, ShowInfluence, StopInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.workers import serve_influence
 from attnscope.workers.handlers import Engine
@@ -45,10 +47,9 @@ def test_that_every_method_gives_what_the_analyses_give(
     model = load(folder, device="cpu")
     trace = model.trace(TEXT, target)
     found = shown(opened(folder, target=target), 2, target=target)
-    (flow,) = [m for m in attention_flow(trace, queries=[2]) if isinstance(m, InfluenceMap)]
     expected = {
         "rollout": rollout(trace).weights[2],
-        "flow": flow.weights[2],
+        "flow": flow_row(trace_levels(trace), 2),
         "relevance": relevance(model, TEXT, target, position=2).weights[0].copy(),
     }
     expected["relevance"][found.n_source + 2] -= 1.0
@@ -99,3 +100,17 @@ def test_that_long_texts_and_old_traces_are_refused_by_name(
     assert isinstance(failed, Failed)
     other = {row.method: row.refusal for row in shown(engine, 1, text="another text").rows}
     assert "other tokens" in other["relevance"]
+
+
+@pytest.mark.parametrize(
+    ("form", "target"), [("encoder", None), ("decoder", None), ("encoder-decoder", TARGET)]
+)
+def test_that_the_graph_is_that_of_the_analysis(form: str, target: str | None, tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path / "model", form)
+    engine = opened(folder, target=target)
+    (reply,) = ask(engine, ShowGraph(number=3, trace=2, position=1, threshold=0.02))
+    trace = load(folder, device="cpu").trace(TEXT, target)
+    assert reply == GraphShown(number=3, position=1, graph=attention_graph(trace, 1, threshold=0.02))
+    (failed,) = ask(engine, ShowGraph(number=4, trace=1, position=1))
+    assert isinstance(failed, Failed)
+    assert "changed meanwhile" in failed.message

@@ -7,8 +7,9 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 from worker_tools import ask
 
 from attnscope.cli.model_tables import facts, matters
+from attnscope.records.attention_graph import ShowGraph
 from attnscope.records.influence import InfluenceShown, ShowInfluence
-from attnscope.records.messages import LoadModel, TraceText
+from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.workers.handlers import Engine
 
 
@@ -29,6 +30,9 @@ def test_that_only_raw_attention_is_followed_and_the_others_give_one_reason(engi
     assert set(refused) == {"rollout", "relevance", "flow"}
     assert len(set(refused.values())) == 1
     assert "recurrent" in refused["rollout"]
+    (failed,) = ask(engine, ShowGraph(number=4, trace=2, position=1))
+    assert isinstance(failed, Failed)
+    assert "recurrent cells" in failed.message
 
 
 def test_that_info_names_its_cells_and_leaves_out_what_they_never_look_at() -> None:

@@ -30,6 +30,7 @@ from attnscope.models.huggingface.writer import takes_argument
 from attnscope.models.places import changed_reads
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
+from attnscope.nn.precision import exact
 from attnscope.records.sites import SiteKey, Stack
 
 _N_TEXTS, _N_TOKENS = 16, 11
@@ -91,7 +92,7 @@ class _Row:
 
     def taken(self) -> Tensor:
         """The rows, float64 [n_rows, d_in]."""
-        return self.weight[self.indices].double() * self.factors.double()[:, None]
+        return exact(self.weight[self.indices]) * exact(self.factors)[:, None]
 
 
 def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
@@ -114,7 +115,7 @@ def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
         rows = taken.reshape(*given.shape[1:], taken.shape[1])
         return rows.repeat_interleave(n_heads // given.shape[1], 0)
 
-    output = matrix_of(anatomy.projections[site].module).double()  # [d_model, H · D]
+    output = exact(matrix_of(anatomy.projections[site].module))  # [d_model, H · D]
     return HeadRows(
         q=of_heads("q"),
         k=of_heads("k"),

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import UserError
+from attnscope.nn.precision import exact
 
 N_SOURCE, N_TARGET, N_PADDED = 9, 5, 2
 N_SAMPLES = 4000
@@ -133,8 +134,8 @@ def _relative_difference(found: Tensor, expected: Tensor) -> float:
     finite = expected.isfinite()
     if not torch.equal(finite, found.isfinite()):
         return float("inf")
-    wide = torch.where(finite, expected, 0).double()
-    difference = (torch.where(finite, found, 0).double() - wide).abs().max()
+    wide = exact(torch.where(finite, expected, 0))
+    difference = (exact(torch.where(finite, found, 0)) - wide).abs().max()
     return float(difference / wide.abs().max().clamp(min=1e-6))
 
 

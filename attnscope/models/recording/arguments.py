@@ -17,6 +17,7 @@ from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from attnscope.errors import UserError
 from attnscope.models.huggingface.masks_given import GivenMask, read_mask
+from attnscope.models.recording.grouped import Groups
 from attnscope.models.recording.seen import (
     SeenCall,
     causal_from_start,
@@ -51,10 +52,18 @@ class Masks:
 
 
 def see_product(
-    args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor, row: int | None, masks: Masks
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    out: Tensor,
+    row: int | None,
+    masks: Masks,
+    groups: Groups | None = None,
 ) -> SeenCall:
-    """A call of `scaled_dot_product_attention`; raises UserError for one that cannot be shown."""
-    return _see_product(*args, **kwargs, out=out, row=row, masks=masks)
+    """A call of `scaled_dot_product_attention`; raises UserError for one that cannot be shown.
+
+    `groups` is what the calling module says of its heads.
+    """
+    return _see_product(*args, **kwargs, out=out, row=row, masks=masks, groups=groups)
 
 
 def _see_product(
@@ -70,7 +79,11 @@ def _see_product(
     out: Tensor,
     row: int | None,
     masks: Masks,
+    groups: Groups | None,
 ) -> SeenCall:
+    if groups is not None and groups.is_packed(query):
+        query, out = groups.unpacked(query), groups.unpacked(out)
+        attn_mask = None if attn_mask is None else groups.unpacked_mask(attn_mask)
     tensors = [_with_heads(tensor) for tensor in (query, key, value, out)]
     check_numbers(tensors, PRODUCT)
     lead = _lead_of(tensors)
@@ -80,6 +93,8 @@ def _see_product(
     q = q.expand(-1, n_heads, -1, -1)
     if v.shape[1] != k.shape[1]:
         k, v = (x if x.shape[1] > 1 else x.expand(-1, max(k.shape[1], v.shape[1]), -1, -1) for x in (k, v))
+    if groups is not None:
+        k, v = groups.without_copies(k, v)
     size = q.shape[2], k.shape[2]
     if is_causal:
         given = GivenMask(rule=causal_from_start(*size))
@@ -261,17 +276,33 @@ def _as_numbers(mask: Tensor) -> Tensor:
     return mask.float()
 
 
-def check_softmax(weights: Tensor, dim: object) -> bool:
-    """Whether a softmax may well be attention: over the last axis of a tensor with three axes or more."""
-    return isinstance(dim, int) and weights.ndim >= 3 and dim in (-1, weights.ndim - 1)
+def check_softmax(weights: Tensor, dim: object, *, is_of_attention: bool) -> bool:
+    """Whether a softmax may well be attention: over the last axis of a tensor with three axes or more.
+
+    With two, [batch, n_keys], it is one query in a module whose name tells of attention; else it is a
+    classifier's.
+    """
+    is_last = isinstance(dim, int) and dim in (-1, weights.ndim - 1)
+    return is_last and weights.ndim >= (2 if is_of_attention else 3)
 
 
 def row_of_weights(weights: Tensor, row: int | None) -> Tensor:
     """The weights of one row of a batch, [n_heads, n_queries, n_keys]; raises UserError for several."""
-    whole = _with_heads(weights)
+    whole = weights[:, None, None] if weights.ndim == 2 else _with_heads(weights)
     check_numbers([whole], "softmax")
     place = chosen_row(whole.shape[:-3], row, "softmax")
     found: Tensor = whole[place].detach()
     if not found.is_floating_point():
         raise UserError("A softmax of other than floating-point numbers cannot be shown.")
     return found
+
+
+def n_rows_of(kind: str, found: Any) -> int:
+    """How many batch rows a call was made with, by what it gave."""
+    if kind == "layer":
+        return int(found[0].shape[1]) if found[0].ndim == 3 else 1
+    if kind == "softmax":
+        lead = found.shape[:1] if found.ndim == 2 else _with_heads(found).shape[:-3]
+    else:
+        lead = _with_heads(found).shape[:-3]
+    return math.prod(lead)

@@ -1,22 +1,18 @@
-"""Calls that wrote one text piece by piece with kept keys and values, joined to the call of a whole pass.
+"""Calls that wrote one text piece by piece, joined to the call of a whole pass.
 
-A decoder reads its prompt in one call (9 × 9) and each further token in a call of its own (1 × 10, 1 × 11,
-…). Below each other these are the rows of one map: a query of an earlier call did not see keys that came
-after it. Cross attention meanwhile looks at the same keys with the new queries.
-
-They are joined only where it is certain: in one module, with the same heads and scale, each call's keys begin
-with those of the call before, and it brings as many new keys as queries. Modules must go in step; whatever
+Below each other the calls of a chain (`chains.py`) are the rows of one map: a query of an earlier call did
+not see keys that came after it, nor those that a sliding cache had let go. Modules must go in step; whatever
 does not leaves every call as it is.
 
 | symbol  | meaning                                  | shape                        |
 |---------|------------------------------------------|------------------------------|
 | q, lse  | of all calls, one below the other        | [n_heads, n_queries, …]      |
-| k       | the keys of the last call                | [n_kv_heads, n_keys, d_head] |
+| k       | the keys of all calls, each once         | [n_kv_heads, n_keys, d_head] |
 """
 
-from collections import defaultdict
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +20,8 @@ from torch import Tensor
 
 from attnscope.errors import UserError
 from attnscope.models.huggingface.rule_finding import DENSE_CELLS, find_rule
+from attnscope.models.recording.chains import Chain, Step, chains_of, is_given
+from attnscope.models.recording.given_weights import record_of_weights
 from attnscope.models.recording.placing import RecordedCall
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import Bias, DenseBias, RelativeBias
@@ -32,116 +30,62 @@ from attnscope.trace.record import SiteRecord
 from attnscope.trace.weights import site_weights
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Chain:
-    """Calls of one module, each of which goes on where the one before ended."""
-
-    calls: tuple[RecordedCall, ...]
-
-    @property
-    def is_growing(self) -> bool:
-        """Whether its keys become more: self-attention with kept keys."""
-        return len(self.calls) > 1 and self.calls[-1].record.n_keys > self.calls[0].record.n_keys
-
-    def takes(self, call: RecordedCall) -> bool:
-        """Whether a call goes on where the last one ended."""
-        last, first = self.calls[-1].record, self.calls[0].record
-        record = call.record
-        if not _is_alike(last, record) or call.extra:
-            return False
-        n_new = record.n_keys - last.n_keys
-        if n_new == 0:
-            return not self.is_growing and _begins_with(record.k, last.k)
-        was_growing = self.is_growing or len(self.calls) == 1
-        is_whole = first.n_queries == first.n_keys  # otherwise earlier queries were not recorded
-        return was_growing and is_whole and n_new == record.n_queries and _begins_with(record.k, last.k)
-
-    def goes_with(self, other: "_Chain") -> bool:
-        """Whether both made the same steps in turns."""
-        steps, others = ([call.record.n_queries for call in chain.calls] for chain in (self, other))
-        if steps != others:
-            return False
-        turns = [(a.number, b.number) for a, b in zip(self.calls, other.calls, strict=True)]
-        in_order = [number for turn in turns for number in turn]
-        in_other = [number for turn in turns for number in turn[::-1]]
-        return in_order == sorted(in_order) or in_other == sorted(in_other)
-
-
-def join_calls(calls: Sequence[RecordedCall]) -> tuple[RecordedCall, ...]:
+def join_calls(calls: Sequence[RecordedCall], n_tokens: int | None = None) -> tuple[RecordedCall, ...]:
     """The calls, those of a text written piece by piece joined; as they are where that is not certain.
 
-    Raises UserError for masks or numbers added to scores that are too many to be kept cell by cell.
+    Calls of one query each on the same keys are joined, too, where they are as many as the tokens that a
+    person gave, `n_tokens`. Raises UserError for masks or numbers added to scores that are too many to be
+    kept cell by cell.
     """
-    chains = _chains_of(calls)
+    chains = chains_of(calls)
     if chains is None:
         return tuple(calls)
+    long = [chain for chain in chains if len(chain.steps) > 1]
+    modules = {chain.first.module for chain in long}
+    if any(len(chain.steps) == 1 and chain.first.module in modules for chain in chains):
+        return tuple(calls)
+    if any(chain.is_still() for chain in long):
+        return tuple(calls)
     lead = next((chain for chain in chains if chain.is_growing), None)
-    long = [chain for chain in chains if len(chain.calls) > 1]
-    if lead is None or not all(chain is lead or chain.goes_with(lead) for chain in long):
+    if lead is None:
+        is_row_by_row = all(chain.n_queries == len(chain.steps) == n_tokens for chain in long)
+        return tuple(map(_joined, chains)) if is_row_by_row else tuple(calls)
+    if not all(chain is lead or chain.goes_with(lead) for chain in long):
         return tuple(calls)
-    if any(_is_still(chain) for chain in long):
-        return tuple(calls)
-    modules = {chain.calls[0].module for chain in long}
-    if any(len(chain.calls) == 1 and chain.calls[0].module in modules for chain in chains):
-        return tuple(calls)
-    return tuple(_joined(chain) for chain in chains)
+    return tuple(map(_joined, chains))
 
 
-def _chains_of(calls: Sequence[RecordedCall]) -> list[_Chain] | None:
-    """The chains in the order of their first calls; None where a call could go on with several."""
-    chains: list[_Chain] = []
-    of_module: defaultdict[str, list[int]] = defaultdict(list)
-    for call in calls:
-        places = of_module[call.module] if call.module else []
-        fitting = [place for place in places if chains[place].takes(call)]
-        if len(fitting) > 1:
-            return None
-        if fitting:
-            chains[fitting[0]] = _Chain(calls=(*chains[fitting[0]].calls, call))
-        else:
-            of_module[call.module].append(len(chains))
-            chains.append(_Chain(calls=(call,)))
-    return chains
+def _joined(chain: Chain) -> RecordedCall:
+    if len(chain.steps) == 1:
+        return chain.first
+    join = _joined_weights if is_given(chain.first) else _joined_record
+    return replace(chain.first, record=join(chain), is_self=chain.is_growing, n_steps=len(chain.steps))
 
 
-def _is_still(chain: _Chain) -> bool:
-    """Whether the same queries looked at the same keys again: no new tokens."""
-    first = chain.calls[0].record
-    return not chain.is_growing and all(torch.equal(call.record.q, first.q) for call in chain.calls)
-
-
-def _is_alike(one: SiteRecord, other: SiteRecord) -> bool:
-    shapes = [(r.q.shape[0], r.k.shape[0], r.k.shape[2], r.k.dtype, r.k.device) for r in (one, other)]
-    return shapes[0] == shapes[1] and one.score.scale == other.score.scale
-
-
-def _begins_with(keys: Tensor, former: Tensor) -> bool:
-    """Whether keys begin with former ones, bit for bit or up to the rounding of another product."""
-    own = keys[:, : former.shape[1]]
-    if not bool(former.any()):
-        return False  # keys of nothing tell nothing, nor do those of a softmax, which have no width
-    if own.data_ptr() == former.data_ptr() and own.stride() == former.stride():
-        return True
-    if torch.equal(own, former):
-        return True
-    n_roundings = 4.0 if former.dtype.itemsize < 4 else 16.0
-    bound = n_roundings * torch.finfo(former.dtype).eps * float(former.abs().max())
-    return float((own - former).abs().max()) <= bound
-
-
-def _joined(chain: _Chain) -> RecordedCall:
-    first, last = chain.calls[0], chain.calls[-1]
-    if first is last:
-        return first
-    records = [call.record for call in chain.calls]
+def _joined_record(chain: Chain) -> SiteRecord:
+    records = [step.call.record for step in chain.steps]
+    last = records[-1]
     record = replace(
-        last.record,
+        last,
         q=torch.cat([record.q for record in records], dim=1),
+        k=_joined_keys(chain),
         lse=torch.cat([record.lse for record in records], dim=1),
-        rule=_joined_rule(records, is_growing=chain.is_growing),
-        score=replace(last.record.score, bias=_joined_bias(chain)),
+        rule=_joined_rule(chain),
+        score=replace(last.score, bias=_joined_bias(chain)),
     )
-    return replace(first, record=_proved(record, records), is_self=chain.is_growing, n_steps=len(chain.calls))
+    return _proved(record, records)
+
+
+def _joined_keys(chain: Chain) -> Tensor:
+    """Every key once; of a cache that lets none go, the memory of the last call."""
+    last = chain.steps[-1]
+    if last.start == 0:
+        return last.call.record.k[:, : last.n_keys]
+    first = chain.steps[0]
+    found = [first.call.record.k[:, : first.n_keys]]
+    for step in chain.steps[1:]:
+        found.append(step.call.record.k[:, step.n_keys - step.call.record.n_queries : step.n_keys])
+    return torch.cat(found, dim=1)
 
 
 def _proved(record: SiteRecord, parts: Sequence[SiteRecord]) -> SiteRecord:
@@ -163,73 +107,96 @@ def _proved(record: SiteRecord, parts: Sequence[SiteRecord]) -> SiteRecord:
     return replace(record, proof=proof)
 
 
-def _joined_rule(parts: Sequence[SiteRecord], *, is_growing: bool) -> MaskRule:
-    """What every call allowed, as rows of one map; keys that came after a call are not allowed to it."""
-    n_keys = parts[-1].n_keys
-    n_queries = sum(part.n_queries for part in parts)
-    if is_growing and all(_is_causal(part) for part in parts):
+def _joined_weights(chain: Chain) -> SiteRecord:
+    """Rows of given weights below each other; keys that a call did not have are not allowed.
+
+    In a text that grows, keys after a query's own that got no weight are not allowed either.
+    """
+    rows = []
+    for step in chain.steps:
+        record = step.call.record
+        weights = site_weights(record)[:, :, : step.n_keys]
+        if chain.is_growing:
+            own = torch.arange(step.n_keys - record.n_queries, step.n_keys, device=weights.device)
+            later = torch.arange(step.n_keys, device=weights.device) > own[:, None]
+            if not bool((weights[:, later] > 0).any()):
+                weights = weights.masked_fill(later, math.nan)
+        around = (step.start, chain.steps[-1].end - step.end)
+        rows.append(F.pad(weights, around, value=math.nan))
+    joined = record_of_weights(torch.cat(rows, dim=1), chain.first.name)
+    error = max(step.call.record.proof.row_sum_error for step in chain.steps)
+    return replace(joined, proof=replace(joined.proof, row_sum_error=error))
+
+
+def _joined_rule(chain: Chain) -> MaskRule:
+    """What every call allowed, as rows of one map; keys that a call did not have are not allowed to it."""
+    parts = [step.call.record for step in chain.steps]
+    if chain.is_growing and all(map(_is_causal, chain.steps)):
         return MaskRule(is_causal=True)
-    if not is_growing and all(part.rule.is_empty for part in parts):
+    if not chain.is_growing and all(part.rule.is_empty for part in parts):
         return MaskRule()
 
     def cells(rows: slice) -> Tensor:
         found, start = [], 0
-        for part in parts:
+        for step, part in zip(chain.steps, parts, strict=True):
             own = slice(max(0, rows.start - start), min(part.n_queries, rows.stop - start))
             if own.start < own.stop:
                 allowed = part.rule.allowed(part.n_queries, part.n_keys, own, device=part.q.device)
-                found.append(F.pad(allowed, (0, n_keys - part.n_keys)))
+                found.append(_placed(allowed, step, chain))
             start += part.n_queries
         return _below(found)
 
-    return find_rule(cells, n_queries, n_keys, has_padding=True)
+    return find_rule(cells, chain.n_queries, chain.steps[-1].end, has_padding=True)
 
 
-def _is_causal(part: SiteRecord) -> bool:
-    """Whether each query of a call sees just the keys up to its own."""
+def _is_causal(step: Step) -> bool:
+    """Whether each query of a call sees just the keys up to its own, all of them."""
+    part = step.call.record
+    if step.start > 0 or step.n_keys < part.n_keys:
+        return False
     if part.rule.key_valid is not None or not part.rule.is_simple:
         return False
     return part.rule.is_causal or part.n_queries == 1
 
 
-def _joined_bias(chain: _Chain) -> Bias | None:
-    """What was added to the scores of every call; 0 for keys that came after it."""
-    parts = [call.record for call in chain.calls]
+def _joined_bias(chain: Chain) -> Bias | None:
+    """What was added to the scores of every call; 0 for keys that it did not have."""
+    parts = [step.call.record for step in chain.steps]
     biases = [part.score.bias for part in parts]
     if all(bias is None for bias in biases):
         return None
-    n_queries, n_keys = sum(part.n_queries for part in parts), parts[-1].n_keys
-    by_distance = _by_distance(parts) if chain.is_growing else None
+    n_queries, n_keys = chain.n_queries, chain.steps[-1].end
+    by_distance = _by_distance(chain) if chain.is_growing else None
     if by_distance is not None:
         return by_distance
-    n_heads = parts[0].q.shape[0]
-    if n_heads * n_queries * n_keys > DENSE_CELLS:
+    if parts[0].q.shape[0] * n_queries * n_keys > DENSE_CELLS:
         raise UserError(
-            f"{chain.calls[0].name} adds a number of its own to each of {n_queries} × {n_keys} scores, "
+            f"{chain.first.name} adds a number of its own to each of {n_queries} × {n_keys} scores, "
             f"written in {len(parts)} calls.",
             expected=f"at most {DENSE_CELLS:,} numbers for one text",
             action="Record the writing of a shorter text, or one pass over the whole text.",
         )
     everything = slice(None)
     found = []
-    for part, bias in zip(parts, biases, strict=True):
+    for step, part, bias in zip(chain.steps, parts, biases, strict=True):
         if bias is None:
             cells = part.lse.new_zeros(1, 1, part.n_queries, part.n_keys)
         else:
             cells = bias.part(part.n_queries, part.n_keys, everything, everything)
             cells = cells.expand(-1, -1, part.n_queries, part.n_keys)
-        found.append(F.pad(cells, (0, n_keys - part.n_keys)))
+        found.append(_placed(cells, step, chain))
     return DenseBias(cells=_below(found))
 
 
-def _by_distance(parts: Sequence[SiteRecord]) -> RelativeBias | None:
+def _by_distance(chain: Chain) -> RelativeBias | None:
     """One number for each head and distance, where the calls agree on it."""
-    n = parts[-1].n_keys
+    n = chain.steps[-1].end
     values: Tensor | None = None
     is_known = torch.zeros(2 * n - 1, dtype=torch.bool)
-    for part in parts:
+    for step in chain.steps:
+        part = step.call.record
         bias = part.score.bias
-        if not isinstance(bias, RelativeBias):
+        if not isinstance(bias, RelativeBias) or step.n_keys < part.n_keys:
             return None
         if values is None:
             values = bias.values.new_zeros(bias.values.shape[0], 2 * n - 1)
@@ -241,6 +208,11 @@ def _by_distance(parts: Sequence[SiteRecord]) -> RelativeBias | None:
             return None
         values[:, place], is_known[place] = bias.values, True
     return None if values is None else RelativeBias(values=values)
+
+
+def _placed(cells: Tensor, step: Step, chain: Chain) -> Tensor:
+    """Cells of a call [.., .., rows, keys] among all keys; 0 or "not allowed" where it had none."""
+    return F.pad(cells[..., : step.n_keys], (step.start, chain.steps[-1].end - step.end))
 
 
 def _below(parts: Sequence[Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
 """Pieces that a person gave as tokens, for recorded attention that has no tokenizer."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attnscope.errors import UserError
 from attnscope.records.tokens import Token, Tokens
@@ -11,28 +11,54 @@ _SPECIAL = re.compile(r"\[[A-Z0-9_]{1,20}\]|<\|?[^<>\s]{1,40}\|?>")
 _MAX_SHOWN = 60
 
 
-def tokens_named(given: Sequence[object], extra: Sequence[str] = ()) -> Tokens:
+def tokens_named(given: object, extra: Sequence[str] = ()) -> Tokens:
     """Tokens of pieces, which may be written as vocabularies do (`Ġthe`, `▁the`, `##ing`), or of tokens.
 
     Marks are read and left out; pieces such as `[CLS]` and `</s>` are special tokens. `extra` are keys that
-    are no tokens, named after them. An array or a tensor of ids is read as its numbers.
+    are no tokens, named after them. An array or a tensor of ids, [T] or [1, T], is read as its numbers.
     """
     if isinstance(given, Tokens):
         return given
+    pieces = pieces_of(given, "tokens")
+    if pieces and all(isinstance(token, Token) for token in pieces):
+        read = [token for token in pieces if isinstance(token, Token)]
+    else:
+        read = _read([str(piece) for piece in pieces])
+    return _in_text([*read, *(Token(id=-1 - i, piece=name, is_special=True) for i, name in enumerate(extra))])
+
+
+def pieces_of(given: object, name: str) -> Sequence[object]:
+    """The pieces or ids of one text, from a list, a tuple, an array or a tensor, [T] or [1, T].
+
+    Raises UserError for one string, for several texts and for what is no list.
+    """
+    if isinstance(given, Tokens):
+        return given.tokens
     as_list = getattr(given, "tolist", None)
-    if callable(as_list):
-        given = list(as_list())
-    if isinstance(given, str):
+    pieces = as_list() if callable(as_list) else given
+    if isinstance(pieces, str):
         raise UserError(
-            f"The tokens are one text: {given[:_MAX_SHOWN]!r}.",
+            f"The {name} are one text: {pieces[:_MAX_SHOWN]!r}.",
             expected="a list of pieces, one for each query or key",
             action="Give the pieces as your tokenizer cut them, or text.split() where tokens are words.",
         )
-    if given and all(isinstance(token, Token) for token in given):
-        read = [token for token in given if isinstance(token, Token)]
-    else:
-        read = _read([str(piece) for piece in given])
-    return _in_text([*read, *(Token(id=-1 - i, piece=name, is_special=True) for i, name in enumerate(extra))])
+    if isinstance(pieces, Mapping) or not isinstance(pieces, Iterable):
+        raise UserError(
+            f"The {name} are an object of the class {type(given).__name__}.",
+            expected="a list of pieces or of ids, [T], one for each query or key",
+            action='Of a tokenizer\'s encoding give the ids: encoding["input_ids"].',
+        )
+    pieces = list(pieces)
+    texts = [text for text in pieces if isinstance(text, list | tuple)]
+    if not texts:
+        return pieces
+    if len(texts) == len(pieces) == 1 and not any(isinstance(piece, list | tuple) for piece in texts[0]):
+        return list(texts[0])
+    raise UserError(
+        f"The {name} are of {len(texts)} texts, one below the other; a map is of one.",
+        expected="the pieces or ids of one text, [T] or [1, T]",
+        action=f"Give those of the row that was recorded: {name}=ids[0] with record(module, row=0).",
+    )
 
 
 def numbered_tokens(n: int, extra: Sequence[str] = ()) -> Tokens:

@@ -16,6 +16,10 @@ from attnscope.trace.record import SiteRecord
 
 _CROSS = re.compile(r"cross|multihead_attn|encoder_attn|enc_?dec_?attn|src_attn|\battn2\b|memory", re.I)
 _DECODER = re.compile(r"decoder|\bdec\b", re.I)
+_HAND_WRITTEN = (
+    " Calls of a softmax with several batch rows are not joined, for rows may change places: write one text, "
+    "without beams."
+)
 _MAX_TOLD = 8
 
 
@@ -26,7 +30,8 @@ class RecordedCall:
     `is_self` says that queries and keys were made of one text for sure; `extra` names keys that are no
     tokens; `dropout` is what the module dropped of its weights, which are shown without it. Of a softmax it
     is not known, and `is_training` says that there may be one. `module` is the path of the module, empty
-    where there was none. `n_steps` above 1: so many calls of it, which wrote a text, joined to one.
+    where there was none. `n_steps` above 1: so many calls of it, which wrote a text, joined to one. The call
+    was made with `n_rows` batch rows; `rows` are the facts of each where none was chosen.
     """
 
     number: int
@@ -39,6 +44,8 @@ class RecordedCall:
     is_training: bool = False
     module: str = ""
     n_steps: int = 1
+    n_rows: int = 1
+    rows: tuple[SiteRecord, ...] = ()
 
     @property
     def is_cross(self) -> bool:
@@ -56,7 +63,8 @@ class RecordedCall:
         kind = ", causal" if self.record.rule.is_causal else ""
         n_heads = self.record.q.shape[0]
         heads = f"{n_heads} head{'' if n_heads == 1 else 's'}"
-        return f"{self.number}  {self.name}  {heads}, {size}{kind}"
+        rows = f", {len(self.rows)} batch rows" if self.rows else ""
+        return f"{self.number}  {self.name}  {heads}, {size}{kind}{rows}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +93,10 @@ def find_lengths(calls: Sequence[RecordedCall], *, has_target: bool = False) -> 
             f"({', '.join(map(str, sorted(lengths)[:_MAX_TOLD]))} tokens); one trace shows at most two. "
             f"{told}{' …' if len(calls) > _MAX_TOLD else ''}.",
             expected="calls of one text, or of two that attend to each other",
-            action="Choose some: recording.trace(tokens, calls=[0, 1, 2]) or calls='part of a module name'.",
+            action="Choose some: recording.trace(tokens, calls=[0, 1, 2]) or calls='part of a module name'."
+            + (
+                _HAND_WRITTEN if any(call.function == "softmax" and call.n_rows > 1 for call in calls) else ""
+            ),
         )
     return Lengths(source=source, target=target)
 

@@ -15,35 +15,43 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnscope.errors import UserError
 from attnscope.models.recording.arguments import (
     Masks,
     check_softmax,
+    n_rows_of,
     row_of_weights,
     see_layer,
     see_product,
 )
 from attnscope.models.recording.given_weights import record_of_weights
+from attnscope.models.recording.grouped import groups_of
 from attnscope.models.recording.joining import join_calls
+from attnscope.models.recording.naming import pieces_of
 from attnscope.models.recording.placing import (
     RecordedCall,
     find_lengths,
     named_sites,
     place_calls,
 )
+from attnscope.models.recording.rows import MAX_ROWS, Reading, choose_rows
 from attnscope.models.recording.seen import record_seen
 from attnscope.models.recording.shared_keys import SharedKeys
-from attnscope.models.recording.texts import read_texts
+from attnscope.models.recording.texts import read_ids, read_texts
+from attnscope.models.recording.unwritten import without_unwritten
 from attnscope.models.recording.watching import Calls, ModuleStack, NoFastPath, compiled, is_compiled
 from attnscope.records.recorded import Recorded
 from attnscope.records.sites import NO_GATES
+from attnscope.trace.record import SiteRecord
 from attnscope.trace.trace import Trace
 
 MAX_CALLS = 4096
 """One recording takes so many calls; a training loop left inside the block would fill the memory."""
 LOOKED_FOR = "torch's scaled_dot_product_attention, nn.MultiheadAttention and nn.Transformer"
+Pieces = Sequence[object] | Tensor
+"""Pieces or ids of one text: a list, an array or a tensor, [T] or [1, T]."""
 Chosen = str | Iterable[int] | Callable[[RecordedCall], bool] | None
 """Calls by a part of their module's name, by their numbers, or by a test; None: all of them."""
 _MAX_TOLD = 6
@@ -61,7 +69,8 @@ class Recording:
         self._refused: dict[int, tuple[str, UserError]] = {}
         self._n_of: Counter[str] = Counter()
         self._n_seen = 0
-        self._modules = ModuleStack(module)
+        self._readings: list[Reading] = []
+        self._modules = ModuleStack(module, self._take_ids)
         self._watch = Calls(self._take, has_softmax=softmax)
         self._fast_path = NoFastPath()
 
@@ -72,24 +81,30 @@ class Recording:
 
     def trace(
         self,
-        tokens: Sequence[object] | None = None,
-        target: Sequence[object] | None = None,
+        tokens: Pieces | None = None,
+        target: Pieces | None = None,
         *,
         calls: Chosen = None,
+        row: int | None = None,
+        ids: Pieces | None = None,
         name: str = "",
     ) -> Trace:
         """The recorded calls as a trace: weights, tiles, figures, measures and `save` are those of a model's.
 
-        `tokens` are the pieces of the text, and `target` those of a second one, whose queries look at the
-        first in cross attention; without them tokens are named by their places. `calls` chooses some:
-        `"decoder"` by a part of the module's name, `[0, 1]` by number, or a function of a call. Calls that
-        wrote one text with kept keys and values are joined: a map has all their queries, and a query's later
-        keys are not allowed.
+        `tokens` are the pieces of the text or its ids, [T] or [1, T], and `target` those of a second one,
+        whose queries look at the first in cross attention; without them tokens are named by their places.
+        `calls` chooses some: `"decoder"` by a part of the module's name, `[0, 1]` by number, or a function of
+        a call. Calls that wrote one text with kept keys and values are joined: a map has all their queries,
+        and a query's later keys are not allowed. Of several batch rows `row` is the one, or the one that read
+        `ids`, which may be the tokens themselves; a text that beams wrote is followed from row to row.
         Raises UserError when nothing was recorded, when a chosen call could not be, and when the tokens are
         not as many as were attended to.
         """
-        seen = self._chosen(calls)
-        chosen = join_calls(seen)
+        tokens = None if tokens is None else pieces_of(tokens, "tokens")
+        target = None if target is None else pieces_of(target, "target")
+        given = tokens if target is None else target
+        seen = choose_rows(self._chosen(calls), self._readings, row, read_ids(ids, given))
+        chosen = join_calls(seen, None if given is None else len(given))
         lengths = find_lengths(chosen, has_target=target is not None)
         source, second = read_texts(chosen, lengths, tokens, target)
         sites = place_calls(chosen, lengths)
@@ -132,16 +147,25 @@ class Recording:
             return
         if kind == "softmax":
             given = named.get("dim", args[1] if len(args) > 1 else None)
-            if not check_softmax(found, given):
+            if not check_softmax(found, given, is_of_attention=self._modules.is_attention):
                 return
         number, self._n_seen = self._n_seen, self._n_seen + 1
         name, module = self._name_of(number), self._modules.name
         try:
             call = self._recorded(number, name, kind, args, named, found)
-            record = replace(call.record, k=self._keys.keep(module, call.record.k)) if module else call.record
-            self._calls.append(replace(call, record=record, module=module))
+            rows = tuple(self._shared(module, record) for record in call.rows)
+            record = rows[0] if rows else self._shared(module, call.record)
+            self._calls.append(replace(call, record=record, rows=rows, module=module))
         except UserError as error:  # the module's own pass must not break: it is told when it is asked for
             self._refused[number] = name, error
+
+    def _shared(self, module: str, record: SiteRecord) -> SiteRecord:
+        """The record, its keys in memory that it shares with former calls of the module."""
+        return replace(record, k=self._keys.keep(module, record.k, record.n_queries)) if module else record
+
+    def _take_ids(self, name: str, ids: Tensor) -> None:
+        if ids.ndim == 2 and len(self._readings) < MAX_CALLS and not ids.is_meta:
+            self._readings.append(Reading(name=name, before=self._n_seen, ids=ids.detach().cpu().clone()))
 
     def _recorded(
         self, number: int, name: str, kind: str, args: tuple[Any, ...], named: dict[str, Any], found: Any
@@ -154,20 +178,40 @@ class Recording:
                 expected="one pass, or a few",
                 action="Record fewer passes.",
             )
+        n_rows = n_rows_of(kind, found)
+        rows = range(n_rows) if self._row is None and 1 < n_rows <= MAX_ROWS else (self._row,)
+        found_rows = [self._of_row(number, name, kind, args, named, found, row) for row in rows]
+        own = tuple(call.record for call in found_rows) if len(rows) > 1 else ()
+        return replace(found_rows[0], n_rows=n_rows, rows=own)
+
+    def _of_row(
+        self,
+        number: int,
+        name: str,
+        kind: str,
+        args: tuple[Any, ...],
+        named: dict[str, Any],
+        found: Any,
+        row: int | None,
+    ) -> RecordedCall:
+        """The call as one of its batch rows made it."""
         if kind == "softmax":
-            weights = row_of_weights(found, self._row)
+            weights = row_of_weights(found, row)
             record = record_of_weights(weights.clone(), name)
             is_training = self._modules.is_training
             return RecordedCall(
                 number=number, name=name, function="softmax", record=record, is_training=is_training
             )
-        see = see_product if kind == "product" else see_layer
-        seen = see(args, named, found, self._row, self._masks)
+        if kind == "product":
+            groups = groups_of(self._modules.innermost)
+            seen = see_product(args, named, found, row, self._masks, groups)
+        else:
+            seen = see_layer(args, named, found, row, self._masks)
         return RecordedCall(
             number=number,
             name=name,
             function=seen.function,
-            record=record_seen(seen),
+            record=without_unwritten(record_seen(seen)),
             is_self=seen.is_self,
             extra=seen.extra,
             dropout=seen.dropout,

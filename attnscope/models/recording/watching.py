@@ -48,11 +48,12 @@ class Calls(TorchFunctionMode):
 class ModuleStack:
     """Which modules of this thread are at work, the outermost first; names are paths in `root`.
 
-    Without a root the outermost module that is called is taken for it.
+    Without a root the outermost module that is called is taken for it. `told_read` is given the path of each
+    embedding that is called, and the ids that it reads.
     """
 
-    def __init__(self, root: nn.Module | None) -> None:
-        self._root, self._names = root, _paths(root)
+    def __init__(self, root: nn.Module | None, told_read: Callable[[str, Tensor], None]) -> None:
+        self._root, self._names, self._told_read = root, _paths(root), told_read
         self._stack: list[nn.Module] = []
         self._thread = threading.get_ident()
         self._handles: list[Any] = []
@@ -88,6 +89,17 @@ class ModuleStack:
         return type(self._stack[-1]).__name__ if self._stack else ""
 
     @property
+    def innermost(self) -> nn.Module | None:
+        """The innermost module at work."""
+        return self._stack[-1] if self._stack else None
+
+    @property
+    def is_attention(self) -> bool:
+        """Whether the innermost module is named after attention, or its class is."""
+        module = self.innermost
+        return module is not None and _tells_attention(f"{self.name} {type(module).__name__}")
+
+    @property
     def is_training(self) -> bool:
         """Whether the innermost module is in training mode."""
         return bool(self._stack) and self._stack[-1].training
@@ -97,7 +109,7 @@ class ModuleStack:
         """Modules that were called and by their names or classes may well attend."""
         return tuple(self.seen)
 
-    def _enter(self, module: nn.Module, _: Any) -> None:
+    def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         if threading.get_ident() != self._thread:
             return
         if is_compiled(module):
@@ -105,8 +117,10 @@ class ModuleStack:
         if self._root is None and not self._stack:
             self._names = _paths(module)
         self._stack.append(module)
+        if isinstance(module, nn.Embedding) and args and isinstance(args[0], Tensor) and self.is_inside:
+            self._told_read(self.name, args[0])
         kind = type(module).__name__
-        if any(word in kind.lower() for word in _ATTENTION):
+        if _tells_attention(kind):
             self.seen[f"{self.name} ({kind})"] += 1
 
     def _leave(self, module: nn.Module, _: Any, __: Any) -> None:
@@ -126,6 +140,10 @@ class NoFastPath:
     def stop(self) -> None:
         """Put it back."""
         torch.backends.mha.set_fastpath_enabled(self._was)
+
+
+def _tells_attention(name: str) -> bool:
+    return any(word in name.lower() for word in _ATTENTION)
 
 
 def is_compiled(module: nn.Module) -> bool:

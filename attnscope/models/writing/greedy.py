@@ -50,5 +50,5 @@ def count_right(written: Tensor, right: Tensor) -> RightTexts:
     return RightTexts(
         n_texts=len(right),
         n_exact=int(is_right.all(dim=1).sum()),
-        token_share=is_right.double().mean().item(),
+        token_share=is_right.cpu().double().mean().item(),
     )

@@ -93,6 +93,7 @@ def _choose_each(
 
 
 def _choose(logits: Tensor, settings: WriteSettings, generator: torch.Generator) -> Choice:
+    logits = logits.cpu()  # the only wait for the device
     log_p = log_probabilities(logits)
     id, chance = int(logits.argmax()), 1.0
     if settings.mode == "sample" and settings.temperature > 0.0:

@@ -107,6 +107,12 @@ class AcrossState:
         return f"output {word} “{tokens[self.position].piece}”"
 
     @property
+    def is_followed(self) -> bool:
+        """Whether there is a text, and one short enough to be followed across layers."""
+        traced = self._traced()
+        return traced is not None and bool(self.tokens) and _n_keys(traced) <= MAX_TOKENS
+
+    @property
     def note(self) -> str:
         """What belongs in the panel when there are no rows, and why methods are missing."""
         session = self._session

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from typing import Literal
 
+from attnscope.records.durations import duration_text
 from attnscope.records.importance import METRICS, RANKINGS, Importance, MetricName, PruningCurve, Ranking
 from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
 from attnscope.records.models import ModelInfo
@@ -242,6 +243,5 @@ def time_left(left_s: float) -> str:
     """A rough time in words."""
     if left_s < 5:
         return "a few seconds left"
-    if left_s < 90:
-        return f"about {5 * round(left_s / 5)} s left"
-    return f"about {round(left_s / 60)} min left"
+    step_s = 5 if left_s < 90 else 60
+    return f"about {duration_text(step_s * round(left_s / step_s))} left"

@@ -218,7 +218,7 @@ def _size(n_bytes: float) -> str:
     if n_bytes != n_bytes:
         return "–"
     for unit in ("B", "kB", "MB"):
-        if n_bytes < 1000:
+        if n_bytes < 999.5:
             return f"{n_bytes:.3g} {unit}"
         n_bytes /= 1000
     return f"{n_bytes:.3g} GB"

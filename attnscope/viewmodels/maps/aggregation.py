@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aspect import HIDDEN, Aspect, Blend, blend_name
 from attnscope.viewmodels.maps.renormalising import Reduced, hidden_keys, removed_note, without_keys
@@ -32,7 +32,7 @@ def map_through(aspect: Aspect, maps: tuple[HeadMap, ...]) -> HeadMap | None:
     weights = blended(tuple(r.weights for r in reduced), aspect.blend)
     queries, keys = last.queries, last.keys
     if aspect.is_by_word:
-        weights = word_weights(weights, queries, keys)
+        weights = word_weights(weights, queries, keys, has_every_row=not aspect.is_renormalised)
         queries, keys = words_of_tokens(queries), words_of_tokens(keys)
     removed = float(np.mean([r.removed for r in reduced]))
     return HeadMap(
@@ -43,8 +43,14 @@ def map_through(aspect: Aspect, maps: tuple[HeadMap, ...]) -> HeadMap | None:
         name=blend_name(aspect, tuple(m.head for m in alike)) if aspect.blend != "none" else "",
         note=_note(aspect, last, removed),
         full=float(len(alike)) if aspect.blend == "sum" else 1.0,
-        check=last.check,
+        check=_worst_check(alike),
     )
+
+
+def _worst_check(maps: tuple[HeadMap, ...]) -> SelfCheck | None:
+    """The self-check that says least good of the maps that a blend is made of."""
+    checks = [one.check for one in maps if one.check is not None]
+    return min(checks, key=lambda check: (check.is_good, -check.output_error), default=None)
 
 
 def _reduced(

@@ -20,6 +20,7 @@ from attnscope.viewmodels.numbers import Numbers
 
 N_EDGES = 120
 """More would need more rows of tokens than can be read."""
+_NOT_SHOWN = "% of the weight not shown"
 
 
 class LongLines:
@@ -86,9 +87,7 @@ def condensed(
     queries, rows = np.unique(edges.queries, return_inverse=True)
     keys, cols = np.unique(edges.keys, return_inverse=True)
     n = len(edges.weights)
-    note = (
-        f"the {n:,} strongest of {edges.n_all:,} weights, {edges.hidden * 100:.1f} % of the weight not shown"
-    )
+    note = f"the {n:,} strongest of {edges.n_all:,} weights, {edges.hidden * 100:.1f} {_NOT_SHOWN}"
     maps = []
     for index, head in enumerate(edges.heads):
         weights = np.full((len(queries), len(keys)), np.nan, dtype=np.float32)
@@ -104,6 +103,11 @@ def condensed(
             )
         )
     return tuple(maps), queries, keys
+
+
+def is_condensed(head_map: HeadMap) -> bool:
+    """Whether a map holds strong edges alone: what is missing in it says nothing of the mask."""
+    return head_map.note.endswith(_NOT_SHOWN)
 
 
 def _numbered(token: Token, position: int) -> Token:

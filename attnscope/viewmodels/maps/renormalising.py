@@ -61,8 +61,8 @@ def without_keys(
     is_row = sums > 0
     removed = float((taken[is_row] / sums[is_row]).mean()) if is_row.any() else 0.0
     result = weights.copy()
-    left = sums - taken
     if is_renormalised:
+        left = finite[:, ~is_hidden].sum(axis=1)  # sums − taken has no digits under a sink
         is_empty = is_row & (left < _LEAST_LEFT)
         result /= np.where(left > 0, left / np.where(is_row, sums, 1.0), 1.0)[:, None].astype(np.float32)
         result[is_empty[:, None] & ~np.isnan(weights)] = LEFT_OUT

@@ -53,11 +53,16 @@ def words_of_tokens(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
 
 
 def word_weights(
-    weights: NDArray[np.float32], queries: tuple[Token, ...], keys: tuple[Token, ...]
+    weights: NDArray[np.float32],
+    queries: tuple[Token, ...],
+    keys: tuple[Token, ...],
+    *,
+    has_every_row: bool = True,
 ) -> NDArray[np.float32]:
     """Weights between words, [n_query_words, n_key_words].
 
-    NaN where the mask forbids every pair of pieces; infinite where every allowed pair is left out.
+    NaN where the mask forbids every pair of pieces; infinite where every allowed pair is left out. Without
+    `has_every_row` the pieces whose row has nothing left are not in the mean: rows sum to 1 again.
     """
     rows, columns = word_starts(queries), word_starts(keys)
     if not weights.size:
@@ -65,6 +70,8 @@ def word_weights(
     is_finite = np.isfinite(weights)
     is_whole = bool(is_finite.all())
     n_pieces = np.diff(np.append(rows, len(queries)))
+    if not has_every_row:
+        n_pieces = np.maximum(np.add.reduceat(is_finite.any(axis=1), rows, dtype=np.intp), 1)
     finite = weights if is_whole else np.where(is_finite, weights, np.float32(0.0))
     sums = _by_word(finite, rows, columns)
     sums /= n_pieces[:, None].astype(np.float32)

@@ -128,6 +128,11 @@ class History:
         return tuple(change.label for change in (*self._done, *reversed(self._undone)))
 
     @property
+    def done(self) -> tuple[Change, ...]:
+        """The steps that are done, the oldest first."""
+        return tuple(self._done)
+
+    @property
     def n_done(self) -> int:
         """How many of the labels are done; the rest is undone."""
         return len(self._done)

@@ -26,8 +26,8 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Stack
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.listeners import Listener, Listeners
-from attnscope.viewmodels.session.history import Change
 from attnscope.viewmodels.session.mask_presets import Preset, preset_cells, preset_name
+from attnscope.viewmodels.session.mask_steps import MaskSteps, mask_in, with_mask
 from attnscope.viewmodels.session.state import Session
 
 Cell = tuple[int, int]
@@ -50,6 +50,8 @@ class MaskState:
         self.window = 2
         self.error = ""
         self._own: Cells | None = None
+        self.steps = MaskSteps(session)
+        self._is_stepping = False
         self._stop = session.subscribe(self._on_session)
         self._learn_own()
 
@@ -231,29 +233,7 @@ class MaskState:
     def drop(self) -> None:
         """Back to the model's own mask."""
         if self.mask is not None:
-            setting = self._session.setting
-            kept = with_mask(setting.interventions, None)
-            self._session.change("the model's own mask", replace(setting, interventions=kept))
-
-    @property
-    def undoing(self) -> Change | None:
-        """The step of the mask that `undo` takes back; None where the last step is of something else."""
-        return _of_mask(self._session.history.undoing)
-
-    @property
-    def redoing(self) -> Change | None:
-        """The step of the mask that `redo` makes again; None where the next one is of something else."""
-        return _of_mask(self._session.history.redoing)
-
-    def undo(self) -> None:
-        """Take back the last step, if it is of the mask."""
-        if self.undoing is not None:
-            self._session.undo()
-
-    def redo(self) -> None:
-        """Make the step again that was taken back, if it is of the mask."""
-        if self.redoing is not None:
-            self._session.redo()
+            self._change("the model's own mask", None)
 
     def set_symmetric(self, is_symmetric: bool) -> None:
         """Paint mirror images too, from now on."""
@@ -291,11 +271,21 @@ class MaskState:
         cells = np.tril(cells) if self.is_causal else cells
         is_own = self._own is not None and np.array_equal(cells, self._own)
         mask = None if is_own else mask_of(cells, self.stack, name)
-        setting = self._session.setting
-        after = with_mask(setting.interventions, mask)
-        self._session.change(label, replace(setting, interventions=after), group=group, is_drag=is_drag)
+        self._change(label, mask, group=group, is_drag=is_drag)
         if is_own:
             self._listeners.tell("mask")
+
+    def _change(self, label: str, mask: UseMask | None, *, group: str = "", is_drag: bool = False) -> None:
+        """Put a mask in the place of the present one, as a step or as more of the stroke `group`."""
+        setting = self._session.setting
+        after = replace(setting, interventions=with_mask(setting.interventions, mask))
+        self._is_stepping = True
+        try:
+            self._session.change(label, after, group=group, is_drag=is_drag)
+        finally:
+            self._is_stepping = False
+        self.steps.note(label, stroke=group)
+        self._listeners.tell("mask")
 
     def _learn_own(self) -> None:
         """Keep what the model allows by itself on this text, where all heads of the stack allow the same."""
@@ -312,32 +302,13 @@ class MaskState:
     def _on_session(self, name: str) -> None:
         if name in ("model", "text"):
             self.error, self._own = "", None
+            self.steps.begin()
+        elif name == "interventions" and not self._is_stepping:
+            self.steps.follow()
         if name == "traced":
             self._learn_own()
         if name in _FOLLOWED:
             self._listeners.tell("mask")
-
-
-def mask_in(interventions: Interventions) -> UseMask | None:
-    """The mask among some changes."""
-    return next((change for change in interventions if isinstance(change, UseMask)), None)
-
-
-def _of_mask(change: Change | None) -> Change | None:
-    """The step, when it changes the mask and nothing besides."""
-    if change is None or mask_in(change.before.interventions) == mask_in(change.after.interventions):
-        return None
-    before, after = (
-        replace(setting, interventions=with_mask(setting.interventions, None))
-        for setting in (change.before, change.after)
-    )
-    return change if before == after else None
-
-
-def with_mask(interventions: Interventions, mask: UseMask | None) -> Interventions:
-    """The changes with another mask, or without one."""
-    others = tuple(change for change in interventions if not isinstance(change, UseMask))
-    return others if mask is None else (*others, mask)
 
 
 def stack_to_mask(model: ModelInfo | None) -> Stack | None:

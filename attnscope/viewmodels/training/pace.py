@@ -3,6 +3,8 @@
 from collections import deque
 from collections.abc import Callable
 
+from attnscope.records.durations import duration_text
+
 _WINDOW_S = 30.0
 
 
@@ -36,15 +38,3 @@ class Pace:
         """How long `n_steps` more will take, in words; empty while that is not known."""
         speed = self.steps_per_s
         return f"{duration_text(n_steps / speed)} left" if speed and n_steps > 0 else ""
-
-
-def duration_text(seconds: float) -> str:
-    """A duration as people say it: `8 s`, `3 min 20 s`, `2 h 05 min`, `4 d 3 h`."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"

@@ -1,5 +1,6 @@
 """What a recipe costs, in words: the same in the window and on the command line. Must not import Qt."""
 
+from attnscope.records.durations import duration_text
 from attnscope.records.plans import Plan, PresetRow
 
 Row = tuple[str, str]
@@ -9,7 +10,7 @@ def bytes_text(n: float) -> str:
     """Bytes as people read them, in powers of ten."""
     for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if n >= size:
-            return f"{n / size:,.3g} {unit}" if n < 1000 * size else f"{n / size:,.0f} {unit}"
+            return f"{n / size:,.3g} {unit}" if n < 999.5 * size else f"{n / size:,.0f} {unit}"
     return f"{n:,.0f} bytes"
 
 
@@ -17,7 +18,7 @@ def count_text(n: float) -> str:
     """A count with three digits: 63.1 million."""
     for size, unit in ((1e9, "billion"), (1e6, "million")):
         if n >= size:
-            return f"{n / size:,.3g} {unit}" if n < 1000 * size else f"{n / size:,.0f} {unit}"
+            return f"{n / size:,.3g} {unit}" if n < 999.5 * size else f"{n / size:,.0f} {unit}"
     return f"{n:,.0f}"
 
 
@@ -30,25 +31,9 @@ def flops_text(n: float) -> str:
     return f"{n / 10**exponent:.3g} · 10{digits}"
 
 
-def time_text(seconds: float) -> str:
-    """A time as people say it."""
-    for size, one, many in (
-        (31_557_600, "year", "years"),
-        (86_400, "day", "days"),
-        (3600, "hour", "hours"),
-        (60, "minute", "minutes"),
-        (1, "second", "seconds"),
-    ):
-        if seconds >= 1.5 * size or (size == 1):
-            n = seconds / size
-            words = f"{n:,.0f}" if n >= 10 or size == 1 else f"{n:.1f}".removesuffix(".0")
-            return f"{words} {one if words == '1' else many}"
-    return ""
-
-
 def seconds_text(plan: Plan | None) -> str:
     """How long training takes, as expected; empty while that is not known."""
-    return "" if plan is None or plan.seconds is None else f"about {time_text(plan.seconds[1])}"
+    return "" if plan is None or plan.seconds is None else f"about {duration_text(plan.seconds[1])}"
 
 
 def memory_line(plan: Plan) -> str:
@@ -104,7 +89,8 @@ def work_rows(plan: Plan) -> tuple[Row, ...]:
     ]
     if plan.seconds is not None and plan.pace is not None:
         low, expected, high = plan.seconds
-        rows.append(("time", f"about {time_text(expected)} ({time_text(low)} to {time_text(high)})"))
+        least, most = duration_text(low), duration_text(high)
+        rows.append(("time", f"about {duration_text(expected)} ({least} to {most})"))
         rows.append(("a second", f"{flops_text(plan.pace.flops_per_s)} operations in {plan.precision}"))
     return tuple(rows)
 

@@ -1,181 +1,52 @@
-"""What an output token owes to the inputs: input tokens down, methods across, coloured chips with numbers."""
+"""What an output token owes to the inputs: a table of inputs and methods, or attention as a graph."""
 
-import numpy as np
-from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
+from dataclasses import replace
+from typing import Literal
+
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import (
-    QColor,
-    QFontMetricsF,
-    QHelpEvent,
     QHideEvent,
-    QPainter,
-    QPaintEvent,
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QScrollArea,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
+from attnscope.figures.cause_maps import influence_cells, table_cells
+from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
-from attnscope.figures.plain import isolated, plain_piece, plain_text
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
-from attnscope.records.influence import METHODS, Method
-from attnscope.viewmodels.causes.across_layers import METHOD_TIPS, AcrossState, number_words, tip_words
+from attnscope.figures.fitting import sized
+from attnscope.figures.plain import plain_text
+from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.style import type_px
+from attnscope.records.influence import METHODS, InfluenceShown
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.graph import GraphState
+from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.causes.across_grid import AcrossGrid
+from attnscope.widgets.causes.graph_view import GraphPanel
 from attnscope.widgets.causes.output_strip import OutputStrip
 from attnscope.widgets.causes.patch_maps import PatchMaps
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen_seen, plain_tooltip, tool_button
 
-_ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX, _LOW_PX = 22, 56, 44, 3, 360
-_STRONGEST = 0.62
+_LOW_PX = 360
 _NUMBERS = {"shares": "shares of each method's sum", "computed": "numbers as they were computed"}
-_Line = int | str
-"""A key, or the title of those that follow."""
-
-
-class AcrossGrid(QWidget):
-    """The table itself, painted as far as it can be seen."""
-
-    def __init__(self, state: AcrossState, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._state, self._palette = state, palette
-        self._lines: tuple[_Line, ...] = ()
-        self.setAccessibleName("What the output token owes to each input")
-        self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
-
-    def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
-        self._palette = palette
-        self.show_rows()
-
-    def show_rows(self) -> None:
-        """Fit the table and paint it."""
-        shown = self._state.shown
-        if shown is not None and all(found.weights is None for found in shown.rows):
-            shown = None  # every method has refused: the note above says why
-        keys: list[_Line] = list(range(len(shown.keys))) if shown is not None else []
-        if shown is not None and shown.n_source:
-            keys.insert(shown.n_source, "target so far")
-            keys.insert(0, "source")
-        self._lines = tuple(keys)
-        self.setFixedHeight(self.sizeHint().height())
-        self.setMinimumWidth(self.sizeHint().width())
-        self.updateGeometry()
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        """Room for every input and method."""
-        if not self._lines:
-            return QSize(0, 0)
-        width = type_px(_TOKEN_PX) + len(METHODS) * type_px(_CELL_PX)
-        return QSize(round(width), round((len(self._lines) + 1) * type_px(_ROW_PX)))
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the names of the methods, the tokens and their numbers."""
-        if not self._lines:
-            return
-        row_px = type_px(_ROW_PX)
-        first = max(0, int(event.rect().top() / row_px) - 1)
-        last = min(len(self._lines), int(event.rect().bottom() / row_px) + 1)
-        with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setFont(font(SMALL_PX))
-            painter.setPen(QColor(self._palette.muted))
-            for k, method in enumerate(METHODS):
-                self._paint_method(painter, self._cell(-1, k), method, is_last=k == len(METHODS) - 1)
-            numbers = {method: self._state.numbers(method) for method in METHODS}
-            tops = {
-                method: float(np.nanmax(found)) if found is not None and np.isfinite(found).any() else 0.0
-                for method, found in numbers.items()
-            }
-            for line in range(first, last):
-                key = self._lines[line]
-                if isinstance(key, str):
-                    self._paint_title(painter, line, key)
-                else:
-                    self._paint_token(painter, line, key)
-                    for k, method in enumerate(METHODS):
-                        found = numbers[method]
-                        value = float(found[key]) if found is not None else float("nan")
-                        self._paint_cell(painter, self._cell(line, k), value, tops[method])
-
-    def event(self, event: QEvent) -> bool:
-        """Tell about the method or the input under the cursor."""
-        if isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), plain_tooltip(self.tip_at(event.x(), event.y())), self)
-            return True
-        return super().event(event)
-
-    def tip_at(self, x: int, y: int) -> str:
-        """What is said about a place: a method's definition, or the numbers of an input."""
-        line = int(y / type_px(_ROW_PX)) - 1
-        if line < 0:
-            method = self.method_at(x)
-            return f"{method}\n{METHOD_TIPS[method]}" if method is not None else ""
-        key = self._lines[line] if line < len(self._lines) else ""
-        return tip_words(self._state, key) if isinstance(key, int) else ""
-
-    def method_at(self, x: int) -> Method | None:
-        """The method whose column a pixel is in."""
-        column = int((x - type_px(_TOKEN_PX)) / self._cell_px())
-        return METHODS[column] if x >= type_px(_TOKEN_PX) and column < len(METHODS) else None
-
-    def _cell_px(self) -> float:
-        return max(type_px(_CELL_PX), (self.width() - type_px(_TOKEN_PX)) / len(METHODS))
-
-    def _cell(self, line: int, column: int) -> QRect:
-        width = self._cell_px()
-        left = round(type_px(_TOKEN_PX) + column * width)
-        right = round(type_px(_TOKEN_PX) + (column + 1) * width)
-        top = round((line + 1) * type_px(_ROW_PX))
-        return QRect(left, top, right - left - _GAP_PX, round(type_px(_ROW_PX)) - _GAP_PX)
-
-    def _paint_method(self, painter: QPainter, place: QRect, method: Method, *, is_last: bool) -> None:
-        """A name over its column; the last one ends with it, a wider one begins further left."""
-        side = Qt.AlignmentFlag.AlignRight if is_last else Qt.AlignmentFlag.AlignHCenter
-        wide = max(place.width(), round(text_width(method)) + 2)
-        room = place.adjusted(place.width() - wide, 0, 0, 0) if is_last else place
-        if is_last and wide <= place.width():
-            side = Qt.AlignmentFlag.AlignHCenter
-        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | side, method)
-
-    def _paint_title(self, painter: QPainter, line: int, title: str) -> None:
-        painter.setFont(font(SMALL_PX))
-        painter.setPen(QColor(self._palette.muted))
-        place = self._cell(line, 0)
-        room = QRect(0, place.y(), self.width(), place.height())
-        painter.drawText(room, Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft, title)
-
-    def _paint_token(self, painter: QPainter, line: int, key: int) -> None:
-        shown = self._state.shown
-        if shown is None:
-            return
-        token, palette, place = shown.keys[key], self._palette, self._cell(line, 0)
-        painter.setFont(font(NORMAL_PX))
-        is_output = key - shown.n_source == shown.position
-        ink = palette.accent if is_output else palette.muted if token.is_special else palette.text
-        painter.setPen(QColor(ink))
-        room = QRect(0, place.y(), round(type_px(_TOKEN_PX)) - 6, place.height())
-        metrics = QFontMetricsF(painter.font())
-        text = metrics.elidedText(plain_piece(token.piece), Qt.TextElideMode.ElideRight, room.width())
-        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, isolated(text))
-
-    def _paint_cell(self, painter: QPainter, place: QRect, value: float, top: float) -> None:
-        if value != value:
-            return
-        palette = self._palette
-        colour = QColor(palette.accent)
-        colour.setAlphaF(_STRONGEST * min(max(value / top if top > 0 else 0.0, 0.0), 1.0))
-        painter.setPen(Qt.PenStyle.NoPen)
-        for fill in (QColor(palette.grid), colour):
-            painter.setBrush(fill)
-            painter.drawRoundedRect(QRectF(place), 4, 4)
-        painter.setFont(font(SMALL_PX))
-        painter.setPen(QColor(palette.text if value else palette.muted))
-        painter.drawText(place, Qt.AlignmentFlag.AlignCenter, number_words(value))
+AcrossMode = Literal["table", "graph"]
+_MODES: dict[AcrossMode, str] = {
+    "table": "What the output token owes to each input, by four methods",
+    "graph": "Which tokens of which layers the output token is made of (Abnar & Zuidema 2020)",
+}
 
 
 class AcrossPanel(QWidget):
-    """The table with the choice of the output token; asks for it only while it can be seen.
+    """The choice of the output token over the table or the graph; asks only while it can be seen.
 
     Of a picture there are maps over it in the table's place. `pointed` carries words on what is under the
     cursor.
@@ -183,9 +54,17 @@ class AcrossPanel(QWidget):
 
     pointed = Signal(str)
 
-    def __init__(self, state: AcrossState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        state: AcrossState,
+        graph: GraphState,
+        palette: Palette,
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
-        self._state = state
+        self._session, self._state, self._graph = session, state, graph
+        self.mode: AcrossMode = "table"
         self.title = ElidedLabel(role="muted")
         self.numbers = ChoiceButton("numbers", "What the numbers are", _NUMBERS)
         self.numbers.chosen.connect(self._on_numbers_chosen)
@@ -196,8 +75,11 @@ class AcrossPanel(QWidget):
         self.grid = AcrossGrid(state, palette)
         self.maps = PatchMaps(state, palette)
         self.maps.pointed.connect(self.pointed)
+        self.graph = GraphPanel(graph, palette, lambda: state.note)
+        self.graph.pointed.connect(self.pointed)
         self._lay_out()
         listen_seen(self, state, self._on_state)
+        listen_seen(self, graph, self._on_graph)
         self._on_state("choice")
 
     def set_theme(self, palette: Palette) -> None:
@@ -205,7 +87,49 @@ class AcrossPanel(QWidget):
         self.strip.set_theme(palette)
         self.grid.set_theme(palette)
         self.maps.set_theme(palette)
+        self.graph.set_theme(palette)
         self._fit_strip()
+
+    def show_mode(self, mode: AcrossMode) -> None:
+        """Show the table or the graph."""
+        self.mode = mode
+        self.modes[mode].setChecked(True)
+        self._pages.setCurrentIndex(int(mode == "graph"))
+        self._show_export()
+
+    def figure_spec(self) -> FigureSpec | None:
+        """What is shown, as a figure; None while there is nothing."""
+        model, traced = self._session.model, self._session.traced
+        shown, graph = self._state.shown, self._graph.graph
+        if model is None or traced is None:
+            return None
+        page = FigureSpec(
+            view="lab",
+            gates=traced.gates,
+            interventions=traced.interventions,
+            caption=Caption(
+                model=model.name,
+                sha256=model.sha256,
+                text=traced.source.read_text,
+                target=traced.target.text if traced.target else None,
+                step=traced.step,
+                note=f"{self._state.heading}." if self.mode == "table" else "",
+            ),
+        )
+        if self.mode == "graph":
+            return None if graph is None else sized(replace(page, view="graph", graph=graph))
+        cells = () if shown is None else self._table_cells(shown)
+        return replace(page, cells=cells, height_mm=100.0) if cells else None
+
+    def _table_cells(self, shown: InfluenceShown) -> tuple[CellMap, ...]:
+        """The table, or a map for each method over a picture."""
+        found = {
+            method: numbers for method in METHODS if (numbers := self._state.numbers(method)) is not None
+        }
+        if shown.picture is not None:
+            return tuple(influence_cells(name, numbers, shown.picture) for name, numbers in found.items())
+        unit = "share of each method's sum" if self._state.has_shares else "as computed"
+        return (table_cells(shown.keys, found, shown.n_source, unit),) if found else ()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Ask for what is missing."""
@@ -235,7 +159,27 @@ class AcrossPanel(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 8, 8, 8)
         column.setSpacing(4)
+        self.modes = {
+            mode: tool_button(mode.title(), tip, role="segment", is_checkable=True)
+            for mode, tip in _MODES.items()
+        }
+        group = QButtonGroup(self)
+        for mode, button in self.modes.items():
+            group.addButton(button)
+            button.clicked.connect(lambda _, mode=mode: self.show_mode(mode))
+        self.modes["table"].setChecked(True)
+        self.export_button = tool_button("Export…", "Export what is shown, or its numbers", role="flat")
+        self.export_button.clicked.connect(self._on_export)
+        column.addLayout(row(*self.modes.values(), None, self.export_button, spacing=0))
         column.addWidget(self._strip_area)
+        self._pages = QStackedWidget()
+        column.addWidget(self._pages, 1)
+        table = QWidget()
+        column = QVBoxLayout(table)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        self._pages.addWidget(table)
+        self._pages.addWidget(self.graph)
         self.stop_button = tool_button("Stop", "Stop the attention flow", role="flat")
         self.stop_button.clicked.connect(self._state.stop)
         heading = row(self.stop_button, self.numbers)
@@ -266,6 +210,24 @@ class AcrossPanel(QWidget):
         self.maps.show_maps()
         self.note.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.note.setToolTip(plain_tooltip(state.note))
+        self.graph.show_title(state.heading)
+        self._show_export()
+
+    def _on_graph(self, _name: str) -> None:
+        self._show_export()
+
+    def _show_export(self) -> None:
+        self.export_button.setEnabled(self.figure_spec() is not None)
+
+    @Slot()
+    def _on_export(self) -> None:
+        spec = self.figure_spec()
+        if spec is not None:
+            from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
+
+            dialog = ExportDialog({spec.view: spec}, spec.view, parent=self)
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.open()
 
     def _fit_strip(self) -> None:
         """A few rows of output tokens at most, one of patches; more are scrolled to."""

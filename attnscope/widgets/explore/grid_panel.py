@@ -172,6 +172,7 @@ class GridPanel(QWidget):
         if head not in self._session.selection:
             self._session.select_heads((head,))
         menu = QMenu(self)
+        menu.setToolTipsVisible(True)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addActions(self._head_actions)
         menu.popup(self.grid.mapToGlobal(place))

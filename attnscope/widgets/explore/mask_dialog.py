@@ -34,6 +34,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.explore.mask_grid import MaskGrid
 from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.possible import allow
 
 _SIDE_PX = 288
 ChooseFile = Callable[[QWidget, str], str]
@@ -125,8 +126,8 @@ class MaskDialog(QDialog):
         self.grid.pointed_at.connect(self._on_pointed)
         self.grid.cell_moved.connect(self._on_cell_moved)
         for keys, run in (
-            (QKeySequence.StandardKey.Undo, self.state.undo),
-            (QKeySequence.StandardKey.Redo, self.state.redo),
+            (QKeySequence.StandardKey.Undo, self.state.steps.undo),
+            (QKeySequence.StandardKey.Redo, self.state.steps.redo),
         ):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.activated.connect(run)
@@ -155,8 +156,8 @@ class MaskDialog(QDialog):
         layout.addSpacing(6)
         self._build_edges(layout)
         self.undo_button, self.redo_button = QPushButton("Undo"), QPushButton("Redo")
-        self.undo_button.clicked.connect(lambda _checked=False: self.state.undo())
-        self.redo_button.clicked.connect(lambda _checked=False: self.state.redo())
+        self.undo_button.clicked.connect(lambda _checked=False: self.state.steps.undo())
+        self.redo_button.clicked.connect(lambda _checked=False: self.state.steps.redo())
         self.own_button = QPushButton("The model's own")
         self.own_button.setToolTip("Take the mask away")
         self.own_button.clicked.connect(self._on_own)
@@ -256,15 +257,14 @@ class MaskDialog(QDialog):
             self._fit()
 
     def _show_steps(self) -> None:
-        """Undo and redo are of the mask: another step is taken back in the window."""
-        history = self._session.history
-        for button, step, label in (
-            (self.undo_button, self.state.undoing, history.undo_label),
-            (self.redo_button, self.state.redoing, history.redo_label),
+        """Undo and redo are of the mask: other steps are taken back in the window."""
+        steps = self.state.steps
+        for button, label, nothing in (
+            (self.undo_button, steps.undo_label, "Nothing of the mask to undo"),
+            (self.redo_button, steps.redo_label, "Nothing of the mask to redo"),
         ):
-            button.setEnabled(step is not None)
-            elsewhere = f"Not a step of the mask, so not from here: {label}"
-            button.setToolTip(plain_tooltip(label if step is not None or not label else elsewhere))
+            button.setEnabled(bool(label))
+            button.setToolTip(plain_tooltip(label or nothing))
 
     def _show_pointed(self) -> None:
         self.pointed.setText(plain_text(self.state.cell_sentence(*self._pointed)) or _HOW)
@@ -328,12 +328,9 @@ class MaskEditing:
 
     def attach(self, action: QAction) -> None:
         """Enable `action` where a mask can be drawn, and say why not elsewhere."""
-        tip = action.toolTip()
 
         def show(_name: str) -> None:
-            refusal = self._probe.refusal
-            action.setEnabled(not refusal)
-            action.setToolTip(refusal or tip)
+            allow(action, self._probe.refusal)
 
         listen(self._window, self._probe, show)
         show("mask")

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
+from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.layer_lens import LensState
 from attnscope.viewmodels.causes.patching import PatchingState
@@ -25,6 +26,7 @@ from attnscope.widgets.explore.grid_panel import GridPanel
 from attnscope.widgets.explore.head_panel import HeadPanel
 from attnscope.widgets.explore.inspector import Inspector
 from attnscope.widgets.explore.output_panel import OutputPanel
+from attnscope.widgets.explore.presented import Presented
 from attnscope.widgets.explore.text_bar import TextBar
 from attnscope.widgets.folded_sizes import FoldedSizes
 from attnscope.widgets.labels import listen, rule
@@ -75,6 +77,8 @@ class ExplorePage(QWidget):
         self.side = QSplitter(Qt.Orientation.Vertical)
         self.columns = QSplitter(Qt.Orientation.Horizontal)
         self._sizes = FoldedSizes((self.pictures, self.side, self.columns))
+        self._presented = Presented(self.columns, self.pictures, self.side, self.grid_panel)
+        self._is_touring = self._gives_way = False
         self._lay_out()
         self._stale = StaleWatch(session, self._show_stale, self)
         listen(self, session, self._on_session)
@@ -115,9 +119,9 @@ class ExplorePage(QWidget):
         bar.source_strip.token_clicked.connect(lambda place: state.choose_token("source", place))
         bar.target_strip.token_clicked.connect(lambda place: state.choose_token("target", place))
 
-    def offer_across(self, state: AcrossState) -> None:
+    def offer_across(self, state: AcrossState, graph: GraphState) -> None:
         """What an output token owes to the inputs, in a tab beside what the model says."""
-        self.across = AcrossPanel(state, self._palette)
+        self.across = AcrossPanel(self._session, state, graph, self._palette)
         self.across.pointed.connect(self._view.set_pointer_text)
         self.answers.add("Across", self.across)
         self.answers.tabs["Across"].setToolTip("Across layers: what an output token owes to the inputs")
@@ -129,6 +133,21 @@ class ExplorePage(QWidget):
         self.answers.tabs["Causes"].setToolTip("Which parts of the model made an output")
         self.causes.pointed.connect(self._view.set_pointer_text)
         self.causes.patching.token_chosen.connect(self._on_token_chosen)
+
+    def give_way(self, is_wanted: bool) -> None:
+        """Leave the side out while another panel stands beside the page, or bring it back."""
+        if is_wanted != self._gives_way:
+            self._gives_way = is_wanted
+            self._fold()
+
+    def set_touring(self, is_touring: bool) -> None:
+        """A tour points at parts in their places of every day, also while it is presented."""
+        self._is_touring = is_touring
+        self._fold()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._presented.fit()
 
     def splitters(self) -> dict[str, QSplitter]:
         """The splitters whose places are remembered, by name."""
@@ -187,19 +206,33 @@ class ExplorePage(QWidget):
 
     def _fold(self) -> None:
         """Hide what is folded away; when all is back the splitters stand where they stood."""
-        hides = self._view.hides
+        hides, is_stage = self._view.hides, self._view.is_presenting and not self._is_touring
         is_folded = self._view.is_presenting or bool(self._view.folded)
         if is_folded:
             self._sizes.keep()
         for bar in self._bars:
             bar.setVisible(not hides("texts"))
+        if self._presented.switch(is_stage) and is_stage and self.isVisible():
+            self.grid_panel.grid.setFocus()  # the keys of a lecture are the grid's
         self.inspector.fold_measures(hides("measures"))
-        for panel, is_hidden in ((self.inspector, hides("inspector")), (self.answers, hides("answers"))):
-            panel.setVisible(panel.parentWidget() is not self.side or not is_hidden)
-        if hides("measures"):
+        self._fold_side(is_stage)
+        if self._presented.is_on:
+            self._presented.fit()
+        elif hides("measures"):
             self.side.setSizes([1, self.side.height()])  # as little as it needs for the inspector
         if not is_folded:
             self._sizes.give_back()
+
+    def _fold_side(self, is_stage: bool) -> None:
+        """Hide what is not to be seen of the inspector and the answers, and the side with them."""
+        hides, gives_way = self._view.hides, self._gives_way and not is_stage
+        for panel, is_hidden in (
+            (self.inspector, hides("inspector") or is_stage or gives_way),
+            (self.answers, hides("answers") or gives_way),
+        ):
+            panel.setVisible(panel.parentWidget() is not self.side or not is_hidden)
+        shown = (self.side.widget(k) for k in range(self.side.count()))
+        self.side.setVisible(any(part is not None and not part.isHidden() for part in shown))
 
     def _show_stage(self) -> None:
         stage = stage_of(self._session)

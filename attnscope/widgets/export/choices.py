@@ -24,6 +24,7 @@ _VIEW_NAMES: dict[View, str] = {
     "lines": "lines of the selected heads",
     "picture": "one head on the picture",
     "inside": "inside of one head",
+    "graph": "attention as a graph",
     "panels": "panels: selected heads",
     "difference": "difference of two sides",
     "positions": "positional encodings",

@@ -16,6 +16,7 @@ from attnscope.records.interventions import (
 from attnscope.records.maps import HeadMap
 from attnscope.viewmodels.session.intervening import of_head, toggled
 from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.possible import allow
 
 Cell = tuple[int, int]
 
@@ -50,7 +51,7 @@ def head_menu(
             copied,
             "Needs a text of as many tokens",
         )
-        action.setEnabled(not is_own)
+        allow(action, "This is the head and the text that it was copied from" if is_own else "")
     if any(isinstance(change, CopyPattern) for change in done) and clip is None:
         change = next(change for change in done if isinstance(change, CopyPattern))
         _add(menu, session, f"Give up the pattern of {change.from_head.label}", change, "")

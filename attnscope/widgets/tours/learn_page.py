@@ -46,10 +46,6 @@ class LearnPage(QWidget):
         if self.help is not None:
             self.help.show_page(name, heading)
 
-    def give_way(self, right_px: int) -> None:
-        """Leave room for a panel over the right edge, so that no line of the help lies under it."""
-        self._layout.setContentsMargins(0, 0, right_px, 0)
-
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
         if self.welcome is not None and self.help is not None:

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 from attnscope.records.plans import Advice
-from attnscope.viewmodels.training.plan_words import bytes_text, memory_line, problem_of, time_text
+from attnscope.viewmodels.training.plan_words import bytes_text, memory_line, problem_of, seconds_text
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button
@@ -60,7 +60,7 @@ class CostBar(QWidget):
         else:
             parts = [f"{_short_count(plan.n_parameters)} parameters", bytes_text(plan.memory_bytes)]
             if plan.seconds is not None:
-                parts.append(f"≈ {_short_time(plan.seconds[1])}")
+                parts.append(seconds_text(plan))
             if self._state.recipe.is_changed:
                 parts.append("edited")
             self._line.set_full_text(" · ".join(parts))
@@ -97,12 +97,8 @@ class CostBar(QWidget):
 def _short_count(n: int) -> str:
     for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
         if n >= size:
-            return f"{n / size:.3g} {unit}"
+            return f"{n / size:.3g} {unit}" if n < 999.5 * size else f"{n / size:.0f} {unit}"
     return str(n)
-
-
-def _short_time(seconds: float) -> str:
-    return time_text(seconds).replace(" seconds", " s").replace(" second", " s").replace(" minutes", " min")
 
 
 def _elided(button: QToolButton, text: str, width: int) -> str:

@@ -24,6 +24,7 @@ from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, narrow_combo, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule, tool_button
+from attnscope.widgets.possible import allow
 from attnscope.widgets.training.cost_bar import CostBar
 from attnscope.widgets.training.longer_dialog import LongerDialog
 from attnscope.widgets.training.preset_button import PresetButton
@@ -109,6 +110,7 @@ class RunPanel(QWidget):
         more.setText("⋯")
         more.setToolTip("Open, save or restore the recipe")
         menu = QMenu(more)
+        menu.setToolTipsVisible(True)
         menu.addActions([self.open_recipe_action, self.save_recipe_action, self.revert_action])
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -176,7 +178,9 @@ class RunPanel(QWidget):
         self._shown_path = recipe.path
         self._show_problem()
         self._places.show_recipe()
-        self.revert_action.setEnabled(recipe.is_changed and bool(recipe.path))
+        allow(
+            self.revert_action, "" if recipe.is_changed and recipe.path else "It is as it was opened"
+        )
         self.show_status()
 
     def show_plan(self) -> None:

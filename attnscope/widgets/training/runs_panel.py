@@ -15,6 +15,7 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel
+from attnscope.widgets.possible import allow
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.training.runs_table import RunsTable
 
@@ -132,9 +133,10 @@ class RunsPanel(QWidget):
     @Slot(str, QPoint)
     def _on_menu(self, folder: str, place: QPoint) -> None:
         menu = QMenu(self)
+        menu.setToolTipsVisible(True)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         open_action = menu.addAction("Open: replay its checkpoints")
-        open_action.setEnabled(not self._state.is_active)
+        allow(open_action, "A run is in training: stop it first" if self._state.is_active else "")
         open_action.triggered.connect(partial(self._state.open_run, folder))
         menu.addAction("Put its recipe into the editor").triggered.connect(partial(self.choose, folder))
         menu.addSeparator()

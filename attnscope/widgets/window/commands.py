@@ -29,6 +29,10 @@ def _ask_folder(parent: QWidget, title: str, start: str) -> str:
     return QFileDialog.getExistingDirectory(parent, title, start)
 
 
+PRESENTING = "presenting"
+"""What the note is about that says how presenting ends."""
+
+
 class Commands:
     """The handlers of the actions; `window` is the parent of dialogs."""
 
@@ -246,7 +250,7 @@ class Commands:
             now.deselect()
             self._window.setFocus()
         if self._view.is_presenting:
-            self._session.tell_person("Presenting. F11 or Esc brings everything back.")
+            self._session.tell_person("Presenting. F11 or Esc brings everything back.", about=PRESENTING)
 
     def _dismiss(self) -> None:
         if self._view.is_presenting:

@@ -1,40 +1,33 @@
 """Everything that was done, in words: a click goes back to a step, or forward again."""
 
-from PySide6.QtCore import Qt, Slot
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QPushButton,
-    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
-from attnscope.figures.style import font, type_px
+from attnscope.figures.style import font
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
 from attnscope.widgets.window.right_edge import RightEdge
 
 _WIDTH_PX = 280
-_ROOMY_PX = 1500
-"""From this width of a page on, the history stays open when another page is shown."""
 
 
 class HistoryPanel(QWidget):
-    """The session's history, newest below; undone steps stay, quietly, until something new is done.
-
-    It lies over the right edge of `over`, so that nothing moves when it comes. Where `over` is narrow it
-    closes when the page changes, since it would lie over what the new page shows.
-    """
+    """The session's history, newest below; undone steps stay, quietly, until something new is done."""
 
     def __init__(self, session: Session, palette: Palette, over: QWidget) -> None:
         super().__init__(over)
-        self._session, self._palette, self._over = session, palette, over
+        self._session, self._palette = session, palette
         self._edge = RightEdge(self, over, _WIDTH_PX)
         self.setProperty("role", "panel")
         self.setProperty("edge", "left")
@@ -53,8 +46,6 @@ class HistoryPanel(QWidget):
         self.steps.itemActivated.connect(self._on_chosen)
         self.set_theme(palette)
         listen(self, session, self._on_session)
-        if isinstance(over, QStackedWidget):
-            over.currentChanged.connect(self._on_page_changed)
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -104,11 +95,6 @@ class HistoryPanel(QWidget):
         layout.addWidget(self.steps, 1)
         layout.addWidget(self.python_button)
         layout.addWidget(self.command_button)
-
-    @Slot()
-    def _on_page_changed(self) -> None:
-        if self._over.width() < type_px(_ROOMY_PX):
-            self.hide()
 
     def _on_session(self, name: str) -> None:
         if name == "history":

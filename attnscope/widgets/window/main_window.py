@@ -4,8 +4,15 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication
+from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtGui import (
+    QAction,
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QGuiApplication,
+    QStatusTipEvent,
+)
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from attnscope.errors import UserError
@@ -124,6 +131,7 @@ class MainWindow(QMainWindow):
         stop_line = StopLine(self.workspace.files.stops, session, self.view, self.actions_by_name)
         self.pages.labs.controls_changed.connect(stop_line.look_again)
         self.learning.toured.connect(stop_line.set_touring)
+        self.learning.toured.connect(self.pages.explore.set_touring)
         self.status_bar.add_place(stop_line)
         self.workspace.add_offers(lambda: lab_offers(self.pages.labs, self.view))
         self.workspace.add_offers(self.learning.offers)
@@ -203,6 +211,13 @@ class MainWindow(QMainWindow):
         self.workspace.end()
         super().closeEvent(event)
         self.closing.emit()
+
+    def event(self, event: QEvent) -> bool:
+        """What an entry of a menu does, or why it cannot be done now, stands in the status bar."""
+        if isinstance(event, QStatusTipEvent):
+            self.view.set_pointer_text(event.tip())
+            return True
+        return super().event(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Models, runs, sessions and texts can be dropped anywhere."""

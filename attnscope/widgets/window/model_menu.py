@@ -25,6 +25,7 @@ class ModelMenu(QMenu):
         recents: Recents | None = None,
     ) -> None:
         super().__init__("&Model", parent)
+        self.setToolTipsVisible(True)
         self._session, self._recents = session, recents or Recents()
         self._fixed = tuple(actions)
         self._demos: list[QAction] = []

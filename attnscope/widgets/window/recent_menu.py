@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.widgets.labels import listen, plain_tooltip
+from attnscope.widgets.possible import allow
 
 
 class RecentMenu(QMenu):
@@ -29,7 +30,7 @@ class RecentMenu(QMenu):
             action = self.addAction(shorten(plain_text(path), 60).replace("&", "&&"))
             action.setData(path)
             action.setToolTip(plain_tooltip(path))
-        self.menuAction().setEnabled(bool(self._recents.sessions))
+        allow(self.menuAction(), "" if self._recents.sessions else "No session has been saved or opened yet")
 
     def _on_triggered(self, action: QAction) -> None:
         self._open_path(str(action.data()))

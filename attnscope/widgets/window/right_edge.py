@@ -1,4 +1,4 @@
-"""A panel that lies over the right edge of a page, so that nothing moves when it comes."""
+"""A panel at the right edge of the pages, which leave it the room."""
 
 from typing import Protocol, runtime_checkable
 
@@ -7,17 +7,25 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from attnscope.figures.style import type_px
 
+_LEAST_PX = 264
+"""How narrow a panel becomes before it lies over a page that needs its width."""
+_ROOMY_PX = 1500
+"""From this width on a page keeps all of its parts beside such a panel."""
+
 
 @runtime_checkable
 class GivesWay(Protocol):
-    """A page whose text must be read beside such a panel, not under it."""
+    """A page with parts that can be left out beside such a panel."""
 
-    def give_way(self, right_px: int) -> None:
-        """Leave so much room free at the right; 0 when the panel has gone."""
+    def give_way(self, is_wanted: bool) -> None:
+        """Leave them out, or bring them back."""
 
 
 class RightEdge(QObject):
-    """Keeps `panel` at the right edge of `over`, as high as it and `width_px` wide at the size of type."""
+    """Keeps `panel` at the right edge of `over`, as high as it and `width_px` wide at the size of type.
+
+    The page in front becomes as much narrower as it can; nothing of it lies below the panel then.
+    """
 
     def __init__(self, panel: QWidget, over: QWidget, width_px: int) -> None:
         super().__init__(panel)
@@ -28,30 +36,35 @@ class RightEdge(QObject):
             over.currentChanged.connect(self._on_page_changed)  # which raises the page above its siblings
 
     def place(self) -> None:
-        """Take the place again, on top."""
-        width = min(round(type_px(self._width_px)), self._over.width())
-        self._panel.setGeometry(self._over.width() - width, 0, width, self._over.height())
+        """Take the place again, on top; nothing while the panel is hidden."""
+        if self._panel.isHidden():
+            return
+        over = self._over
+        self._let_give_way(over.width() < type_px(_ROOMY_PX))
+        shown = (over.currentWidget() if isinstance(over, QStackedWidget) else None) or over
+        free = max(0, over.width() - shown.minimumSizeHint().width())
+        least = max(self._panel.minimumSizeHint().width(), round(type_px(_LEAST_PX)))
+        width = min(round(type_px(self._width_px)), max(free, least), over.width())
+        self._panel.setGeometry(over.width() - width, 0, width, over.height())
         self._panel.raise_()
-        self._tell()
+        over.setContentsMargins(0, 0, min(width, free), 0)
 
-    def _tell(self) -> None:
-        """Let the pages below make room that have text to be read."""
-        covered = 0 if self._panel.isHidden() else self._panel.width()
-        for page in self._over.children() if isinstance(self._over, QStackedWidget) else ():
+    def _let_give_way(self, is_wanted: bool) -> None:
+        for page in self._over.children():
             if isinstance(page, GivesWay):
-                page.give_way(covered)
+                page.give_way(is_wanted)
 
     @Slot()
     def _on_page_changed(self) -> None:
-        if not self._panel.isHidden():
-            self.place()
+        self.place()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Stay at the right edge when the page changes its size."""
-        if watched is self._over and event.type() == QEvent.Type.Resize and not self._panel.isHidden():
+        if watched is self._over and event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
             self.place()
         elif watched is self._panel and event.type() == QEvent.Type.Show:
             self.place()
         elif watched is self._panel and event.type() == QEvent.Type.Hide:
-            self._tell()
+            self._let_give_way(False)
+            self._over.setContentsMargins(0, 0, 0, 0)
         return super().eventFilter(watched, event)

@@ -23,10 +23,11 @@ from attnscope.viewmodels.session.file import Stop
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.stops import StopsState
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.form_parts import row
+from attnscope.widgets.flow_row import FlowRow
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
 from attnscope.widgets.offers import Offer
+from attnscope.widgets.possible import allow
 from attnscope.widgets.window.right_edge import RightEdge
 
 _WIDTH_PX = 336
@@ -116,13 +117,11 @@ class StopsPanel(QWidget):
         layout.addLayout(heading)
         layout.addWidget(self.hint)
         layout.addWidget(self.list, 1)
-        layout.addLayout(
-            row(
-                *(self.again_button, self.rename_button, self.remove_button),
-                *(None, self.up_button, self.down_button),
-                spacing=4,
-            )
-        )
+        buttons = FlowRow(self.again_button, self.rename_button, self.remove_button, spacing=4)
+        buttons.add_stretch()
+        for button in (self.up_button, self.down_button):
+            buttons.addWidget(button)
+        layout.addLayout(buttons)
         layout.addWidget(self.keep_button)
 
     def _connect(self) -> None:
@@ -297,7 +296,7 @@ class StopLine(ElidedLabel):
         """Show what is so now: another lab may be looked at."""
         stops, n = self._stops, len(self._stops.stops)
         for action in self._turns:
-            action.setEnabled(n > 0)
+            allow(action, "" if n else "No lecture stop is kept yet (Ctrl+Shift+K keeps one)")
         is_there = not self._is_touring and (stops.at is None or stops.is_shown)
         words = stops.place or (f"{n} lecture stops: Page Down begins" if n > 1 else "")
         self.setVisible(self._view.is_presenting and bool(words) and is_there)

@@ -140,6 +140,7 @@ def build_menu_bar(
             bar.addMenu(model_menu)
             continue
         menu = bar.addMenu(f"&{name}")
+        menu.setToolTipsVisible(True)
         for spec in ACTIONS:
             if spec.menu == name and spec.name in actions:
                 if spec.is_after_rule:
@@ -154,7 +155,7 @@ def count_text(number: int) -> str:
     """A count in short, for instance 1.2 M."""
     for size, sign in ((1_000_000_000, " G"), (1_000_000, " M"), (1_000, " k")):
         if number >= size:
-            return f"{number / size:.3g}{sign}"
+            return f"{number / size:.3g}{sign}" if number < 999.5 * size else f"{number / size:.0f}{sign}"
     return str(number)
 
 

@@ -12,6 +12,7 @@ from attnscope.viewmodels.session.steps_seen import unseen_words
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.labels import listen
 from attnscope.widgets.labs.page import LabsPage
+from attnscope.widgets.possible import allow
 
 Way = Literal["undo", "redo"]
 _TOLD: dict[Way, str] = {"undo": "Undid", "redo": "Did again"}
@@ -47,9 +48,10 @@ class Undoing:
         for way in _TOLD:
             verb, words = way.capitalize(), self._words(way)
             action = self._actions[way]
-            action.setEnabled(bool(words))
             action.setText(words or verb)
-            action.setToolTip(f"{action.text()} ({action.shortcut().toString()})")
+            where = f" in {self._labs.shown}" if self._labs is not None and self._view.page == "labs" else ""
+            nothing = f"Nothing to {way}{where}"
+            allow(action, "" if words else nothing, tip=f"{words} ({action.shortcut().toString()})")
         self.of_session.setText(self._session_words("undo") or "Undo")
 
     def _words(self, way: Way) -> str:

@@ -32,6 +32,7 @@ from attnscope.widgets.offers import (
 from attnscope.widgets.theme import palette_for
 from attnscope.widgets.window.autosave import Autosave
 from attnscope.widgets.window.command_palette import CommandPalette
+from attnscope.widgets.window.commands import PRESENTING
 from attnscope.widgets.window.history_panel import HistoryPanel
 from attnscope.widgets.window.notes_panel import NotesPanel
 from attnscope.widgets.window.panel_windows import Panel, PanelWindows
@@ -304,6 +305,7 @@ class Workspace(QObject):
     def _toggle_panel(self, name: str) -> Callable[[], None]:
         def run() -> None:
             if self.panels is not None:
+                self._view.present(False)  # panels leave and come back to their places of every day
                 self._show_explore()
                 self.panels.toggle(name)
 
@@ -344,7 +346,9 @@ class Workspace(QObject):
     def _on_view(self, name: str) -> None:
         if name in ("style", "view", "page") and self.autosave is not None:
             self.autosave.touch()
-        elif name == "folded" and self._view.is_presenting and self.stops is not None:
+        elif name == "folded" and not self._view.is_presenting:
+            self._session.drop_notice(PRESENTING)
+        elif name == "folded" and self.stops is not None:
             self.stops.hide()  # it is for who speaks
 
     def _on_kept(self, _name: str) -> None:

@@ -1,0 +1,228 @@
+"""Attention as a graph: the picture, walked with the arrow keys, and the panel around it."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFocusEvent,
+    QHelpEvent,
+    QHideEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QShowEvent,
+)
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, QWidget
+
+from attnscope.figures.colours import Palette
+from attnscope.figures.graph_layout import GraphLayout, graph_layout, natural_graph_height
+from attnscope.figures.paint_graph import kept_words, marks_words, paint_graph_field
+from attnscope.figures.plain import plain_text
+from attnscope.figures.style import type_px
+from attnscope.records.attention_graph import THRESHOLDS, AttentionGraph
+from attnscope.viewmodels.causes.graph import GraphState, node_words
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.form_parts import row
+from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip
+from attnscope.widgets.panning import ARROWS
+from attnscope.widgets.placeholder import paint_focus
+
+_LABEL_PX, _LEAST_STEP_PX = 64.0, 14.0
+_CHOICES = {f"{share:g}": f"lines from {100 * share:.3g} %" for share in THRESHOLDS}
+
+
+class GraphView(QWidget):
+    """Rows are tokens, columns levels; `pointed` carries words on the circle under the cursor."""
+
+    pointed = Signal(str)
+    walked = Signal(object)
+    """The place (QPointF) of the circle that the keyboard went to."""
+
+    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._palette = palette
+        self.graph: AttentionGraph | None = None
+        self._marked: int | None = None
+        self.setAccessibleName("Attention as a graph, from the inputs to one output token")
+        self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setMouseTracking(True)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours, and type of another size."""
+        self._palette = palette
+        self.show_graph(self.graph)
+
+    def show_graph(self, graph: AttentionGraph | None) -> None:
+        """Show another graph; nothing is marked in it."""
+        if graph is not self.graph:
+            self._mark(None)
+        self.graph = graph
+        self.setFixedHeight(self.sizeHint().height())
+        self.setMinimumWidth(self.sizeHint().width())
+        self.updateGeometry()
+        self.update()
+
+    @property
+    def marked(self) -> int | None:
+        """The circle pointed at, by mouse or keyboard."""
+        return self._marked
+
+    def layout_now(self) -> GraphLayout | None:
+        """Where everything lies at this moment."""
+        if self.graph is None:
+            return None
+        return graph_layout(QRectF(self.rect()), self.graph, most_label_px=type_px(_LABEL_PX))
+
+    def sizeHint(self) -> QSize:
+        """Room for every row, and for columns that can be told apart."""
+        if self.graph is None:
+            return QSize(0, 0)
+        width = type_px(_LABEL_PX + len(self.graph.levels) * _LEAST_STEP_PX)
+        return QSize(round(width), round(natural_graph_height(self.graph)) + 4)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the graph; a marked circle leaves the others quiet."""
+        layout = self.layout_now()
+        if layout is None or self.graph is None:
+            return
+        with QPainter(self) as painter:
+            painter.fillRect(self.rect(), QColor(self._palette.panel))
+            paint_graph_field(painter, layout, self.graph, palette=self._palette, marked=self._marked)
+            if self.hasFocus():
+                paint_focus(painter, self.rect(), self._palette)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Mark the circle under the cursor."""
+        layout = self.layout_now()
+        self._mark(layout.node_at(event.position()) if layout is not None else None)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Nothing is pointed at."""
+        self._mark(None)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Nothing is walked to."""
+        self._mark(None)
+        super().focusOutEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Walk to the nearest circle in the direction of an arrow; Esc marks none."""
+        key = Qt.Key(event.key())
+        if key in ARROWS and self.graph is not None:
+            self._walk(key)
+        elif key == Qt.Key.Key_Escape and self._marked is not None:
+            self._mark(None)
+        else:
+            super().keyPressEvent(event)
+
+    def event(self, event: QEvent) -> bool:
+        """Tell about the circle under the cursor."""
+        if isinstance(event, QHelpEvent):
+            layout = self.layout_now()
+            node = layout.node_at(QPointF(event.pos())) if layout is not None else None
+            words = node_words(self.graph, node) if self.graph is not None and node is not None else ""
+            QToolTip.showText(event.globalPos(), plain_tooltip(words), self)
+            return True
+        return super().event(event)
+
+    def _walk(self, key: Qt.Key) -> None:
+        layout = self.layout_now()
+        if layout is None or self._marked is None:
+            self._mark(0)  # the output
+            return
+        here, nodes = layout.nodes[self._marked], layout.nodes
+        is_across = key in (Qt.Key.Key_Left, Qt.Key.Key_Right)
+        sign = 1 if key in (Qt.Key.Key_Right, Qt.Key.Key_Down) else -1
+        ahead: dict[int, float] = {}
+        for i, place in enumerate(nodes):
+            along, aside = place.x() - here.x(), place.y() - here.y()
+            if not is_across:
+                along, aside = aside, along
+            if along * sign > 0.5 and (is_across or abs(aside) < 0.5):
+                ahead[i] = abs(along) + 3 * abs(aside)
+        if ahead:
+            best = min(ahead, key=ahead.__getitem__)
+            self._mark(best)
+            self.walked.emit(nodes[best])
+
+    def _mark(self, node: int | None) -> None:
+        if node != self._marked:
+            self._marked = node
+            graph = self.graph
+            words = node_words(graph, node) if graph is not None and node is not None else ""
+            self.setAccessibleDescription(words)
+            self.pointed.emit(words)
+            self.update()
+
+
+class GraphPanel(QWidget):
+    """The graph under its choice of what is left out; asks for it only while it can be seen."""
+
+    pointed = Signal(str)
+
+    def __init__(
+        self, state: GraphState, palette: Palette, note: Callable[[], str], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._state, self._note = state, note
+        self.title = PlainLabel(role="muted")
+        self.threshold = ChoiceButton("lines", "Leave out lines that carry less of the output", _CHOICES)
+        self.threshold.chosen.connect(lambda key: state.choose_threshold(float(key)))
+        self.note = PlainLabel(role="hint")
+        self.note.setWordWrap(True)
+        self.view = GraphView(palette)
+        self.view.pointed.connect(self.pointed)
+        self.view.walked.connect(self._on_walked)
+        self.area = QScrollArea()
+        self.area.setWidget(self.view)
+        self.area.setWidgetResizable(True)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        heading = row(self.threshold)
+        heading.insertWidget(0, self.title, 1)
+        column.addLayout(heading)
+        column.addWidget(self.area, 1)
+        column.addWidget(self.note)
+        listen_seen(self, state, self._on_state)
+        self._on_state("graph")
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self.view.set_theme(palette)
+
+    def show_title(self, text: str) -> None:
+        """Which output is explained."""
+        self.title.setText(plain_text(text))
+        self._on_state("graph")
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Ask for what is missing."""
+        super().showEvent(event)
+        self._state.watch(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Ask for nothing more."""
+        super().hideEvent(event)
+        self._state.watch(False)
+
+    def _on_state(self, _name: str) -> None:
+        state, graph = self._state, self._state.graph
+        key = f"{state.threshold:g}"
+        self.threshold.show_choice(key)
+        self.threshold.setText(f"{_CHOICES[key]} ▾")
+        is_new = graph is not self.view.graph
+        self.view.show_graph(graph)
+        self.area.setVisible(graph is not None)
+        layout = self.view.layout_now()
+        if is_new and layout is not None:
+            self._on_walked(layout.nodes[0])
+        self.note.setText(kept_words(graph) if graph is not None else state.error or self._note())
+        self.note.setToolTip(plain_tooltip(marks_words(graph)) if graph is not None else "")
+
+    def _on_walked(self, place: QPointF) -> None:
+        self.area.ensureVisible(round(place.x()), round(place.y()), 8, round(type_px(24)))

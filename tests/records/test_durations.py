@@ -1,0 +1,27 @@
+"""Durations: one way to write them, whoever does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import attnscope
+from attnscope.records.durations import duration_text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((0, "0 s"), (59.4, "59 s"), (60, "1 min"), (61, "1 min 01 s"), (7200, "2 h")),
+        *((7500, "2 h 05 min"), (270_000, "3 d 3 h"), (3.2e8, "10 years")),
+    ],
+)
+def test_that_a_duration_has_its_two_largest_units(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+def test_that_nobody_else_writes_minutes() -> None:
+    folder = Path(attnscope.__file__).parent
+    own = re.compile(r"""[}] (min|minutes?|h|hours?)\b""")
+    found = {path.name for path in folder.rglob("*.py") if own.search(path.read_text(encoding="utf-8"))}
+    assert found <= {"card.py"}, "the card of a demo model writes minutes of a processor as a decimal number"
