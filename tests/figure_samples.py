@@ -1,6 +1,7 @@
 """Small records for the tests of figures: everything from ramps, nothing from a model."""
 
 import numpy as np
+from graph_samples import graph
 from inside_samples import inside
 
 from attnscope.figures.cell_map import CellMap
@@ -131,6 +132,7 @@ def spec(view: str, **changes: object) -> FigureSpec:
         "compared": compared_maps() if view == "difference" else None,
         "charts": (chart(), chart("rate")) if view == "curves" else lab_charts() if view == "lab" else (),
         "cells": lab_cells() if view == "lab" else (),
+        "graph": graph() if view == "graph" else None,
         "inside": InsidePart(inside=inside(), row=0) if view == "inside" else None,
         "panels": (spec("head"), spec("lines"), spec("grid")) if view == "panels" else (),
         "caption": Caption(model="tiny", sha256="0123456789abcdef", text="to be"),

@@ -13,7 +13,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from attnscope.figures.colours import Palette, series_colour
-from attnscope.figures.paint_field import paint_field, paint_strip
+from attnscope.figures.paint_field import paint_field, paint_strip, strip_width
 from attnscope.figures.paint_marks import (
     paint_labels,
     paint_marks,
@@ -62,12 +62,14 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
     wanted_px = max((text_width(_name(s)) for s in named), default=-6.0) + 14
     names_px = min(max(_MAX_NAME_PX, rect.width() * _NAMES_SHARE), wanted_px)
     named_px = max((text_width(name) for name in chart.x_names), default=0.0)
-    high = max(20.0, rect.height() - _TITLE_PX - type_px(_AXIS_PX) - named_px)
+    unit_at = _unit_place(rect, chart)
+    title_px = _TITLE_PX + unit_at.y() - rect.top()
+    high = max(20.0, rect.height() - title_px - type_px(_AXIS_PX) - named_px)
     y_ticks = ticks_apart(_y_ticks(chart, y_range, high), y_range, high)
     ticks_px = max((text_width(text) for _, text in y_ticks), default=10.0) + 10
     plot = QRectF(
         rect.left() + ticks_px,
-        rect.top() + _TITLE_PX,
+        rect.top() + title_px,
         max(20.0, rect.width() - ticks_px - names_px),
         high,
     )
@@ -76,7 +78,7 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
     layout = ChartLayout(plot=plot, x=x_range, y=y_range, is_log_y=chart.is_log_y, is_log_x=chart.is_log_x)
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-    _paint_axes(painter, rect, layout, chart, y_ticks, palette)
+    _paint_axes(painter, rect, layout, chart, y_ticks, palette, unit_at)
     painter.save()
     painter.setClipRect(plot.adjusted(-3, -3, 3, 3))
     if chart.field is not None:
@@ -190,6 +192,15 @@ def _y_ticks(chart: Chart, y_range: tuple[float, float], height: float) -> list[
     return [(t, tick_text(t, step)) for t in ticks]
 
 
+def _unit_place(rect: QRectF, chart: Chart) -> QPointF:
+    """Where the unit of the y axis begins: beside the title, or below it where there is no room for it."""
+    beside = text_width(chart.title, NORMAL_PX, is_bold=True) + 8
+    strip = 0.0 if chart.field is None else strip_width(chart.field) + 8
+    if beside + text_width(chart.y_label) + strip <= rect.width():
+        return rect.topLeft() + QPointF(beside, 0.0)
+    return rect.topLeft() + QPointF(0.0, type_px(_LABEL_PX) + 2)
+
+
 def _paint_axes(
     painter: QPainter,
     rect: QRectF,
@@ -197,19 +208,20 @@ def _paint_axes(
     chart: Chart,
     y_ticks: list[tuple[float, str]],
     palette: Palette,
+    unit_at: QPointF,
 ) -> None:
     plot = layout.plot
     painter.setFont(font(NORMAL_PX, is_bold=True))
     painter.setPen(QColor(palette.text))
     painter.drawText(QPointF(rect.left(), rect.top() + 13), chart.title)
-    title_px = text_width(chart.title, NORMAL_PX, is_bold=True)
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
-    room = rect.width() - title_px - 8
+    room = rect.right() - unit_at.x()
     if chart.field is not None:
-        room -= paint_strip(painter, rect.right(), rect.top() + 5, chart.field, palette) + 8
+        strip_px = paint_strip(painter, rect.right(), rect.top() + 5, chart.field, palette) + 8
+        room -= strip_px if unit_at.y() == rect.top() else 0.0
     unit = QFontMetricsF(font(SMALL_PX)).elidedText(chart.y_label, Qt.TextElideMode.ElideRight, room)
-    painter.drawText(QPointF(rect.left() + title_px + 8, rect.top() + 13), unit)
+    painter.drawText(unit_at + QPointF(0.0, 13.0), unit)
     for value, text in y_ticks:
         y = plot.bottom() - (value - layout.y[0]) / (layout.y[1] - layout.y[0]) * plot.height()
         painter.setPen(QPen(QColor(palette.grid), 1.0))

@@ -59,8 +59,7 @@ def paint_strip(painter: QPainter, right: float, top: float, field: ChartField, 
     """Draw what the colours count, ending at `right`; returns the width that was used."""
     painter.save()
     painter.setFont(font(SMALL_PX))
-    words = f"{tick_text(_round(most_of(field)))} {field.unit}"
-    used = text_width("1") + _STRIP_PX + text_width(words) + 2 * _GAP_PX
+    words = _words(field)
     strip = QRectF(right - text_width(words) - _GAP_PX - _STRIP_PX, top, _STRIP_PX, _STRIP_HIGH_PX)
     painter.drawImage(strip, image_from_words(lut_argb(COLOUR_MAP)[None, :].repeat(2, axis=0)))
     painter.setPen(QColor(palette.muted))
@@ -71,7 +70,16 @@ def paint_strip(painter: QPainter, right: float, top: float, field: ChartField, 
     line.setLeft(strip.right() + _GAP_PX)
     painter.drawText(line, flags, words)
     painter.restore()
-    return used
+    return strip_width(field)
+
+
+def strip_width(field: ChartField) -> float:
+    """How much of a line the strip takes, in pixels."""
+    return text_width("1") + _STRIP_PX + text_width(_words(field)) + 2 * _GAP_PX
+
+
+def _words(field: ChartField) -> str:
+    return f"{tick_text(_round(most_of(field)))} {field.unit}"
 
 
 def most_of(field: ChartField) -> float:

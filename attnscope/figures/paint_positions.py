@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colour_bar import paint_colour_bar, share_text
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.plain import plain_piece, plain_text, shorten
@@ -176,7 +176,7 @@ def paint_matrix(
     """Draw the encoding itself, positions down and dimensions across; returns the cells' rectangle."""
     peak = _peak(table.matrix)
     title = shorten(plain_piece(table.name), 24)
-    note = f"−{peak:.2g} … {peak:.2g}".replace("−0 … 0", "all 0")
+    note = f"−{share_text(peak)} … {share_text(peak)}".replace("−0 … 0", "all 0")
     axes = (f"{table.axes[1]} ↓", f"{table.axes[0]} →")
     return _paint_cells(
         painter,
@@ -287,15 +287,20 @@ def _draw_image(
     painter.drawImage(cells, image)
 
 
+def whole_ticks(n: int, n_wanted: float) -> tuple[float, ...]:
+    """About so many of the numbers 0 … n − 1."""
+    return tuple(t for t in nice_ticks(0, max(1, n - 1), max(1, round(n_wanted))) if t < n and t == round(t))
+
+
 def _paint_ticks(
     painter: QPainter, cells: QRectF, n_rows: int, n_cols: int, axes: tuple[str, str], palette: Palette
 ) -> None:
     painter.setPen(QColor(palette.muted))
-    for value in nice_ticks(0, max(1, n_cols - 1), max(1, round(cells.width() / 60))):
+    for value in whole_ticks(n_cols, cells.width() / 60):
         x = cells.left() + (value + 0.5) / n_cols * cells.width()
         label = QRectF(x - 25, cells.bottom() + 3, 50, 14)
         painter.drawText(label, Qt.AlignmentFlag.AlignHCenter, tick_text(value))
-    for value in nice_ticks(0, max(1, n_rows - 1), max(1, round(cells.height() / 40))):
+    for value in whole_ticks(n_rows, cells.height() / 40):
         y = cells.top() + (value + 0.5) / n_rows * cells.height()
         label = QRectF(cells.left() - 40, y - 8, 35, 16)
         painter.drawText(label, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, tick_text(value))

@@ -8,13 +8,14 @@ MAX_TICKS = 12
 
 
 def nice_ticks(low: float, high: float, n_wanted: int) -> tuple[float, ...]:
-    """Round numbers within low…high, about `n_wanted` of them and two at least where that can be: steps
-    of 1, 2 or 5 times a power of ten.
+    """Round numbers within low…high, about `n_wanted` of them, at most MAX_TICKS steps, and two at least
+    where that can be: steps of 1, 2 or 5 times a power of ten.
     """
     if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
         return (low,) if math.isfinite(low) else ()
     ticks: tuple[float, ...] = ()
-    for n in range(max(1, n_wanted), max(1, n_wanted) + 4):
+    least = min(max(1, n_wanted), MAX_TICKS)
+    for n in range(least, least + 4):
         ticks = _ticks_of_step(low, high, (high - low) / n)
         if len(ticks) >= 2:
             break
@@ -26,7 +27,7 @@ def _ticks_of_step(low: float, high: float, rough: float) -> tuple[float, ...]:
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    return tuple(i * step for i in range(first, min(last, first + MAX_TICKS) + 1))
+    return tuple(i * step for i in range(first, last + 1))
 
 
 def log_ticks(low: float, high: float) -> tuple[float, ...]:

@@ -105,7 +105,8 @@ class Centre(nn.Module):
         centres = lengths.to(place)[:, None, None] * place
         strength = torch.full_like(centres, 4.0 / self.reach**2)
         window = CentredWindow(
-            centres=centres.detach(), reach=torch.tensor([self.reach], device=centres.device)
+            centres=centres.detach(),
+            reach=torch.full((1,), self.reach, device=centres.device),  # filled there: nothing is waited for
         )
         return window, CentredBias(values=torch.stack((centres, strength), dim=-1))
 

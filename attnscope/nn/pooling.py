@@ -113,7 +113,10 @@ def sentence_reach(ids: Tensor, ends: Sequence[int], valid: Tensor | None = None
     before it. Where a text has fewer sentences than S the rest see no token at all.
     """
     valid = torch.ones_like(ids, dtype=torch.bool) if valid is None else valid
-    is_end = torch.isin(ids, torch.tensor(ends, dtype=ids.dtype, device=ids.device)) & valid
+    is_end = torch.zeros_like(valid)
+    for end in ends:  # a tensor of them would have to be copied to the device
+        is_end = is_end | (ids == end)
+    is_end = is_end & valid
     number = is_end.cumsum(dim=1) - is_end.to(torch.int64)  # [B, T]: the sentence of each token
     last = valid.sum(dim=1, keepdim=True) - 1  # [B, 1]
     number = number.scatter(1, last, number.gather(1, (last - 1).clamp(min=0)))

@@ -93,7 +93,7 @@ def measure_tokenizer(
     n_tokens = int(counts.sum())
     used = counts[counts > 0]
     share = used / max(1, n_tokens)
-    bits = float(-(share * np.log2(share)).sum())
+    bits = 0.0 - float((share * np.log2(share)).sum())
     unknown = tokenizer.unknown_id if tokenizer.has("unknown") else None
     yield TokenizerRow(
         kind=kind,

@@ -29,6 +29,7 @@ from attnscope.training.batches import (
     padded,
 )
 from attnscope.training.labelled import (
+    LabelledBatches,
     labelled_batches,
     labelled_of_task,
     read_and_split,
@@ -57,10 +58,16 @@ class Prepared:
     labels: tuple[str, ...] = ()
 
     def fitted(self, model: ModelConfig) -> ModelConfig:
-        """The model section of a recipe with what only the data tell: pieces, labels, ends of sentences."""
+        """The model section of a recipe with what only the data tell: pieces, labels, ends of sentences.
+
+        A model that could read two texts as one keeps no second segment where the data have one text each.
+        """
         is_by_sentence = bool(self.labels) and model.pooling == "hierarchical"
+        has_one_text = isinstance(self.batches, LabelledBatches) and self.batches.training.segments is None
+        is_one_text = has_one_text and model.joins_texts and model.position == "learned"
         return replace(
             model,
+            n_segments=0 if is_one_text else model.n_segments,
             vocab_size=self.tokenizer.vocab_size,
             n_labels=len(self.labels),
             sentence_ends=sentence_ends(self.tokenizer) if is_by_sentence else (),

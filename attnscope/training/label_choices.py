@@ -3,13 +3,16 @@
 Reads no data and builds no model. The number of labels is a wish until the data are read.
 """
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from attnscope.records.models import Form
-from attnscope.training.parts import FORM_OF_OBJECTIVE, ObjectivePart, Recipe
+from attnscope.training.parts import FORM_OF_OBJECTIVE, ObjectivePart, Recipe, Watch
 
 LABEL_FORMS: tuple[Form, ...] = ("encoder", "decoder")
 _WISHED_LABELS = 2
+_HIDDEN = re.compile(r"\s*(<mask>|\[MASK\])")
 
 
 def form_of(table: Mapping[str, object], objective: ObjectivePart) -> Form:
@@ -28,6 +31,11 @@ def is_free_to_set(key: str, value: object, objective: ObjectivePart) -> bool:
 def labels_wished(objective: ObjectivePart) -> int:
     """How many labels to count with before the data are known; 0 for objectives of tokens."""
     return _WISHED_LABELS if objective.kind == "classification" else 0
+
+
+def without_hidden(watch: Watch) -> Watch:
+    """A watched text without the places of hidden words: whoever tells labels fills in none."""
+    return replace(watch, text=_HIDDEN.sub("", watch.text).strip() or watch.text)
 
 
 def label_faults(recipe: Recipe) -> Iterator[tuple[str, object, str]]:

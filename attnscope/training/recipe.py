@@ -18,7 +18,7 @@ from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options
 from attnscope.text.tokenizer import SPECIALS
 from attnscope.training.choices import check_choices, model_of_objective
 from attnscope.training.fields import Value, key_name, read_section
-from attnscope.training.label_choices import form_of, is_free_to_set, labels_wished
+from attnscope.training.label_choices import form_of, is_free_to_set, labels_wished, without_hidden
 from attnscope.training.parts import (
     FORM_OF_OBJECTIVE,
     DataPart,
@@ -80,7 +80,7 @@ def parse_recipe(
     parts = {name: read_section(kind, name, tables.get(name, {})) for name, kind in _PARTS.items()}
     recipe = Recipe(
         model=_model_config(tables.get("model", {}), parts["objective"], parts["tokenizer"], parts["start"]),
-        watch=_read_watch(tables.get("watch", [])),
+        watch=_read_watch(tables.get("watch", []), parts["objective"]),
         task_options=task_options,
         **parts,
     )
@@ -183,14 +183,15 @@ def _model_config(
     return ModelConfig.from_dict(whole, where="model")
 
 
-def _read_watch(entries: object) -> tuple[Watch, ...]:
+def _read_watch(entries: object, objective: ObjectivePart) -> tuple[Watch, ...]:
     if not isinstance(entries, list):
         raise RecipeError(
             "[watch] is a single table.",
             expected="[[watch]] with two brackets",
             action="Double its brackets.",
         )
-    return tuple(read_section(Watch, "watch", entry) for entry in entries)
+    watched = tuple(read_section(Watch, "watch", entry) for entry in entries)
+    return tuple(map(without_hidden, watched)) if objective.kind == "classification" else watched
 
 
 def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> Recipe:

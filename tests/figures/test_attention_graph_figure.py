@@ -13,7 +13,7 @@ from PySide6.QtCore import QPointF, QRectF
 
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.export import render
-from attnscope.figures.figure import Figure, ensure_gui
+from attnscope.figures.figure import Figure
 from attnscope.figures.fitting import sized
 from attnscope.figures.graph_layout import graph_layout
 from attnscope.figures.kept_figure import kept_as_json, kept_from_json
@@ -22,6 +22,7 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.records.tokens import Token
 
 RECT = QRectF(0, 0, 400, 200)
+pytestmark = pytest.mark.usefixtures("qapp")
 
 
 def spec() -> FigureSpec:
@@ -29,7 +30,7 @@ def spec() -> FigureSpec:
 
 
 def test_that_inputs_stand_left_and_the_output_right_in_the_rows_of_their_tokens() -> None:
-    ensure_gui()
+
     layout = graph_layout(RECT, graph())
     xs, ys = [p.x() for p in layout.nodes], [p.y() for p in layout.nodes]
     assert xs[0] > xs[1] == xs[2] > xs[3] == xs[4] > layout.label_right
@@ -45,7 +46,7 @@ def test_that_inputs_stand_left_and_the_output_right_in_the_rows_of_their_tokens
 
 
 def test_that_two_texts_stand_one_above_the_other() -> None:
-    ensure_gui()
+
     one = graph()
     levels = ("encoder input", "decoder input", "cross 0")
     nodes = tuple(replace(node, level=(2, 0, 1, 0, 1)[i]) for i, node in enumerate(one.nodes[:3]))

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from figure_samples import head_map, position_table, site_grid
@@ -12,7 +14,7 @@ from attnscope.figures.paint_chart import thin
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.paint_lines import paint_lines, strong_lines
 from attnscope.figures.paint_map import paint_head_map, weight_text
-from attnscope.figures.paint_positions import paint_positions
+from attnscope.figures.paint_positions import paint_positions, whole_ticks
 from attnscope.figures.raster import FIRST_COLOUR, ImageCache, codes_from_grid, codes_from_weights
 from attnscope.figures.style import MapStyle
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
@@ -222,6 +224,30 @@ def test_that_the_ends_of_colours_beyond_one_keep_three_digits() -> None:
     assert [text for _, text in weight_ticks("head", 0.04321)[0]] == ["0", "0.022", "0.043"]
     assert [text for _, text in weight_ticks("fixed", 1.0, 5.0)[0]] == ["0", "1.25", "2.5", "3.75", "5"]
     assert [short_limit(value) for value in (0.123, 12.3, 99.7, 123.4)] == ["0.12", "12", "100", "123"]
+
+
+@pytest.mark.parametrize("n_wanted", [1, 2, 5, 12, 13, 20, 40])
+def test_that_ticks_reach_both_ends_of_an_axis_however_long_it_is(n_wanted: int) -> None:
+    for low, high in ((0, 1000), (0.0, 1.0), (-3.7, 12.2), (999.0, 1001.5), (2e-7, 3e-6)):
+        ticks = nice_ticks(low, high, n_wanted)
+        step = ticks[1] - ticks[0]
+        assert len(ticks) <= 13
+        assert low - 1e-9 * step <= ticks[0] < low + step
+        assert high - step < ticks[-1] <= high + 1e-9 * step
+        mantissa = step / 10.0 ** math.floor(math.log10(step) + 1e-9)
+        assert min(abs(mantissa - m) for m in (1, 2, 5)) < 1e-6
+
+
+def test_that_logarithmic_axes_have_powers_of_ten_or_what_lies_between() -> None:
+    assert log_ticks(1e-12, 1e12) == pytest.approx([10.0**k for k in range(-12, 13, 3)])
+    assert log_ticks(0.9, 1100) == pytest.approx((1, 10, 100, 1000))
+    assert log_ticks(1.5, 60) == pytest.approx((2, 5, 10, 20, 50))
+    assert log_ticks(0.3, 0.7) == pytest.approx((0.3, 0.4, 0.5, 0.6, 0.7))
+
+
+def test_that_positions_are_named_by_whole_numbers_that_are_there() -> None:
+    assert [whole_ticks(n, 5) for n in (1, 2, 3, 6)] == [(0,), (0, 1), (0, 1, 2), (0, 1, 2, 3, 4, 5)]
+    assert whole_ticks(1000, 5) == (0, 200, 400, 600, 800)
 
 
 def test_that_ticks_of_one_axis_are_written_alike() -> None:

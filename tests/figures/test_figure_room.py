@@ -156,3 +156,18 @@ def test_that_a_grid_hatches_what_the_mask_forbids_and_its_caption_names_the_mas
     colours = np.unique(np.frombuffer(export.image(shown).constBits(), np.uint32) & 0xFFFFFF)
     assert int(LIGHT.hatch[1:], 16) in colours
     assert any("mask causal" in line for line in caption_lines(shown))
+
+
+def test_that_a_unit_without_room_beside_its_title_stands_below_it_whole() -> None:
+    unit = "nats per token, smoothed over 0.9 of the past"
+    xs = np.arange(5.0)
+    chart = Chart(
+        title="Loss of every run", x_label="step", y_label=unit, series=(Series(name="all", xs=xs, ys=xs),)
+    )
+    placed = {}
+    for width_mm in (85.0, 180.0):
+        drawn = texts(spec("curves", charts=(chart,), width_mm=width_mm))
+        (title,) = (y for text, _x, y, _size in drawn if text == "Loss of every run")
+        (below,) = (y - title for text, _x, y, _size in drawn if text == unit)
+        placed[width_mm] = below > 1.0
+    assert placed == {85.0: True, 180.0: False}

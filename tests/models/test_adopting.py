@@ -9,7 +9,7 @@ from hf_folders import bert_tokenizer, byte_tokenizer, change_config, save_folde
 from safetensors.torch import load_file, save_file
 
 from attnscope.errors import LoadError, RecipeError
-from attnscope.models import read_model_folder
+from attnscope.models import load, read_model_folder
 from attnscope.models.adopting import FAMILIES, adopt, adopted_config
 from attnscope.training import parse_recipe, train
 from attnscope.training.parts import StartPart
@@ -357,3 +357,20 @@ def test_that_a_tokenizer_without_the_marks_a_text_begins_with_is_refused(tmp_pa
     byte_tokenizer(specials=()).save(str(folder / "tokenizer.json"))
     with pytest.raises(LoadError, match="no token for: begin"):
         adopt(folder)
+
+
+@pytest.mark.parametrize("has_second", [False, True])
+def test_that_labelled_texts_say_whether_it_goes_on_reading_two(tmp_path, fill_with_ramp, has_second):
+    folder, _ = saved(tmp_path, fill_with_ramp, "bert")
+    text = tmp_path / "texts.tsv"
+    second = "\tit was too tired" if has_second else ""
+    lines = [f"{mood}\tthe animal {mood} {n}{second}\n" for n in range(12) for mood in ("good", "bad")]
+    text.write_text("".join(lines), encoding="utf-8")
+    recipe = RECIPE.format(text=text, objective="classification", folder=folder)
+    recipe = recipe.replace('"text"', '"labelled"') + "[[watch]]\ntext = 'the <mask> was [MASK].'\n"
+    assert parse_recipe(recipe).watch[0].text == "the was."
+    list(train(recipe, tmp_path / "run", "cpu"))
+    model = load(str(tmp_path / "run"))
+    assert model.info.reads_pairs == has_second
+    assert model.own.config.n_segments == 2 * has_second
+    assert len(model.trace("the animal").source) > 2

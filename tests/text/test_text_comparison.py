@@ -39,6 +39,12 @@ def test_that_the_numbers_are_those_of_a_slow_count(kind):
     assert row.bits_per_character == pytest.approx(entropy * len(ids) / sum(map(len, LINES)))
 
 
+def test_that_one_word_again_and_again_has_no_entropy_and_no_sign():
+    (row,) = compare_now(["words"], [60], "moo moo moo", is_held_out=False)
+    assert (row.n_tokens, row.n_used, row.density) == (3, 1, 3.0)
+    assert (str(row.bits_per_token), str(row.bits_per_character)) == ("0.0", "0.0")
+
+
 def test_that_words_never_trained_on_are_unknown_and_bytes_never_are():
     words, plain = compare_now(
         ["words", "byte-bpe"], [300], TEXT + "\nzebras yawn loudly beyond", sentence="zebra"

@@ -15,9 +15,9 @@ import torch
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import read_model_folder
 from attnscope.records.training import Evaluated, Started, Step
-from attnscope.training import parse_recipe, read_run, train
+from attnscope.training import distributed, parse_recipe, read_run, train
 from attnscope.training.batches import padded
-from attnscope.training.distributed import ALONE, Ranks, ranks_of, rows_of
+from attnscope.training.distributed import ALONE, Ranks, joined, ranks_of, rows_of
 from attnscope.training.objectives import Batch
 
 # Without biases: that of keys changes no weight (softmax is blind to it), so its gradient is rounding noise,
@@ -75,16 +75,12 @@ with joined(ranks, torch.device("cpu")) as device:
 """
 
 
-def _run_two_processes(
-    script: str, *arguments: Path | str, port: int = 0, **variables: str
-) -> list[subprocess.Popen[str]]:
-    """Start a script twice, in processes such as torchrun starts; they meet at `port`, 0: a free one."""
-    if not port:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+def _run_two_processes(script: str, *arguments: Path | str) -> list[subprocess.Popen[str]]:
+    """Start a script twice, in processes such as torchrun starts."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    shared.update(variables)
     return [
         subprocess.Popen(
             [sys.executable, "-c", script, *map(str, arguments)],
@@ -142,17 +138,12 @@ def test_that_processes_started_again_go_on_from_the_last_checkpoint_when_one_ha
 ) -> None:
     recipe, out = tmp_path / "recipe.toml", tmp_path / "torn"
     recipe.write_text(RECIPE + "save_every = 2\n")
-    # torchrun's own store outlives what it starts, so the dead ones' addresses are still in it
-    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "GROUP_WORLD_SIZE": "1"}
-    first = {**agent, "TORCHELASTIC_RESTART_COUNT": "0"}
-    writer, other = _run_two_processes(_WRITER_DIES_ONCE, recipe, out, "first", port=store.port, **first)
+    writer, other = _run_two_processes(_WRITER_DIES_ONCE, recipe, out, "first")
     writer.communicate(timeout=120)
     assert writer.returncode == -signal.SIGKILL
     other.kill()  # as torchrun does with what is left before it starts all again
     other.communicate()
-    again = {**agent, "TORCHELASTIC_RESTART_COUNT": "1"}
-    _finish(_run_two_processes(_WRITER_DIES_ONCE, recipe, out, "again", port=store.port, **again))
+    _finish(_run_two_processes(_WRITER_DIES_ONCE, recipe, out, "again"))
     alone = [e for e in train(recipe, tmp_path / "one", "cpu") if isinstance(e, Step)]
     told = read_run(out).events
     notes = [event.note for event in told if isinstance(event, Started)]
@@ -238,6 +229,33 @@ def test_that_attempts_are_counted_where_one_computer_has_all_processes() -> Non
     again = {"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "3"}
     assert ranks_of({**again, "GROUP_WORLD_SIZE": "1"}).attempt == 3
     assert ranks_of({**again, "GROUP_WORLD_SIZE": "2"}).attempt == 0
+
+
+def test_that_processes_started_again_do_not_find_the_addresses_of_the_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = torch.distributed.HashStore()  # as torchrun's own, which outlives what it starts
+    met = []
+    monkeypatch.setattr(distributed, "rendezvous", lambda url: iter([(kept, 0, 2)]))
+    monkeypatch.setattr(distributed.dist, "init_process_group", lambda _, **given: met.append(given["store"]))
+    monkeypatch.setattr(distributed.dist, "destroy_process_group", lambda: None)
+    for attempt in (0, 1):
+        with joined(Ranks(index=0, n=2, attempt=attempt), torch.device("cpu")):
+            assert not met[-1].check(["address"])
+            met[-1].set("address", f"of attempt {attempt}")
+    assert met[0].get("address") == b"of attempt 0"
+
+
+def test_that_processes_that_cannot_meet_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def _refuse(url: str) -> None:
+        raise RuntimeError("connection refused")
+
+    monkeypatch.setattr(distributed, "rendezvous", _refuse)
+    with (
+        pytest.raises(UserError, match="Process 2 of 3 cannot reach the others: connection refused"),
+        joined(Ranks(index=1, n=3), torch.device("cpu")),
+    ):
+        pytest.fail("they met")
 
 
 def test_that_a_batch_smaller_than_the_processes_is_a_recipe_error() -> None:

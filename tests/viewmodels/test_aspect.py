@@ -165,6 +165,8 @@ def test_that_blends_are_made_of_the_selection_the_layer_or_the_stack():
     assert blended_heads(Aspect(blend="mean", over="layer"), chosen, sites) == (ref(1, 0), ref(1, 1))
     assert len(blended_heads(Aspect(blend="mean", over="stack"), chosen, sites)) == 4
     assert blended_heads(PLAIN, chosen, sites) == (ref(1, 1),)
+    assert blend_name(Aspect(blend="sum"), (ref(1, 0), ref(0, 1))) == "sum of L1H0, L0H1"
+    assert blend_name(Aspect(blend="sum"), (ref(1, 0), ref(0, 1), ref(0, 0))) == "sum of 3 heads"
     assert (
         blend_name(Aspect(blend="max", over="layer"), (ref(1, 0), ref(1, 1)))
         == "largest of 2 heads of layer 1"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from session_samples import info, traced
 
 from attnscope.records.compare import (
     BOTH,
@@ -21,10 +22,11 @@ from attnscope.records.compare import (
     pooled_difference,
 )
 from attnscope.records.maps import HeadMap
+from attnscope.records.messages import TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import cell_words, compare_maps
-from attnscope.viewmodels.maps.alignment import WAYS, Way, align_tokens, alignment_words
+from attnscope.viewmodels.maps.alignment import WAYS, Way, align_stacks, align_tokens, alignment_words
 
 HEAD = HeadRef(stack="encoder", layer=0, head=1)
 texts = st.lists(st.sampled_from(["the", "cat", "dog", "sat", ",", ""]), max_size=14)
@@ -68,6 +70,27 @@ def test_that_replaced_tokens_are_paired_only_where_as_many_replace_them() -> No
     paired = alignment_words(align_tokens(first, second), first, second)
     assert paired == "2 tokens in common · 1 paired: cat → dog"
     assert alignment_words(align_tokens(first, first), first, first) == "same 3 tokens"
+
+
+@pytest.mark.parametrize(
+    ("forms", "pairs"),
+    [
+        (("decoder", "encoder"), [("decoder", "encoder")]),
+        (("encoder-decoder", "encoder"), [("encoder", "encoder")]),
+        (("decoder", "encoder-decoder"), [("decoder", "decoder")]),
+    ],
+)
+def test_that_stacks_of_one_name_are_compared_else_the_first_of_each(
+    forms: tuple[str, str], pairs: list[tuple[str, str]]
+) -> None:
+    first, second = (
+        traced(TraceText(number=1, text=text), info(form))
+        for form, text in zip(forms, ("the cat", "the dog sat"), strict=True)
+    )
+    found = align_stacks(first, second)
+    assert [(one.stack, one.second_stack) for one in found] == pairs
+    assert max(found[0].queries.first) + 1 == len(first.source)
+    assert max(found[0].queries.second) + 1 == len(second.source)
 
 
 def test_that_by_position_the_longer_text_has_tokens_of_its_own() -> None:

@@ -57,6 +57,6 @@ def test_that_menus_palette_and_status_bar_show_the_reason(window: MainWindow) -
     assert offers["action:save-model"].detail == "Open a model first"
     tip = window.actions_by_name["save-model"].statusTip()
     QCoreApplication.sendEvent(window, QStatusTipEvent(tip))
-    assert window.status_bar.cell.full_text == "Open a model first"
+    assert window.status_bar.cell.full_text() == "Open a model first"
     QCoreApplication.sendEvent(window, QStatusTipEvent(""))
-    assert window.status_bar.cell.full_text == ""
+    assert window.status_bar.cell.full_text() == ""

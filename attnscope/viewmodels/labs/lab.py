@@ -53,6 +53,7 @@ def said(value: float, digits: int = 3) -> str:
     """A number as people write it, with a few significant digits."""
     if value != value:
         return "–"
+    value += 0.0  # nothing has no sign
     size = abs(value)
     if size and (size < 1e-3 or size >= 1e7):
         mantissa, exponent = f"{value:.{max(digits - 2, 0)}e}".split("e")

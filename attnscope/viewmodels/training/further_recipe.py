@@ -22,7 +22,7 @@ _WORDS = {
     "labelled": "a label, a tab and a text in each line",
 }
 _SEGMENTS = [
-    "# It knows two segments and so reads two texts; n_segments = 0 under [model] makes it read one.",
+    "# Of two texts, a tab between them, it reads both at once; of one text it becomes a model of one.",
 ]
 
 

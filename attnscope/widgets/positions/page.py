@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt, Signal, Slot
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QCheckBox, QSpinBox, QSplitter, QStackedWidget, QWidget
 
 from attnscope.figures.colours import Palette
@@ -99,6 +99,10 @@ class PositionsPage(QWidget):
         self._add_plots()
         self._state.open()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._even_notes()
+
     def _add_plots(self) -> None:
         """Build the plots when they are first seen: the plotting library is slow to import."""
         if self._plots is None:
@@ -192,6 +196,7 @@ class PositionsPage(QWidget):
         if self._plots is not None:
             self._plots.show_tables(tables, names, colours)
         self._pages.setCurrentWidget(self._splitter)
+        self._even_notes()
         self._show_stale()
 
     def _show_stale(self) -> None:
@@ -199,6 +204,15 @@ class PositionsPage(QWidget):
             shown.set_stale(self._state.is_stale)
         if not self._state.tables:
             self._card.show_stage(self._stage())
+
+    def _even_notes(self) -> None:
+        """One height for the notes of all columns: as much as the longest needs in the width it has."""
+        columns = [self._columns[table.name] for table in self._state.tables if table.name in self._columns]
+        gaps = self._row_layout.spacing() * max(len(columns) - 1, 0)
+        width = (self._pages.width() - gaps) // max(len(columns), 1)
+        height = max((shown.note_height(width) for shown in columns), default=0)
+        for shown in columns:
+            shown.set_note_height(height)
 
     def _stage(self) -> Stage:
         state = self._state

@@ -1,7 +1,7 @@
 """One encoding on the positions page: its name, its matrix and its similarity map, one above the other."""
 
 import numpy as np
-from PySide6.QtCore import QRectF, QSize, Signal, Slot
+from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
@@ -11,6 +11,8 @@ from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
 from attnscope.widgets.number_text import number_text
 from attnscope.widgets.positions.position_map import PositionMap
+
+_NOTE_LINES = 3
 
 
 class PositionColumn(QWidget):
@@ -27,7 +29,8 @@ class PositionColumn(QWidget):
         self.table: PositionTable | None = None
         self._swatch = _Swatch()
         self._title = PlainLabel(role="name")
-        self._note = ElidedLabel(role="muted")
+        self._note = ElidedLabel(role="muted", n_lines=_NOTE_LINES)
+        self._note.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._matrix_value = PlainLabel(role="value")
         self._cosine_value = PlainLabel(role="value")
         self.matrix = PositionMap(palette, "dimension", "position")
@@ -72,6 +75,17 @@ class PositionColumn(QWidget):
         self.cosine.set_labels(table.axes[1], table.axes[1])
         self.matrix.set_values(table.matrix, limit)
         self.cosine.set_values(table.cosine, 1.0)
+
+    def note_height(self, width: int) -> int:
+        """How high the note is in this width, in px; 0 without one."""
+        metrics, words = self._note.fontMetrics(), self._note.full_text()
+        room = QRect(0, 0, width, _NOTE_LINES * metrics.lineSpacing())
+        return min(metrics.boundingRect(room, Qt.TextFlag.TextWordWrap, words).height(), room.height())
+
+    def set_note_height(self, height: int) -> None:
+        """Keep this room for the note, so that the maps of all columns begin at one height."""
+        self._note.setFixedHeight(height)
+        self._note.setVisible(height > 0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the maps beside each other where there is more width than height."""
