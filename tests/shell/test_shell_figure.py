@@ -188,7 +188,7 @@ def test_that_figures_of_no_text_are_kept_and_drawn_again(capsys, tiny_model, tm
     kept, first, second = (tmp_path / name for name in ("p.figure.json", "first.svg", "second.svg"))
     for wish in (
         (tiny_model, "--view", "positions", "--caption"),
-        (tiny_model, *TEXT, "--view", "graph", "--query", "1", "--threshold", "0.05", "--caption"),
+        (tiny_model, *TEXT[:4], "--view", "graph", "--query", "1", "--threshold", "0.05", "--caption"),
         (tiny_model, *TEXT, "--view", "difference", "--head", "L0H1", "--with-text", "the mat"),
     ):
         assert run(capsys, *wish, "-o", str(kept)) == (0, "")

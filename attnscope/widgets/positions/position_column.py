@@ -12,7 +12,7 @@ from attnscope.widgets.labels import ElidedLabel, PlainLabel
 from attnscope.widgets.number_text import number_text
 from attnscope.widgets.positions.position_map import PositionMap
 
-_NOTE_LINES = 3
+_NOTE_LINES, _BELOW_NOTE_PX = 3, 4
 
 
 class PositionColumn(QWidget):
@@ -84,7 +84,7 @@ class PositionColumn(QWidget):
 
     def set_note_height(self, height: int) -> None:
         """Keep this room for the note, so that the maps of all columns begin at one height."""
-        self._note.setFixedHeight(height)
+        self._note.setFixedHeight(height + _BELOW_NOTE_PX if height else 0)
         self._note.setVisible(height > 0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
