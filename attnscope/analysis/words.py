@@ -64,17 +64,6 @@ class WordProbe(QuietProbe):
         self.is_causal[site] = call.rule.is_causal
 
 
-def whitespace_spans(text: str) -> list[Span]:
-    """Where the words of `text.split()` stand."""
-    spans: list[Span] = []
-    place = 0
-    for word in text.split():
-        start = text.index(word, place)
-        place = start + len(word)
-        spans.append((start, place))
-    return spans
-
-
 def find_spans(text: str, words: Sequence[str]) -> list[Span] | None:
     """Where words stand one after the other in a text; None when one of them is not found.
 

@@ -59,7 +59,11 @@ def safe_cell(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    return "" if not np.isfinite(value) else f"{value:.9g}"
+    """Nine digits, which give back a float32; what is counted, such as tokens read, has all of its own."""
+    if not np.isfinite(value):
+        return ""
+    is_whole = 1e9 <= abs(value) < 2**53 and value == np.round(value)
+    return f"{value:.0f}" if is_whole else f"{value:.9g}"
 
 
 def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:

@@ -11,7 +11,7 @@ from attnscope.figures.colours import Palette, difference_map, lut_argb
 from attnscope.figures.difference_codes import delta_codes
 from attnscope.figures.paint_grid import paint_off
 from attnscope.figures.raster import ImageCache, image_from_words, words_of
-from attnscope.figures.style import SMALL_PX, font, text_width, type_px
+from attnscope.figures.style import SMALL_PX, font, text_width, type_px, value_text
 from attnscope.records.compare import DifferenceGrid, pooled_difference
 from attnscope.records.sites import HeadRef
 
@@ -269,7 +269,7 @@ def _paint_frame(
 def _short(value: float) -> str:
     if np.isnan(value):
         return ""
-    return "0" if value == 0 else "<.01" if 0 < value < 0.005 else f"{value:.2f}".replace("0.", ".", 1)
+    return "0" if value == 0 else "<.01" if 0 < value < 0.005 else value_text(value)
 
 
 def _paint_label(

@@ -33,6 +33,7 @@ from attnscope.figures.style import (
     text_width,
     type_px,
     value_px,
+    value_text,
 )
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, paint_columns, paint_rows
 from attnscope.records.compare import ONLY_A, ONLY_B, Which, pooled_difference
@@ -230,10 +231,7 @@ def _paint_values(
                 if not FIRST_COLOUR <= code < GAP or abs(value) < 0.005:
                     continue
                 painter.setPen(QColor("#000000" if is_dark[code - FIRST_COLOUR] else "#ffffff"))
-                text = f"{abs(value):.2f}".replace("0.", ".", 1)
-                text = "1" if text == "1.00" else text
-                text = f"−{text}" if value < 0 else text
-                painter.drawText(panel.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, text)
+                painter.drawText(panel.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, value_text(value))
 
 
 def _paint_axes(

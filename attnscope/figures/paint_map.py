@@ -27,6 +27,8 @@ from attnscope.figures.style import (
     text_width,
     type_px,
     value_px,
+    value_text,
+    widest_value,
 )
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, column_stride, paint_columns, paint_rows
 from attnscope.records.maps import HeadMap
@@ -222,7 +224,7 @@ def _paint_values(
     style: MapStyle,
     palette: Palette,
 ) -> None:
-    size = value_px(min(layout.rows.step, layout.columns.step))
+    size = value_px(min(layout.rows.step, layout.columns.step), widest_value(coded.peak))
     if not size:
         return
     painter.setFont(font(size))
@@ -233,8 +235,7 @@ def _paint_values(
             if code < FIRST_COLOUR or head_map.weights[query, key] < 0.005:
                 continue
             painter.setPen(QColor("#000000" if is_dark[code - FIRST_COLOUR] else "#ffffff"))
-            text = f"{head_map.weights[query, key]:.2f}".replace("0.", ".", 1)
-            text = "1" if text == "1.00" else text
+            text = value_text(float(head_map.weights[query, key]))
             painter.drawText(layout.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, text)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 from PySide6.QtCore import QRectF
 
 from attnscope.errors import UserError
@@ -13,7 +14,7 @@ from attnscope.figures.paint_lines import comparable, strong_lines
 from attnscope.figures.paint_panels import panel_body, panel_places
 from attnscope.figures.panels import shown_maps
 from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, View
-from attnscope.figures.style import paper_type, value_px
+from attnscope.figures.style import paper_type, value_px, widest_value
 
 _BAR_PX = WIDTH_PX + 18.0
 _LEAST_PX: dict[View, float] = {
@@ -81,7 +82,8 @@ def lines_hint(spec: FigureSpec) -> str:
 
 
 def _sample(spec: FigureSpec) -> str:
-    return _WIDEST_VALUE if spec.view == "difference" else ".88"
+    peaks = (m.weights[np.isfinite(m.weights)].max(initial=0.0) for m in shown_maps(spec))
+    return _WIDEST_VALUE if spec.view == "difference" else widest_value(max(peaks, default=0.0))
 
 
 def _mm_of_px(spec: FigureSpec) -> float:

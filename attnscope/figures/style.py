@@ -87,6 +87,18 @@ def _font(height_px: int, is_bold: bool, is_italic: bool) -> QFont:
     return result
 
 
+def value_text(value: float) -> str:
+    """A number for a cell, with two digits after the point: `.25`, `1`, `10.25`, `−.25`."""
+    text = f"{abs(value):.2f}"
+    text = "1" if text == "1.00" else text.removeprefix("0")
+    return f"−{text}" if value < 0 else text
+
+
+def widest_value(peak: float) -> str:
+    """The longest text of weights up to `peak`, which is over 1 where heads are summed up."""
+    return ".88" if peak < 1.005 else f"{peak:.2f}"
+
+
 def value_px(cell_px: float, sample: str = ".88") -> int:
     """The size in pixels of a weight as long as `sample` that fits a cell; 0 where none is legible."""
     sizes = range(SMALL_PX, LEAST_VALUE_PX - 1, -1)

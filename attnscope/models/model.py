@@ -1,7 +1,7 @@
 """What the rest of the program calls a model: text in; traces, predictions and comparisons out."""
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from attnscope.models.edits import build_edits, without_copies
 from attnscope.models.inputs import Inputs, with_pattern, with_segments
 from attnscope.models.network import Network, Pass
 from attnscope.models.outputs import build_output, kl_nats, log_probabilities
-from attnscope.models.own import OwnNetwork
+from attnscope.models.own import OwnNetwork, OwnPass
 from attnscope.models.spans import written_text
 from attnscope.models.writing.written import SoFar, Written, write_text
 from attnscope.nn.edits import Edits
@@ -342,8 +342,9 @@ class Model:
             return Comparison(before=nothing, after=nothing, kl_nats=())
         texts = self._written(inputs, change, n_continue)
 
-        def output(log_p: Tensor, written: str) -> Output:
-            return build_output(self.network, inputs, positions, log_p, top=top, generated=written)
+        def output(log_p: Tensor, written: str, copy: int = -1) -> Output:
+            told = build_output(self.network, inputs, positions, log_p, top=top, generated=written)
+            return replace(told, follows=done.follows(copy)) if isinstance(done, OwnPass) else told
 
         after = log_probabilities(done.logits(positions))
         if not change:
@@ -351,7 +352,7 @@ class Model:
             return Comparison(before=same, after=same, kl_nats=(0.0,) * len(positions))
         before = log_probabilities(done.logits(positions, copy=0))
         return Comparison(
-            before=output(before, texts[0]), after=output(after, texts[1]), kl_nats=kl_nats(before, after)
+            before=output(before, texts[0], 0), after=output(after, texts[1]), kl_nats=kl_nats(before, after)
         )
 
     def _written(self, inputs: Inputs, change: _Change, n_continue: int) -> tuple[str, str]:

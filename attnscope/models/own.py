@@ -25,6 +25,7 @@ from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.own_module import OwnModule
+from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
 from attnscope.records.sites import Gates, Site
@@ -37,16 +38,31 @@ MAX_PAST_TOKENS = 131_072
 
 
 class OwnPass:
-    """The last hidden stream of one pass; logits are made of as many positions as are asked for."""
+    """The last hidden stream of one pass; logits are made of as many positions as are asked for.
 
-    def __init__(self, module: OwnModule, hidden: Tensor) -> None:
-        self._module, self._hidden = module, hidden
+    `is_pair` says that two texts were read as two segments.
+    """
+
+    def __init__(self, module: OwnModule, hidden: Tensor, *, is_pair: bool = False) -> None:
+        self._module, self._hidden, self._is_pair = module, hidden, is_pair
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
         """See `Pass`."""
         hidden = self._hidden[copy] if positions is None else self._hidden[copy, list(positions)]
         with torch.no_grad():
             return self._module.logits(hidden).float()
+
+    def follows(self, copy: int = -1) -> float | None:
+        """The probability that the second text follows the first (Devlin et al. 2018, section 3.1), 0…1.
+
+        None for a model that never learned it, and for one text.
+        """
+        module = self._module
+        if not (self._is_pair and isinstance(module, Transformer) and module.config.has_next_sentence):
+            return None
+        with torch.no_grad():
+            logits = module.next_sentence_logits(self._hidden[copy, None]).float()
+        return float(logits.softmax(dim=-1)[0, 1])
 
 
 class OwnNetwork:
@@ -181,7 +197,8 @@ class OwnNetwork:
                 action="Take the mask away, or open a model without n_projected.",
             )
         with evaluating(self.module):
-            return OwnPass(self.module, hidden_stream(self.module, inputs, probe, n_copies=n_copies))
+            hidden = hidden_stream(self.module, inputs, probe, n_copies=n_copies)
+        return OwnPass(self.module, hidden, is_pair=bool(inputs.segments))
 
     def write(
         self,

@@ -36,7 +36,15 @@ def make_norm(kind: Norm, d_model: int, *, epsilon: float, bias: bool) -> nn.Mod
     """LayerNorm (Ba et al. 2016), RMSNorm (Zhang and Sennrich 2019), which never has a bias, or nothing."""
     if kind == "layer":
         return nn.LayerNorm(d_model, eps=epsilon, bias=bias)
-    return nn.RMSNorm(d_model, eps=epsilon) if kind == "rms" else nn.Identity()
+    return RootMeanSquareNorm(d_model, eps=epsilon) if kind == "rms" else nn.Identity()
+
+
+class RootMeanSquareNorm(nn.RMSNorm):
+    """RMSNorm computed as exactly as its weight is kept, as autocast does with LayerNorm and not with it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of a bfloat16 product, too, in float32."""
+        return super().forward(x.to(self.weight.dtype))
 
 
 def activate(x: Tensor, activation: Activation) -> Tensor:

@@ -36,11 +36,14 @@ class Output:
     `next-token`: one prediction, after the last token; `masked-token`: one for each mask token (every
     token of the text when there is none); `translation`: one for each target token, and the text
     generated greedily; `class`: one, over the model's labels; `nothing`: the model has no output layer.
+    `follows` is how probable the model holds it that the second text follows the first, 0…1; None for one
+    that was never asked, and without a second text.
     """
 
     kind: OutputKind
     predictions: tuple[Prediction, ...]
     generated: str = ""
+    follows: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

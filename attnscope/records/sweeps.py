@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from attnscope.errors import RecipeError
 from attnscope.records.runs import RunSummary
@@ -103,11 +102,6 @@ def seed_spreads(runs: Sequence[RunSummary]) -> tuple[SeedSpread, ...]:
             deviation = math.sqrt(sum((loss - mean) ** 2 for loss in losses) / (len(losses) - 1))
             spreads.append(SeedSpread(settings=settings, n=len(losses), mean=mean, deviation=deviation))
     return tuple(sorted(spreads, key=lambda spread: spread.mean))
-
-
-def folder_of(out: Path, run: SweepRun) -> Path:
-    """Where a run of a sweep is kept."""
-    return out / run.name
 
 
 def _short_keys(keys: Sequence[str]) -> dict[str, str]:

@@ -90,16 +90,23 @@ class TensorBoardMirror:
 def _values_of(event: TrainingEvent) -> tuple[tuple[str, float], ...]:
     match event:
         case Step():
-            return (
+            found: tuple[tuple[str, float | None], ...] = (
                 ("loss/train", event.loss),
                 ("learning_rate", event.learning_rate),
                 ("gradient_norm", event.gradient_norm),
                 ("tokens_per_s", event.tokens_per_s),
+                ("open_heads", event.open_heads),
             )
         case Evaluated():
-            return (("loss/validation", event.loss), ("accuracy/validation", event.accuracy))
+            found = (
+                ("loss/validation", event.loss),
+                ("accuracy/validation", event.accuracy),
+                ("loss/next_sentence", event.next_sentence_loss),
+                ("accuracy/next_sentence", event.next_sentence_accuracy),
+            )
         case _:
-            return ()
+            found = ()
+    return tuple((tag, number) for tag, number in found if number is not None)
 
 
 def record_of(content: bytes) -> bytes:

@@ -79,6 +79,15 @@ def kl_text(comparison: Comparison, index: int) -> str:
     return "KL 0 nats" if value < 5e-7 else f"KL {value:.3g} nats"
 
 
+def follows_text(comparison: Comparison) -> str:
+    """Whether the second text follows the first, before and after; empty where nobody asked."""
+    before, after = comparison.before.follows, comparison.after.follows
+    if before is None or after is None:
+        return ""
+    shown = tuple(map(probability_text, (before, after)))
+    return f"second follows first: {shown[0]}" + (f" → {shown[1]}" if shown[0] != shown[1] else "")
+
+
 def most_changed(comparison: Comparison) -> int:
     """The prediction that the gates moved most, by KL; the first one when none moved."""
     values = [value if value == value else 0.0 for value in comparison.kl_nats]

@@ -43,16 +43,15 @@ class CardButton(QAbstractButton):
         layout.setContentsMargins(12, 8, 12, 8)
         layout.setSpacing(12)
         layout.addLayout(words, 1)
-        layout.addWidget(self.side)
+        layout.addWidget(self.side, 0, Qt.AlignmentFlag.AlignTop)
         for label in (self.title, self.detail, self.side):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.set_side(side)
 
     def add_below(self, part: QWidget) -> None:
-        """Put something below the words; what is said at the right stands at the top then."""
+        """Put something below the words."""
         self._words.addWidget(part)
         self._words.addStretch(1)
-        self._row.setAlignment(self.side, Qt.AlignmentFlag.AlignTop)
 
     def set_side(self, text: str) -> None:
         """Say something else at the right."""

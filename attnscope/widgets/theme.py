@@ -133,7 +133,6 @@ QListView[role="contents"]::item:hover:!disabled { background: @grid@; }
 QListView::item:selected { background: @accent@; color: @accent_text@; }
 QListView:focus, QTreeView:focus, QTableView:focus, QScrollArea:focus { border: 1px solid @accent@; }
 QListView[role="contents"]:focus { border: none; border-left: 2px solid @accent@; }
-QCheckBox:focus, QRadioButton:focus { color: @accent@; }
 QFrame[role="banner-error"] { background: @raised@; border: 1px solid @line@; border-left: 4px solid @error@;
     border-radius: 4px; }
 QFrame[role="banner-note"] { background: @raised@; border: 1px solid @line@; border-left: 4px solid @accent@;
@@ -151,6 +150,8 @@ QLineEdit, QPlainTextEdit {
     background: @raised@; border: 1px solid @line@; border-radius: 4px; padding: 0 8px; min-height: 26px;
     selection-background-color: @accent@; selection-color: @accent_text@; }
 QPlainTextEdit { padding: 4px 8px; }
+QLineEdit, QPlainTextEdit { placeholder-text-color: @muted@; }
+QLineEdit:disabled, QPlainTextEdit:disabled { placeholder-text-color: @no_data@; }
 QLineEdit:focus, QPlainTextEdit:focus { border: 1px solid @accent@; }
 QLineEdit QToolButton { min-height: 0; padding: 0; border: none; background: transparent; }
 QLineEdit:read-only { background: @panel@; }
@@ -161,7 +162,7 @@ QComboBox:focus, QAbstractSpinBox:focus { border: 1px solid @accent@; }
 QComboBox::drop-down { border: none; width: 20px; }
 QComboBox::down-arrow { image: url("@chevron@"); width: 12px; height: 12px; margin-right: 8px; }
 QAbstractSpinBox[buttonSymbols="UpDownArrows"] { background: @raised@; border: 1px solid @line@;
-    border-radius: 4px; padding: 0 4px; min-height: 22px; selection-background-color: @accent@;
+    border-radius: 4px; padding: 0 4px; min-height: 26px; selection-background-color: @accent@;
     selection-color: @accent_text@; }
 QAbstractSpinBox[buttonSymbols="UpDownArrows"]::up-button { subcontrol-origin: border; width: 18px;
     subcontrol-position: top right; background: transparent; border: none; }
@@ -171,10 +172,11 @@ QAbstractSpinBox[buttonSymbols="UpDownArrows"]::up-arrow { image: url("@chevron-
     height: 10px; }
 QAbstractSpinBox[buttonSymbols="UpDownArrows"]::down-arrow { image: url("@chevron@"); width: 10px;
     height: 10px; }
-QCheckBox { spacing: 6px; }
+QCheckBox, QRadioButton { spacing: 6px; border: 1px solid transparent; border-radius: 4px; padding: 0 2px; }
+QCheckBox:focus, QRadioButton:focus { border: 1px solid @accent@; }
 QCheckBox::indicator, QAbstractItemView::indicator { width: 13px; height: 13px; background: @raised@;
     border: 1px solid @muted@; border-radius: 3px; }
-QCheckBox::indicator:hover, QCheckBox:focus { border-color: @accent@; }
+QCheckBox::indicator:hover { border-color: @accent@; }
 QCheckBox::indicator:checked, QAbstractItemView::indicator:checked { background: @accent@;
     border: 1px solid @accent@; image: url("@tick@"); }
 QCheckBox::indicator:disabled { border: 1px solid @line@; background: transparent; }
@@ -208,6 +210,7 @@ QToolButton[role="flat"]:focus { border: 1px solid @accent@; }
 QToolButton[role="line"] { background: transparent; border: 1px solid transparent; padding: 0 4px;
     min-height: 17px; font-size: 11px; color: @muted@; }
 QToolButton[role="line"]:hover { background: @grid@; color: @text@; }
+QToolButton[role="line"]:focus { border: 1px solid @accent@; }
 QToolButton[role="status"] { background: transparent; border: 1px solid transparent; padding: 0 4px;
     min-height: 18px; font-size: 11px; }
 QToolButton[role="status"]:hover { background: @grid@; }
@@ -228,7 +231,7 @@ QToolButton[role="page"] { background: transparent; border: none; border-left: 2
     border-radius: 0; padding: 6px 0 4px 0; font-size: 11px; color: @muted@; }
 QToolButton[role="page"]:hover { background: @grid@; color: @text@; }
 QToolButton[role="page"]:checked { border-left: 2px solid @accent@; color: @text@; background: @background@; }
-QToolButton[role="page"]:focus { color: @accent@; }
+QToolButton[role="page"]:focus { background: @grid@; color: @accent@; }
 QSplitter::handle { background: @line@; }
 QSplitter::handle:hover { background: @accent@; }
 QSlider::groove:horizontal { height: 4px; background: @line@; border-radius: 2px; }

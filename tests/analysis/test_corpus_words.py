@@ -14,7 +14,7 @@ from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, read_links
 from attnscope.analysis.roles import find_roles, head_card
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.analysis.word_alignment import measure_alignment
-from attnscope.analysis.words import find_spans, piece_matrix, whitespace_spans
+from attnscope.analysis.words import find_spans, piece_matrix
 from attnscope.errors import LoadError, UserError
 from attnscope.models import Model
 from attnscope.records.measures import HeadTable
@@ -75,7 +75,7 @@ def test_that_broken_trees_are_told_with_their_line(tmp_path: Path, content: byt
 def test_that_pieces_are_merged_into_words_by_their_places() -> None:
     tokenizer = train_tokenizer("characters", ["ab cde"], vocab_size=40)
     tokens = tokenizer.encode("ab cde", add_begin=True, add_end=True).tokens
-    matrix = piece_matrix(tokens, whitespace_spans("ab cde"))
+    matrix = piece_matrix(tokens, find_spans("ab cde", ("ab", "cde")) or [])
     assert matrix.sum(dim=1).tolist() == [2.0, 3.0]
     assert matrix[:, [0, -1]].sum() == 0  # begin and end are of no word
     assert find_spans("a  bc.", ("a", "bc", ".")) == [(0, 1), (3, 5), (5, 6)]

@@ -1,5 +1,6 @@
 import base64
 import csv
+import dataclasses
 import io
 import re
 import zlib
@@ -8,7 +9,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from figure_samples import head_map, spec
+from figure_samples import head_map, site_grid, spec
+from long_fakes import HEAD, long_map, tile_for
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QGuiApplication, QImage
 
@@ -17,11 +19,13 @@ from attnscope.figures.caption import caption_lines, mask_words
 from attnscope.figures.colours import lut
 from attnscope.figures.figure import Figure, figure
 from attnscope.figures.map_layout import map_layout
+from attnscope.figures.numbers import first_lines, weights_of_grid, weights_of_tile
 from attnscope.figures.raster import codes_from_weights
-from attnscope.figures.spec import VIEWS, Series
+from attnscope.figures.spec import VIEWS, Chart, MapPart, Series
 from attnscope.figures.style import MapStyle
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
+from attnscope.records.tiles import ShowTile
 from attnscope.records.tokens import Token
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
@@ -142,6 +146,47 @@ def test_that_csv_holds_every_weight_and_leaves_masked_cells_empty() -> None:
     assert len(rows) == 10
     weights = np.array([float(r[-1]) if r[-1] else np.nan for r in rows[1:]]).reshape(3, 3)
     np.testing.assert_allclose(weights, shown.maps[0].weights, rtol=1e-7)
+
+
+def test_that_what_is_counted_has_all_of_its_digits_in_a_table() -> None:
+    xs, ys = np.array([1e3, 10_240_000_123.0, 1e18]), np.array([2.30258509, -np.inf, 1 / 3])
+    chart = Chart(title="c", x_label="tokens", y_label="nats", series=(Series(name="s", xs=xs, ys=ys),))
+    rows = list(csv.reader(io.StringIO(export.render(spec("curves", charts=(chart,)), "csv").decode())))
+    assert [row[2:4] for row in rows[1:]] == [
+        ["1000", "2.30258509"], ["10240000123", ""], ["1e+18", "0.333333333"],
+    ]  # fmt: skip
+
+
+def test_that_levels_are_written_as_the_weights_they_stand_for() -> None:
+    request = ShowTile(number=1, model="", trace=7, head=HEAD, rows=(0, 32), cols=(0, 48), b=16, slot="view")
+    tile = dataclasses.replace(tile_for(request), levels=np.array([[0, 1, 128], [255, 2, 0]], np.uint8))
+    expected = [[np.nan, 0, 0.25], [0.5, 0.5 / 254, np.nan]]
+    np.testing.assert_allclose(weights_of_tile(tile), expected, rtol=1e-6)
+    part = MapPart(tile=tile, queries=long_map(40).queries, keys=long_map(50).keys)
+    rows = list(csv.reader(io.StringIO(export.render(spec("head", maps=(), part=part), "csv").decode())))
+    assert rows[3:5] == [
+        ["decoder", "0", "1", "0", "32", "16", "0.25"], ["decoder", "0", "1", "16", "0", "16", "0.5"],
+    ]  # fmt: skip
+    grid = dataclasses.replace(
+        site_grid(), levels=np.array([[[0, 255]], [[128, 1]]], np.uint8), peaks=np.array([0.5, 1.0]),
+        n_queries=1, n_keys=2, site=Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2),
+    )  # fmt: skip
+    np.testing.assert_allclose(weights_of_grid(grid), [[[np.nan, 0.5]], [[0.5, 0]]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("format", ["csv", "npz"])
+def test_that_a_look_before_saving_shows_the_first_lines(format: str) -> None:
+    shown = spec("positions")
+    found = first_lines(shown, format, 3)
+    assert len(found) == 4
+    assert found[3] == "…"
+    if format == "csv":
+        lines = export.render(shown, "csv").decode().splitlines()[:3]
+        assert [line.replace(", ", ",") for line in found[:3]] == [line.replace('"', "") for line in lines]
+        return
+    with np.load(io.BytesIO(export.render(shown, "npz"))) as arrays:
+        assert arrays["names"].tolist() == [table.name for table in shown.positions]
+        assert [line.split()[0] for line in found[:3]] == list(arrays)[:3]
 
 
 def test_that_npz_gives_the_weights_back() -> None:

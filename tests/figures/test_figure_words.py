@@ -16,6 +16,7 @@ from attnscope.figures.fitting import sized
 from attnscope.figures.numbers import csv_bytes
 from attnscope.figures.paint_lines import footnote, lines_layout, natural_lines_height
 from attnscope.figures.panels import panels_figure
+from attnscope.figures.room import values_hint
 from attnscope.figures.style import MapStyle, text_width
 from attnscope.figures.token_axis import LINE_PX
 from attnscope.records.maps import HeadMap
@@ -51,6 +52,20 @@ def test_that_unknown_letters_stand_on_the_axes_over_a_dashed_line():
     assert "stroke-dasharray" not in export.render(spec("head", maps=(shown,)), "svg").decode()
     assert "Note: over a dashed line: unknown, read as <unk>" in caption_lines(one)
     assert '"<unk>"' in csv_bytes(one).decode()
+
+
+def test_that_sums_of_heads_are_written_whole_in_cells_that_have_room_for_them():
+    names = tokens("a", "b", "c")
+    weights = np.array([[10.25, 20.5, 1.0], [0.25, 100.06, 0.004], [1.25, np.nan, 3.0]], np.float32)
+    one = HeadMap(head=head_map().head, queries=names, keys=names, weights=weights, full=144.0)
+    shown = spec("head", maps=(one,), style=MapStyle(show_values=True), width_mm=120.0)
+    drawn = [word for word in words(shown) if re.fullmatch(r"[\d.]*\.\d\d|1", word)]
+    assert drawn[:7] == ["10.25", "20.50", "1", ".25", "100.06", "1.25", "3.00"]
+    assert not values_hint(shown)
+    narrow = dataclasses.replace(shown, width_mm=60.0)
+    assert "values do not fit" in values_hint(narrow)
+    single = dataclasses.replace(one, weights=np.minimum(weights, 1.0), full=1.0)
+    assert not values_hint(dataclasses.replace(narrow, maps=(single,)))
 
 
 def test_that_the_caption_tells_the_end_of_the_scale_of_a_sum():

@@ -1,5 +1,6 @@
 """Next-sentence prediction: the labels are right, and its loss is learned beside that of the tokens."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.errors import RecipeError, UserError
+from attnscope.errors import RecipeError
 from attnscope.models import load, read_model_folder
-from attnscope.models.following import probability_of_following
 from attnscope.nn.building import build_own
 from attnscope.nn.config import count_parameters
+from attnscope.records.outputs import Comparison, Output
+from attnscope.records.sites import Gates
 from attnscope.records.training import Evaluated
 from attnscope.training import TrainingRun, parse_recipe, read_run, train, write_recipe
 from attnscope.training.data import prepare
@@ -19,6 +21,7 @@ from attnscope.training.objectives import loss_and_hits, loss_sum
 from attnscope.training.pair_batches import PairBatches, elsewhere
 from attnscope.training.paper import learned_parameters
 from attnscope.training.starting import recipe_on_paper
+from attnscope.viewmodels.comparison_rows import follows_text
 
 PAIRS = {"objective.kind": "masked", "objective.next_sentence": "true"}
 
@@ -123,7 +126,14 @@ def test_that_two_texts_are_read_as_two_segments(tiny_recipe: str, tmp_path: Pat
     ids, segments = torch.tensor([inputs.source.ids]), torch.tensor([inputs.segments])
     by_hand = module.next_sentence(module.pooler(module.encode(ids, segments=segments)[:, 0]).tanh())
     expected = float(by_hand.softmax(-1)[0, 1].detach())
-    assert probability_of_following(model, "Speak.", "hear me") == pytest.approx(expected, rel=1e-6)
+    assert model.predict("Speak.", "hear me").follows == pytest.approx(expected, rel=1e-6)
+    changed = model.compare("Speak.", "hear me", Gates.of(dict.fromkeys(model.sites[0].heads, 0.0)))
+    blind = copy.deepcopy(module)
+    blind.encoder[0].attention.output.weight.data.zero_()
+    without = blind.next_sentence(blind.pooler(blind.encode(ids, segments=segments)[:, 0]).tanh())
+    assert changed.before.follows == pytest.approx(expected, rel=1e-6)
+    assert changed.after.follows == pytest.approx(float(without.softmax(-1)[0, 1].detach()), rel=1e-5)
+    assert changed.after.follows != pytest.approx(expected, rel=1e-6)
     trace = model.trace("Speak.", "hear me")
     assert trace.check().is_good
     logits = module(ids, segments=segments)[0].detach().numpy()
@@ -133,8 +143,7 @@ def test_that_two_texts_are_read_as_two_segments(tiny_recipe: str, tmp_path: Pat
     assert len(long.source) == len(long.segments) == 16
     assert long.source.tokens[-1].piece == "</s>"
     assert long.source.n_dropped > 0
-    with pytest.raises(UserError, match="no second text"):
-        probability_of_following(model, "Speak.", "")
+    assert model.predict("Speak.").follows is model.predict("Speak.", "").follows is None
 
 
 def test_that_what_the_pairs_ask_for_learns_along_with_low_rank_adapters(
@@ -153,3 +162,13 @@ def test_that_what_the_pairs_ask_for_learns_along_with_low_rank_adapters(
     assert made <= changed
     assert not any(name.startswith(("tokens", "encoder_norm")) or ".ff" in name for name in changed)
     assert learned_parameters(recipe_on_paper(run.recipe)) == n_learning
+
+
+def test_that_the_answer_is_said_in_words_with_what_changed() -> None:
+    def told(before: float | None, after: float | None) -> str:
+        sides = [Output(kind="masked-token", predictions=(), follows=value) for value in (before, after)]
+        return follows_text(Comparison(before=sides[0], after=sides[1], kl_nats=()))
+
+    assert told(0.25, 0.25) == "second follows first: 0.250"
+    assert told(0.25, 0.9999) == "second follows first: 0.250 → 1.000"
+    assert told(None, None) == ""

@@ -104,6 +104,24 @@ def test_that_a_run_that_goes_on_says_from_where_and_an_infinite_loss_is_kept(tm
     assert _scalars(step)["loss/train"] == float("inf")
 
 
+def test_that_open_heads_and_next_sentences_are_there_where_they_are_learned(tmp_path: Path) -> None:
+    mirror = TensorBoardMirror(tmp_path)
+    rates = {"learning_rate": 0.5, "gradient_norm": 1.0, "tokens_per_s": 8.0}
+    mirror.add(Step(step=1, loss=2.0, **rates, open_heads=6.5))
+    mirror.add(
+        Evaluated(step=1, loss=2.0, accuracy=0.5, next_sentence_loss=0.75, next_sentence_accuracy=0.25)
+    )
+    mirror.flush()
+    _, stepped, looked = _events(mirror.path)
+    assert _scalars(stepped) == {"loss/train": 2.0, **rates, "open_heads": 6.5}
+    assert _scalars(looked) == {
+        "loss/validation": 2.0,
+        "accuracy/validation": 0.5,
+        "loss/next_sentence": 0.75,
+        "accuracy/next_sentence": 0.25,
+    }
+
+
 def test_that_what_the_disk_refuses_is_written_later(tmp_path: Path) -> None:
     (tmp_path / "tensorboard").write_text("in the way")
     mirror = TensorBoardMirror(tmp_path)

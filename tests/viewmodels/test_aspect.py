@@ -91,9 +91,7 @@ def test_that_a_word_begins_with_the_text_and_reaches_to_its_last_piece():
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_that_a_blend_has_the_worst_of_the_self_checks(order):
     def check(error: float) -> SelfCheck:
-        return SelfCheck(
-            row_sum_error=0.0, forbidden_weight=0.0, output_error=error, is_evaluation_mode=True
-        )
+        return SelfCheck(row_sum_error=0.0, forbidden_weight=0.0, output_error=error, is_evaluation_mode=True)
 
     three = [
         dataclasses.replace(causal_map(0), check=check(1e-7)),

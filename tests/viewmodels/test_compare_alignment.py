@@ -1,5 +1,7 @@
 """Aligning tokens: every token once and in order, whatever the texts."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,7 +23,7 @@ from attnscope.records.compare import (
     on_slots,
     pooled_difference,
 )
-from attnscope.records.maps import HeadMap
+from attnscope.records.maps import HeadMap, SelfCheck
 from attnscope.records.messages import TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
@@ -29,6 +31,7 @@ from attnscope.viewmodels.compare.difference import cell_words, compare_maps
 from attnscope.viewmodels.maps.alignment import WAYS, Way, align_stacks, align_tokens, alignment_words
 
 HEAD = HeadRef(stack="encoder", layer=0, head=1)
+CHECK = SelfCheck(row_sum_error=0.0, forbidden_weight=0.0, output_error=2e-7, is_evaluation_mode=True)
 texts = st.lists(st.sampled_from(["the", "cat", "dog", "sat", ",", ""]), max_size=14)
 
 
@@ -162,6 +165,11 @@ def test_that_compared_maps_name_slots_and_cells() -> None:
     assert value == "A 0.2500   B 1.000   Δ +0.7500"
     assert names == "query “the” → key “the”"
     assert cell_words(shown, 0, 1)[0] == "A 0.7500   B not allowed by the mask"
+    zero = dataclasses.replace(maps[0], weights=np.array([[0, 1], [5e-5, 1]], np.float32), check=CHECK)
+    faint = compare_maps(zero, maps[0], aligned, aligned)
+    assert cell_words(faint, 0, 0)[0] == "A 0.000   B 0.2500   Δ +0.2500"
+    assert cell_words(faint, 1, 0)[0] == "A 5.000e-05   B 0.5000   Δ +0.4999"
+    assert faint.badges == (CHECK.badge, "")
     alone = compare_maps(maps[0], maps[0], aligned, aligned)
     assert alone.is_same
     assert alone.end == 1.0

@@ -28,7 +28,15 @@ def test_that_a_lab_tells_of_a_new_choice_and_not_of_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0"), (-0.0, "0"), (0.5, "0.5"), (-12.34, "−12.3"), (1234.5, "1,234"), (4e-16, "4.0·10⁻¹⁶"), (math.nan, "–")],
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (0.5, "0.5"),
+        (-12.34, "−12.3"),
+        (1234.5, "1,234"),
+        (4e-16, "4.0·10⁻¹⁶"),
+        (math.nan, "–"),
+    ],
 )
 def test_that_numbers_are_written_as_people_write_them(value: float, text: str) -> None:
     assert said(value) == text

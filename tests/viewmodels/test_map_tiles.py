@@ -101,7 +101,9 @@ def test_that_the_middle_of_the_window_goes_where_it_is_sent() -> None:
     ],
 )
 def test_that_a_part_of_a_tile_is_the_blocks_it_touches(rows, cols, place) -> None:
-    request = ShowTile(number=1, model="", trace=7, head=HEAD, rows=(32, 130), cols=(16, 70), b=16, slot="view")
+    request = ShowTile(
+        number=1, model="", trace=7, head=HEAD, rows=(32, 130), cols=(16, 70), b=16, slot="view"
+    )
     tile = replace(tile_for(request), row_peaks=np.arange(7, dtype=np.float32))
     part = part_of_tile(tile, rows, cols)
     assert (part.levels == tile.levels[place]).all()

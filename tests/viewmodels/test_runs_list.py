@@ -31,6 +31,7 @@ from attnscope.viewmodels.training.recipe_differences import (
     settings_of,
 )
 from attnscope.viewmodels.training.recipe_text import with_model
+from attnscope.viewmodels.training.run_rows import RunRow
 from attnscope.viewmodels.training.state import TrainingState
 
 sys.path.append(str(Path(__file__).parent))
@@ -38,6 +39,13 @@ from training_fakes import Clock, plan, started, steps
 
 WRITER = RunWriter(pid=1234, host="here", since=0.0, is_here=True, silent_s=0.1)
 NOTHING = RunLines(steps=np.zeros(0), values=np.zeros(0))
+
+
+def test_that_a_table_for_machines_has_whole_numbers_whole() -> None:
+    run = dataclasses.replace(summary("a", loss=0.25), n_parameters=1_300_000_123, last_loss=math.nan)
+    row = RunRow(summary=run, colour=0, is_shown=True, is_current=False, settings=())
+    columns = ("step", "last loss", "best loss", "parameters")
+    assert [row.plain_cell(column) for column in columns] == ["100", "", "0.25", "1300000123"]
 
 
 def summary(name: str, *, loss: float = 1.0, end: str = "done", recipe: str = "") -> RunSummary:

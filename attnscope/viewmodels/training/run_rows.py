@@ -78,7 +78,9 @@ class RunRow:
         }
         if column in numbers:
             value = numbers[column]
-            return f"{value:.9g}" if math.isfinite(value) else ""
+            if not math.isfinite(value):
+                return ""
+            return f"{value:.0f}" if value == round(value) else f"{value:.9g}"
         text = self.cell(column)
         return "" if text == "—" else text
 

@@ -1,6 +1,6 @@
 """Inside one head: the steps, the query that is looked at, and the picture."""
 
-from PySide6.QtCore import QTimer, Slot
+from PySide6.QtCore import QSize, QTimer, Slot
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
@@ -17,7 +17,7 @@ from attnscope.widgets.causes.inside_view import InsideView
 from attnscope.widgets.labels import PlainLabel, listen, tool_button
 
 _PATIENCE_MS = 160
-_PAD_PX, _ROOM_PX = 11.0, 460.0
+_PAD_PX, _ROOM_PX, _LEAST_PX = 11.0, 460.0, 340.0
 
 
 class InsidePanel(QWidget):
@@ -72,6 +72,11 @@ class InsidePanel(QWidget):
         """Ask for nothing more."""
         super().hideEvent(event)
         self._state.watch(False)
+
+    def minimumSizeHint(self) -> QSize:
+        """As narrow as with short names of the steps: nothing beside it gives way for long ones."""
+        least = super().minimumSizeHint()
+        return QSize(min(least.width(), round(type_px(_LEAST_PX))), least.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Shorten the names of the steps where there is no room for them."""

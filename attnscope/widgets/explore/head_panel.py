@@ -251,8 +251,8 @@ class HeadPanel(QWidget):
     def _fold_looks(self) -> None:
         """Without what chooses how the head is drawn while that is not to be seen."""
         is_shown = not self._view.hides("looks")
-        for part in (self._switch, self._below):
-            part.setVisible(is_shown)
+        self._switch.setVisible(is_shown)
+        self._below.setVisible(is_shown and self.heatmap_button.isChecked())  # gold stands on maps only
         self._looks.setVisible(is_shown and (self.heatmap_button.isChecked() or self._is_picture_shown()))
 
     def long_part(self) -> MapPart | None:

@@ -8,6 +8,7 @@ from attnscope.records.outputs import Comparison
 from attnscope.viewmodels.comparison_rows import (
     KIND_WORDS,
     candidate_rows,
+    follows_text,
     kl_text,
     most_changed,
     prediction_labels,
@@ -25,6 +26,11 @@ _SIDES = ("all heads on", "with your changes")
 _KL_TOOLTIP = (
     "Kullback–Leibler divergence KL(before ‖ after) = Σ p·ln(p/q) over the whole vocabulary, in nats.\n"
     "0: the gates change nothing here."
+)
+_FOLLOWS_TOOLTIP = (
+    "Next-sentence prediction: how probable the model holds it that the second text follows the first; 0.5 is"
+    " undecided. Read from the first token's last state. (Devlin et al. 2018)\n"
+    "With changes to heads: before → after."
 )
 
 
@@ -45,6 +51,9 @@ class OutputPanel(QWidget):
         self.table = CandidateTable(palette)
         self.kl = PlainLabel(role="name")
         self.kl.setToolTip(plain_tooltip(_KL_TOOLTIP))
+        self.follows = PlainLabel()
+        self.follows.setWordWrap(True)
+        self.follows.setToolTip(plain_tooltip(_FOLLOWS_TOOLTIP))
         self._text_titles = (PlainLabel(role="muted"), PlainLabel(role="muted"))
         self.texts = (
             DifferenceLabel("Text before the gates", palette),
@@ -66,6 +75,7 @@ class OutputPanel(QWidget):
     def _lay_out(self) -> None:
         column = scrolled_column(self)
         column.addLayout(row(self.title, self.kind, None, self.kl))
+        column.addWidget(self.follows)
         column.addWidget(self.positions)
         for title, text in zip(self._text_titles, self.texts, strict=True):
             column.addWidget(title)
@@ -104,6 +114,9 @@ class OutputPanel(QWidget):
         if comparison and not self._is_chosen:
             self._view.choose_position(most_changed(comparison))
         self.positions.setVisible(len(labels) > 1)
+        follows = follows_text(comparison) if comparison else ""
+        self.follows.setText(follows)
+        self.follows.setVisible(bool(follows))
         before = comparison.before.generated if comparison else ""
         after = comparison.after.generated if comparison else ""
         is_translation = comparison is not None and comparison.before.kind == "translation"

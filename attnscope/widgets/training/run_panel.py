@@ -178,9 +178,7 @@ class RunPanel(QWidget):
         self._shown_path = recipe.path
         self._show_problem()
         self._places.show_recipe()
-        allow(
-            self.revert_action, "" if recipe.is_changed and recipe.path else "It is as it was opened"
-        )
+        allow(self.revert_action, "" if recipe.is_changed and recipe.path else "It is as it was opened")
         self.show_status()
 
     def show_plan(self) -> None:

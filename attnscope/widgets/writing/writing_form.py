@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QButtonGroup,
     QDoubleSpinBox,
     QGridLayout,
     QHBoxLayout,
+    QSizePolicy,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from attnscope.records.generation import MAX_BEAMS, WriteMode
 from attnscope.viewmodels.writing.state import GenerationState
+from attnscope.widgets.form_parts import inset_text
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
 
 _MODES: dict[WriteMode, tuple[str, str]] = {
@@ -76,7 +77,8 @@ class WritingForm(QWidget):
         grid = QGridLayout()
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(4)
-        grid.setColumnStretch(4, 1)
+        grid.setColumnStretch(1, 1)
+        grid.setColumnStretch(3, 1)
         self._add(grid, 0, "sample", ("temperature", "temp."), ("seed", "seed"))
         self._add(grid, 1, "sample", ("top_k", "top-k"), ("top_p", "top-p"))
         self._add(grid, 2, "beams", ("n_beams", "beams"), ("length_penalty", "length α"))
@@ -149,5 +151,5 @@ def _decimal(least: float, most: float, step: float) -> QDoubleSpinBox:
 
 def _dress(box: QAbstractSpinBox) -> None:
     box.setKeyboardTracking(False)
-    box.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)
-    box.setAlignment(Qt.AlignmentFlag.AlignRight)
+    inset_text(box)
+    box.setSizePolicy(QSizePolicy.Policy.Ignored, box.sizePolicy().verticalPolicy())
