@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.analysis.flow import check_position
-from attnscope.analysis.levels import Level, roll_out, trace_levels
+from attnscope.analysis.levels import Level, trace_levels
 from attnscope.errors import UserError
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD, AttentionGraph, GraphEdge, GraphNode
 from attnscope.records.sites import Stack
 from attnscope.trace.trace import Trace
 
+MAX_EDGES = 100_000
+"""Many more than can be told apart."""
 _Node = tuple[int, int]
 _Weights = list[list[tuple[int, NDArray[np.float64]]]]
 
@@ -28,7 +30,7 @@ def attention_graph(
     """What one output token reads, and what that reads, down to the inputs.
 
     An edge is kept when it carries at least `threshold` of the output, 0…1. Raises UserError for another
-    threshold, for a position that is not there, and for a model whose layers cannot be followed.
+    threshold, for a position that is not there, for more edges than can be seen, and for a model whose layers cannot be followed.
     """
     if isinstance(threshold, bool) or not 0.0 <= threshold <= 1.0:
         raise UserError(
@@ -42,7 +44,6 @@ def attention_graph(
 def graph_of(levels: Sequence[Level], position: int, *, threshold: float) -> AttentionGraph:
     """The graph from one token of the last level; see `attention_graph`."""
     position = check_position(position, len(levels[-1].tokens))
-    exact = roll_out(levels)[-1][position]
     weights = [[(lower, part.cpu().numpy()) for lower, part in level.parts] for level in levels]
     influence: dict[_Node, float] = {(len(levels) - 1, position): 1.0}
     kept: list[tuple[_Node, _Node, float]] = []
@@ -52,8 +53,14 @@ def graph_of(levels: Sequence[Level], position: int, *, threshold: float) -> Att
             for lower, weight in _read_by(upper, weights, threshold / influence[upper]):
                 kept.append((upper, lower, weight))
                 influence[lower] = influence.get(lower, 0.0) + influence[upper] * weight
+            if len(kept) > MAX_EDGES:
+                raise UserError(
+                    f"More than {MAX_EDGES:,} edges carry {threshold:g} of the output or more.",
+                    expected=f"at most {MAX_EDGES:,}",
+                    action="Choose a larger threshold, or a shorter text.",
+                )
     shown = sum(value for node, value in influence.items() if not levels[node[0]].parts)
-    return _graph(levels, influence, kept, threshold, shown / float(exact.sum()))
+    return _graph(levels, influence, kept, threshold, shown)  # of 1: the rows of every level sum to 1
 
 
 def _read_by(node: _Node, weights: _Weights, least: float) -> Iterator[tuple[_Node, float]]:

@@ -220,10 +220,14 @@ class ExperimentNews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is known of a question: a finding, perhaps of an earlier question, and how far the new one is."""
+    """What is known of a question: a finding, perhaps of an earlier question, and how far the new one is.
+
+    `is_kept` where it came with the program and was not worked out here.
+    """
 
     finding: Finding | None = None
     is_exact: bool = False
+    is_kept: bool = False
     is_asked: bool = False
     n_done: int = 0
     n_total: int = 0

@@ -207,6 +207,16 @@ def test_that_the_graph_of_two_layers_is_the_one_worked_out_by_hand() -> None:
     assert found.kept_share == pytest.approx(0.95)
 
 
+def test_that_more_edges_than_can_be_told_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = trace_of("decoder")
+    n_edges = len(attention_graph(trace, threshold=0.0).edges)
+    monkeypatch.setattr("attnscope.analysis.attention_graph.MAX_EDGES", n_edges)
+    assert len(attention_graph(trace, threshold=0.0).edges) == n_edges
+    monkeypatch.setattr("attnscope.analysis.attention_graph.MAX_EDGES", n_edges - 1)
+    with pytest.raises(UserError, match="larger threshold"):
+        attention_graph(trace, threshold=0.0)
+
+
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, math.nan, True])
 def test_that_no_other_share_than_one_from_0_to_1_is_a_threshold(wrong: float) -> None:
     with pytest.raises(UserError, match="share from 0 to 1"):

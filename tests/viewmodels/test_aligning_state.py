@@ -1,9 +1,11 @@
 """Gold links in the window: when they are asked for, what is drawn, which head is best."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 from aligning_samples import CELLS, HEADS, table
+from heads_fakes import make_table
 from session_samples import Desk, info, ref
 
 from attnscope.records.alignment import AlignmentShown, GoldCell, GoldFiles, GoldPair, ShowAlignment
@@ -11,7 +13,7 @@ from attnscope.records.messages import Failed
 from attnscope.records.tiles import LongMap
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.aligning import AligningState
-from attnscope.viewmodels.heads.alignment_column import with_alignment
+from attnscope.viewmodels.heads.alignment_column import statement_of, with_alignment
 from attnscope.viewmodels.maps.aspect import Aspect
 from attnscope.viewmodels.maps.word_map import cell_of_words
 from attnscope.viewmodels.numbers import Numbers
@@ -133,8 +135,6 @@ def test_that_a_failure_is_said_and_another_model_forgets_it() -> None:
 
 
 def test_that_the_column_of_the_table_is_of_cross_heads_only() -> None:
-    from heads_fakes import make_table
-
     heads = (ref(0, 0), *HEADS)
     joined = with_alignment(make_table(heads), table(0.5, 0.25, 0.75, 0.5, 0.4, 0.6))
     column = joined.names.index("alignment_error")
@@ -151,3 +151,24 @@ def test_that_links_of_an_older_trace_are_dropped_even_under_the_newest_number()
     assert (state.table, state.origin) == (None, "")
     assert desk.session.traced is not None
     assert asked[-1].trace == desk.session.traced.number
+
+
+def test_that_the_statement_names_the_best_head_and_the_best_mean():
+    shown = statement_of(table(0.5, 0.25, math.nan, 0.75, 0.625, 0.375))
+    assert shown == (
+        "alignment over 1 pair with gold links, rows predicting a word, best head L0H1 with AER 0.250 "
+        "(0.250–0.250), best layer L1 mean with AER 0.375 (0.375–0.375)"
+    )
+    assert statement_of(table(0.0, *[math.nan] * 5)).endswith("best head L0H0 with AER 0.000 (0.000–0.000)")
+    parts = {
+        name: np.arange(6) + 10 * k
+        for k, name in enumerate(
+            ("error_rate", "precision", "recall", "low", "precision_low", "recall_low", "high",
+             "precision_high", "recall_high")
+        )
+    }  # fmt: skip
+    joined = with_alignment(make_table(HEADS), replace(table(*[0.5] * 6), **parts))
+    for k, numbers in enumerate((joined.values, joined.low, joined.high)):
+        np.testing.assert_array_equal(numbers[:, -3:], np.arange(4)[:, None] + 10 * (3 * k + np.arange(3)))
+    bare = make_table(HEADS[:2])
+    assert with_alignment(bare, None) is bare

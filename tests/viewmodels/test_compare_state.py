@@ -1,7 +1,7 @@
 """The Compare page's state: what it asks for and when, what it shows, what a person can do."""
 
 from compare_fakes import CompareDesk
-from session_samples import gates_off, info, ref
+from session_samples import gates_off, info, prediction, ref
 
 from attnscope.records.compare import CompareTraces
 from attnscope.records.messages import OPEN_MODEL, Failed, ModelLoaded, Progress, ShowHeads
@@ -222,6 +222,14 @@ def test_that_measures_and_answers_are_paired() -> None:
     assert kl_words(None) == "KL –"
     assert kl_words(0.25) == "KL 0.25 nats"
     assert most_apart((0.0, 0.5, 0.1)) == 1
+
+
+def test_that_what_one_side_alone_says_has_its_place_by_its_own_probability() -> None:
+    first, second = prediction((1, 0.6), (2, 0.01)), prediction((3, 0.4), (4, 0.2), (2, 0.002))
+    rows = rows_of_both(first, second, is_by_piece=False)
+    assert [(row.token.id, row.before, row.after) for row in rows] == [
+        (1, 0.6, None), (3, None, 0.4), (4, None, 0.2), (2, 0.01, 0.002),
+    ]  # fmt: skip
 
 
 def test_that_names_are_short() -> None:

@@ -12,7 +12,13 @@ from attnscope.records.messages import Failed, Ready
 from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.comparison_rows import candidate_rows, kl_text, probability_text, text_difference
+from attnscope.viewmodels.comparison_rows import (
+    candidate_rows,
+    kl_text,
+    most_changed,
+    probability_text,
+    text_difference,
+)
 from attnscope.viewmodels.session.head_measures import (
     describe,
     measures_shown,
@@ -185,6 +191,14 @@ def test_that_candidates_of_both_sides_stand_in_one_list():
 def test_that_kl_has_its_unit(value, text):
     output = Output(kind="next-token", predictions=())
     assert kl_text(Comparison(before=output, after=output, kl_nats=(value,)), 0) == text
+
+
+@pytest.mark.parametrize(
+    ("kl_nats", "place"), [((0.0, 9e-5), 0), ((2e-4, 0.1, 0.1), 1), ((math.nan, 0.2), 1), ((), 0)]
+)
+def test_that_the_most_changed_prediction_is_the_first_that_moved_most(kl_nats, place):
+    output = Output(kind="next-token", predictions=())
+    assert most_changed(Comparison(before=output, after=output, kl_nats=kl_nats)) == place
 
 
 def test_that_the_difference_of_texts_is_found_by_words():

@@ -1,6 +1,7 @@
 """Units of models that tell one label for each text, and names of columns that are no tokens."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from attnscope.analysis.roles import head_card
 from attnscope.figures.pruning_charts import pruning_chart
 from attnscope.records.corpora import HeadsMeasured
 from attnscope.records.importance import MetricName
-from attnscope.records.measures import MEASURE_NAMES
+from attnscope.records.measures import MEASURE_NAMES, Estimate
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import KeyKind
+from attnscope.viewmodels.heads.columns import cell_text, cell_tip
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,19 @@ def test_that_only_a_column_of_a_token_is_called_one(keys: KeyKind, word: str) -
     resting = dataclasses.replace(table, values=values, low=values, high=values)
     card = head_card(heads[0], resting, sites=sites)
     assert card.sentence.startswith(f"rests on the first {word}: 0.90 of its weight")
+
+
+def test_that_a_cell_has_two_digits_or_three_that_count_and_its_interval_where_wanted() -> None:
+    found = Estimate(value=0.123456, low=0.1, high=0.25, n=7)
+    bare = Estimate(value=0.0004321, low=math.nan, high=math.nan, n=3)
+    unknown = Estimate(value=math.nan, low=math.nan, high=math.nan, n=0)
+    gradient = "importance_gradient"
+    assert cell_text("entropy", found, has_interval=False) == "0.12"
+    assert cell_text("entropy", found, has_interval=True) == "0.12 (0.10–0.25)"
+    assert cell_text(gradient, found, has_interval=True) == "0.123 (0.100–0.250)"
+    assert cell_text(gradient, found, has_interval=False) == "0.123"
+    assert cell_text(gradient, bare, has_interval=True) == "0.000432"
+    assert cell_text(gradient, unknown, has_interval=True) == "–"
+    assert cell_tip(found) == "0.1235, interval 0.1000 to 0.2500, 7 texts"
+    assert cell_tip(bare) == "0.0004321, 3 texts"
+    assert cell_tip(unknown) == "does not apply"

@@ -263,8 +263,11 @@ def readable_first(pairs: tuple[TokenPair, ...]) -> tuple[TokenPair, ...]:
 
 
 def n_dimensions(energy: NDArray[np.float64], share: float = ENERGY_SHARE) -> int:
-    """How many of the largest singular values hold `share` of Σσ²; `energy` are their shares, summed up."""
-    return int(np.searchsorted(energy, share - 1e-12) + 1)
+    """How many of the largest singular values hold `share` of Σσ²; `energy` are their shares, summed up.
+
+    None do of a head whose weights are all 0.
+    """
+    return int(np.searchsorted(energy, share - 1e-12) + 1) if energy[-1] > 0 else 0
 
 
 def _translates(circuit: HeadCircuit) -> bool:

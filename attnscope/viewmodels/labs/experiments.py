@@ -4,8 +4,9 @@ Must not import Qt. What can change has a name: `answers`, `model`.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from attnscope.records.experiments import (
     NO_ANSWER,
@@ -35,8 +36,16 @@ class _Pending:
 class ExperimentsState:
     """At most one experiment of each kind is under way; a newer question of the kind ends it."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(
+        self,
+        session: Session,
+        post: Callable[[Request], None],
+        numbers: Numbers,
+        *,
+        read_kept: Callable[[], Mapping[Question, Finding]] = dict,
+    ) -> None:
         self._session, self._post, self._numbers = session, post, numbers
+        self._read_kept = read_kept
         self._listeners = Listeners()
         self._known: OrderedDict[Question, Finding] = OrderedDict()
         self._refused: dict[Question, str] = {}
@@ -54,6 +63,11 @@ class ExperimentsState:
         found = ((kind, pending.news) for kind, pending in self._pending.items())
         return tuple((kind, news.n_done, news.n_total) if news else (kind, 0, 0) for kind, news in found)
 
+    @cached_property
+    def _kept(self) -> Mapping[Question, Finding]:
+        """What came with the program, read when it is first asked for."""
+        return self._read_kept()
+
     def own_question(self) -> CollapseQuestion | None:
         """What can be asked of the open model on its text; None without both."""
         session = self._session
@@ -68,6 +82,8 @@ class ExperimentsState:
         """What is known of a question now; an earlier finding of its kind stands in until its own comes."""
         if question in self._known:
             return Answer(finding=self._known[question], is_exact=True)
+        if question in self._kept:
+            return Answer(finding=self._kept[question], is_exact=True, is_kept=True)
         is_of_model = isinstance(question, CollapseQuestion)  # another model's finding would mislead
         latest = None if is_of_model else self._latest.get(type(question))
         if question in self._refused:
@@ -82,7 +98,7 @@ class ExperimentsState:
 
     def ask(self, question: Question) -> None:
         """Have a question worked out, unless it is known, refused or under way."""
-        if question in self._known or question in self._refused:
+        if question in self._known or question in self._kept or question in self._refused:
             return
         pending = self._pending.get(type(question))
         if pending is None or pending.question != question:

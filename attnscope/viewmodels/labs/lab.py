@@ -49,6 +49,11 @@ def claimed(claim: str, answer: Answer) -> str:
     return f"{claim} Measured here now{done}…" if answer.is_asked else claim
 
 
+def where_trained(answer: Answer) -> str:
+    """Where the models of an answer were trained, as the label of how they were."""
+    return "trained beforehand: steps each" if answer.is_kept else "trained here: steps each"
+
+
 def said(value: float, digits: int = 3) -> str:
     """A number as people write it, with a few significant digits."""
     if value != value:

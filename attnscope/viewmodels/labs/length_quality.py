@@ -25,7 +25,7 @@ from attnscope.records.experiments import (
     WritingTask,
 )
 from attnscope.records.shares import wilson
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.viewmodels.labs.lab import LabWords, said, where_trained
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 12, 16)
@@ -96,7 +96,7 @@ def judge_lengths(choice: QualityChoice) -> Quality:
         losses={w: np.array(curves[w].losses if w in curves else (np.nan,)) for w in WRITERS},
         words=LabWords(
             formula=_formula(question),
-            numbers=_numbers(question, found),
+            numbers=_numbers(question, found, choice.answer),
             sentence=_sentence(choice, found),
         ),
     )
@@ -112,7 +112,9 @@ def _formula(question: WritingQuestion) -> tuple[str, ...]:
     return (f"x₁ … x_T → {order}, greedily", f"trained on T = 3 to {question.n_trained}")
 
 
-def _numbers(question: WritingQuestion, found: WritingFinding | None) -> tuple[tuple[str, str], ...]:
+def _numbers(
+    question: WritingQuestion, found: WritingFinding | None, answer: Answer
+) -> tuple[tuple[str, str], ...]:
     curves = {curve.writer: curve for curve in found.curves} if found is not None else {}
     rows = tuple(
         (WRITER_NAMES[w], _three(curves[w], found) if w in curves and found is not None else "–")
@@ -124,7 +126,7 @@ def _numbers(question: WritingQuestion, found: WritingFinding | None) -> tuple[t
         (f"rows right: T = 3, {question.n_trained}, {last}", "%"),
         *rows,
         ("rows read of each length", str(found.n_rows) if found is not None else "–"),
-        ("trained here: steps each", f"{question.n_steps} × 32 rows"),
+        (where_trained(answer), f"{question.n_steps} × 32 rows"),
         ("parameters of each", f"{min(sizes):,} to {max(sizes):,}" if sizes else "–"),
     )
 

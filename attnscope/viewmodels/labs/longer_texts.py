@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.experiments import NO_ANSWER, SCHEMES, Answer, ReachFinding, ReachQuestion, Scheme
-from attnscope.viewmodels.labs.lab import LabWords, claimed, said
+from attnscope.viewmodels.labs.lab import LabWords, claimed, said, where_trained
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 16, 24, 32)
@@ -104,7 +104,7 @@ def _words(
         ("mean loss, trained → past", "nats"),
         *rows,
         ("loss of a guess, ln 16", said(float(np.log(16)))),
-        ("trained here: steps each", f"{question.n_steps} × 16 texts"),
+        (where_trained(choice.answer), f"{question.n_steps} × 16 texts"),
         ("layers, width, heads", "2, 32, 4"),
         ("parameters", f"{finding.n_parameters:,}" if finding is not None else "–"),
     )

@@ -11,7 +11,6 @@ import numpy as np
 
 from attnscope.errors import UserError
 from attnscope.records.edge_lists import edges_from_text
-from attnscope.records.interventions import Interventions
 from attnscope.records.masks import (
     DRAWN,
     MAX_MASK_TOKENS,
