@@ -54,6 +54,7 @@ from attnscope.viewmodels.work_found import (
     watch_writing,
 )
 from attnscope.viewmodels.writing.state import GenerationState
+from attnscope.widgets.labs.kept_findings import kept_findings
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.widgets.window.token_labs import TokenLabs
 from attnscope.workers.preload import build_engine

@@ -33,7 +33,7 @@ def head_alignment(weights: NDArray[np.float32]) -> tuple[Link, ...]:
         return ()
     filled = np.where(np.isnan(weights), -1.0, weights)
     best = filled.argmax(axis=1)
-    return tuple((i, int(j)) for i, j in enumerate(best) if filled[i, j] >= 0)
+    return tuple((i, int(j)) for i, j in enumerate(best) if filled[i, j] > 0)
 
 
 def word_weights(

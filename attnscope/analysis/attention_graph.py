@@ -30,7 +30,8 @@ def attention_graph(
     """What one output token reads, and what that reads, down to the inputs.
 
     An edge is kept when it carries at least `threshold` of the output, 0…1. Raises UserError for another
-    threshold, for a position that is not there, for more edges than can be seen, and for a model whose layers cannot be followed.
+    threshold, for a position that is not there, for more edges than can be seen, and for a model whose
+    layers cannot be followed.
     """
     if isinstance(threshold, bool) or not 0.0 <= threshold <= 1.0:
         raise UserError(

@@ -46,7 +46,8 @@ def learn_gates(
             (gradient,) = torch.autograd.grad(loss + penalty * n_open, [log_alpha])
         log_alpha.grad = gradient
         optimizer.step()
-        about = f"loss {float(loss.detach()):.3f}, {float(n_open.detach()):.1f} heads open"
+        told, count = torch.stack([loss.detach(), n_open.detach()]).tolist()
+        about = f"loss {told:.3f}, {count:.1f} heads open"
         yield Progress(n_done=step + 1, n_total=n_steps, about=about)
     yield _learned(heads, log_alpha.detach().cpu(), penalty=penalty, n_steps=n_steps)
 

@@ -149,11 +149,10 @@ def gradient_scores(subject: Subject, batch: Batch, gates: Gates = NO_GATES) -> 
 
 def gate_tensors(subject: Subject, gates: Gates) -> dict[SiteKey, Tensor]:
     """The gates of each site as float32 [n_heads] on the model's device."""
-    values = dict(gates.values)
-    return {
-        site.key: torch.tensor([values.get(head, 1.0) for head in site.heads], device=subject.device)
-        for site in subject.sites
-    }
+    values, sites = dict(gates.values), subject.sites
+    every = torch.tensor([values.get(head, 1.0) for site in sites for head in site.heads])
+    parts = torch.split(every.to(subject.device), [site.n_heads for site in sites])  # one copy for all sites
+    return {site.key: part for site, part in zip(sites, parts, strict=True)}
 
 
 def heads_of(subject: Subject) -> tuple[HeadRef, ...]:
@@ -163,7 +162,7 @@ def heads_of(subject: Subject) -> tuple[HeadRef, ...]:
 
 def _gradient_parts(subject: Subject, batches: Sequence[Batch], gates: Gates) -> Iterator[Scores]:
     for batch in batches:
-        yield gradient_scores(subject, batch, gates).abs().double().cpu().numpy()
+        yield gradient_scores(subject, batch, gates).abs().cpu().double().numpy()
 
 
 def _leave_one_out_parts(subject: Subject, batches: Sequence[Batch], gates: Gates) -> Iterator[Scores | None]:
@@ -182,7 +181,7 @@ def _leave_one_out_parts(subject: Subject, batches: Sequence[Batch], gates: Gate
 def _losses(subject: Subject, batch: Batch, gates: Gates) -> NDArray[np.float64]:
     with subject.studying():
         losses = text_losses(subject, batch, TensorGates(gate_tensors(subject, gates)) if gates else None)
-    return losses.double().cpu().numpy()
+    return losses.cpu().double().numpy()
 
 
 def _site_norms(means: NDArray[np.float64], heads: Sequence[HeadRef]) -> NDArray[np.float64]:

@@ -146,8 +146,8 @@ def mean_weights(trace: Trace, site: Site) -> Tensor:
     total = torch.zeros(record.n_queries, record.n_keys, device=record.q.device)
     for start in range(0, site.n_heads, size):
         heads = slice(start, min(start + size, site.n_heads))
-        share = torch.tensor(gates[heads], device=total.device)
-        if share.any():
+        if any(gates[heads]):
+            share = torch.tensor(gates[heads], device=total.device)
             total += torch.einsum("h,hqk->qk", share, site_weights(record, heads).nan_to_num_(nan=0.0))
     return total / (sum(gates) or 1.0)
 

@@ -117,7 +117,7 @@ def _mean_scores(
             scored.setdefault(key, []).append(score(weights, ids))
     for index, site in enumerate(model.sites):
         if site.key in scored:
-            total[index, : site.n_heads] = torch.stack(scored[site.key]).double().mean(dim=0).cpu().numpy()
+            total[index, : site.n_heads] = torch.stack(scored[site.key]).cpu().double().mean(dim=0).numpy()
     return total.astype(np.float32)
 
 

@@ -45,7 +45,7 @@ def align_trace(
             action="Shorten the text to see its alignment.",
         )
     maps = _word_maps(trace, sites[0], pair, shift=1 if rows == "predicting" else 0)
-    sums = torch.cat([_counts(trace, site, maps, pair) for site in sites], dim=2)[:, 0].double().numpy()
+    sums = torch.cat([_counts(trace, site, maps, pair) for site in sites], dim=2)[:, 0].cpu().double().numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
         values = (sums[0] / sums[1])[heads_then_means([site.n_heads for site in sites])]
     nothing = np.full(len(values), np.nan)

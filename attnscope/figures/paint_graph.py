@@ -65,9 +65,14 @@ def kept_words(graph: AttentionGraph) -> str:
     if graph.threshold <= 0:
         return "Every line is shown."
     return (
-        f"Lines that carry {100 * graph.threshold:.3g} % of the output or more; the inputs reached account "
-        f"for {100 * graph.kept_share:.0f} %."
+        f"Lines that carry {100 * graph.threshold:.3g}\u00a0% of the output or more; the inputs reached "
+        f"account for {100 * graph.kept_share:.0f}\u00a0%."
     )
+
+
+def share_words(graph: AttentionGraph) -> str:
+    """How much of the output the inputs that are shown account for."""
+    return f"Inputs shown: {100 * graph.kept_share:.0f}\u00a0% of the output."
 
 
 def paint_graph_field(

@@ -315,7 +315,7 @@ def for_each_head(kv: Tensor, layout: HeadLayout) -> Tensor:
     Where key-value heads serve unequal numbers of query heads, since some of those were removed, each
     query head gets its own view of them and K becomes H; otherwise nothing is done.
     """
-    return kv if layout.is_even else kv[:, list(layout.groups)]
+    return kv if layout.is_even else torch.stack([kv[:, group] for group in layout.groups], dim=1)
 
 
 class FeedForward(nn.Module):

@@ -26,15 +26,17 @@ class RemovedCells:
 
     def allowed(self, i: Tensor, j: Tensor) -> Tensor:
         """Bool [1, n_heads, rows, columns] for the queries `i` and the keys `j`, both in even steps."""
-        seen = torch.ones(1, self.n_heads, len(i), len(j), dtype=torch.bool, device=i.device)
-        if not seen.numel():
-            return seen
+        # A last row and column takes the cells that are not in this part: no shape depends on values.
+        n_rows, n_cols = len(i), len(j)
+        seen = torch.ones(1, self.n_heads, n_rows + 1, n_cols + 1, dtype=torch.bool, device=i.device)
+        if not (n_rows and n_cols):
+            return seen[:, :, :n_rows, :n_cols]
         head, query, key = self.cells.to(i.device).unbind(dim=1)
         row, has_row = _place_in(i, query)
         column, has_column = _place_in(j, key)
         inside = has_row & has_column
-        seen[0, head[inside], row[inside], column[inside]] = False
-        return seen
+        seen[0, head, torch.where(inside, row, n_rows), torch.where(inside, column, n_cols)] = False
+        return seen[:, :, :n_rows, :n_cols]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -268,7 +268,8 @@ class _Reading:
     ) -> None:
         self._cross, self._centre, self._memory = cross, module.centre, memory
         self.n_keys = memory.shape[1]
-        self._lengths = torch.tensor([memory.shape[1]]) if lengths is None else lengths
+        whole = torch.full((1,), self.n_keys, device=memory.device)
+        self._lengths = whole if lengths is None else lengths.to(memory.device)
         self._rule = build_rule(is_causal=False, key_valid=valid)
         self._read: tuple[Tensor, Tensor] | None = None
         if isinstance(cross, CrossAttention):
@@ -283,7 +284,7 @@ class _Reading:
     def _local(self, states: Tensor) -> tuple[MaskRule, Bias | None]:
         if self._centre is None:
             return self._rule, None
-        window, bias = self._centre(states, self._lengths.to(states.device))
+        window, bias = self._centre(states, self._lengths)
         return MaskRule(key_valid=self._rule.key_valid, pattern=window), bias
 
 

@@ -236,13 +236,20 @@ def _compared(q: Tensor, k: Tensor, vector: Tensor | None, heads: slice, rows: s
         product: Tensor = (grouped @ keys.transpose(-1, -2)[:, :, None]).flatten(1, 2)  # [B, H, rows, cols]
         return product
     if n_groups > 1:
-        keys = keys[:, [head // n_groups for head in range(q.shape[1])[heads]]]
+        keys = for_heads(keys, n_groups, range(q.shape[1])[heads])
     elif heads != ALL:
         keys = keys[:, heads]
     if vector is not None:
         return additive_scores(queries, keys, vector[heads].to(wide))
     compared: Tensor = queries @ keys.transpose(-1, -2)  # [B, h, rows, cols]
     return compared
+
+
+def for_heads(kv: Tensor, n_groups: int, heads: range) -> Tensor:
+    """The keys or values that some neighbouring heads read, one for each: [B, h, T, D] from [B, K, T, D]."""
+    first = heads.start // n_groups
+    repeated = kv[:, first : (heads.stop - 1) // n_groups + 1].repeat_interleave(n_groups, dim=1)
+    return repeated[:, heads.start - first * n_groups :][:, : len(heads)]
 
 
 def _of_heads(cells: Tensor, heads: slice) -> Tensor:

@@ -11,7 +11,7 @@
 A decoder's rule is causal besides, but for the prefix. Nothing here is of the size of a map.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ class SelfMask:
 
     config: ModelConfig
     links: Tensor
+    _elsewhere: dict[torch.device, Tensor] = field(default_factory=dict)
 
     def rule(
         self,
@@ -57,7 +58,7 @@ class SelfMask:
         if is_prefix:
             pattern = self._prefix(n_queries, n_keys, prefix, device)
         elif pattern is None:
-            pattern = self._sparse(n_queries, n_keys)
+            pattern = self._sparse(n_queries, n_keys, device)
         return MaskRule(
             is_causal=is_causal and not is_prefix,
             key_valid=plain.key_valid,
@@ -72,20 +73,28 @@ class SelfMask:
         step = self.config.dilation if self.config.mask == "dilated" else 1
         return self._described(step, 0).count(n_tokens)
 
-    def _sparse(self, n_queries: int, n_keys: int) -> Sparse | None:
+    def _sparse(self, n_queries: int, n_keys: int, device: torch.device | None) -> Sparse | None:
         match self.config.mask:
             case "dilated":
-                return self._described(self.config.dilation, n_keys - n_queries)
+                return self._described(self.config.dilation, n_keys - n_queries, device)
             case "global" | "bigbird":
-                return self._described(1, n_keys - n_queries)
+                return self._described(1, n_keys - n_queries, device)
             case _:
                 return None
 
-    def _described(self, step: int, offset: int) -> Sparse:
+    def _described(self, step: int, offset: int, device: torch.device | None = None) -> Sparse:
         config = self.config
         n_global = config.global_tokens if config.mask in ("global", "bigbird") else 0
         numbers = torch.tensor([config.window, step, n_global, config.mask_block, offset], dtype=torch.int64)
-        return Sparse(numbers=numbers, links=self.links)
+        return Sparse(numbers=numbers, links=self.links, links_there=self._links_on(device))
+
+    def _links_on(self, device: torch.device | None) -> Tensor | None:
+        """The links on another device, copied there once; None where there are none, or it is the CPU."""
+        if device is None or device.type == "cpu" or not self.links.shape[1]:
+            return None
+        if device not in self._elsewhere:
+            self._elsewhere[device] = self.links.to(device)
+        return self._elsewhere[device]
 
     def _prefix(
         self, n_queries: int, n_keys: int, prefix: Tensor | None, device: torch.device | None

@@ -20,10 +20,11 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sparse:
-    """See the module's legend; both tensors are on the CPU."""
+    """See the module's legend; both tensors are on the CPU. `links_there` are the links where a model is."""
 
     numbers: Tensor
     links: Tensor
+    links_there: Tensor | None = None
 
     def allowed(self, i: Tensor, j: Tensor) -> Tensor:
         """See `Pattern`."""
@@ -54,7 +55,7 @@ class Sparse:
 
     def last_text(self) -> "Sparse":
         """See `Pattern`."""
-        return self
+        return self if self.links_there is None else Sparse(numbers=self.numbers, links=self.links)
 
     def tensors(self) -> dict[str, Tensor]:
         """See `Pattern`."""
@@ -98,7 +99,8 @@ class Sparse:
 
     def _linked(self, query_block: Tensor, key_block: Tensor) -> Tensor:
         """Whether the blocks of a query and of a key are linked, bool [rows, columns]."""
-        links = self.links.to(query_block.device)
+        links = self.links if self.links_there is None else self.links_there
+        links = links.to(query_block.device)
         found = torch.zeros(len(query_block), len(key_block), dtype=torch.bool, device=query_block.device)
         for column in range(links.shape[1]):
             back, ahead = links[query_block, column], links[key_block, column]

@@ -101,7 +101,7 @@ def word_weights(model: Model, decision: Decision) -> _Weights:
     own = relevance(model, decision.text, token_id=decision.right_id).weights[0].astype(np.float64)
     own[last] -= 1.0
     return {
-        "raw": [mean_weights(trace, site)[last].double().cpu().numpy()[words] for site in sites],
+        "raw": [mean_weights(trace, site)[last].cpu().double().numpy()[words] for site in sites],
         "rollout": [level[last].cpu().numpy()[words] for level in rolled[1:]],
         "flow": [flow_row(levels[: top + 1], last)[words] for top in range(1, len(levels))],
         "relevance": [own[words]],

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.nn.scores import ALL, scores
+from attnscope.nn.scores import ALL, for_heads, scores
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.trace.record import SiteRecord
 
@@ -48,8 +48,7 @@ def _plain_weights(record: SiteRecord, heads: slice, rows: slice, cols: slice) -
     q = record.q[heads, rows].float()
     k = record.k[:, cols].float()
     if n_groups > 1:
-        chosen = range(record.q.shape[0])[heads]
-        k = k[[head // n_groups for head in chosen]]
+        k = for_heads(k[None], n_groups, range(record.q.shape[0])[heads])[0]
     else:
         k = k[heads]
     lse = record.lse[heads, rows].float()

@@ -33,7 +33,6 @@ class CardButton(QAbstractButton):
         )
         self.side.set_role("muted")
         self.detail.setWordWrap(True)
-        self.detail.setVisible(bool(detail))
         self._words = words = QVBoxLayout()
         words.setContentsMargins(0, 0, 0, 0)
         words.setSpacing(2)
@@ -43,6 +42,7 @@ class CardButton(QAbstractButton):
         layout.setContentsMargins(12, 8, 12, 8)
         layout.setSpacing(12)
         layout.addLayout(words, 1)
+        self.detail.setVisible(bool(detail))  # it has a parent now: shown earlier it were a window
         layout.addWidget(self.side, 0, Qt.AlignmentFlag.AlignTop)
         for label in (self.title, self.detail, self.side):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)

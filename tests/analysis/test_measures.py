@@ -168,7 +168,7 @@ def test_that_the_alignment_error_rate_follows_och_and_ney() -> None:
 
 
 def test_that_each_row_is_linked_to_its_largest_weight() -> None:
-    weights = np.array([[0.1, 0.9], [np.nan, np.nan], [0.6, 0.4]], np.float32)
+    weights = np.array([[0.1, 0.9], [np.nan, np.nan], [0.6, 0.4], [0.0, 0.0], [0.0, np.nan]], np.float32)
     assert head_alignment(weights) == ((0, 1), (2, 0))
     assert head_alignment(np.zeros((2, 0), np.float32)) == ()
 

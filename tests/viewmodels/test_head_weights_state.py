@@ -1,4 +1,4 @@
-"""What is said of the weights of a head: dimensions, sameness, token pairs, and replies that come too late."""
+"""What is said of the weights of a head: dimensions, sameness, token pairs; and late replies."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def pair(first: str, second: str, value: float) -> TokenPair:
 
 
 def circuit(kind: CircuitKind, value: float, *largest: TokenPair, stack: Stack = "encoder") -> HeadCircuit:
-    least = (pair("<0x80>", "b", -3.0), pair("c", "d", -2.0))
+    least = (pair("\x01", "b", -3.0), pair("c", "d", -2.0))
     return HeadCircuit(head=ref(0, 0, stack), kind=kind, largest=largest, smallest=least, sameness=value)
 
 
@@ -55,7 +55,7 @@ def test_that_the_head_asked_for_last_is_shown_with_readable_pairs_first() -> No
     (asked,) = [request for request in posted if isinstance(request, ShowWeights)]
     assert asked.head == state.head == desk.session.primary
     spectrum = SiteSpectrum(site=SITE, single=np.array([[3, 1, 0], [2, 1, 1]]), stacked=np.array([2, 1, 1]))
-    part = WeightPart(kind="ov", circuit=circuit("ov", 0.9, pair("<0x80>", "a", 3.0), pair("c", "d", 2.0)))
+    part = WeightPart(kind="ov", circuit=circuit("ov", 0.9, pair("\x01", "a", 3.0), pair("c", "d", 2.0)))
     found = HeadWeightsFound(head=asked.head, parts=(WeightPart(kind="qk", spectrum=spectrum), part))
     state.handle(WeightsShown(number=asked.number + 1, found=found))
     assert state.found is None

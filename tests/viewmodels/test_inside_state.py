@@ -9,7 +9,7 @@ from session_samples import Desk, info, ref
 from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.inside import InsideState
-from attnscope.viewmodels.causes.inside_words import STEPS, rest_words, short_words, step_words
+from attnscope.viewmodels.causes.inside_words import STEPS, rest_words, short_words, step_words, title_words
 from attnscope.viewmodels.numbers import Numbers
 
 
@@ -135,6 +135,12 @@ def test_that_cap_bias_sink_gate_and_rest_are_said() -> None:
     blind = inside(lse=-np.inf, score=np.full(3, -np.inf), weight=np.full(3, np.nan))
     assert step_words(blind, "softmax", None)[1] == "Its output is 0."
     assert blind.strongest() is None
+
+
+def test_that_a_gate_is_said_unless_it_is_open() -> None:
+    titles = [title_words(inside(gate=gate)) for gate in (1.0, 0.0, 0.25)]
+    head, query = titles[0].split(" · ")
+    assert titles[1:] == [f"{head} · off · {query}", f"{head} · gate 0.25 · {query}"]
 
 
 def test_that_short_numbers_fit_a_narrow_cell() -> None:

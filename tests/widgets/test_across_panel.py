@@ -103,7 +103,7 @@ def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(
     state.handle(GraphShown(number=request.number, position=0, graph=graph()))
     view, told = panel.graph.view, list[str]()
     panel.pointed.connect(told.append)
-    assert "account for 100 %" in panel.graph.note.text()
+    assert panel.graph.note.text() == "Inputs shown: 100\u00a0% of the output."
     view.setFocus()
     for key, node in ((Qt.Key.Key_Left, 0), (Qt.Key.Key_Left, 2), (Qt.Key.Key_Up, 1), (Qt.Key.Key_Left, 3)):
         qtbot.keyClick(view, key)

@@ -25,7 +25,7 @@ from attnscope.records.experiments import (
     WritingTask,
 )
 from attnscope.records.shares import wilson
-from attnscope.viewmodels.labs.lab import LabWords, said, where_trained
+from attnscope.viewmodels.labs.lab import LabWords, said, said_beforehand, where_trained
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 12, 16)
@@ -148,7 +148,7 @@ def _sentence(choice: QualityChoice, found: WritingFinding | None) -> str:
         )
     if found is None:
         return ""
-    return f"{_of_vector(found)} {_of_attention(found)}"
+    return f"{_of_vector(found)} {_of_attention(found)}{said_beforehand(answer)}"
 
 
 def _of_vector(found: WritingFinding) -> str:

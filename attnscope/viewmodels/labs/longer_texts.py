@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.experiments import NO_ANSWER, SCHEMES, Answer, ReachFinding, ReachQuestion, Scheme
-from attnscope.viewmodels.labs.lab import LabWords, claimed, said, where_trained
+from attnscope.viewmodels.labs.lab import LabWords, claimed, said, said_beforehand, where_trained
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 16, 24, 32)
@@ -138,7 +138,7 @@ def _sentence(
     lost = f"; {_listed(lose)} {'loses' if len(lose) == 1 else 'lose'} it past the end" if lose else ""
     return (
         f"Every model learnt on {choice.n_trained} tokens. A learned table ends there; of the others that "
-        f"can do the task, {kept}{lost}."
+        f"can do the task, {kept}{lost}.{said_beforehand(choice.answer)}"
     )
 
 

@@ -95,6 +95,7 @@ class AcrossPanel(QWidget):
         self.mode = mode
         self.modes[mode].setChecked(True)
         self._pages.setCurrentIndex(int(mode == "graph"))
+        self._fit_strip()
         self._show_export()
 
     def figure_spec(self) -> FigureSpec | None:
@@ -232,6 +233,8 @@ class AcrossPanel(QWidget):
     def _fit_strip(self) -> None:
         """A few rows of output tokens at most, one of patches; more are scrolled to."""
         n_rows = 3 if self.height() > round(type_px(_LOW_PX)) else 2
-        if self.maps_area.isVisibleTo(self):
+        if self.mode == "graph":
+            n_rows = 2
+        elif self.maps_area.isVisibleTo(self):
             n_rows = 1
         self._strip_area.setFixedHeight(min(self.strip.sizeHint().height(), round(type_px(28)) * n_rows))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, Q
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.graph_layout import GraphLayout, graph_layout, natural_graph_height
-from attnscope.figures.paint_graph import kept_words, marks_words, paint_graph_field
+from attnscope.figures.paint_graph import kept_words, marks_words, paint_graph_field, share_words
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.records.attention_graph import THRESHOLDS, AttentionGraph
@@ -218,11 +218,16 @@ class GraphPanel(QWidget):
         is_new = graph is not self.view.graph
         self.view.show_graph(graph)
         self.area.setVisible(graph is not None)
+        if is_new and graph is not None:
+            QTimer.singleShot(0, self, self._show_output)  # once the area knows how high the graph is
+        self.note.setText(share_words(graph) if graph is not None else state.error or self._note())
+        marks = f"{marks_words(graph)}\n{kept_words(graph)}" if graph is not None else ""
+        self.note.setToolTip(plain_tooltip(marks))
+
+    def _show_output(self) -> None:
         layout = self.view.layout_now()
-        if is_new and layout is not None:
+        if layout is not None:
             self._on_walked(layout.nodes[0])
-        self.note.setText(kept_words(graph) if graph is not None else state.error or self._note())
-        self.note.setToolTip(plain_tooltip(marks_words(graph)) if graph is not None else "")
 
     def _on_walked(self, place: QPointF) -> None:
         self.area.ensureVisible(round(place.x()), round(place.y()), 8, round(type_px(24)))

@@ -135,7 +135,8 @@ class CurvesView(QWidget):
         for i, part in enumerate(self._parts[1:]):
             grid.addWidget(part, i, 1)
             grid.setRowStretch(i, 100 if i < _ALWAYS - 2 else 115 if i == _ALWAYS - 2 else 0)
-            part.setVisible(i < _ALWAYS - 1)
+            if i >= _ALWAYS - 1:
+                part.hide()
         grid.setColumnStretch(0, 3)
         grid.setColumnStretch(1, 2)
         for part in self._parts:

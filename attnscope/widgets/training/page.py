@@ -189,6 +189,8 @@ class TrainingPage(QWidget):
             self._curves_place.addWidget(self._curves)
 
     def _build(self) -> None:
+        run = self._run
+        self.addActions([run.start_action, run.hold_action, run.stop_action])  # wherever on it one types
         upper, lower = QWidget(), QWidget()
         curves = QWidget()
         self._curves_place = column(curves)

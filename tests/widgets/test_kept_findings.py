@@ -1,0 +1,69 @@
+"""The findings that come with the program: they are the examples' own, and what the worker would find."""
+
+from itertools import takewhile
+
+import numpy as np
+import pytest
+from session_samples import Desk
+
+from attnscope.records.experiments import ReachFinding, WritingFinding
+from attnscope.records.messages import Request
+from attnscope.training.reaching import read_past
+from attnscope.training.writing_lengths import compare_writers
+from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.labs.length_quality import QualityChoice, judge_lengths
+from attnscope.viewmodels.labs.longer_texts import LongerChoice, read_longer
+from attnscope.viewmodels.numbers import Numbers
+from attnscope.widgets.labs import kept_findings as kept_module
+from attnscope.widgets.labs.kept_findings import kept_findings
+
+
+def make() -> tuple[ExperimentsState, list[Request]]:
+    posted: list[Request] = []
+    return ExperimentsState(
+        Desk().open().session, posted.append, Numbers(), read_kept=kept_findings
+    ), posted
+
+
+def test_that_the_examples_are_known_at_once_and_say_that_they_were_trained_beforehand() -> None:
+    state, posted = make()
+    for choice, resolve in ((QualityChoice(), judge_lengths), (LongerChoice(), read_longer)):
+        state.ask(choice.question)
+        answer = state.answer(choice.question)
+        assert answer.is_exact
+        assert answer.is_kept
+        words = resolve(type(choice)(answer=answer)).words  # type: ignore[operator]
+        assert "trained beforehand: steps each" in dict(words.numbers)
+        assert "beforehand" in words.sentence
+    assert posted == []
+
+
+def test_that_another_choice_is_asked_of_the_worker() -> None:
+    state, posted = make()
+    other = QualityChoice(seed=1)
+    state.ask(other.question)
+    assert len(posted) == 1
+    assert not state.answer(other.question).is_exact
+
+
+def test_that_without_the_file_the_examples_are_asked_like_any_other(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(kept_module, "findings_path", lambda: tmp_path / "findings.json")
+    assert kept_findings() == {}
+    (tmp_path / "findings.json").write_text('{"reach": 1}')
+    assert kept_findings() == {}
+
+
+def test_that_what_is_kept_is_what_training_finds() -> None:
+    kept = kept_findings()
+    writing, reach = kept[QualityChoice().question], kept[LongerChoice().question]
+    assert isinstance(writing, WritingFinding)
+    assert isinstance(reach, ReachFinding)
+    n_first = writing.read_every
+    *_, news = takewhile(lambda news: news.n_done <= n_first, compare_writers(writing.question))
+    first = news.finding.curves[0]  # the first model after its first reading
+    assert first.writer == writing.curves[0].writer
+    assert first.losses[0] == pytest.approx(writing.curves[0].losses[0], rel=1e-3)
+    assert first.n_parameters == writing.curves[0].n_parameters
+    begun = next(read_past(reach.question)).finding
+    assert (begun.n_read, begun.chance) == (reach.n_read, pytest.approx(reach.chance))
+    assert all(np.isfinite(curve.losses[1:16]).all() for curve in reach.curves)
