@@ -132,9 +132,7 @@ class Program(QObject):
         self.window.pages.heads_tabs.offer_alike(self.alike, lambda: self.heads.path)
         self.weights = WeightsState(self.session, self.worker.post, numbers)
         self.window.pages.heads_tabs.offer_weights(self.weights)
-        self.experiments = ExperimentsState(
-            self.session, self.worker.post, numbers, read_kept=kept_findings
-        )
+        self.experiments = ExperimentsState(self.session, self.worker.post, numbers, read_kept=kept_findings)
         self.window.pages.labs.offer(self.experiments)
         self.tints = TintState(self.session, self.heads)
         self.window.pages.explore.grid_panel.offer_frames(self.tints)

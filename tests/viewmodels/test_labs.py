@@ -190,6 +190,40 @@ def test_that_the_measured_crossing_lies_between_its_points() -> None:
     assert "T ≈ 100" in dict(cost_of(CostChoice(points=points)).words.numbers)["crossing measured"]
 
 
+@pytest.mark.parametrize(
+    ("at_first", "growth", "words"),
+    [
+        (0.5, 1.0, "attention stays ahead: its operations"),
+        (0.5, 1.2, "attention stays ahead until T ≈ "),
+        (2.0, 1.2, "attention is the slower one from the shortest text on"),
+        (2.0, 0.5, "attention stays ahead: its operations"),
+    ],
+)
+def test_that_who_is_ahead_is_said_as_it_was_measured(at_first: float, growth: float, words: str) -> None:
+    points = tuple(
+        CostPoint(n_tokens=n, d_model=64, attention_ms=at_first * growth**k, recurrent_ms=1.0)
+        for k, n in enumerate(cost.MEASURED)
+    )
+    assert words in cost_of(CostChoice(points=points)).words.sentence
+    assert (
+        f"{len(points) - 1} of {len(points)} lengths" in cost_of(CostChoice(points=points[1:])).words.sentence
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (OrderChoice(), "they differ by exactly 0"),
+        (OrderChoice(position_scale=1.0), "With positions the outputs differ by up to "),
+        (OrderChoice(is_causal=True), "No positions, and yet the outputs differ by up to "),
+        (OrderChoice(second="only I LOVE you"), "Both lines are the same sentence."),
+        (OrderChoice(second="only I love"), "Type the same words in both lines"),
+    ],
+)
+def test_that_the_lab_of_order_says_what_was_found(choice: OrderChoice, words: str) -> None:
+    assert words in compare_orders(choice).words.sentence
+
+
 def test_that_what_is_measured_is_attention_and_a_recurrence() -> None:
     rows = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
     scores = np.exp(rows @ rows.T / 2)

@@ -20,9 +20,7 @@ from attnscope.widgets.labs.kept_findings import kept_findings
 
 def make() -> tuple[ExperimentsState, list[Request]]:
     posted: list[Request] = []
-    return ExperimentsState(
-        Desk().open().session, posted.append, Numbers(), read_kept=kept_findings
-    ), posted
+    return ExperimentsState(Desk().open().session, posted.append, Numbers(), read_kept=kept_findings), posted
 
 
 def test_that_the_examples_are_known_at_once_and_say_that_they_were_trained_beforehand() -> None:

@@ -204,6 +204,9 @@ def _sentence(choice: CostChoice, crossing: float | None) -> str:
     )
     if len(choice.points) < len(MEASURED):
         return paper + f"Measuring on this machine: {len(choice.points)} of {len(MEASURED)} lengths…"
+    longest = max(choice.points, key=lambda p: p.n_tokens)
+    if crossing is None and longest.attention_ms > longest.recurrent_ms:
+        return paper + "Measured here, attention is the slower one from the shortest text on."
     if crossing is None:
         return (
             paper + "Measured here, attention stays ahead: its operations run side by side, the others wait."

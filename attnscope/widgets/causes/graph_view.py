@@ -29,7 +29,7 @@ from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip
 from attnscope.widgets.panning import ARROWS
 from attnscope.widgets.placeholder import paint_focus
 
-_LABEL_PX, _LEAST_STEP_PX = 64.0, 14.0
+_LABEL_PX, _LEAST_STEP_PX, _FOOT_PX = 64.0, 14.0, 6.0
 _CHOICES = {f"{share:g}": f"lines from {100 * share:.3g} %" for share in THRESHOLDS}
 
 
@@ -46,7 +46,7 @@ class GraphView(QWidget):
         self.graph: AttentionGraph | None = None
         self._marked: int | None = None
         self.setAccessibleName("Attention as a graph, from the inputs to one output token")
-        self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.MinimumExpanding)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
 
@@ -60,8 +60,7 @@ class GraphView(QWidget):
         if graph is not self.graph:
             self._mark(None)
         self.graph = graph
-        self.setFixedHeight(self.sizeHint().height())
-        self.setMinimumWidth(self.sizeHint().width())
+        self.setMinimumSize(self.sizeHint())
         self.updateGeometry()
         self.update()
 
@@ -74,14 +73,15 @@ class GraphView(QWidget):
         """Where everything lies at this moment."""
         if self.graph is None:
             return None
-        return graph_layout(QRectF(self.rect()), self.graph, most_label_px=type_px(_LABEL_PX))
+        room = QRectF(self.rect()).adjusted(0, 0, 0, -_FOOT_PX)
+        return graph_layout(room, self.graph, most_label_px=type_px(_LABEL_PX))
 
     def sizeHint(self) -> QSize:
         """Room for every row, and for columns that can be told apart."""
         if self.graph is None:
             return QSize(0, 0)
         width = type_px(_LABEL_PX + len(self.graph.levels) * _LEAST_STEP_PX)
-        return QSize(round(width), round(natural_graph_height(self.graph)) + 4)
+        return QSize(round(width), round(natural_graph_height(self.graph) + _FOOT_PX))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the graph; a marked circle leaves the others quiet."""
