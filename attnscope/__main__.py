@@ -5,7 +5,10 @@ import sys
 
 def main() -> int:
     """Run the command line; returns the exit code."""
-    from attnscope.cli.main import main as run
+    try:
+        from attnscope.cli.main import main as run
+    except KeyboardInterrupt:
+        return 130  # stopped before there was anything to stop; from here on `cli.interrupting` tells it
 
     return run()
 

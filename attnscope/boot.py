@@ -169,6 +169,24 @@ def open_window(options: StartOptions) -> int:
     hard_exit(run_window(options, started_s=started_s, end_now=hard_exit))
 
 
+def open_missing_output() -> None:
+    """Let what is written to a closed standard output or error go nowhere.
+
+    Else the next file that is opened would stand in its place, and take what native libraries print.
+    """
+    for wanted in (1, 2):
+        try:
+            os.fstat(wanted)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            if nowhere != wanted:
+                os.dup2(nowhere, wanted)
+                os.close(nowhere)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+
+
 def forget_output() -> None:
     """Let nothing more be written to standard output: its reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from attnscope import __version__, boot, paths
+from attnscope.cli.interrupting import STOPPED, Interrupts
 from attnscope.cli.terminal import say, say_error
 from attnscope.crash import CrashLog, fault_sentence
 from attnscope.errors import UserError
 from attnscope.settings import StartOptions
 
-DONE, FAULT, MENDABLE, STOPPED = 0, 1, 2, 130
+DONE, FAULT, MENDABLE = 0, 1, 2
 _DEVICES = {"bench": "cpu"}
 """Where a command computes when nothing is said, other than where it can best."""
 _WINDOW_FLAGS = {
@@ -71,6 +72,16 @@ def _with_open(argv: Sequence[str]) -> Sequence[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    boot.open_missing_output()
+    with Interrupts():
+        try:
+            return _run(argv)
+        except KeyboardInterrupt:
+            say_error("attnscope: stopped.")
+            return STOPPED
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         given = _with_open(sys.argv[1:] if argv is None else argv)
         arguments = build_parser(has_commands=not opens_window(given)).parse_args(given)
@@ -81,8 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.device = _DEVICES.get(arguments.command, "auto")
     boot.prepare_environment(has_window=has_window)
     if arguments.version:
-        say(f"attnscope {__version__}")
-        return DONE
+        arguments.run = _tell_version
     return run_guarded(arguments)
 
 
@@ -170,6 +180,11 @@ def _add_window_options(parser: argparse.ArgumentParser, *, is_repeated: bool = 
     default_device = argparse.SUPPRESS if is_repeated else ""
     meaning = "auto, cpu, cuda or mps (default: as remembered)"
     parser.add_argument("--device", default=default_device, help=meaning)
+
+
+def _tell_version(_arguments: argparse.Namespace) -> int:
+    say(f"attnscope {__version__}")
+    return DONE
 
 
 def _open_window(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,10 @@
 
 import sys
 import unicodedata
+from typing import TextIO
 
+from attnscope import boot
+from attnscope.errors import UserError
 from attnscope.strict_json import json_text
 
 __all__ = ["json_text", "one_line", "printable", "say", "say_error", "say_json", "say_progress"]
@@ -57,8 +60,22 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _write(stream: object, text: str) -> None:
-    """Print, replacing what the terminal's encoding lacks."""
+def _write(stream: TextIO, text: str) -> None:
+    """Print, replacing what the terminal's encoding lacks.
+
+    Raises UserError where standard output takes no more, but for a reader that has gone (BrokenPipeError).
+    """
     encoding = getattr(stream, "encoding", None) or "utf-8"
     line = text.encode(encoding, errors="backslashreplace").decode(encoding)
-    print(line, file=stream, flush=True)  # type: ignore[call-overload]
+    try:
+        print(line, file=stream, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if stream is sys.stderr:
+            return  # nobody can be told
+        boot.forget_output()  # else it is tried again when the process ends
+        raise UserError(
+            f"Standard output could not be written: {error.strerror or error}.",
+            action="Choose another place for it, or free some space.",
+        ) from error

@@ -105,7 +105,8 @@ class SiteGrid:
 
     Level 0 means not allowed (or no data); level 1 + 254·w/peak stands for the weight w. When a map
     has more cells than the thumbnail, each level is the *maximum* over its cells (`is_pooled`). Of a
-    very long map the first thumbnails are `is_sampled`: the maximum over a few of the cells only.
+    very long map the first thumbnails are `is_sampled`: the maximum over a few of the cells only. So are
+    those whose bytes hold little of what is shown, after a sink was left out.
     `left_out` marks the cells of level 0 that are not shown although they are allowed, in the shape of
     `levels`; None: there are none.
     """

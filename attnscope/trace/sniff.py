@@ -31,6 +31,13 @@ def refuse_foreign(path: Path) -> None:
             start = stream.read(_N_BYTES)
     except OSError as error:
         raise unreadable(path, error) from error
+    if not start:
+        raise LoadError(
+            f"{path} is an empty file.",
+            kind="empty",
+            expected=_SAFE,
+            action="Download or copy the file again.",
+        )
     if start.startswith(b"version https://git-lfs"):
         raise LoadError(
             f"{path} is a Git LFS pointer, not the weights themselves.",
@@ -68,6 +75,13 @@ def _archive_error(path: Path) -> LoadError:
             kind="torchscript",
             expected=_SAFE,
             action="Save the model's state_dict with safetensors instead.",
+        )
+    if names and not any(name.endswith(".pkl") for name in names):
+        return LoadError(
+            f"{path} is a ZIP archive.",
+            kind="archive",
+            expected=_SAFE,
+            action="Unpack it, and open the folder that holds config.json and the weights.",
         )
     return _pickle_error(path, b"PK")
 

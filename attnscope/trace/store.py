@@ -68,6 +68,8 @@ def save_traces(path: str | Path, traces: Sequence[Trace], *, has_logits: bool =
 def is_trace_file(path: str | Path) -> bool:
     """Whether a file says in its header that it holds traces; it may be damaged all the same."""
     try:
+        if not Path(path).is_file():
+            return False  # a pipe would be waited for
         with Path(path).open("rb") as stream:
             n_header = int.from_bytes(stream.read(8), "little")
             return n_header <= MAX_HEADER_BYTES and f'"{_KEY}"'.encode() in stream.read(n_header)

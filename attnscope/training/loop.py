@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnscope.models.device import choose_device
 from attnscope.models.model import Model
@@ -23,9 +23,11 @@ from attnscope.training.begin import Begun, begin
 from attnscope.training.compiling import compile_loss, wants_compiling
 from attnscope.training.distributed import ALONE, Ranks, whole_of
 from attnscope.training.evaluation import autocast_of, evaluate
+from attnscope.training.graphs import StepGraph, capture_step, wants_graph
 from attnscope.training.lock import RunLock
 from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_of_memory_note
 from attnscope.training.metrics import Metrics
+from attnscope.training.objectives import Batch
 from attnscope.training.optimizers import set_learning_rate
 from attnscope.training.recipe import Recipe
 from attnscope.training.run import RunFolder
@@ -77,6 +79,7 @@ class TrainingRun:
         self._autocast = autocast_of(recipe.training.precision, self.device)
         self._clock = clock
         self._is_stop_wanted = False
+        self._graph: StepGraph | None = None
         self._saver = Saver(
             self._begun.folder,
             recipe,
@@ -177,23 +180,17 @@ class TrainingRun:
 
     def _attempt(self, rate: float) -> _Outcome:
         """One optimiser step, not taken when the loss or the gradient is no number."""
-        recipe, loss_of, optimizer = self.recipe, self._begun.loss, self._begun.optimizer
+        recipe, optimizer = self.recipe, self._begun.optimizer
         rng = np.random.default_rng((recipe.training.seed, self.step + 1))
         if recipe.model.dropout or recipe.model.weight_dropout:
             torch.manual_seed((int(rng.integers(2**63)) + self._ranks.index) % 2**63)
-        progress, smoothing = self.step / recipe.training.n_steps, recipe.objective.label_smoothing
+        progress = self.step / recipe.training.n_steps
         batches = [self._begun.data.batches.draw(rng, progress) for _ in range(recipe.training.accumulate)]
         batches = self._begun.techniques.for_training(batches, rng)
         n_scored = max(1, sum(len(batch.labels) for batch in batches))
-        loss_of.module.train()
-        optimizer.zero_grad(set_to_none=True)
-        losses = []
-        for batch in batches:
-            share = self._ranks.share(batch).to(self.device)
-            with self._autocast():
-                loss = loss_of(share, smoothing, is_last=batch is batches[-1]) / n_scored
-            torch.autograd.backward(loss)
-            losses.append(loss.detach())
+        self._begun.loss.module.train()
+        optimizer.zero_grad(set_to_none=self._graph is None)
+        losses = [self._descend(batch, n_scored, is_last=batch is batches[-1]) for batch in batches]
         norm = nn.utils.clip_grad_norm_(self._parameters, recipe.training.clip_norm or float("inf"))
         both = torch.stack([self._ranks.mean(torch.stack(losses).sum()), whole_of(norm)])
         loss_value, norm_value = both.tolist()  # the only wait for the device in a step
@@ -209,6 +206,16 @@ class TrainingRun:
             is_good=is_good,
         )
 
+    def _descend(self, batch: Batch, n_scored: int, *, is_last: bool) -> Tensor:
+        """Add the gradients of a batch's loss over `n_scored`; gives that loss."""
+        if self._graph is not None and self._graph.fits(batch):
+            return self._graph.run(batch, n_scored)
+        share, smoothing = self._ranks.share(batch).to(self.device), self.recipe.objective.label_smoothing
+        with self._autocast():
+            loss: Tensor = self._begun.loss(share, smoothing, is_last=is_last) / n_scored
+        torch.autograd.backward(loss)
+        return loss.detach()
+
     def _evaluate(self) -> Iterator[Evaluated]:
         begun = self._begun
         batches = map(begun.techniques.for_evaluation, begun.data.batches.evaluation())
@@ -218,12 +225,22 @@ class TrainingRun:
             yield found
 
     def _compile(self) -> str:
-        """Compile the loss where the recipe wants it; a note how that went."""
-        if self.step >= self.recipe.training.n_steps or not wants_compiling(self.recipe, self.device):
+        """Compile the loss and capture the step where the recipe wants it; a note how that went."""
+        recipe, device, n_processes = self.recipe, self.device, self._ranks.n
+        has_graph = wants_graph(recipe, device, n_processes)
+        if self.step >= recipe.training.n_steps or not (wants_compiling(recipe, device) or has_graph):
             return ""
-        begun, rng = self._begun, np.random.default_rng((self.recipe.training.seed, self.step + 1))
-        (batch,) = begun.techniques.for_training([begun.data.batches.draw(rng, 0.0)], rng)
-        return compile_loss(begun.loss, batch, self.device, self._autocast, n_processes=self._ranks.n)
+        begun, rng = self._begun, np.random.default_rng((recipe.training.seed, self.step + 1))
+        draws = [begun.data.batches.draw(rng, 0.0) for _ in range(2)]
+        first, second = begun.techniques.for_training(draws, rng)
+        notes = []
+        if wants_compiling(recipe, device):
+            notes.append(compile_loss(begun.loss, first, device, self._autocast, n_processes=n_processes))
+        if has_graph:
+            smoothing = recipe.objective.label_smoothing
+            self._graph, note = capture_step(begun.loss, (first, second), device, self._autocast, smoothing)
+            notes.append(note)
+        return " ".join(filter(None, notes))
 
     def _started(self, compiling: str) -> Started:
         return Started(

@@ -20,7 +20,9 @@ HeadViewKind = Literal["heatmap", "lines", "picture", "inside"]
 Scale = Literal["fixed", "head", "row"]
 Theme = Literal["system", "light", "dark", "projector"]
 Side = Literal["source", "target"]
-Part = Literal["bars", "texts", "looks", "measures", "grid", "inspector", "answers", "list"]
+Part = Literal[
+    "bars", "texts", "looks", "measures", "grid", "inspector", "answers", "list", "curves", "watch"
+]
 PRESENTED_WITHOUT: frozenset[Part] = frozenset({"bars", "texts", "looks", "measures", "list"})
 """What is not data, and goes while the pages are presented."""
 

@@ -43,8 +43,10 @@ class SideTabs(QWidget):
     def add(self, title: str, panel: QWidget) -> None:
         """Add a panel behind the others."""
         tab = tool_button(title, title, role=self._role, is_checkable=True)
-        self._group.addButton(tab, self._pages.addWidget(panel))
         self._row.insertWidget(len(self.tabs), tab)
+        if self.tabs:
+            self.setTabOrder(list(self.tabs.values())[-1], tab)  # before what the panels hold
+        self._group.addButton(tab, self._pages.addWidget(panel))
         self.tabs[title] = tab
         tab.clicked.connect(lambda: self._pages.setCurrentWidget(panel))
         tab.setChecked(len(self.tabs) == 1)

@@ -147,10 +147,10 @@ QMenu::item:disabled { color: @no_data@; }
 QMenu::separator { height: 1px; background: @line@; margin: 4px 8px; }
 QToolTip { background: @raised@; color: @text@; border: 1px solid @line@; padding: 4px; font-size: 11px; }
 QLineEdit, QPlainTextEdit {
-    background: @raised@; border: 1px solid @line@; border-radius: 4px; padding: 0 8px; min-height: 26px;
+    background: @raised@; border: 1px solid @line@; border-radius: 4px; padding: 4px 8px;
     selection-background-color: @accent@; selection-color: @accent_text@; }
-QPlainTextEdit { padding: 4px 8px; }
-QLineEdit, QPlainTextEdit { placeholder-text-color: @muted@; }
+QLineEdit { padding: 0 8px; min-height: 26px; }
+QLineEdit, QPlainTextEdit, QComboBox { placeholder-text-color: @muted@; }
 QLineEdit:disabled, QPlainTextEdit:disabled { placeholder-text-color: @no_data@; }
 QLineEdit:focus, QPlainTextEdit:focus { border: 1px solid @accent@; }
 QLineEdit QToolButton { min-height: 0; padding: 0; border: none; background: transparent; }
@@ -162,8 +162,8 @@ QComboBox:focus, QAbstractSpinBox:focus { border: 1px solid @accent@; }
 QComboBox::drop-down { border: none; width: 20px; }
 QComboBox::down-arrow { image: url("@chevron@"); width: 12px; height: 12px; margin-right: 8px; }
 QAbstractSpinBox[buttonSymbols="UpDownArrows"] { background: @raised@; border: 1px solid @line@;
-    border-radius: 4px; padding: 0 4px; min-height: 26px; selection-background-color: @accent@;
-    selection-color: @accent_text@; }
+    border-radius: 4px; padding: 0 4px; min-height: 26px; max-height: 26px;
+    selection-background-color: @accent@; selection-color: @accent_text@; }
 QAbstractSpinBox[buttonSymbols="UpDownArrows"]::up-button { subcontrol-origin: border; width: 18px;
     subcontrol-position: top right; background: transparent; border: none; }
 QAbstractSpinBox[buttonSymbols="UpDownArrows"]::down-button { subcontrol-origin: border; width: 18px;

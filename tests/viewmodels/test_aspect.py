@@ -149,6 +149,30 @@ def test_that_thumbnails_lose_the_same_keys_and_keep_their_weights():
     assert grid_through(Aspect(hidden="first"), pooled, keys, keys) is pooled
 
 
+@pytest.mark.parametrize(
+    ("rest", "is_renormalised", "is_rough"),
+    [
+        ((0.5, 0.4), True, False),
+        ((0.5, 0.09), True, True),
+        ((0.5, 0.09), False, False),
+        ((0.05, 0.09), False, True),
+        ((0.5, 0.0), True, True),
+    ],
+)
+def test_that_thumbnails_are_rough_where_a_sink_took_nearly_all(rest, is_renormalised, is_rough):
+    rows = [[1.0, np.nan, np.nan], *([1 - left, left, 0.0] for left in rest)]
+    weights = np.array(rows)
+    levels = np.where(np.isnan(weights), 0, np.rint(np.nan_to_num(weights) * 254) + 1).astype(np.uint8)
+    grid = dataclasses.replace(
+        site_grid(n_heads=1), n_queries=3, n_keys=3, levels=levels[None], peaks=np.ones(1, np.float32)
+    )
+    names = tokens("a", "b", "c")
+    found = grid_through(Aspect(hidden="first", is_renormalised=is_renormalised), grid, names, names)
+    assert found.is_sampled == is_rough
+    sampled = dataclasses.replace(grid, is_sampled=True)
+    assert grid_through(Aspect(hidden="first"), sampled, names, names).is_sampled
+
+
 def test_that_plain_maps_pass_untouched():
     m = head_map()
     assert map_through(PLAIN, (m,)) is m

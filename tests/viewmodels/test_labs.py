@@ -80,6 +80,22 @@ def test_that_weights_sum_to_one_and_a_wide_kernel_gives_the_mean(score: str) ->
     assert shown.words.sentence
 
 
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (RegressionChoice(score="gaussian", sigma=0.02), "runs after the noise of single samples"),
+        (RegressionChoice(score="gaussian", sigma=50.0), "the curve flattens to the mean"),
+        (RegressionChoice(score="gaussian"), "Drag the query"),
+        (RegressionChoice(score="dot", features="waves"), "to rounding"),
+        (RegressionChoice(score="scaled-dot", features="waves"), "only the temperature differs"),
+        (RegressionChoice(score="cosine", features="place"), "only knows the sign"),
+        (RegressionChoice(score="dot", features="place"), "the longest keys win"),
+    ],
+)
+def test_that_the_lab_of_regression_says_what_the_score_does(choice: RegressionChoice, words: str) -> None:
+    assert words in regress(choice).words.sentence
+
+
 def test_that_noise_only_scales_and_impossible_choices_are_refused() -> None:
     quiet = regress(RegressionChoice(noise=0.0))
     np.testing.assert_array_equal(quiet.values, kernel_regression.true_curve(quiet.keys))

@@ -24,7 +24,14 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.redundancy import CollapseCurve
 from attnscope.viewmodels.labs import rank_collapse as rank
-from attnscope.viewmodels.labs.gradient_reach import ReachChoice, attention_sizes, plain_sizes, reach
+from attnscope.viewmodels.labs.gradient_reach import (
+    ReachChoice,
+    attention_sizes,
+    draw_gated,
+    plain_sizes,
+    reach,
+)
+from attnscope.viewmodels.labs.lab import said
 from attnscope.viewmodels.labs.longer_texts import LongerChoice, read_longer
 from attnscope.viewmodels.labs.norm_placement import PlacementChoice, place_norms
 from attnscope.viewmodels.labs.position_offsets import OffsetChoice, look_past
@@ -123,6 +130,34 @@ def test_that_a_gradient_falls_with_a_small_radius_and_grows_with_a_large_one() 
     assert "and grows" in reach(ReachChoice(radius=2.0, n_tokens=256, distance=250)).words.sentence
 
 
+def test_that_the_numbers_of_the_gradient_are_those_of_its_curves() -> None:
+    shown = reach(ReachChoice(n_tokens=32, distance=7, forget_bias=0.0, radius=0.5))
+    numbers = dict(shown.words.numbers)
+    assert (numbers["1 / T"], numbers["ρ^7"], numbers["forget gate σ(0)"]) == ("0.0312", "0.00781", "0.5")
+    assert numbers["left of distance 1, tanh"] == said(float(shown.plain[6]))
+    assert numbers["left of distance 1, LSTM"] == said(float(shown.gated[6]))
+    assert numbers["‖∂o_T/∂x_t‖, attention"] == said(float(attention_sizes(32, 0)[7]))
+    assert shown.linear[6] == pytest.approx(0.5**6)
+    matrices, inputs = draw_gated(16, 0)
+    assert matrices.std() == pytest.approx((3 * 24) ** -0.5, rel=0.05)
+    assert inputs.std() == pytest.approx(0.1, rel=0.05)
+
+
+def test_that_every_scheme_says_of_an_offset_what_its_paper_says() -> None:
+    shown = look_past(OffsetChoice(n_trained=16, d_model=16, base=100.0, head=4, place=3, offset=10))
+    numbers = dict(shown.words.numbers)
+    angles = [10000.0 ** (-2 * i / 16) for i in range(8)]
+    cosine = sum(math.cos(10 * angle) for angle in angles) / 8
+    turned = [100.0 ** (-2 * i / 4) for i in range(2)]
+    assert numbers["sinusoidal cosine"] == said(cosine)
+    assert numbers["rotary score, d_head 4"] == said(sum(math.cos(10 * angle) for angle in turned) / 2)
+    assert (numbers["m"], numbers["ALiBi, head 4: −m·Δ"]) == ("0.0625", "−0.625")
+    assert numbers["pairs under one turn in L"] == f"{sum(16 * a < 2 * math.pi for a in angles)} of 8"
+    assert [pair.pair for pair in shown.pairs] == [0, 2, 5, 7]
+    assert shown.pairs[1].after == pytest.approx(13 * angles[2])
+    assert dict(look_past(OffsetChoice(offset=0)).words.numbers)["ALiBi, head 4: −m·Δ"] == "0"
+
+
 def test_that_only_the_learned_table_ends_at_the_trained_length() -> None:
     shown = look_past(OffsetChoice(n_trained=32, offset=31))
     assert np.isfinite(shown.learned[:32]).all()
@@ -156,7 +191,7 @@ def test_that_updates_of_a_step_are_shares_and_the_sentence_follows_the_losses()
     runs = tuple(
         WarmupRun(
             warming=w,
-            losses=(ends[w],) * N_STEPS,
+            losses=(2.9,) * (N_STEPS - 10) + (ends[w],) * 10,
             histograms=((1, 3, 0),) * N_STEPS,
             typical=(0.01,) * N_STEPS,
         )
@@ -167,7 +202,9 @@ def test_that_updates_of_a_step_are_shares_and_the_sentence_follows_the_losses()
     shown = warm_up(WarmupChoice(step=10, answer=Answer(finding=finding, is_exact=True)))
     np.testing.assert_allclose(shown.shares["none"], [0.25, 0.75, 0.0])
     np.testing.assert_allclose(shown.sizes, 10.0 ** np.array([-2.5, -1.5, -0.5]))
-    assert dict(shown.words.numbers)["η now, warm-up"] == "0.0025"
+    numbers = dict(shown.words.numbers)
+    assert numbers["η now, warm-up"] == "0.0025"
+    assert [value for name, value in numbers.items() if "at the end" in name] == ["2.7", "0.1", "0.2"]
     assert "thrown off" in shown.words.sentence
     empty = warm_up(WarmupChoice())
     assert np.isnan(empty.losses["none"]).all()
@@ -184,7 +221,8 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     shown = read_longer(LongerChoice(n_trained=2, answer=Answer(finding=finding, is_exact=True)))
     assert (shown.within["rotary"], shown.past["rotary"]) == (0.1, 4.0)
     assert np.isnan(shown.past["learned"])
-    assert dict(shown.words.numbers)["learned"] == "0.1 → nothing"
+    numbers = dict(shown.words.numbers)
+    assert (numbers["learned"], numbers["loss of a guess, ln 16"]) == ("0.1 → nothing", "2.77")
     assert shown.words.sentence.endswith("ALiBi keeps it on longer texts; rotary loses it past the end.")
     started = replace(finding, curves=curves[:2])
     answer = Answer(finding=started, is_asked=True, n_done=40, n_total=240)

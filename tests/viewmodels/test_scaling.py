@@ -8,7 +8,7 @@ import pytest
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.records.runs import RunLines, RunSummary
 from attnscope.viewmodels.training.recipe_differences import told_apart
-from attnscope.viewmodels.training.scaling import fit_power_law, scaling_points
+from attnscope.viewmodels.training.scaling import PowerLaw, fit_power_law, scaling_points
 
 
 def _run(name: str, n_body: int, loss: float, **values: object) -> RunSummary:
@@ -31,6 +31,15 @@ def _run(name: str, n_body: int, loss: float, **values: object) -> RunSummary:
         "recipe": "",
     }
     return RunSummary(**{**known, **values})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("n", "r2", "weak"),
+    [(5, 0.9, ""), (5, 0.89, " (weak fit)"), (4, 0.99, " (weak: 4 runs)"), (4, 0.1, " (weak: 4 runs)")],
+)
+def test_that_a_weak_law_is_called_weak(n: int, r2: float, weak: str) -> None:
+    law = PowerLaw(a=2.0, b=-0.5, n=n, r2=r2)
+    assert law.words("compute") == f"L = 2 · C⁰·⁵{weak}, R² {r2:.2f}"
 
 
 def test_that_an_exact_law_is_found_exactly() -> None:

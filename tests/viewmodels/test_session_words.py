@@ -21,6 +21,8 @@ from attnscope.viewmodels.comparison_rows import (
 )
 from attnscope.viewmodels.session.head_measures import (
     describe,
+    describe_head,
+    first_choice,
     measures_shown,
     resting_words,
     striking_head,
@@ -119,6 +121,21 @@ def test_that_a_confidence_without_the_end_token_says_so():
     keys = (Token(id=1, piece="a"), Token(id=2, piece="</s>", is_special=True))
     assert describe(one(), keys) == "mixes: largest weight 0.10 on average, end token left out"
     assert describe(one(), keys[:1]) == describe(one())
+
+
+def test_that_a_head_is_described_by_its_own_measures_and_its_columns_by_their_name():
+    resting = one(first=0.75)
+    assert describe(resting, (Token(id=0, piece="a b"),)) == "attends to the first token: 0.75 of its weight"
+    assert describe(resting, (Token(id=-1, piece="slot 0"),)).startswith("attends to the first slot")
+    traced = Desk().open().session.traced
+    sites = info().sites
+    for head in (ref(0, 1), ref(1, 0, "decoder")):
+        own = next(m for m in traced.measures if m.head == head)
+        assert describe_head(traced, sites, head) == describe(own, traced.source.tokens)
+    assert describe_head(None, sites, ref(0, 1)) == ""
+    assert first_choice("decoder", traced, sites).stack == "decoder"
+    assert first_choice("decoder", None, sites) == ref(0, 0, "decoder")
+    assert first_choice("second", traced, sites) is None
 
 
 def test_that_a_measure_that_does_not_apply_is_a_dash():

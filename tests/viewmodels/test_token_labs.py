@@ -12,12 +12,14 @@ from attnscope.records.tokenizers import CompareTokenizers, StopTokenizers, Toke
 from attnscope.records.vocabulary import (
     FindPieces,
     PiecesFound,
+    ShowPiece,
     ShowVocabulary,
+    SpellText,
     VocabularyShown,
 )
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
-from attnscope.viewmodels.labs.vocabulary import VocabularyState
+from attnscope.viewmodels.labs.vocabulary import EXAMPLE, VocabularyState
 from attnscope.viewmodels.numbers import Numbers
 
 
@@ -127,8 +129,7 @@ def test_that_a_vocabulary_is_asked_for_once_searched_and_asked_again_for_anothe
     assert state.sentence == (
         "x knows 3 pieces: 1 special, 1 begin a word, 1 continue one. The longest, “bc”, has 2 characters."
     )
-    find = posted[-1]
-    assert isinstance(find, FindPieces)
+    (find,) = (request for request in posted if isinstance(request, FindPieces))
     assert find.query == "b"
     state.handle(PiecesFound(number=find.number - 1, ids=np.array([0])))
     assert len(state.ids) == 3
@@ -137,3 +138,16 @@ def test_that_a_vocabulary_is_asked_for_once_searched_and_asked_again_for_anothe
     state.handle(ModelLoaded(number=1, info=None))
     assert state.table is None
     assert isinstance(posted[-1], ShowVocabulary)
+
+
+def test_that_a_vocabulary_opens_on_a_spelled_example_and_on_its_longest_piece():
+    posted = []
+    state = VocabularyState(posted.append, Numbers())
+    state.start()
+    state.handle(VocabularyShown(number=posted[0].number, table=table()))
+    assert [r.text for r in posted if isinstance(r, SpellText)] == [EXAMPLE]
+    assert [r.id for r in posted if isinstance(r, ShowPiece)] == [2]  # bc
+    state.spell("")
+    state.handle(ModelLoaded(number=1, info=None))
+    state.handle(VocabularyShown(number=posted[-1].number, table=table()))
+    assert len([r for r in posted if isinstance(r, SpellText)]) == 1  # what was emptied stays empty

@@ -51,12 +51,12 @@ def claimed(claim: str, answer: Answer) -> str:
 
 def said_beforehand(answer: Answer) -> str:
     """That the numbers of an answer came with the program, as the end of a sentence; else empty."""
-    return " Trained beforehand; another choice trains here." if answer.is_kept else ""
+    return " Trained beforehand." if answer.is_kept else ""
 
 
 def where_trained(answer: Answer) -> str:
     """Where the models of an answer were trained, as the label of how they were."""
-    return "trained beforehand: steps each" if answer.is_kept else "trained here: steps each"
+    return "trained before: steps" if answer.is_kept else "trained here: steps each"
 
 
 def said(value: float, digits: int = 3) -> str:

@@ -144,10 +144,10 @@ def _words(choice: OrderChoice, first: Sentence, second: Sentence, largest: floa
             "out = A v",
         ),
         numbers=(
+            ("largest |B − A|, sorted", said(largest)),
+            ("largest output", said(size)),
             ("words", f"{len(first.words)} and {len(second.words)}"),
             ("width d", str(WIDTH)),
-            ("largest output", said(size)),
-            ("largest |B − A|, sorted", said(largest)),
         ),
         sentence=_sentence(choice, first, second, largest),
     )

@@ -170,7 +170,7 @@ def _words(
     has_place = bool(np.isfinite(learned[offset]))
     n_new = int((choice.n_trained * theta < 2 * np.pi).sum())
     numbers = (
-        ("offset Δ, trained below", f"{offset}, {choice.n_trained}"),
+        ("offset Δ", f"{offset}, trained below {choice.n_trained}"),
         ("sinusoidal cosine", said(float(sinusoidal[offset]))),
         (f"rotary score, d_head {choice.d_head}", said(float(rotary[offset]))),
         ("learned cosine", said(float(learned[offset])) if has_place else "no such place"),

@@ -38,6 +38,8 @@ _KIND_WORDS: dict[PieceKind, str] = {
     "byte": "bytes",
     "unused": "not used",
 }
+EXAMPLE = "the cat is unbelievably naïve"
+"""Spelled at first: words that small vocabularies know, a long one, and a letter beyond ASCII."""
 _NOTHING = np.zeros(0, np.int32)
 
 
@@ -54,7 +56,7 @@ class VocabularyState:
         self.wish = FindPieces(number=0)
         self.controls = LabControls(self.wish, lambda: self.wish, self._find, allows=_could_be_set)
         self.detail: PieceDetail | None = None
-        self.typed = ""
+        self.typed = EXAMPLE
         self.spelled: Tokens | None = None
         self.unknown_id: int | None = None
         self.error = self.note = ""
@@ -114,6 +116,8 @@ class VocabularyState:
                     self._find(self.wish, is_new=True)
                 if self.typed:
                     self.spell(self.typed)
+                if len(reply.table):
+                    self.look_at(_longest(reply.table))
             case PiecesFound() if reply.number == self._found_number:
                 self.ids, self.note, self.error = reply.ids, reply.note, ""
                 self._listeners.tell("found")
@@ -144,7 +148,7 @@ class VocabularyState:
             return ""
         counts = dict(zip(PIECE_KINDS, self.kind_counts(), strict=True))
         told = [f"{n:,} {_KIND_WORDS[kind]}" for kind, n in counts.items() if n]
-        longest = int(np.where(table.kinds == PIECE_KINDS.index("special"), 0, table.lengths).argmax())
+        longest = _longest(table)
         return (
             f"{table.name} knows {len(table):,} pieces: {', '.join(told)}. The longest, "
             f"“{table.piece(longest).strip()}”, has {int(table.lengths[longest])} characters."
@@ -202,6 +206,11 @@ class VocabularyState:
         if self.table is not None:
             self._found_number = self._numbers.next()
             self._post(replace(wish, number=self._found_number))
+
+
+def _longest(table: VocabularyTable) -> int:
+    """The id of the longest piece that is not special."""
+    return int(np.where(table.kinds == PIECE_KINDS.index("special"), 0, table.lengths).argmax())
 
 
 def _could_be_set(wish: FindPieces) -> bool:

@@ -14,6 +14,8 @@ from attnscope.viewmodels.maps.word_map import word_weights, words_of_tokens
 
 MAX_BLENDED_CELLS = 4_000_000
 """Cells of all heads together that are blended while the person waits."""
+_LEAST_STEPS = 25
+"""Fewer steps of a thumbnail's bytes, to half a step, tell weights from each other but roughly."""
 
 
 def map_through(aspect: Aspect, maps: tuple[HeadMap, ...]) -> HeadMap | None:
@@ -94,7 +96,10 @@ def blended(weights: tuple[NDArray[np.float32], ...], blend: Blend) -> NDArray[n
 def grid_through(
     aspect: Aspect, grid: SiteGrid, queries: tuple[Token, ...], keys: tuple[Token, ...]
 ) -> SiteGrid:
-    """Thumbnails without what is left out; those of long texts, which pool cells, stay as they are."""
+    """Thumbnails without what is left out; those of long texts, which pool cells, stay as they are.
+
+    They are rough (`is_sampled`) where a sink took so much that bytes hardly hold what is left.
+    """
     is_changed = (
         hidden_keys(keys, aspect.hidden).any() or block_parts(queries, keys, aspect.block) is not None
     )
@@ -102,7 +107,7 @@ def grid_through(
     if not is_changed or not is_whole:
         return grid
     levels, peaks = grid.levels.copy(), grid.peaks.copy()
-    left_out = np.zeros(levels.shape, dtype=bool)
+    left_out, is_rough = np.zeros(levels.shape, dtype=bool), grid.is_sampled
     for head, thumbnail in enumerate(grid.levels):
         weights = (thumbnail.astype(np.float32) - 1) / np.float32(254) * grid.peaks[head]
         weights[thumbnail == 0] = np.nan
@@ -112,4 +117,18 @@ def grid_through(
         steps = np.rint(np.where(is_left, reduced, 0.0) / peaks[head] * 254) + 1
         levels[head] = np.where(is_left, np.clip(steps, 1, 255), 0).astype(np.uint8)
         left_out[head] = np.isinf(reduced)
-    return dataclasses.replace(grid, levels=levels, peaks=peaks, left_out=left_out)
+        is_rough |= _is_rough(aspect, thumbnail, queries, keys)
+    return dataclasses.replace(grid, levels=levels, peaks=peaks, left_out=left_out, is_sampled=is_rough)
+
+
+def _is_rough(
+    aspect: Aspect, thumbnail: NDArray[np.uint8], queries: tuple[Token, ...], keys: tuple[Token, ...]
+) -> bool:
+    """Whether few steps are left of the whole thumbnail, or of a row that is to sum to 1 again."""
+    steps = np.where(thumbnail == 0, np.nan, thumbnail - np.float32(1))
+    shown = _reduced(dataclasses.replace(aspect, is_renormalised=False), steps, queries, keys).weights
+    is_shown = np.isfinite(shown)
+    left = np.where(is_shown, shown, 0.0)
+    if not aspect.is_renormalised:
+        return bool(is_shown.any() and left.max() < _LEAST_STEPS)
+    return bool((left.sum(axis=1)[is_shown.any(axis=1)] < _LEAST_STEPS).any())

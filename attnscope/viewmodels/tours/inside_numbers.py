@@ -98,9 +98,11 @@ def _probability(which: int) -> Read:
         wanted = _at(outputs[0], spot)[:1] if outputs else ()
         if not outputs or not wanted:
             return None
-        found = (c for c in _at(outputs[which], spot) if c.token.id == wanted[0].token.id)
-        shown = next(found, None)
-        return weight_words(shown.probability) if shown is not None else "less than the others"
+        listed = _at(outputs[which], spot)
+        shown = next((c for c in listed if c.token.id == wanted[0].token.id), None)
+        if shown is not None or not listed:
+            return weight_words(shown.probability) if shown is not None else None
+        return "<" + weight_words(listed[-1].probability).removeprefix("<")  # most probable first
 
     return words
 
@@ -198,7 +200,7 @@ def _cosine(offset: int) -> Read:
 def _lab(spot: Spot) -> str | None:
     words = spot.states.places.lab_words()
     numbers = words.numbers[:_MAX_OF_LAB] if words else ()
-    return " · ".join(f"{name} {value}" for name, value in numbers) or None
+    return "\n".join(f"{name}: {value}" for name, value in numbers) or None
 
 
 def _lab_says(spot: Spot) -> str | None:

@@ -82,7 +82,9 @@ def _weight(spot: Spot) -> str | None:
     weights, column = spot.weights, spot.column
     if weights is None or column is None:
         return None
-    return weight_words(float(weights[column])) if math.isfinite(weights[column]) else "not allowed"
+    if math.isfinite(weights[column]):
+        return weight_words(float(weights[column]))
+    return "not allowed" if math.isnan(weights[column]) else "left out"
 
 
 def _strongest(spot: Spot) -> str | None:
@@ -102,7 +104,8 @@ def _row_weights(spot: Spot) -> str | None:
 
 
 def _row_sum(spot: Spot) -> str | None:
-    return f"{float(np.nansum(spot.weights)):.3f}" if spot.weights is not None else None
+    weights = spot.weights
+    return f"{float(weights[np.isfinite(weights)].sum()):.3f}" if weights is not None else None
 
 
 def _n_seen(spot: Spot) -> str | None:

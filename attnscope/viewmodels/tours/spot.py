@@ -62,9 +62,9 @@ class Spot:
 
     @property
     def strongest(self) -> int | None:
-        """The key that gets most of the query's weight."""
+        """The key that gets most of the query's weight, among those that are shown."""
         weights = self.weights
-        seen = np.nan_to_num(weights, nan=-1.0) if weights is not None else np.empty(0)
+        seen = np.where(np.isfinite(weights), weights, -1.0) if weights is not None else np.empty(0)
         return int(seen.argmax()) if seen.size else None
 
     @property

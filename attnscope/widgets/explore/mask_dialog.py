@@ -57,7 +57,7 @@ class MaskDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Custom mask")
-        self.resize(940, 680)
+        self.resize(round(type_px(940)), round(type_px(680)))
         self._session, self._choose_file = session, choose_file
         self._pointed = (-1, -1)
         self.state = MaskState(session)

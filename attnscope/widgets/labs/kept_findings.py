@@ -1,7 +1,7 @@
 """What the labs' examples found, for those that train longer than a lecture waits: there at once.
 
-`resources/labs/findings.json` is made by `packaging/make_lab_findings.py` with the experiments themselves; any
-other choice in such a lab has them done anew. Must not import Qt.
+`resources/labs/findings.json` is made by `packaging/make_lab_findings.py` with the experiments themselves; a
+choice other than the example has them done anew. Must not import Qt.
 """
 
 from pathlib import Path

@@ -68,6 +68,7 @@ class VocabularyView(QWidget):
             self.state = state
             listen(self, state, self._on_state)
             self.foot.work_on(state.controls)
+            self.typed.setText(state.typed)
             for name in ("table", "choice", "spelled", "piece"):
                 self._on_state(name)
             if self.isVisible():

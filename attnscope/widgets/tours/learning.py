@@ -233,7 +233,16 @@ class Learning(QObject):
     def _on_tours(self, name: str) -> None:
         if name == "tour" and self.tours is not None:
             self.bar.setVisible(self.tours.tour is not None)
+            if self.tours.tour is None:
+                self._give_focus()
             self.toured.emit(self.tours.tour is not None)
+
+    def _give_focus(self) -> None:
+        """To the page: after the bar comes Undo, where one Enter too many would bring the tour back."""
+        if self._view.page == "learn" and "Welcome" in self.page.tabs.tabs:
+            self.page.tabs.tabs["Welcome"].setFocus()
+        elif self._view.page == "explore":
+            self._pages.explore.grid_panel.grid.setFocus()
 
     def _point(self) -> None:
         """Outline what the step speaks of, once the window is there."""

@@ -22,12 +22,19 @@ _STRESSED = re.compile(r"\*(.+?)\*")
 
 
 def filled(text: str, numbers: Mapping[str, str | None], *, is_waiting: bool = False) -> str:
-    """The text with its numbers, plain; `…` for what is on its way, `–` for what is not there."""
+    """The text with its numbers, plain; `…` for what is on its way, `–` for what is not there.
+
+    Numbers of several lines stay in lines.
+    """
     empty = WAITING if is_waiting else LACKING
 
     def value(found: re.Match[str]) -> str:
         shown = numbers.get(found[1])
-        return isolated(plain_text(shown)) if shown is not None else empty
+        return (
+            "\n".join(isolated(plain_text(line)) for line in shown.split("\n"))
+            if shown is not None
+            else empty
+        )
 
     return PLACEHOLDER.sub(value, text)
 

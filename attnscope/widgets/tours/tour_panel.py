@@ -163,7 +163,7 @@ class TourPanel(QWidget):
         self.place.setText(f"{tour.title}  ·  step {state.index + 1} of {len(tour.steps)}")
         self.title.setText(step.title)
         self.text.set_html(html_of(step.text, numbers, is_waiting=is_waiting))
-        self.formula.set_formulas(filled(step.formula, numbers, is_waiting=is_waiting))
+        self.formula.set_formulas(*filled(step.formula, numbers, is_waiting=is_waiting).split("\n"))
         self.formula.setVisible(bool(step.formula))
         self._asked.setVisible(step.ask is not None)
         tick = "✓ " if state.is_task_done else ""

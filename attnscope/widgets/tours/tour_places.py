@@ -18,9 +18,11 @@ from attnscope.widgets.training.run_panel import RunPanel
 from attnscope.widgets.training.watch_panel import WatchPanel
 from attnscope.widgets.window.pages import Pages
 
-LEAST_PX, _AROUND_PX, _SLACK_PX = 300, 80, 16
+LEAST_PX, _AROUND_PX, _SLACK_PX, _TWO_HALVES_PX = 300, 80, 16, 800
 """The height that what is pointed at has at least; what stands around a picture in its panel; how much higher
-the tour's bar may become for its words."""
+the tour's bar may become for its words; from which the curves and the maps of Train have room both."""
+_HALVES: Mapping[Point | None, Part] = {"watch": "curves", "run-curves": "watch"}
+"""What goes on Train for what is pointed at."""
 _HEADS: frozenset[Point] = frozenset({"head", "steps", "query"})
 _TEXTS: frozenset[Point] = frozenset({"text", "tokens"})
 Find = Callable[[], QWidget | None]
@@ -81,9 +83,14 @@ class WindowPlaces:
         return self._found()[point]()
 
     def make_room(self, point: Point | None) -> None:
-        """In a low window fold what is not pointed at on Explore; None: bring all of it back."""
-        is_here = point is not None and self._view.page == "explore"
-        self._view.fold(self._folded(point) if point is not None and is_here else frozenset())
+        """In a low window fold what is not pointed at on Explore and Train; None: bring all of it back."""
+        match self._view.page:
+            case "explore" if point is not None:
+                self._view.fold(self._folded(point))
+            case "train" if point in _HALVES and self._pages.training.height() < type_px(_TWO_HALVES_PX):
+                self._view.fold(frozenset({_HALVES[point]}))
+            case _:
+                self._view.fold(frozenset())
 
     def _folded(self, point: Point) -> frozenset[Part]:
         """What must go so that the part pointed at has `LEAST_PX` of height."""

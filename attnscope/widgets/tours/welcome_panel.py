@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -84,6 +85,7 @@ class WelcomePanel(QScrollArea):
         self._n_columns, self._has_labs = 0, False
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its cards have it, and are scrolled to
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._lay_out()
         if tours is not None:
@@ -185,7 +187,15 @@ class WelcomePanel(QScrollArea):
         for k in range(2):
             self._tour_grid.setColumnStretch(k, int(k < n_tours))
         self._tour_grid.setRowStretch(len(cards) + 1, 1)
+        self._order()
         self._fit()
+
+    def _order(self) -> None:
+        """By Tab as one reads: the tours first."""
+        groups = (self.tour_cards, self.example_cards, self.lesson_cards, self.recent_cards, self.lab_cards)
+        cards = [card for group in groups for card in group.values() if card.window() is self.window()]
+        for before, after in pairwise(cards):
+            self.setTabOrder(before, after)
 
     def _show_steps(self, n_tours: int) -> None:
         """List what each tour does where there is room for it."""
@@ -271,6 +281,7 @@ class WelcomePanel(QScrollArea):
                 self.recent_cards[path] = shown
         self._recent_title.setVisible(bool(self.recent_cards))
         self._recent.setVisible(bool(self.recent_cards))
+        self._order()
 
     def _on_session(self, name: str) -> None:
         if name == "ready":

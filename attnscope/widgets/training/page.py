@@ -191,7 +191,7 @@ class TrainingPage(QWidget):
     def _build(self) -> None:
         run = self._run
         self.addActions([run.start_action, run.hold_action, run.stop_action])  # wherever on it one types
-        upper, lower = QWidget(), QWidget()
+        upper, lower = self.curves_half, self.watch_half = QWidget(), QWidget()
         curves = QWidget()
         self._curves_place = column(curves)
         self.upper_tabs, self.lower_tabs = SideTabs(), SideTabs()

@@ -9,7 +9,7 @@ from attnscope.widgets.window.pages import Pages
 
 
 def fold_with_view(view: ViewState, bars: tuple[QWidget, ...], pages: Pages) -> None:
-    """Let bars, the sides and choices of Compare and the list of labs hide themselves as the view says."""
+    """Let bars and parts of Compare, of Labs and of Train hide themselves as the view says."""
     compare = pages.compare
     parts: dict[Part, tuple[QWidget, ...]] = {
         "bars": bars,
@@ -17,6 +17,8 @@ def fold_with_view(view: ViewState, bars: tuple[QWidget, ...], pages: Pages) -> 
         "looks": (compare.way, compare.limit, *compare.order_buttons.values(), compare.all_stacks),
         "measures": (compare.measures,),
         "list": (pages.labs.side,),
+        "curves": (pages.training.curves_half,),
+        "watch": (pages.training.watch_half,),
     }
 
     sizes = FoldedSizes(compare.splitters())

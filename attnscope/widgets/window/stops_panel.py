@@ -17,20 +17,20 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
-from attnscope.figures.style import font
+from attnscope.figures.style import font, type_px
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.file import Stop
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.stops import StopsState
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.flow_row import FlowRow
+from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.possible import allow
 from attnscope.widgets.window.right_edge import RightEdge
 
-_WIDTH_PX = 336
+_WIDTH_PX, _ARROW_PX = 336, 28
 _EMPTY = (
     "Show what you want to speak about, then press Keep this view. A stop holds the page, the model, "
     "the text, the heads, what is switched off and how it is drawn."
@@ -76,6 +76,8 @@ class StopsPanel(QWidget):
         self.close_button.setIcon(icon("close", palette.muted, side_px=16))
         self.undo_button.setIcon(icon("undo", palette.text, side_px=16))
         self.redo_button.setIcon(icon("redo", palette.text, side_px=16))
+        for button in (self.up_button, self.down_button):
+            button.setFixedWidth(round(type_px(_ARROW_PX)))
         self._on_stops("at")
 
     def setVisible(self, is_visible: bool) -> None:
@@ -119,8 +121,7 @@ class StopsPanel(QWidget):
         layout.addWidget(self.list, 1)
         buttons = FlowRow(self.again_button, self.rename_button, self.remove_button, spacing=4)
         buttons.add_stretch()
-        for button in (self.up_button, self.down_button):
-            buttons.addWidget(button)
+        buttons.addWidget(together(self.up_button, self.down_button))
         layout.addLayout(buttons)
         layout.addWidget(self.keep_button)
 

@@ -1,0 +1,52 @@
+"""Standard streams that are closed or full, and Ctrl+C in the middle of an import."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from attnscope.cli.interrupting import is_importing
+
+PROGRAM = [sys.executable, "-m", "attnscope"]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="shells close streams on POSIX only")
+
+
+def run_in_shell(line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m attnscope {line}"], capture_output=True, text=True
+    )
+
+
+def test_that_a_closed_standard_error_does_not_put_an_error_among_the_output() -> None:
+    ended = run_in_shell("nothing 2>&-")
+    assert (ended.returncode, ended.stdout) == (2, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_that_a_full_standard_output_is_one_line_and_no_fault_of_the_program() -> None:
+    ended = run_in_shell("--version > /dev/full")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("attnscope: Standard output could not be written: No space left")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_that_ctrl_c_in_an_import_ends_the_program_with_one_line(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    (tmp_path / "torch.py").write_text(f"open({str(started)!r}, 'w').close()\nimport time\ntime.sleep(30)\n")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"}
+    command = [*PROGRAM, "info", "shakespeare"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    until = time.monotonic() + 60
+    while not started.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert (process.returncode, told) == (130, "attnscope: stopped.\n")
+
+
+def test_that_an_import_is_told_from_other_code() -> None:
+    assert not is_importing(sys._getframe())

@@ -1,0 +1,119 @@
+"""What a lecturer does with the keyboard and on a projector, in a window whose worker never starts."""
+
+from typing import get_args
+
+import pytest
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+
+from attnscope.app import Program
+from attnscope.crash import CrashLog
+from attnscope.records.messages import StartTraining
+from attnscope.settings import Settings, StartOptions
+from attnscope.viewmodels.view_state import Page
+from attnscope.widgets.tours.rich_text import filled
+from attnscope.widgets.training.watch_panel import WatchPanel
+
+pytestmark = pytest.mark.qt
+
+
+@pytest.fixture
+def posted(monkeypatch):
+    kept: list[object] = []
+    monkeypatch.setattr(Program, "_start_worker", lambda self: None)
+    monkeypatch.setattr(
+        "attnscope.workers.thread.WorkerThread.post", lambda self, request: kept.append(request)
+    )
+    return kept
+
+
+@pytest.fixture
+def program(qtbot, tmp_path, posted):
+    made = Program(
+        settings=Settings(theme="light"),
+        crash_log=CrashLog(tmp_path / "logs"),
+        options=StartOptions(),
+        is_remembering=False,
+    )
+    made.show()
+    made.window.resize(1280, 800)
+    yield made
+    made.close()
+    made.window.deleteLater()
+    made.deleteLater()
+
+
+class _Windows(QObject):
+    """Keeps every widget that is shown as a window of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[str] = []
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
+            self.shown.append(type(watched).__name__)
+        return False
+
+
+def test_that_no_page_flashes_parts_of_it_as_windows_when_it_is_first_seen(program):
+    windows, app = _Windows(), QApplication.instance()
+    app.installEventFilter(windows)
+    for page in get_args(Page):
+        program.window.view.show_page(page)
+    app.removeEventFilter(windows)
+    assert windows.shown == []
+
+
+def test_that_the_keys_of_training_work_wherever_the_focus_is_on_the_page(program, posted):
+    window = program.window
+    window.activateWindow()
+    window.view.show_page("train")
+    line = window.pages.training.findChild(WatchPanel).findChild(QLineEdit)
+    line.setFocus()
+    QTest.keyClick(line, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    assert [type(request) for request in posted].count(StartTraining) == 1
+
+
+@pytest.mark.parametrize(("point", "gone"), [("watch", "curves_half"), ("run-curves", "watch_half")])
+def test_that_in_a_low_window_the_half_of_train_that_is_spoken_of_has_all_the_height(program, point, gone):
+    window, page = program.window, program.window.pages.training
+    halves = {name: getattr(page, name) for name in ("curves_half", "watch_half")}
+    window.view.show_page("train")
+    window.learning.places.make_room(point)
+    assert {name for name, half in halves.items() if not half.isVisible()} == {gone}
+    window.learning.places.make_room("recipe")
+    assert all(half.isVisible() for half in halves.values())
+    window.resize(1280, 1400)
+    window.learning.places.make_room(point)
+    assert all(half.isVisible() for half in halves.values())
+
+
+def test_that_numbers_of_several_lines_stay_in_lines():
+    shown = filled("{lab}", {"lab": "T: 4\nd: <b>"})
+    assert [line.strip("\u2068\u2069") for line in shown.split("\n")] == ["T: 4", "d: <b>"]
+    assert filled("{lab}", {}, is_waiting=True) == "…"
+
+
+def test_that_tab_goes_through_learn_as_one_reads_it(program):
+    window = program.window
+    window.activateWindow()
+    window.view.show_page("learn")
+    page = window.learning.page
+    page.tabs.tabs["Welcome"].setFocus()
+    wanted = [*page.welcome.tour_cards.values(), *page.welcome.example_cards.values()]
+    for card in (*wanted, *page.welcome.lesson_cards.values()):
+        QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
+        assert QApplication.focusWidget() is card
+
+
+def test_that_after_a_tour_enter_does_not_bring_it_back(program):
+    window = program.window
+    window.activateWindow()
+    window.view.show_page("learn")
+    learning = window.learning
+    learning.start_tour("attention")
+    learning.panel.next_button.setFocus()
+    learning.tours.leave()
+    assert QApplication.focusWidget() is learning.page.tabs.tabs["Welcome"]
