@@ -118,7 +118,12 @@ def _as_json(model: str, prompt: str, written: "Written") -> dict[str, object]:
                 "probability": token.probability,
                 "chance": token.chance,
                 "alternatives": [
-                    {"id": c.token.id, "piece": c.token.piece, "probability": c.probability}
+                    {
+                        "id": c.token.id,
+                        "piece": c.token.piece,
+                        "probability": c.probability,
+                        "chance": c.chance,
+                    }
                     for c in token.alternatives
                 ],
             }

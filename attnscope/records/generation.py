@@ -76,7 +76,8 @@ class WrittenToken:
 
     `position` is the row of the maps it was written from: the query of the token before it.
     `probability` is the model's own; `chance` is what the settings made of it before the draw (1 when
-    nothing was drawn). `alternatives` are the model's most probable tokens, most probable first.
+    nothing was drawn). `alternatives` are the model's most probable tokens, most probable first, each with
+    its chance where one was drawn.
     """
 
     token: Token

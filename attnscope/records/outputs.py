@@ -10,10 +10,14 @@ OutputKind = Literal["next-token", "masked-token", "translation", "class", "noth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One token a model considers, with its probability (0…1)."""
+    """One token a model considers, with its probability (0…1).
+
+    `chance` is what temperature, top-k and top-p made of it before a draw; None where nothing was drawn.
+    """
 
     token: Token
     probability: float
+    chance: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

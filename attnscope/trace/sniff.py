@@ -34,7 +34,7 @@ def refuse_foreign(path: Path) -> None:
     if not start:
         raise LoadError(
             f"{path} is an empty file.",
-            kind="empty",
+            kind="truncated",
             expected=_SAFE,
             action="Download or copy the file again.",
         )

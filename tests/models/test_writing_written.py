@@ -104,6 +104,26 @@ def test_that_each_token_says_where_it_came_from():
     assert model.encode(written.whole).source.ids[1:] == readable
 
 
+def test_that_each_alternative_says_what_it_was_drawn_with():
+    model = tiny_model("decoder")
+    wish = WriteSettings(mode="sample", temperature=0.5, top_k=5, top_p=0.6, max_tokens=1, n_alternatives=12)
+    (token,) = model.write("the cat sat", wish).text.tokens
+    n_prompt = len(model.encode("the cat sat").source)
+    logits = model.network.run(model.network.encode("the cat sat")).logits([n_prompt - 1])[0].double()
+    sharp = sorted((math.exp(value / 0.5) for value in logits.tolist()), reverse=True)[:5]
+    held, kept = 0.0, []
+    for value in sharp:  # the fewest of the five that hold 0.6 of what the five hold
+        if held < 0.6 * sum(sharp):
+            kept.append(value)
+        held += value
+    expected = [value / sum(kept) for value in kept]
+    assert 0 < len(kept) < 5
+    assert [c.chance for c in token.alternatives] == pytest.approx(expected + [0.0] * (12 - len(kept)))
+    assert token.chance in [c.chance for c in token.alternatives]
+    greedy = model.write("the cat sat", WriteSettings(max_tokens=1)).text.tokens[0]
+    assert {c.chance for c in greedy.alternatives} == {None}
+
+
 def test_that_equal_seeds_write_equal_texts_and_others_do_not():
     model = tiny_model("decoder")
     texts = [

@@ -34,6 +34,7 @@ def test_that_the_numbers_are_those_of_a_slow_count(kind):
     n_words = sum(len(line.split()) for line in LINES)
     assert (row.n_tokens, row.n_used) == (len(ids), len(counts))
     assert row.tokens_per_word == pytest.approx(len(ids) / n_words)
+    assert row.tokens_per_character == pytest.approx(len(ids) / sum(map(len, LINES)))
     assert row.bits_per_token == pytest.approx(entropy)
     assert row.density == pytest.approx(len(ids) / len(counts))
     assert row.bits_per_character == pytest.approx(entropy * len(ids) / sum(map(len, LINES)))
@@ -64,6 +65,8 @@ def test_that_the_measured_part_is_the_last_fifth_and_never_empty():
     assert training + measured == LINES
     assert sum(map(len, measured)) == pytest.approx(0.2 * len(TEXT), rel=0.35)
     assert parts_of(["one two three four five"], is_held_out=True) == (["one two three four"], ["five"])
+    assert parts_of(["a b c d e f g h i j"], is_held_out=True) == (["a b c d e f g h"], ["i j"])
+    assert parts_of(["abcd"] * 10, is_held_out=True) == (["abcd"] * 8, ["abcd"] * 2)
     with pytest.raises(LoadError, match="no text"):
         parts_of([" "], is_held_out=True)
     assert lines_of("a\n\n" + "b " * 1500)[0] == "a"

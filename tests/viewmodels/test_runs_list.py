@@ -348,3 +348,25 @@ def test_that_the_list_comes_back_at_the_next_start_without_what_is_gone() -> No
     later.state.handle(RunsOpened(number=request.number, folders=request.folders, runs=runs))
     assert [(row.summary.name, row.is_shown) for row in later.runs.rows] == [("a", True), ("b", False)]
     assert later.runs.remembered == room.runs.remembered
+
+
+def test_that_a_law_is_fitted_through_all_runs_of_a_large_folder_but_those_that_were_unticked(
+    room: Room,
+) -> None:
+    every = tuple(summary(letter) for letter in "abcdefghijkl")
+    room.list(*every)
+    assert [run.name for run in room.runs.summaries] == list("abcdefgh")  # more curves are a tangle
+    assert room.runs.fitted == every
+    room.runs.show("/runs/b", False)
+    room.runs.show("/runs/k", True)
+    assert [run.name for run in room.runs.fitted] == list("acdefghijkl")
+    later = Room()
+    later.runs.restore(*room.runs.remembered)
+    later.state.tick()
+    request = later.newest(OpenRuns)
+    later.state.handle(RunsOpened(number=request.number, folders=request.folders, runs=every))
+    assert [run.name for run in later.runs.fitted] == list("acdefghijkl")
+    room.runs.show_only("/runs/c")
+    assert [run.name for run in room.runs.fitted] == ["c"]
+    room.runs.show_all(False)
+    assert room.runs.fitted == ()

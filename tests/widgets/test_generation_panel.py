@@ -1,5 +1,7 @@
 """The writing panel: what the person does becomes an intent, what was written is shown."""
 
+from dataclasses import replace
+
 import pytest
 from generation_samples import WritingDesk
 from PySide6.QtCore import Qt
@@ -7,8 +9,11 @@ from PySide6.QtCore import Qt
 from attnscope.figures.colours import COLOUR_MAPS, DARK, LIGHT, contrast
 from attnscope.records.generation import WriteSettings
 from attnscope.records.messages import Failed
+from attnscope.records.outputs import Candidate
+from attnscope.records.tokens import Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.widgets.explore.page import ExplorePage
+from attnscope.widgets.writing.alternative_table import AlternativeTable
 from attnscope.widgets.writing.generation_panel import GenerationPanel
 from attnscope.widgets.writing.written_strip import _INKS, probability_colour
 
@@ -57,6 +62,26 @@ def test_that_arrow_keys_walk_the_tokens_and_light_their_rows(qtbot):
     assert desk.state.step is None
     assert view.highlight == NO_HIGHLIGHT
     assert not panel.alternatives.isVisible()
+
+
+def test_that_what_was_drawn_with_stands_beside_the_models_own(qtbot):
+    table = AlternativeTable(LIGHT)
+    qtbot.addWidget(table)
+    rows = tuple(
+        Candidate(token=Token(id=k, piece=piece), probability=p, chance=chance)
+        for k, (piece, p, chance) in enumerate((("the", 0.6, 0.9), ("a", 0.2, 0.1), ("my", 0.1, 0.0)))
+    )
+    plain = tuple(replace(row, chance=None) for row in rows)
+    table.show_rows(plain, 0)
+    low = table.height()
+    assert table.accessibleDescription() == "the: 0.600; a: 0.200; my: 0.100"
+    table.show_rows(rows, 0)
+    assert table.height() > low  # the names of the columns
+    assert table.accessibleDescription() == (
+        "the: 0.600, drawn with 0.900; a: 0.200, drawn with 0.100; my: 0.100, cut off"
+    )
+    assert "top-p" in table.toolTip()
+    assert not table.grab().isNull()
 
 
 def test_that_a_click_on_a_chip_or_a_node_of_the_best_path_chooses_its_step(qtbot):

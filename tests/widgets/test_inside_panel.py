@@ -50,7 +50,7 @@ def test_that_arrows_walk_steps_queries_and_keys(qtbot: QtBot, shown: tuple) -> 
     assert panel.inside.steps["scale"].isChecked()
     qtbot.keyClick(picture, Qt.Key.Key_Up)
     assert (state.query, asked[-1].query) == (1, 1)
-    assert panel.inside.query.text().endswith("row 2 of 4")
+    assert panel.inside.query.text().endswith("query 1 of 0–3")
     qtbot.keyClick(picture, Qt.Key.Key_Down, Qt.KeyboardModifier.ShiftModifier)
     assert view.highlight.key == inside().keys[state.row]
     panel.inside.steps["values"].click()

@@ -19,13 +19,17 @@ from attnscope.records.generation import WriteSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One token that was taken, and the most probable ones there; see `WrittenToken`."""
+    """One token that was taken, and the most probable ones there; see `WrittenToken`.
+
+    `best_chances` are those of the most probable ones; empty where nothing was drawn.
+    """
 
     id: int
     log_probability: float
     chance: float
     best_ids: tuple[int, ...]
     best_log_probabilities: tuple[float, ...]
+    best_chances: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +99,11 @@ def _choose_each(
 def _choose(logits: Tensor, settings: WriteSettings, generator: torch.Generator) -> Choice:
     logits = logits.cpu()  # the only wait for the device
     log_p = log_probabilities(logits)
-    id, chance = int(logits.argmax()), 1.0
+    id, chance, drawn_with = int(logits.argmax()), 1.0, None
     if settings.mode == "sample" and settings.temperature > 0.0:
-        p = draw_probabilities(logits, settings)
-        id = draw(p, generator)
-        chance = float(p[id])
+        drawn_with = draw_probabilities(logits, settings)
+        id = draw(drawn_with, generator)
+        chance = float(drawn_with[id])
     values, ids = log_p.topk(min(settings.n_alternatives, len(log_p)))
     return Choice(
         id=id,
@@ -107,6 +111,7 @@ def _choose(logits: Tensor, settings: WriteSettings, generator: torch.Generator)
         chance=chance,
         best_ids=tuple(ids.tolist()),
         best_log_probabilities=tuple(values.tolist()),
+        best_chances=() if drawn_with is None else tuple(drawn_with[ids].tolist()),
     )
 
 

@@ -137,10 +137,16 @@ def _written_token(network: Network, position: int, choice: Choice) -> WrittenTo
         probability=math.exp(choice.log_probability),
         chance=choice.chance,
         alternatives=tuple(
-            Candidate(token=token(id), probability=math.exp(log_p))
-            for id, log_p in zip(choice.best_ids, choice.best_log_probabilities, strict=True)
+            Candidate(token=token(id), probability=math.exp(log_p), chance=chance)
+            for id, log_p, chance in zip(
+                choice.best_ids, choice.best_log_probabilities, _chances(choice), strict=True
+            )
         ),
     )
+
+
+def _chances(choice: Choice) -> Sequence[float | None]:
+    return choice.best_chances or (None,) * len(choice.best_ids)
 
 
 def _written_text(

@@ -29,7 +29,7 @@ from attnscope.viewmodels.training.run_rows import FIXED_COLUMNS, RunRow, sorted
 
 REFRESH_S = 2.0
 _FIRST_SHOWN = 8
-"""Runs of a folder that are shown at once; the rest wait for their tick."""
+"""Runs of a folder that are drawn at once; the rest wait for their tick, but laws are fitted through them."""
 _OWNER = "list"
 
 
@@ -57,6 +57,7 @@ class RunsState:
         self._removed: set[str] = set()
         self._void: set[str] = set()
         self._shown: set[str] = set()
+        self._waiting: set[str] = set()
         self._unticked: set[str] = set()
         self._has_unread = False
         self._colours: dict[str, int] = {}
@@ -91,9 +92,17 @@ class RunsState:
 
     @property
     def summaries(self) -> tuple[RunSummary, ...]:
-        """The listed runs that are shown, by name: what is fitted and exported."""
-        shown = [row for row in self._all_rows() if row.is_shown]
-        return tuple(row.summary for row in sorted_rows(shown, "run", is_descending=False))
+        """The listed runs that are shown, by name: what is drawn and exported."""
+        return self._by_name(self._shown)
+
+    @property
+    def fitted(self) -> tuple[RunSummary, ...]:
+        """The runs of the scaling plot, by name: those shown, and those that only their number keeps away."""
+        return self._by_name(self._shown | self._waiting)
+
+    def _by_name(self, folders: set[str]) -> tuple[RunSummary, ...]:
+        rows = [row for row in self._all_rows() if row.folder in folders]
+        return tuple(row.summary for row in sorted_rows(rows, "run", is_descending=False))
 
     def colour_of(self, folder: str) -> int:
         """The place of a run among the series' colours; it keeps it for as long as it is listed."""
@@ -119,7 +128,7 @@ class RunsState:
             return self._folders, tuple(sorted(self._removed)), tuple(sorted(self._unticked))
         void = self._find_void()
         listed = tuple(folder for folder in self._folders if folder not in void)
-        unticked = set(self._summaries) - self._shown
+        unticked = set(self._summaries) - self._shown - self._waiting
         return listed, tuple(sorted(self._removed)) if listed else (), tuple(sorted(unticked))
 
     def remove(self, folder: str) -> None:
@@ -141,17 +150,19 @@ class RunsState:
     def show(self, folder: str, is_shown: bool) -> None:
         """Draw a run, or not."""
         if is_shown != (folder in self._shown):
+            self._waiting.discard(folder)
             (self._shown.add if is_shown else self._shown.discard)(folder)
             self._changed()
 
     def show_only(self, folder: str) -> None:
         """Draw this run alone, beside the page's own."""
-        self._shown = {folder}
+        self._shown, self._waiting = {folder}, set()
         self._changed()
 
     def show_all(self, is_shown: bool) -> None:
         """Draw every run that the filter leaves, or none of them."""
         for row in self.rows:
+            self._waiting.discard(row.folder)
             (self._shown.add if is_shown else self._shown.discard)(row.folder)
         self._changed()
 
@@ -309,6 +320,8 @@ class RunsState:
             is_early = len(self._shown & set(self._summaries)) < _FIRST_SHOWN
             if (is_early and folder not in self._unticked) or folder == self._own:
                 self._shown.add(folder)
+            elif folder not in self._unticked:
+                self._waiting.add(folder)
         self.note, self._void = " ".join(opened.left_out), self._find_void()
         self._changed()
 
@@ -376,6 +389,7 @@ class RunsState:
     def _forget(self, folder: str) -> None:
         self._summaries.pop(folder, None)
         self._shown.discard(folder)
+        self._waiting.discard(folder)
         self._colours.pop(folder, None)
         self._curves.pop(folder, None)
         self._axes.pop(folder, None)

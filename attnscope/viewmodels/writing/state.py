@@ -103,7 +103,12 @@ class GenerationState:
         chosen = self.chosen
         if chosen is None:
             return ()
-        own = Candidate(token=chosen.token, probability=chosen.probability)
+        is_drawn = any(candidate.chance is not None for candidate in chosen.alternatives)
+        own = Candidate(
+            token=chosen.token,
+            probability=chosen.probability,
+            chance=chosen.chance if is_drawn else None,
+        )
         is_there = any(candidate.token.id == own.token.id for candidate in chosen.alternatives)
         return chosen.alternatives if is_there else (*chosen.alternatives[:-1], own)
 

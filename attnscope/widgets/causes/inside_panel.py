@@ -171,7 +171,7 @@ class InsidePanel(QWidget):
         has_query = state.query < len(tokens)
         has_room = has_query and self.width() >= type_px(_ROOM_PX)
         piece = isolated(plain_piece(tokens[state.query].piece, max_characters=14)) if has_room else ""
-        place = f"row {state.query + 1} of {len(tokens)}"
+        place = f"query {state.query} of 0–{len(tokens) - 1}"
         self.query.setText(f"{piece}  {place}".strip() if has_query else "")
         self.back.setEnabled(state.query > 0)
         self.on.setEnabled(state.query + 1 < len(tokens))

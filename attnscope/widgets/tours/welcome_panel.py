@@ -99,6 +99,7 @@ class WelcomePanel(QScrollArea):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        self._order()  # coming into the window changed it
         lessons = [recipe for recipe in self._training.recipes if recipe.name in self.lesson_cards]
         training = self._training
         training.planning.times.ask(lessons, training.device, training.place.folder)

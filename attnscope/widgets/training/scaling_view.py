@@ -67,11 +67,11 @@ class ScalingView(QWidget):
 
     def charts(self) -> tuple[Chart, ...]:
         """All three scales, as an export shows them."""
-        return scaling_charts(self._state.summaries)
+        return scaling_charts(self._state.fitted)
 
     def show_runs(self) -> None:
         """Draw the runs as they are listed now."""
-        runs = self._state.summaries
+        runs = self._state.fitted
         charts = scaling_charts(runs)
         self._pages.setCurrentWidget(self.plot if charts else self._card)
         if not charts:
