@@ -18,6 +18,9 @@ TEMPORARY_PREFIX = ".attnscope-tmp-"
 _ASIDE_PREFIX = f"{TEMPORARY_PREFIX}old-"
 MANIFEST_NAME = "manifest.json"
 _STALE_AFTER_S = 3600.0
+_IN_USE = (5, 32)
+"""Windows' ERROR_ACCESS_DENIED and ERROR_SHARING_VIOLATION."""
+_PAUSES_S = (0.01, 0.05, 0.2, 0.3, 0.5)
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -34,7 +37,7 @@ def replace_file(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         if temporary.stat().st_size != len(content) or temporary.read_bytes() != content:
             raise OSError("what was read back differs from what was written")
-        os.replace(temporary, path)
+        _move(temporary, path)
         _sync_folder(path.parent)
     except (OSError, ValueError) as error:
         _remove_quietly(temporary)
@@ -196,7 +199,7 @@ def recover_folder(folder: Path) -> bool:
     aside = _aside(folder)
     if folder.exists() or not aside.is_dir():
         return False
-    os.replace(aside, folder)
+    _move(aside, folder)
     return True
 
 
@@ -207,18 +210,34 @@ def _aside(folder: Path) -> Path:
 def _swap(temporary: Path, folder: Path) -> None:
     os.chmod(temporary, 0o755)
     if not folder.exists():
-        os.replace(temporary, folder)
+        _move(temporary, folder)
     else:
         aside = _aside(folder)
         shutil.rmtree(aside, ignore_errors=True)
-        os.replace(folder, aside)
+        _move(folder, aside)
         try:
-            os.replace(temporary, folder)
+            _move(temporary, folder)
         except OSError:
-            os.replace(aside, folder)
+            _move(aside, folder)
             raise
         shutil.rmtree(aside, ignore_errors=True)
     _sync_folder(folder.parent)
+
+
+def _move(source: Path, target: Path) -> None:
+    """`os.replace`, tried for a second where another program reads the target or what is in it.
+
+    Windows lets nobody move what is open, be it for the moment in which a virus scanner looks at it.
+    """
+    for pause_s in _PAUSES_S:
+        try:
+            os.replace(source, target)
+            return
+        except PermissionError as error:
+            if getattr(error, "winerror", None) not in _IN_USE:
+                raise
+            time.sleep(pause_s)
+    os.replace(source, target)
 
 
 def _sync_folder(folder: Path) -> None:

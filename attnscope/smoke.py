@@ -49,7 +49,7 @@ class Smoke(QObject):
             self._finish(f"the trace is wrong: {traced.check.sentence}")
             return
         try:
-            with tempfile.TemporaryDirectory(prefix="attnscope-smoke-") as folder:
+            with tempfile.TemporaryDirectory(prefix="attnscope-smoke-", ignore_cleanup_errors=True) as folder:
                 path = Path(folder) / "figure.svg"
                 self._program.window.export_current(path)
                 n_bytes = check_svg(path)

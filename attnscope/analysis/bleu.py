@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.analysis.bootstrap import LEVEL, resampled_sums
+from attnscope.counting import counted
 from attnscope.errors import UserError
 
 Counts = NDArray[np.float64]
@@ -48,7 +49,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScore:
     """BLEU of texts against one reference each; raises UserError without sacrebleu or for no texts."""
     if len(hypotheses) != len(references) or not references:
         raise UserError(
-            f"There are {len(hypotheses)} texts and {len(references)} references.",
+            f"There {'is' if len(hypotheses) == 1 else 'are'} "
+            f"{counted(len(hypotheses), 'text')} and {counted(len(references), 'reference')}.",
             expected="as many of the one as of the other, and at least one",
             action="Give a reference for each text.",
         )

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from attnscope.analysis.batches import Sample, chunks
 from attnscope.analysis.measures import row_entropy
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.nn.precision import exact
@@ -85,7 +86,8 @@ def head_plane(
     heads = [head for site in model.sites if site.stack == stack for head in site.heads]
     if len(heads) < 3:
         raise UserError(
-            f"There are {len(heads)} heads in the stack '{stack}'.",
+            f"There {'is' if len(heads) == 1 else 'are'} {counted(len(heads), 'head')} in the "
+            f"stack '{stack}'.",
             expected="at least three to compare",
             action="Choose another stack or model.",
         )

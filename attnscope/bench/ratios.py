@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import torch
 
+from attnscope.models.device import wait_for
+
 VOCAB_SIZE = 4096
 """Smaller than the presets', so that the output layer does not hide what attention costs."""
 
@@ -26,10 +28,8 @@ def time_ratios(
 
 
 def _run_ms(run: Callable[[], object], device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    wait_for(device)
     begin_s = time.perf_counter()
     run()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    wait_for(device)
     return (time.perf_counter() - begin_s) * 1e3

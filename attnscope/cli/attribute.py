@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, add_gate_argument, parse_gates
+from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
 from attnscope.cli.samples import add_figure_arguments
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
@@ -56,9 +56,8 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Take one output apart, print, write."""
     check_text(arguments.text, "--text")
-    from attnscope.models import load
 
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     target = read_target(model, arguments.text, arguments.target)
     found = _attribute(model, arguments, target)
     if arguments.position is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attnscope import __version__
 from attnscope.cli.claims import sentences_about
+from attnscope.counting import counted
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.records.training import Evaluated
@@ -73,10 +74,10 @@ def card_text(
 
 def _layers(config: ModelConfig) -> str:
     if not config.is_recurrent:
-        return f"{config.n_layers} layers of {config.n_heads} heads"
+        return f"{counted(config.n_layers, 'layer')} of {counted(config.n_heads, 'head')}"
     heads = "one head" if config.n_heads == 1 else f"{config.n_heads} heads"
     heads = f"{heads} of" if config.has_attention else "no"
-    return f"{config.body.upper()} cells in {config.n_layers} layer(s) and {heads} attention"
+    return f"{config.body.upper()} cells in {counted(config.n_layers, 'layer')} and {heads} attention"
 
 
 def _time(wall_s: float, processor_s: float, training: TrainingRun) -> str:

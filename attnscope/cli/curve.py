@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import cast
 
-from attnscope.cli.inputs import add_device_argument
+from attnscope.cli.inputs import add_device_argument, open_model
 from attnscope.cli.samples import (
     add_figure_arguments,
     add_sample_arguments,
@@ -14,6 +14,7 @@ from attnscope.cli.samples import (
     tell_progress,
 )
 from attnscope.cli.terminal import say, say_json
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.importance import METRICS, RANKINGS, PruningCurve, Ranking
@@ -47,9 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     from attnscope.analysis.pruning_curve import pruning_curves
     from attnscope.figures.curve_tables import csv_of_curves
     from attnscope.figures.pruning_charts import pruning_chart
-    from attnscope.models import load
 
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     samples, source = read_samples(arguments, model)
     events = tell_progress(
         pruning_curves(
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         say_json({**about, "curves": [dataclasses.asdict(curve) for curve in curves]})
         return 0
     first = curves[0]
-    say(f"{model.info.name}: {first.metric} ({first.unit}) over {first.n_texts} texts of {source}")
+    say(f"{model.info.name}: {first.metric} ({first.unit}) over {counted(first.n_texts, 'text')} of {source}")
     say(table_of_curves(curves))
     return 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.figure_options import turn_of
 from attnscope.cli.given import flag_of, given_options
-from attnscope.cli.inputs import tell_cut
+from attnscope.cli.inputs import tell_cut, tell_older
 from attnscope.cli.terminal import say_error
 from attnscope.errors import LoadError, UserError
 
@@ -92,15 +92,18 @@ def _load(arguments: argparse.Namespace, source: str) -> "Model":
     from attnscope.models.recording.opening import open_source
 
     try:
-        return open_source(source, arguments.device)
+        model = open_source(source, arguments.device)
     except LoadError as error:
         folder = Path(arguments.model).absolute().parent
+        here = "" if Path.cwd() in (folder, *folder.parents) else f", in {Path.cwd()}"
         raise LoadError(
             f"The model of {arguments.model} cannot be opened: {error.happened}",
             kind=error.kind,
-            expected=f"it in {folder}, in {Path.cwd()} or by its name or full path",
+            expected=f"it in {folder} or a folder above{here}, or by its name or full path",
             action="Move the figure file beside its model, or start from the folder that holds both.",
         ) from error
+    tell_older(model)
+    return model
 
 
 def _refuse_others(arguments: argparse.Namespace) -> None:

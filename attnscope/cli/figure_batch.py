@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.figure_building import build_figure, chosen_heads
-from attnscope.cli.inputs import check_by_word, parse_gates, parse_stack, read_file_argument
+from attnscope.cli.inputs import check_by_word, open_model, parse_gates, parse_stack, read_file_argument
 from attnscope.cli.masks import mask_changes
 from attnscope.cli.terminal import say, say_error
+from attnscope.counting import counted
 from attnscope.errors import SaveError, UserError
 from attnscope.records.sites import HeadRef, Site
 
@@ -50,13 +51,11 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
 
 def draw_each(arguments: argparse.Namespace) -> int:
     """Make every figure; a line that cannot be read is told and the others are made. Raises UserError."""
-    from attnscope.models import load
-
     lines = _lines(arguments)
     _check_fields(arguments.out, len(lines))
     if "{head}" in arguments.out and arguments.view == "grid":
         arguments.view = "head"
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     check_by_word(arguments, model)
     n_pairs = sum("\t" in line for line in lines)
     if n_pairs and not model.info.takes_target:
@@ -92,7 +91,7 @@ def draw_each(arguments: argparse.Namespace) -> int:
             f"{len(lines) - len(failed)} of {len(lines)} lines were drawn; not line "
             f"{', '.join(map(str, failed[:10]))}{' …' if len(failed) > 10 else ''}."
         )
-    say(f"{len(planned):,} figures of {len(lines):,} lines")
+    say(f"{counted(len(planned), 'figure')} of {counted(len(lines), 'line')}")
     return 0
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, add_gate_argument, parse_gates, tell_cut
+from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates, tell_cut
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.records.generation import WriteMode, WriteSettings
@@ -49,8 +49,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write, print, and keep the trace when a file is named."""
-    from attnscope.models import load
-
     settings = settings_from(arguments)
     settings.check()
     if arguments.out is not None and arguments.out.suffix.lower() != ".safetensors":
@@ -59,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
             expected=".safetensors",
             action="Give the file this ending.",
         )
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     if arguments.prefix and not model.info.takes_target:
         raise UserError(
             f"The model {model.info.name} reads one text only.",

@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 from attnscope.cli.given import flag_of, given_options, note_given
-from attnscope.cli.inputs import add_device_argument
+from attnscope.cli.inputs import add_device_argument, open_model
 from attnscope.cli.samples import (
     add_figure_arguments,
     add_sample_arguments,
@@ -16,6 +16,7 @@ from attnscope.cli.samples import (
     tell_progress,
 )
 from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.counting import counted
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Importance, LearnedGates
 
@@ -49,13 +50,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Score, print, write."""
     from attnscope.figures.pruning_charts import importance_chart
-    from attnscope.models import load
 
     idle = sorted(given_options(arguments) & _idle_options(arguments.ranking))
     if idle:
         flags = " and ".join(map(flag_of, idle))
         say_error(f"attnscope: the ranking {arguments.ranking} has no use for {flags}.")
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     samples, source = read_samples(arguments, model)
     found, learned = _score(arguments, model, samples)
     if arguments.csv is not None:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    say(f"{model.info.name}: {found.ranking} over {found.n_texts} texts of {source}")
+    say(f"{model.info.name}: {found.ranking} over {counted(found.n_texts, 'text')} of {source}")
     if learned is not None:
         say(f"{learned.n_kept} of {len(found.scores)} heads are kept at a penalty of {learned.penalty:g}")
     say(table_of_scores(found))

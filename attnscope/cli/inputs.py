@@ -87,6 +87,23 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default=argparse.SUPPRESS, help="auto, cpu, cuda or mps (default: auto)")
 
 
+def open_model(arguments: argparse.Namespace) -> "Model":
+    """The model that the arguments name; an older checkpoint in the place of the newest is told."""
+    from attnscope.models import load
+
+    model = load(arguments.model, device=arguments.device)
+    tell_older(model)
+    return model
+
+
+def tell_older(model: "Model") -> None:
+    """Say on standard error when the newest checkpoint of a run could not be read: another one is open."""
+    from attnscope.models.sources import OLDER_CHECKPOINT
+
+    if model.info.note.startswith(OLDER_CHECKPOINT):
+        say_error(f"attnscope: {model.info.note}")
+
+
 def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = None) -> "tuple[Model, Trace]":
     """Load the model, unless it is there, and trace the text that the arguments name; raises UserError.
 
@@ -94,7 +111,9 @@ def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = Non
     """
     from attnscope.models.recording.opening import open_source
 
-    model = model or open_source(arguments.model, arguments.device)
+    if model is None:
+        model = open_source(arguments.model, arguments.device)
+        tell_older(model)
     if model.info.is_recorded:
         return model, take_recorded(arguments, model)
     if getattr(arguments, "view", "") == "picture" and model.info.reads == "text":
@@ -153,13 +172,18 @@ def _text_of_file(path: Path, model: "Model") -> str:
 
 
 def tell_cut(source: "Tokens", target: "Tokens | None" = None, *, can_read_on: bool = False) -> None:
-    """Say on standard error, in one line, when the texts were not read to their ends."""
+    """Say on standard error, in a line each, what of the texts was not read to the end, and what is unknown."""
     told = [source.cut_words] if source.cut_words else []
+    unknown = [source.unknown_words] if source.unknown_words else []
     if target is not None and target.cut_words:
         told.append(f"of the second text {target.cut_words}")
+    if target is not None and target.unknown_words:
+        unknown.append(f"in the second text {target.unknown_words}")
     if told:
         hint = "; --past-trained reads on" if can_read_on and source.n_dropped else ""
         say_error(f"attnscope: {'; '.join(told)}{hint}.")
+    if unknown:
+        say_error(f"attnscope: {'; '.join(unknown)}.")
 
 
 def parse_gates(wishes: list[str], sites: tuple[Site, ...]) -> Gates:

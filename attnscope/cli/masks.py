@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.terminal import say_error
+from attnscope.counting import counted
 from attnscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -99,4 +100,7 @@ def _tell_blind(mask: "UseMask", pieces: list[str]) -> None:
     if blind:
         named = ", ".join(f"{row} “{pieces[row]}”" for row in blind[:_NAMED] if row < len(pieces))
         more = " …" if len(blind) > _NAMED else ""
-        say_error(f"attnscope: {len(blind)} tokens see nothing under the mask: {named}{more}.")
+        say_error(
+            f"attnscope: {counted(len(blind), 'token sees', 'tokens see')} nothing under the "
+            f"mask: {named}{more}."
+        )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from attnscope.cli.inputs import add_input_arguments, load_and_trace, parse_stack, tell_columns
+from attnscope.cli.inputs import add_input_arguments, load_and_trace, open_model, parse_stack, tell_columns
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -139,13 +139,12 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
     from attnscope.analysis.corpus import measure_corpus
     from attnscope.analysis.roles import head_card
     from attnscope.figures.head_tables import csv_of_alignment, csv_of_corpus
-    from attnscope.models import load
     from attnscope.records.measures import HeadTable, order_heads
     from attnscope.viewmodels.heads.alignment_column import with_alignment
 
     if arguments.max_texts < 1:
         raise UserError(f"--max-texts is {arguments.max_texts}.", expected="1 or more")
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     stack = _stack(arguments, model)
     trees = _trees(arguments)
     texts = _texts(arguments, model, trees)

@@ -121,4 +121,4 @@ def table_of_alignment(table: "AlignmentTable") -> str:
     best = "" if np.isnan(rates).all() else f"Best head {table.label(int(np.nanargmin(rates)))}; "
     said = f"{best}{table.n_texts:,} pairs, words merged from pieces, rows {table.rows} a word"
     left_out = f"; {table.n_skipped} left out" if table.n_skipped else ""
-    return "\n".join([*lines, "", f"{said}{left_out}; {table.level:.0%} bootstrap intervals."])
+    return "\n".join([*lines, "", f"{said}{left_out}; {100 * table.level:g} % bootstrap intervals."])

@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, TypedDict
 
 from attnscope.cli.figure_building import build_caption
-from attnscope.cli.inputs import parse_stack
+from attnscope.cli.inputs import open_model, parse_stack
 from attnscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ def graph_figure(arguments: argparse.Namespace, model: "Model", trace: "Trace") 
 def positions_figure(arguments: argparse.Namespace) -> "Figure":
     """Encodings of the model's size side by side, its own among them where it has one."""
     from attnscope.drawing import positions_figure
-    from attnscope.models import load
 
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     return positions_figure(model, tuple(arguments.encodings.split(",")), **_page(arguments))
 
 

@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from attnscope.cli.attribute import add_answer_arguments, check_text, read_target, save_maps
-from attnscope.cli.inputs import add_device_argument, parse_gates
+from attnscope.cli.inputs import add_device_argument, open_model, parse_gates
 from attnscope.cli.samples import add_figure_arguments, tell_progress
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
@@ -47,9 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Patch, print, write."""
     check_text(arguments.clean, "--clean")
     check_text(arguments.corrupt, "--corrupt")
-    from attnscope.models import load
 
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     target = read_target(model, arguments.clean, arguments.target)
     found, position = _patch(model, arguments, target)
     if arguments.csv is not None:

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, parse_stack
+from attnscope.cli.inputs import add_device_argument, open_model, parse_stack
 from attnscope.cli.terminal import one_line, say, say_json
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.records.pruning import ModelSize, PruningReport, SpeedChange
 from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
@@ -59,12 +60,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Remove, prove, measure, save, report."""
-    from attnscope.models import load
     from attnscope.models.pruning import prune, shapes_of
 
     _refuse_taken(arguments.out)
     text = _read_text(arguments.file) if arguments.file is not None else arguments.text
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     if arguments.shape not in shapes_of(model):
         raise UserError(
             f"{model.info.name} cannot be saved in the shape '{arguments.shape}'.",
@@ -153,7 +153,8 @@ def _bytes(size: ModelSize) -> str:
 def _speed(speed: SpeedChange) -> str:
     words = f"{speed.ratio:.2f}× as fast" if speed.is_certain else "no certain difference"
     return (
-        f"{words}: {speed.before_ms:.1f} → {speed.after_ms:.1f} ms for {speed.n_tokens} tokens, median of "
+        f"{words}: {speed.before_ms:.1f} → {speed.after_ms:.1f} ms for "
+        f"{counted(speed.n_tokens, 'token')}, median of "
         f"{speed.n_turns} turns (half of them {speed.ratio_low:.2f} to {speed.ratio_high:.2f}× as fast)"
     )
 

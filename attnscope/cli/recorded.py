@@ -5,6 +5,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.records.recorded import needs_model
 
@@ -56,10 +57,11 @@ def tell_recorded(arguments: argparse.Namespace) -> int:
         check = dataclasses.asdict(trace.check())
         say_json({**about, "text": info.samples[0].text, "target": info.samples[0].target, "check": check})
         return 0
-    second = "" if trace.target is None else f" and {len(trace.target):,}"
-    say(f"{info.name}: recorded attention, {len(trace.source):,}{second} tokens; {trace.check().sentence}")
+    second = "" if trace.target is None else f" and {counted(len(trace.target), 'token')}"
+    read = f"{counted(len(trace.source), 'token')}{second}"
+    say(f"{info.name}: recorded attention, {read}; {trace.check().sentence}")
     for site in trace.sites:
-        heads = f"{site.n_heads} heads" if site.n_heads != 1 else "1 head"
+        heads = counted(site.n_heads, "head")
         say(f"  {site.stack} L{site.layer}  {heads}  {names.get(site.key, '')}".rstrip())
     for note in notes:
         say(f"  {note}")

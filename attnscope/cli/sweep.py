@@ -182,10 +182,16 @@ class _Sweep:
         if until is not None:
             words += ["--until", str(until)]
         n_threads = str(max(1, boot.n_cores() // self._arguments.jobs))
-        variables = {**boot.environment(), "OMP_NUM_THREADS": n_threads}
+        variables = {**boot.environment(), "OMP_NUM_THREADS": n_threads, "PYTHONIOENCODING": "utf-8"}
         pipe = subprocess.PIPE
         with subprocess.Popen(
-            words, env=variables, encoding="utf-8", stdin=pipe, stdout=pipe, stderr=pipe
+            words,
+            env=variables,
+            encoding="utf-8",
+            errors="replace",
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
         ) as child:
             self._children.add(child)
             if self._is_stopping:

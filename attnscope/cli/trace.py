@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
 from attnscope.cli.terminal import say
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     else:
         _save_weights(trace, arguments.out)
-    say(f"{arguments.out}: {len(trace.sites)} sites, {trace.check().sentence}")
+    say(f"{arguments.out}: {counted(len(trace.sites), 'site')}, {trace.check().sentence}")
     return 0
 
 

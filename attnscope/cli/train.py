@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import shlex
 import signal
 import sys
 import time
@@ -17,6 +16,7 @@ from attnscope.cli.stopping import add_stop_argument, at_end_of_input
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
 from attnscope.cli.terminal import json_text, say, say_error
 from attnscope.errors import RecipeError, UserError
+from attnscope.records.shell_words import shell_line
 from attnscope.records.training import (
     Evaluated,
     Finished,
@@ -280,4 +280,4 @@ def _command(arguments: argparse.Namespace) -> str:
         words += ["--set", pair]
     if arguments.export:
         words += ["--export", arguments.export]
-    return shlex.join(words)
+    return shell_line(words)

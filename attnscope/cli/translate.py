@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, add_gate_argument, parse_gates
+from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -72,9 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
             expected="source, tab and reference on each line, or --reference FILE",
             action="Give references, or leave out --by-length.",
         )
-    from attnscope.models import load
 
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     written = _translate(model, sources, settings, arguments)
     n_cut = sum(not one.has_ended for one in written)
     if n_cut:

@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, parse_stack
+from attnscope.cli.inputs import add_device_argument, open_model, parse_stack
 from attnscope.cli.samples import add_figure_arguments, tell_progress
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
@@ -46,10 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.top <= _MAX_PAIRS:
         raise UserError(f"--top is {arguments.top}.", expected=f"1 to {_MAX_PAIRS}")
     from attnscope.analysis.weight_parts import read_weights
-    from attnscope.models import load
     from attnscope.records.head_weights import HeadWeightsFound
 
-    model = load(arguments.model, device=arguments.device)
+    model = open_model(arguments)
     head = _head(arguments.head, model.sites)
     read = HeadWeightsFound(head=head)
     for one in tell_progress(read_weights(model, head, _N_READ), unit=f"tokens, {head.label}"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.figures.caption import gate_words
 from attnscope.figures.figure import Figure, ensure_gui
@@ -42,7 +43,8 @@ def panels(
         raise UserError("There is no figure to make a panel of.", expected="at least one figure")
     if titles and len(titles) != len(parts):
         raise UserError(
-            f"There are {len(titles)} titles for {len(parts)} panels.",
+            f"There {'is' if len(titles) == 1 else 'are'} {counted(len(titles), 'title')} for "
+            f"{counted(len(parts), 'panel')}.",
             expected="one for each, or none",
             action="Give an empty text for a panel that needs none.",
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF
 
 from attnscope.figures import colour_bar
-from attnscope.figures.map_layout import MARGIN_PX, MapLayout, map_layout
+from attnscope.figures.map_layout import MARGIN_PX, MapLayout, cells_height, map_layout
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.compare.difference import ComparedMaps
 
@@ -17,7 +17,7 @@ _BAR_GAP_PX = 14.0
 _PANEL_GAP_PX = 14.0
 _LEAST_GAIN = 1.15
 _HIGHEST = 1.4
-_GOOD_CELL_PX, _NARROW_PX, _LEAST_BAR_PX = 20.0, 520.0, 150.0
+_GOOD_CELL_PX, _NARROW_PX, _LEAST_BAR_PX = 20.0, 520.0, 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ def natural_difference_height(width: float, shown: ComparedMaps) -> float:
         found = arranged(QRectF(0.0, 0.0, width, high * n_rows), shown, None)
         if _cell_px(found) >= type_px(_GOOD_CELL_PX) or (n_rows == 2 and width >= _NARROW_PX):
             break
-    cells = found.panels[0].cells
-    panel = cells.top() + max(cells.height(), type_px(_LEAST_BAR_PX)) + MARGIN_PX
+    first = found.panels[0]
+    panel = first.cells.top() + max(cells_height(first), type_px(_LEAST_BAR_PX)) + MARGIN_PX
     return n_rows * panel
 
 

@@ -329,10 +329,16 @@ def _relative(source: str, folder: Path | None) -> str:
 
 
 def _absolute(source: str, folder: Path | None) -> str:
-    """A path from the file's own folder, where a model is there or none is where the program was started."""
+    """A path from where the program was started, from the file's own folder, or from one above that.
+
+    What begins with `./` is looked for beside the file alone; a mere name, a demo model's, in no folder above.
+    """
     if folder is None or not source or Path(source).is_absolute():
         return source
-    beside = folder.absolute() / source
-    if source.startswith("./") or (not Path(source).exists() and beside.exists()):
-        return str(beside)
-    return source
+    beside = folder.absolute()
+    if source.startswith("./"):
+        return str(beside / source)
+    if Path(source).exists():
+        return source
+    above = beside.parents if len(Path(source).parts) > 1 else ()
+    return next((str(place / source) for place in (beside, *above) if (place / source).exists()), source)

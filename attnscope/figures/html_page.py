@@ -13,6 +13,7 @@ import json
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colours import LIGHT, lut
@@ -73,7 +74,7 @@ def _heading(maps: tuple[HeadMap, ...]) -> str:
     if len(maps) <= 3:
         return ", ".join(_name(m) for m in maps)
     stacks = dict.fromkeys(m.head.stack for m in maps)
-    return f"{len(maps)} heads of the {' and the '.join(stacks)}"
+    return f"{counted(len(maps), 'head')} of the {' and the '.join(stacks)}"
 
 
 def check_page(spec: FigureSpec) -> None:

@@ -26,6 +26,8 @@ _COMPACT_MARGIN_PX = 4.0
 _LABEL_SHARE, _COMPACT_LABEL_SHARE = 0.25, 0.38
 _MAX_CELL_PX, _COMPACT_MAX_CELL_PX = 240.0, 120.0
 """The largest side of a cell: of one large map in a wide window, and of one of several panels."""
+_LEAST_SQUARE = 2.5
+"""How many times longer than wide the room of a cell may be before the cell is stretched to fill it."""
 _GAP_PX = 18.0
 _SLANT_PX = 10.0
 
@@ -143,6 +145,16 @@ def map_layout(
     )
 
 
+def cells_height(layout: MapLayout) -> float:
+    """How high the cells want to be: square ones, or the map as high as wide where those made a thin strip.
+
+    `layout` is in a room that is high enough; where that is narrow, its cells are stretched to fill it.
+    """
+    cells = layout.cells
+    square = min(layout.rows.step, layout.columns.step) * layout.n_queries
+    return square if square * _LEAST_SQUARE >= cells.width() else min(cells.height(), cells.width())
+
+
 def _fit(room: QRectF, whole: QRectF, most: float) -> tuple[float, float]:
     """Width and height of the cells: square cells, unless that would waste more than half the room.
 
@@ -150,6 +162,6 @@ def _fit(room: QRectF, whole: QRectF, most: float) -> tuple[float, float]:
     """
     cell_x, cell_y = room.width() / whole.width(), room.height() / whole.height()
     side = min(cell_x, cell_y, most)
-    if max(cell_x, cell_y) <= 2.5 * min(cell_x, cell_y) or side >= 40:
+    if max(cell_x, cell_y) <= _LEAST_SQUARE * min(cell_x, cell_y) or side >= 40:
         cell_x = cell_y = side
     return min(cell_x, most) * whole.width(), min(cell_y, most) * whole.height()

@@ -3,14 +3,14 @@
 from PySide6.QtCore import QRectF
 
 from attnscope.figures.grid_layout import natural_grid_height
-from attnscope.figures.map_layout import MARGIN_PX, map_layout
+from attnscope.figures.map_layout import MARGIN_PX, cells_height, map_layout
 from attnscope.figures.paint_lines import line_names, natural_lines_height
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.maps import HeadMap
 
 _HIGHEST = 1.4
 """The most that a map is high, for a width of 1."""
-_LEAST_BAR_PX = 150.0
+_LEAST_BAR_PX = 100.0
 
 
 def map_height(spec: FigureSpec, head_map: HeadMap, width: float, *, is_panel: bool = False) -> float:
@@ -27,7 +27,7 @@ def map_height(spec: FigureSpec, head_map: HeadMap, width: float, *, is_panel: b
         has_corner=True,
     )
     least = layout.cells.top() + _LEAST_BAR_PX if has_bar else 0.0
-    return max(layout.cells.bottom(), least) + MARGIN_PX
+    return max(layout.cells.top() + cells_height(layout), least) + MARGIN_PX
 
 
 def panel_height(panel: FigureSpec, width: float, *, has_names: bool = False) -> float:

@@ -17,6 +17,8 @@ from attnscope.records.sites import HeadRef
 
 STRIPE_PX = 5.0
 _LABEL_PX, _GAP_PX, _MARGIN_PX, _SIDE_PX = 14.0, 8.0, 8.0, 30.0
+_TIGHT_GAP_PX = 4.0
+"""Between small maps without labels, which need the room themselves."""
 _LEAST_LABELLED_PX, _LARGEST_PX = 26.0, 160.0
 _SITES_ABREAST = (2, 3, 4)
 _T = TypeVar("_T")
@@ -66,7 +68,8 @@ class ChangesLayout:
     def pitch(self) -> tuple[float, float]:
         """From one thumbnail to the next, across and down."""
         wide = _longest_px(self.rows) if self.is_mixed and self.label_px else 0.0
-        return max(self.width, wide) + _GAP_PX, self.height + self.label_px + STRIPE_PX + _GAP_PX
+        gap = _GAP_PX if self.label_px else _TIGHT_GAP_PX
+        return max(self.width, wide) + gap, self.height + self.label_px + STRIPE_PX + gap
 
     def box(self, row: int, column: int) -> QRectF:
         """The rectangle of one thumbnail, on whole pixels."""
@@ -208,7 +211,8 @@ def _laid_out(
     label = type_px(_LABEL_PX)
     width = min(across, (down - label) / aspect, _LARGEST_PX)
     if width < type_px(_LEAST_LABELLED_PX) or (is_mixed and across < _longest_px(rows)):
-        label, width = 0.0, min(across, down / aspect)
+        spare = _GAP_PX - _TIGHT_GAP_PX
+        label, width = 0.0, min(across + spare, (down + spare) / aspect)
     width = max(3.0, width)
     return ChangesLayout(
         area=inner,

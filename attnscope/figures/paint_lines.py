@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
+from attnscope.counting import counted
 from attnscope.figures.colours import Palette
 from attnscope.figures.head_names import NamePlace, name_rows, paint_names
 from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, paint_field
@@ -248,7 +249,7 @@ def _paint_words(
     y = layout.room.top() - 6
     painter.drawText(QPointF(layout.left - 8 - text_width("query"), y), "query")
     painter.drawText(QPointF(layout.right + 8, y), "key")
-    notes = [maps[0].note, lines.sentence, f"{n_left_out} heads with other tokens not drawn"]
+    notes = [maps[0].note, lines.sentence, f"{counted(n_left_out, 'head')} with other tokens not drawn"]
     said = [text for text, is_said in zip(notes, (maps[0].note, True, n_left_out), strict=True) if is_said]
     last = max(s.origin + s.n * s.step for s in (layout.queries, layout.keys))
     bottom = min(last, layout.room.bottom()) + 6

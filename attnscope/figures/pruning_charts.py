@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attnscope.counting import counted
 from attnscope.figures.spec import Chart, Series
 from attnscope.records.importance import Importance, PruningCurve, Ranking
 from attnscope.records.redundancy import CollapseCurve
@@ -32,7 +33,7 @@ def importance_chart(found: Importance) -> Chart:
         values = np.array([ranked[i].value for i in places])
         series.append(Series(name=stack, xs=xs, ys=values, colour=colour, style="points"))
     unit = "share of its layer's length" if found.is_normalised else SCORE_UNITS[found.ranking]
-    title = f"Importance of heads: {RANKING_NAMES[found.ranking]}, {found.n_texts} texts"
+    title = f"Importance of heads: {RANKING_NAMES[found.ranking]}, {counted(found.n_texts, 'text')}"
     unit += "; bars: 95 % intervals" if any(one.style == "whiskers" for one in series) else ""
     return Chart(
         title=title,
@@ -50,9 +51,9 @@ def pruning_chart(curves: Sequence[PruningCurve]) -> Chart:
     """
     groups = grouped(curves)
     series = [one for colour, group in enumerate(groups) for one in _group_series(group, colour)]
-    metric = curves[0].metric
+    metric, texts = curves[0].metric, counted(curves[0].n_texts, "text")
     return Chart(
-        title=f"{metric.replace('-', ' ').capitalize()} as heads are removed, {curves[0].n_texts} texts",
+        title=f"{metric.replace('-', ' ').capitalize()} as heads are removed, {texts}",
         x_label=f"heads removed of {curves[0].n_heads}",
         y_label=curves[0].unit,
         series=tuple(series),

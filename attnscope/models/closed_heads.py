@@ -8,6 +8,7 @@ The weights of such heads are still there; pruning removes them for good (`model
 import re
 from collections.abc import Iterable, Mapping
 
+from attnscope.counting import counted
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
 
 CLOSED_HEADS = "closed_heads"
@@ -35,7 +36,7 @@ def closed_note(gates: Gates) -> str:
     n = len(gates.values)
     if n == 1:
         return "Its training closed 1 head: it is off."
-    return f"Its training closed {n} heads: they are off." if n else ""
+    return f"Its training closed {counted(n, 'head: it is', 'heads: they are')} off." if n else ""
 
 
 def without_closed(training: Mapping[str, object]) -> dict[str, object]:

@@ -16,26 +16,40 @@ _DEVICE_WORDS = (
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """The device that `name` means; `auto` takes an accelerator when there is one.
+    """The device that `name` means; `auto` takes an accelerator when there is one, `cuda:1` the second GPU.
 
     Raises UserError for an unknown name and for a device this machine does not have.
     """
-    if name not in DEVICE_NAMES:
+    kind, colon, number = name.partition(":")
+    if kind not in DEVICE_NAMES or (colon and not (kind == "cuda" and number.isdecimal())):
         raise UserError(
             f"The device {name!r} is not known.",
-            expected="one of " + ", ".join(DEVICE_NAMES),
+            expected="one of " + ", ".join(DEVICE_NAMES) + ", or cuda:1 for the second GPU",
             action="Choose one of them.",
         )
     has = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name == "auto":
+    if kind == "auto":
         return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if has[kind]))
-    if not has[name]:
+    if not has[kind] or (number and int(number) >= torch.cuda.device_count()):
+        there = [kind for kind in ("cpu", "cuda", "mps") if has[kind]]
+        there += [f"cuda:{index}" for index in range(1, torch.cuda.device_count() if has["cuda"] else 0)]
         raise UserError(
             f"This machine has no usable {name} device.",
-            expected="one of " + ", ".join(kind for kind in ("cpu", "cuda", "mps") if has[kind]),
+            expected="one of " + ", ".join(there),
             action="Choose auto or cpu.",
         )
-    return torch.device(name)
+    found = torch.device(name)
+    if number:
+        torch.cuda.set_device(found)  # streams, and what a GPU can do, are asked of the current one
+    return found
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until the device has done all it was asked for, so that a time can be taken."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
 
 
 def lost_device(error: BaseException) -> UserError | None:

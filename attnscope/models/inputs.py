@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import torch
 
+from attnscope.counting import counted
 from attnscope.errors import LoadError, UserError
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import sentence_reach
@@ -127,7 +128,7 @@ def with_pattern(inputs: Inputs, pattern: Pattern) -> Inputs:
         pattern.check(n_tokens, n_tokens)
     except ValueError as error:
         raise UserError(
-            f"The mask does not fit the text of {n_tokens} tokens: {error}.",
+            f"The mask does not fit the text of {counted(n_tokens, 'token')}: {error}.",
             expected=f"a mask of {n_tokens} queries and {n_tokens} keys, special tokens counted in",
             action="Make the mask for as many tokens as the text has.",
         ) from error

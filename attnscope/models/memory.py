@@ -1,5 +1,6 @@
 """How much memory is free, to refuse a model on paper before anything is allocated."""
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -18,10 +19,35 @@ def available_bytes() -> int:
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass
+    found = _free_on_windows()
+    if found:
+        return found
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (OSError, ValueError, AttributeError):
         return _UNKNOWN_BYTES
+
+
+class _MemoryStatus(ctypes.Structure):
+    """MEMORYSTATUSEX of sysinfoapi.h."""
+
+    _fields_ = (
+        ("length", ctypes.c_uint32),
+        ("load", ctypes.c_uint32),
+        ("total_bytes", ctypes.c_uint64),
+        ("free_bytes", ctypes.c_uint64),
+        ("others", ctypes.c_uint64 * 5),
+    )
+
+
+def _free_on_windows() -> int:
+    """Free memory in bytes as Windows says it; 0 elsewhere."""
+    libraries = getattr(ctypes, "windll", None)
+    if libraries is None:
+        return 0
+    status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
+    is_told = libraries.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+    return int(status.free_bytes) if is_told else 0
 
 
 def refuse_too_large(config: ModelConfig, where: str) -> None:

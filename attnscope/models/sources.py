@@ -13,13 +13,15 @@ from attnscope.models.checkpoint import (
 from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX, is_model_id
 from attnscope.nn.config import ModelConfig
 from attnscope.paths import resources_folder
-from attnscope.trace.sniff import refuse_foreign
+from attnscope.trace.sniff import refuse_foreign, unreadable
 from attnscope.trace.store import is_trace_file
 from attnscope.trace.tensor_file import require_regular_file
 
 OPENS = (
     "a folder saved by AttnScope, or one in the format of Hugging Face (config.json, safetensors, tokenizer)"
 )
+OLDER_CHECKPOINT = "The newest checkpoint cannot be read"
+"""How the note of a model begins that is not the newest of its run."""
 _ACTION = "Give the name of a demo model, a model folder or a run folder."
 
 
@@ -82,7 +84,13 @@ def locate_source(source: str | Path) -> Path:
             if is_model_id(str(source)) and "/" in str(source)
             else _ACTION,
         )
-    return path if path.is_dir() else _folder_of_file(path)
+    if not path.is_dir():
+        return _folder_of_file(path)
+    try:
+        (path / WEIGHTS).exists()
+    except OSError as error:  # a folder that may not be entered
+        raise unreadable(path, error) from error
+    return path
 
 
 def _folder_of_file(path: Path) -> Path:
@@ -127,7 +135,7 @@ def _read_newest_checkpoint(run: Path, *, has_weights: bool) -> tuple[LoadedFold
             continue
         if first_error is None:
             return loaded, folder
-        note = f"The newest checkpoint cannot be read ({first_error.happened}); this is step {step}."
+        note = f"{OLDER_CHECKPOINT} ({first_error.happened}); this is step {step}."
         return _with_note(loaded, note), folder
     if first_error is not None:
         raise first_error

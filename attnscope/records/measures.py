@@ -292,7 +292,7 @@ class HeadTable:
         parts = [
             f"{self.n_texts:,} text{'s' if self.n_texts != 1 else ''}, {self.n_tokens:,} tokens",
             SPECIALS_SAID[self.specials],
-            f"means over texts, {self.level:.0%} bootstrap intervals",
+            f"means over texts, {100 * self.level:g} % bootstrap intervals",
         ]
         if self.n_cut:
             parts.append(f"{self.n_cut} cut to what the model takes")

@@ -7,6 +7,7 @@ so that the smaller model equals the gated one. Heads are counted anew afterward
 from dataclasses import dataclass
 from typing import Literal
 
+from attnscope.counting import counted
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 
 PruneShape = Literal["small", "same"]
@@ -68,7 +69,7 @@ class PruningProof:
         verdict = "the pruned model says the same" if self.is_good else "the pruned model says something else"
         return (
             f"max |Δlogit| {self.max_difference:.1e} of {self.largest_logit:.3g} "
-            f"over {self.n_logits:,} logits of {self.n_texts} texts: {verdict}"
+            f"over {self.n_logits:,} logits of {counted(self.n_texts, 'text')}: {verdict}"
         )
 
 

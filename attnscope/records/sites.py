@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 
 Stack = Literal["encoder", "decoder", "cross", "pool", "second", "back", "second-pool", "sentence"]
@@ -204,7 +205,9 @@ def check_heads(heads: Iterable[HeadRef], sites: Iterable[Site]) -> None:
     n_heads = {site.key: site.n_heads for site in sites}
     for head in heads:
         if not 0 <= head.head < n_heads.get(head.site_key, 0):
-            known = ", ".join(f"{stack} L{layer} ({n} heads)" for (stack, layer), n in n_heads.items())
+            known = ", ".join(
+                f"{stack} L{layer} ({counted(n, 'head')})" for (stack, layer), n in n_heads.items()
+            )
             raise UserError(
                 f"The model has no head {head.label} in the stack '{head.stack}'.",
                 expected=f"a head of: {known}",

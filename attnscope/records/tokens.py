@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 UNKNOWN_PIECES = ("<unk>", "[UNK]", "<UNK>", "<|unk|>")
 MAX_OWN = 60
+_MOST_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,16 @@ class Tokens:
             more = f", and {self.n_cut:,} characters after them were not counted" if self.n_cut else ""
             return f"only the first {len(self.tokens):,} of {n_all:,} tokens were read{more}"
         return f"the last {self.n_cut:,} characters were not read" if self.n_cut else ""
+
+    @property
+    def unknown_words(self) -> str:
+        """What the model has no token for, for instance `1 token is unknown: hello`; else empty."""
+        if not self.n_unknown:
+            return ""
+        found = list(dict.fromkeys(token.own for token in self.tokens if token.own))
+        told = ", ".join(found[:_MOST_TOLD]) + (", …" if len(found) > _MOST_TOLD else "")
+        how_many = "1 token is" if self.n_unknown == 1 else f"{self.n_unknown:,} tokens are"
+        return f"{how_many} unknown{told and ': '}{told}"
 
     @property
     def read_text(self) -> str:

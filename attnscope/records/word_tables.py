@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import counted
 from attnscope.records.arrays import frozen_array
 from attnscope.records.sites import HeadRef
 
@@ -72,14 +73,14 @@ class SyntaxTable:
     def statement(self) -> str:
         """What the numbers are of, in one line."""
         parts = [
-            f"{self.n_texts:,} sentences",
+            f"{counted(self.n_texts, 'sentence')}",
             "weights between words: summed over key pieces, averaged over query pieces",
             "special tokens left out",
             MANNERS_SAID[self.manner],
             f"{self.level:.0%} bootstrap intervals",
         ]
         if self.n_skipped:
-            parts.append(f"{self.n_skipped} sentences left out")
+            parts.append(f"{counted(self.n_skipped, 'sentence')} left out")
         return "; ".join(parts)
 
 

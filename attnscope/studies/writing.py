@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import date
@@ -14,6 +13,7 @@ from attnscope.errors import SaveError
 from attnscope.figures.figure import Figure
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.files import replace_file
+from attnscope.records.shell_words import shell_line
 from attnscope.strict_json import json_text
 from attnscope.studies.study import Cell, Choices, Comparison, Study
 
@@ -34,7 +34,7 @@ def signed(study: Study, choices: Choices) -> Study:
     command += ["--quick"] if choices.is_quick else []
     size = (("size", "quick, to see that it runs: these numbers mean nothing"),) if choices.is_quick else ()
     made = f"{date.today().isoformat()}, AttnScope {__version__}"
-    setting = (*size, *study.setting, ("command", shlex.join(command)), ("made", made))
+    setting = (*size, *study.setting, ("command", shell_line(command)), ("made", made))
     return replace(study, setting=setting)
 
 

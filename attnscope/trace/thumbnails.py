@@ -21,7 +21,7 @@ from attnscope.records.tiles import is_long
 from attnscope.trace.pooling import OneHead, pool_strip, strips
 from attnscope.trace.pyramid import FINEST_BLOCK, Level, bytes_of
 from attnscope.trace.record import SiteRecord
-from attnscope.trace.weights import pooled_levels
+from attnscope.trace.weights import poolable, pooled_levels
 
 MAX_EXACT_CELLS = 64_000_000
 """Traces with more cells over all heads get sampled thumbnails first (exact ones take 0.1 s up to here)."""
@@ -135,11 +135,11 @@ def _fit(values: Tensor, max_px: int) -> Tensor:
     size = tuple(min(n, max_px) for n in values.shape)
     if not values.numel():
         return values.new_zeros(size)
-    return values if size == values.shape else F.adaptive_max_pool2d(values[None], size)[0]
+    return values if size == values.shape else F.adaptive_max_pool2d(poolable(values)[None], size)[0]
 
 
 def _fit_columns(values: Tensor, max_px: int) -> Tensor:
     width = min(values.shape[1], max_px)
     if width == values.shape[1] or not values.numel():
         return values
-    return F.adaptive_max_pool1d(values[:, None], width)[:, 0]
+    return F.adaptive_max_pool1d(poolable(values)[:, None], width)[:, 0]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnscope.counting import counted
 from attnscope.errors import SaveError, UserError
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import Interventions
@@ -70,15 +71,21 @@ class Trace:
             raise ValueError(f"no record of the sites {missing}")
 
     def __repr__(self) -> str:
-        """What it holds, in one line: `Trace of 9 tokens: encoder 3 layers × 4 heads`."""
+        """What it holds, in one line: `Trace of 9 tokens (1 unknown): encoder 3 layers × 4 heads`."""
         n_target = f" and {len(self.target)}" if self.target is not None else ""
         stacks = dict.fromkeys(site.stack for site in self.sites)
         parts = []
         for stack in stacks:
             sites = [site for site in self.sites if site.stack == stack]
-            n_heads = "/".join(str(n) for n in dict.fromkeys(site.n_heads for site in sites))
-            parts.append(f"{stack} {len(sites)} layer{'s' * (len(sites) != 1)} × {n_heads} heads")
-        return f"Trace of {len(self.source)}{n_target} tokens: {', '.join(parts)}"
+            sizes = list(dict.fromkeys(site.n_heads for site in sites))
+            heads = counted(sizes[0], "head") if len(sizes) == 1 else f"{'/'.join(map(str, sizes))} heads"
+            parts.append(f"{stack} {counted(len(sites), 'layer')} × {heads}")
+        n_source = len(self.source)
+        source = f"{n_source}{n_target} tokens" if n_target else counted(n_source, "token")
+        read = [self.source, *([self.target] if self.target is not None else ())]
+        n_cut, n_unknown = sum(text.n_dropped for text in read), sum(text.n_unknown for text in read)
+        lost = ", ".join(f"{n:,} {what}" for n, what in ((n_cut, "more cut"), (n_unknown, "unknown")) if n)
+        return f"Trace of {source}{lost and f' ({lost})'}: {', '.join(parts)}"
 
     @property
     def logits(self) -> NDArray[np.float32]:

@@ -99,12 +99,22 @@ def _tile_block(record: SiteRecord, head: int, rows: range, cols: range) -> Tens
     )[0]
 
 
+def poolable(values: Tensor) -> Tensor:
+    """The values where adaptive pooling can be trusted, on the CPU instead of MPS.
+
+    There windows of unequal sizes are silently wrong (pytorch/pytorch issue 190064, torch 2.13; drop when the
+    oldest torch that is supported has it mended).
+    """
+    return values if values.device.type in ("cpu", "cuda") else values.cpu()
+
+
 def _pool_columns(weights: Tensor, width: int, reduce: Reduction) -> tuple[Tensor, Tensor]:
     """Pooled values, and the share of allowed cells behind each (for `max`: whether there is one)."""
     allowed = (~weights.isnan()).float()
     values = weights.nan_to_num(nan=0.0)
     if weights.shape[1] == width:
         return values, allowed
+    values, allowed = poolable(values), poolable(allowed)
     pool = F.adaptive_max_pool1d if reduce == "max" else F.adaptive_avg_pool1d
     return pool(values[:, None], width)[:, 0], pool(allowed[:, None], width)[:, 0]
 
@@ -113,7 +123,7 @@ def _pool_rows(strip: Tensor, height: int, reduce: Reduction) -> Tensor:
     if strip.shape[0] == height:
         return strip
     pool = F.adaptive_max_pool1d if reduce == "max" else F.adaptive_avg_pool1d
-    return pool(strip.T[:, None], height)[:, 0].T.contiguous()
+    return pool(poolable(strip).T[:, None], height)[:, 0].T.contiguous()
 
 
 def pooled_levels(record: SiteRecord, max_px: int) -> tuple[Tensor, Tensor]:
@@ -145,4 +155,4 @@ def _pool_heads(weights: Tensor, size: tuple[int, int]) -> Tensor:
         return values.new_zeros((len(values), *size))
     if values.shape[1:] == size:
         return values
-    return F.adaptive_max_pool2d(values, size)
+    return F.adaptive_max_pool2d(poolable(values), size)

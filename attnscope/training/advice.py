@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.records.plans import Advice
 from attnscope.training.paper import longest_tokens, needed_bytes, with_training
@@ -83,7 +84,7 @@ def _smaller_model(recipe: Recipe, fits: Callable[[Recipe], bool]) -> Iterator[A
     n_layers = _largest(1, model.n_layers - 1, lambda n: fits(changed(n_layers=n)))
     if n_layers is not None:
         yield Advice(
-            words=f"{n_layers} layers instead of {model.n_layers}",
+            words=f"{counted(n_layers, 'layer')} instead of {model.n_layers}",
             changes=(("model.n_layers", str(n_layers)),),
         )
     unit = 2 * model.n_heads  # heads of an even width, which rotary positions need

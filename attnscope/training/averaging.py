@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from attnscope.counting import counted
 from attnscope.errors import LoadError, UserError
 from attnscope.models.card import ModelCard
 from attnscope.models.checkpoint import LoadedFolder, read_model_folder
@@ -51,7 +52,8 @@ def average_run(folder: Path, *, last: int = 5, device: str = "auto") -> Average
     found = [entry for entry in run.checkpoints() if entry[0]]
     if not 2 <= last <= len(found):
         raise UserError(
-            f"{folder} has {len(found)} checkpoints after the beginning; {last} are to be averaged.",
+            f"{folder} has {counted(len(found), 'checkpoint')} after the beginning; {last} are "
+            "to be averaged.",
             expected=f"2 to {len(found)}" if len(found) > 1 else "a run with 2 checkpoints or more",
             action="Train with a smaller training.save_every to keep more of them.",
         )

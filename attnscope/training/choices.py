@@ -83,6 +83,12 @@ def _body_faults(recipe: Recipe) -> Iterator[Fault]:
         either = f"{told}, or left out" if told else "left out"
         expected = f'{either}: the cells of model.body = "{model.body}" do not use it'
         yield f"model.{name}", value, expected
+    if model.is_recurrent:
+        of_transformers = f'only a Transformer has it, and model.body is "{model.body}"'
+        if recipe.training.checkpointing:
+            yield "training.checkpointing", True, f"false: {of_transformers}"
+        if recipe.start.lora_rank:
+            yield "start.lora_rank", recipe.start.lora_rank, f"0: {of_transformers}"
 
 
 def _start_faults(recipe: Recipe) -> Iterator[Fault]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from attnscope.counting import counted
 from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig
 from attnscope.text.corpora import read_lines, read_pairs, split, split_pairs
@@ -108,7 +109,7 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     ids, held_out_ids = _encode_text(tokenizer, training), _encode_text(tokenizer, held_out)
     if len(ids) < 2:
         raise RecipeError(
-            f"{recipe.data.path} has only {len(ids)} tokens to train on.",
+            f"{recipe.data.path} has only {counted(len(ids), 'token')} to train on.",
             expected="at least 2, better many thousands",
             action="Choose a longer text, or a smaller data.validation_share.",
         )

@@ -122,10 +122,15 @@ def _attempt_of(variables: Mapping[str, str]) -> int:
 
 @contextmanager
 def joined(ranks: Ranks, device: torch.device) -> Iterator[torch.device]:
-    """Meet the other processes and part from them again; gives the device of this one."""
+    """Meet the other processes and part from them again; gives the device of this one.
+
+    On a Mac that is the processor: processes cannot share what is on its graphics device.
+    """
     if ranks.n == 1:
         yield device
         return
+    if device.type == "mps":  # no library of torch.distributed sends what lies there
+        device = torch.device("cpu")
     if device.type == "cuda":
         if ranks.local >= torch.cuda.device_count():
             raise UserError(

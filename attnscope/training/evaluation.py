@@ -44,7 +44,7 @@ def autocast_of(precision: str, device: torch.device) -> Callable[[], AbstractCo
 def has_quick_bfloat16(device: torch.device) -> bool:
     """Whether the device multiplies bfloat16 numbers in hardware. Weights and sums stay in float32."""
     if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return False

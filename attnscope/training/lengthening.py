@@ -9,6 +9,7 @@ linear, cosine     the same while the warm-up lasts; after it the rate is that o
 from collections.abc import Mapping
 from pathlib import Path
 
+from attnscope.counting import counted
 from attnscope.errors import LoadError, UserError
 from attnscope.training.parts import Recipe
 from attnscope.training.run import RunFolder
@@ -34,7 +35,7 @@ def lengthened(overrides: Mapping[str, str], folder: Path, n_steps: int | None) 
     step = load_state(run.state, has_values=False)[0].step
     if n_steps <= step:
         raise UserError(
-            f"The run in {folder} has made {step:,} steps already.",
+            f"The run in {folder} has made {counted(step, 'step')} already.",
             expected=f"more than {step:,}",
             action="Give the length that the whole run is to have.",
         )

@@ -6,14 +6,15 @@ import torch
 
 from attnscope.training.parts import Recipe
 
-_ON_CPU = ("can't allocate memory", "not enough memory")
+_WORDS = ("can't allocate memory", "not enough memory", "MPS backend out of memory", "Invalid buffer size")
+"""Of errors that have no kind of their own: the CPU's, and those of MPS."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out, on a GPU or beside it."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _ON_CPU)
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
 
 
 def free_memory(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -22,6 +23,8 @@ def free_memory(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
+    elif device.type == "mps":
+        torch.mps.empty_cache()
 
 
 def out_of_memory_note(recipe: Recipe, step: int, kept: int | None, device: torch.device) -> str:

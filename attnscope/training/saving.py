@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from attnscope import __version__
+from attnscope.counting import counted
 from attnscope.errors import SaveError, UserError
 from attnscope.models.card import ModelCard
 from attnscope.models.checkpoint import write_model_folder
@@ -142,7 +143,7 @@ def card_of(
         training[CLOSED_HEADS] = closed_names(closed)
     if recipe.data.kind == "task":
         training["task"] = recipe.data.task
-    text = f"# {name}\n\nTrained with AttnScope for {step:,} of {recipe.training.n_steps:,} steps.\n"
+    text = f"# {name}\n\nTrained with AttnScope for {step:,} of {counted(recipe.training.n_steps, 'step')}.\n"
     if labels:
         text += f"\nIt tells one of {len(labels):,} labels of a text: {', '.join(labels)[:400]}.\n"
     return ModelCard(name=name, objective=recipe.objective.kind, training=training, text=text, labels=labels)

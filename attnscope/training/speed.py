@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from attnscope.errors import UserError
+from attnscope.models.device import wait_for
 from attnscope.records.plans import Pace
 from attnscope.training.paper import mean_tokens, step_flops, tokens_a_step, uses_bfloat16
 from attnscope.training.recipe import Recipe, parse_recipe
@@ -141,8 +142,7 @@ def _best_s(work: Callable[[], object], device: str) -> float:
         while n < 3 or (spent < _LEAST_S and n < _MOST_REPEATS):
             start = time.perf_counter()
             work()
-            if device.startswith("cuda"):
-                torch.cuda.synchronize()
+            wait_for(torch.device(device))
             took = time.perf_counter() - start
             best, spent, n = min(best, took), spent + took, n + 1
     return max(best, 1e-9)

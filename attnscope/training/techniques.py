@@ -38,7 +38,6 @@ class Techniques:
         ranks: Ranks = ALONE,
     ) -> None:
         self._module, self._has_adapters = module, recipe.start.lora_rank > 0
-        _check_body(recipe, module)
         if isinstance(module, Transformer):
             module.is_recomputing = recipe.training.checkpointing
         self.gates: HeadGates | None = build_gates(module.sites(), recipe.gates, module.config.form, device)
@@ -102,21 +101,3 @@ class Techniques:
         if self._has_adapters:
             restore_adapters(self._module, tensors)
         return {n: t for n, t in tensors.items() if not is_of_gates(n) and not is_of_adapters(n)}
-
-
-def _check_body(recipe: Recipe, module: OwnModule) -> None:
-    """Raise RecipeError for what only a Transformer can do."""
-    if isinstance(module, Transformer):
-        return
-    wanted = (
-        ("training.checkpointing", recipe.training.checkpointing),
-        ("start.lora_rank", recipe.start.lora_rank),
-        ("objective.next_sentence", recipe.objective.next_sentence),
-    )
-    for key, value in wanted:
-        if value:
-            raise RecipeError(
-                f"{key} is {str(value).lower()} for a model that is no Transformer.",
-                expected="a Transformer",
-                action=f"Remove {key}, or choose another model.body.",
-            )

@@ -1,5 +1,6 @@
 """Which batches an objective makes of running text, and what it asks of the tokenizer."""
 
+from attnscope.counting import counted
 from attnscope.errors import RecipeError
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.training.batches import BatchMaker, Ids, TextBatches, Vocabulary
@@ -41,7 +42,7 @@ def text_batches(
     is_of_stretches = objective.kind == "span-corruption" or objective.next_sentence
     if is_of_stretches and len(training) < _LEAST:
         raise RecipeError(
-            f"{recipe.data.path} has only {len(training)} tokens to train on.",
+            f"{recipe.data.path} has only {counted(len(training), 'token')} to train on.",
             expected=f"at least {_LEAST}, better many thousands",
             action="Choose a longer text, or a smaller data.validation_share.",
         )

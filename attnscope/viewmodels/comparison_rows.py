@@ -1,6 +1,7 @@
 """The output before and after the gates, side by side: rows of candidates, and what changed in text."""
 
 import difflib
+import math
 import re
 from dataclasses import dataclass
 
@@ -19,11 +20,16 @@ KIND_WORDS: dict[OutputKind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRow:
-    """One token with its probability before and after; None when it is not among the best there."""
+    """One token with its probability before and after; None when it is not among the best there.
+
+    Then it has no more than `before_below` or `after_below`, the least of the best; None: that is not known.
+    """
 
     token: Token
     before: float | None
     after: float | None
+    before_below: float | None = None
+    after_below: float | None = None
 
     @property
     def sentence(self) -> str:
@@ -49,6 +55,11 @@ def probability_text(probability: float) -> str:
     return "<0.001" if probability < _LEAST_SHOWN else f"{probability:.3f}"
 
 
+def below_text(probability: float) -> str:
+    """`<0.022`: that it is no more than this, rounded up to three decimals."""
+    return f"<{max(math.ceil(1000 * probability), 1) / 1000:.3f}"
+
+
 def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tuple[CandidateRow, ...]:
     """The candidates of both sides, the one with the largest probability on either side first.
 
@@ -60,7 +71,11 @@ def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tu
     for candidate in after.candidates:
         token, old, _ = probabilities.get(candidate.token.id, (candidate.token, None, None))
         probabilities[candidate.token.id] = (token, old, candidate.probability)
-    rows = [CandidateRow(token=token, before=b, after=a) for token, b, a in probabilities.values()]
+    lows = [min((c.probability for c in side.candidates), default=None) for side in (before, after)]
+    rows = [
+        CandidateRow(token=token, before=b, after=a, before_below=lows[0], after_below=lows[1])
+        for token, b, a in probabilities.values()
+    ]
     rows.sort(key=_largest, reverse=True)
     n_shown = max(sum(_largest(row) >= _LEAST_SHOWN for row in rows), _N_ROWS_KEPT)
     return tuple(rows[: min(n_shown, n_rows)])

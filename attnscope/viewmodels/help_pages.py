@@ -19,6 +19,9 @@ _MARKS = re.compile(r"[*`#|$]|\[([^\]]*)\]\([^)]*\)|^- ", re.MULTILINE)
 _EXCERPT = 90
 MAX_BYTES = 100_000
 
+TOPICS = "topics"
+"""The page whose headings are what a lecture is about; the command palette knows them."""
+
 HELP_OF_VIEWS: Mapping[str, str] = {
     "explore": "explore",
     "explore/inside": "inside",

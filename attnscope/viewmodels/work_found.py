@@ -53,9 +53,8 @@ def watch_training(work: WorkState, training: TrainingState) -> None:
             words = [f"step {training.step:,} of {training.n_steps:,}"] if training.n_steps else []
             words += [training.remaining or training.status.title]
             stop = training.stop if training.can_stop else None
-            yield Job(
-                name="Training", what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop
-            )
+            name = "Training, paused" if training.status.phase == "paused" else "Training"
+            yield Job(name=name, what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop)
 
     work.watch(training, find)
 

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
-from attnscope.viewmodels.comparison_rows import CandidateRow, probability_text
+from attnscope.viewmodels.comparison_rows import CandidateRow, below_text, probability_text
 
 _ROW_PX, _HEAD_PX = 24, 20
 
@@ -67,8 +67,10 @@ class CandidateTable(QWidget):
             for k, row in enumerate(self._rows):
                 top = type_px(_HEAD_PX + k * _ROW_PX)
                 self._paint_piece(painter, piece.translated(0, top), row)
-                self._paint_side(painter, before.translated(0, top), row.before, self._palette.muted)
-                self._paint_side(painter, after.translated(0, top), row.after, self._palette.accent)
+                place, palette = before.translated(0, top), self._palette
+                self._paint_side(painter, place, row.before, row.before_below, palette.muted)
+                place = after.translated(0, top)
+                self._paint_side(painter, place, row.after, row.after_below, palette.accent)
 
     def _fit(self) -> None:
         self.setFixedHeight(round(type_px(_HEAD_PX + self._n_rows * _ROW_PX)))
@@ -93,8 +95,11 @@ class CandidateTable(QWidget):
         painter.setPen(QColor(self._palette.muted if row.token.is_special else self._palette.text))
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, isolated(text))
 
-    def _paint_side(self, painter: QPainter, place: QRectF, value: float | None, colour: str) -> None:
-        text = "–" if value is None else probability_text(value)
+    def _paint_side(
+        self, painter: QPainter, place: QRectF, value: float | None, below: float | None, colour: str
+    ) -> None:
+        """A value with its bar; of one that is not known, what it is less than."""
+        text = probability_text(value) if value is not None else "–" if below is None else below_text(below)
         painter.setFont(font(SMALL_PX))
         painter.setPen(QColor(self._palette.text if value is not None else self._palette.muted))
         room, row = type_px(36), type_px(_ROW_PX)

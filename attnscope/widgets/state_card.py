@@ -1,12 +1,17 @@
 """What stands where pictures will be: a title, a hint, and progress where something is happening."""
 
-from PySide6.QtCore import Qt
+import bisect
+
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
+from attnscope.figures.style import type_px
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.labels import PlainLabel
 
-_WIDTH_PX = 480
+_WIDTH_PX, _LEAST_PX, _MARGIN_PX = 480, 120, 16
+_MOST_PX = 10_000
 
 
 class StateCard(QWidget):
@@ -17,7 +22,6 @@ class StateCard(QWidget):
         self._title = PlainLabel(role="large")
         self._hint = PlainLabel(role="hint")
         self._hint.setWordWrap(True)
-        self._hint.setMaximumWidth(_WIDTH_PX)
         self._hint.setMinimumHeight(72)
         self._progress = QProgressBar()
         self._progress.setTextVisible(False)
@@ -31,17 +35,35 @@ class StateCard(QWidget):
         # Between stretches and not aligned: only so is the hint given the height its width asks for.
         middle = QHBoxLayout()
         middle.addStretch(1)
-        middle.addWidget(self._hint, _WIDTH_PX)
+        middle.addWidget(self._hint)
         middle.addStretch(1)
         layout.addLayout(middle)
         layout.addStretch(4)
         self._title.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._hint.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._even_lines()
+
+    def _even_lines(self) -> None:
+        """As narrow as the hint is with the lines it needs, so that no single word is left for the last."""
+        metrics, text = self._hint.fontMetrics(), self._hint.text()
+
+        def height(width: int) -> int:
+            room = QRect(0, 0, width, _MOST_PX)
+            return metrics.boundingRect(room, Qt.TextFlag.TextWordWrap, text).height()
+
+        widest = max(min(round(type_px(_WIDTH_PX)), self.width() - 2 * _MARGIN_PX), _LEAST_PX)
+        least = height(widest)
+        even = bisect.bisect_left(range(widest), True, lo=_LEAST_PX, key=lambda width: height(width) <= least)
+        self._hint.setFixedWidth(even + 2)
+
     def show_stage(self, stage: Stage) -> None:
         """Show another state."""
         self._title.setText(stage.title)
         self._hint.setText(stage.hint)
+        self._even_lines()
         self.setAccessibleName(f"{stage.title} {stage.hint}")
         policy = self._progress.sizePolicy()
         policy.setRetainSizeWhenHidden(True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from attnscope.analysis.measures import measure
 from attnscope.analysis.positions import position_tables
+from attnscope.counting import counted
 from attnscope.models.model import N_CONTINUE, Model
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.interventions import Interventions
@@ -43,7 +44,7 @@ def trace_text(
     step = models.step(request.model)
     is_long = len(request.text) > MAX_CONTINUED
     if is_long:  # a place to give up before the long pass, and another one after it
-        yield Progress(number=request.number, what=f"Reading {len(request.text):,} characters")
+        yield Progress(number=request.number, what=f"Reading {counted(len(request.text), 'character')}")
     is_target_read = not request.view or model.info.takes_target
     interventions = request.interventions if request.view else _fitting(request, model)
     look = model.look(

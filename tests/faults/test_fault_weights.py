@@ -16,6 +16,7 @@ from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
 
 from attnscope.errors import LoadError
 from attnscope.models import load, read_model_folder
+from attnscope.models.recording.opening import open_source
 from attnscope.trace import tensor_file
 from attnscope.trace.tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, read_tensors, tensors_from_bytes
 
@@ -323,3 +324,20 @@ def test_that_an_empty_run_and_a_lone_file_are_refused(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(1)}, tmp_path / "lone.safetensors")
     with pytest.raises(LoadError, match="single file"):
         load(tmp_path / "lone.safetensors", device="cpu")
+
+
+@pytest.mark.parametrize(("content", "word"), [(b"", "empty file"), (b"PK\x03\x04", "pickle")])
+def test_that_a_file_given_for_a_model_says_what_it_is(
+    tmp_path: Path, content: bytes, word: str
+) -> None:
+    (tmp_path / "given").write_bytes(content)
+    with pytest.raises(LoadError, match=word):
+        open_source(str(tmp_path / "given"))
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        archive.writestr("notes.txt", "hello")
+    with pytest.raises(LoadError, match="is a ZIP archive"):
+        open_source(str(tmp_path / "archive.zip"))
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(LoadError, match="named pipe"):  # it is not waited for
+            open_source(str(tmp_path / "pipe"))

@@ -101,3 +101,37 @@ def test_that_panels_with_lines_and_grid_share_a_fitted_page():
     maps = tuple(head_map(7, 7, head=h) for h in range(3))
     shown = panels_figure(spec("lines", maps=maps), maps, has_lines=True, grids=(site_grid(),))
     assert white_below(sized(dataclasses.replace(shown, caption=None))) < _MOST_WHITE
+
+
+def cells_drawn(shown: FigureSpec) -> tuple[float, float]:
+    """Width and height of the cells of a map whose first weight alone is 1, in dots of the picture."""
+    picture = export.image(dataclasses.replace(shown, dpi=200)).convertToFormat(QImage.Format.Format_RGB32)
+    pixels = np.frombuffer(picture.constBits(), np.uint32).reshape(picture.height(), -1) & 0xFFFFFF
+    is_full = pixels == 0xFDE725  # the end of viridis; the colour bar lies to the right
+    column = int(np.flatnonzero(is_full.any(axis=0))[0])
+    rows = np.flatnonzero(is_full[:, column])
+    return float(np.argmin(is_full[rows[0], column:])), float(len(rows))
+
+
+@pytest.mark.parametrize("n", [9, 13, 29])
+@pytest.mark.parametrize("font_pt", [7.0, 9.0])
+def test_that_a_map_in_a_narrow_column_has_square_cells(n, font_pt):
+    weights = np.zeros((n, n), np.float32)
+    weights[0, 0] = 1
+    weights[1:, 1] = 0.5
+    shown = spec("head", maps=(dataclasses.replace(head_map(n, n), weights=weights),), caption=None)
+    shown = sized(shown, width_mm=83.8, font_pt=font_pt)
+    width, height = cells_drawn(shown)
+    assert height == pytest.approx(width, abs=3)
+    assert white_below(shown) < _MOST_WHITE
+
+
+def test_that_a_map_of_few_queries_and_many_keys_still_fills_its_column():
+    shown = sized(spec("head", maps=(head_map(4, 40),), caption=None), width_mm=83.8, font_pt=9.0)
+    assert shown.height_mm > 40
+
+
+def test_that_a_difference_in_a_narrow_column_fits_a_page():
+    shown = sized(spec("difference", caption=None), width_mm=83.8, font_pt=9.0)
+    assert 100 < shown.height_mm < 245
+    assert white_below(shown) < _MOST_WHITE

@@ -123,7 +123,7 @@ def test_that_a_graph_that_fails_or_is_wrong_is_not_used(
 
 
 def test_that_only_batches_of_the_captured_shape_fit(tiny_recipe: str) -> None:
-    loss_of, (batch, other) = _prepared(tiny_recipe)
+    _, (batch, other) = _prepared(tiny_recipe)
     graph = StepGraph(batch, pack(batch), torch.ones(()))
     assert graph.fits(other)
     assert not graph.fits(replace(batch, ids=batch.ids[:, :-1]))

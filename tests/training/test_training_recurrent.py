@@ -71,3 +71,14 @@ def test_that_a_run_of_an_older_version_goes_on_without_the_keys_its_cells_ignor
     losses = [event.loss for event in straight if isinstance(event, Step)]
     assert [event.loss for event in events if isinstance(event, Step)] == losses[3:]
     assert parse_recipe((run / "recipe.toml").read_text()).model.d_ff == 512
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("training.checkpointing", "true"), ("start.lora_rank", "2")], ids=str
+)
+def test_that_a_recipe_refuses_beside_cells_what_only_a_transformer_has(
+    task_recipe: str, key: str, value: str
+) -> None:
+    cells = {"model.body": "gru", "model.d_ff": "512", "start.from": "a-model"}
+    with pytest.raises(RecipeError, match=rf'{key} is {value}\..*only a Transformer has it.*"gru"'):
+        parse_recipe(task_recipe, overrides={**cells, key: value})

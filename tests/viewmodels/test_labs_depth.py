@@ -153,6 +153,7 @@ def test_that_every_scheme_says_of_an_offset_what_its_paper_says() -> None:
     assert numbers["rotary score, d_head 4"] == said(sum(math.cos(10 * angle) for angle in turned) / 2)
     assert (numbers["m"], numbers["ALiBi, head 4: −m·Δ"]) == ("0.0625", "−0.625")
     assert numbers["pairs under one turn in L"] == f"{sum(16 * a < 2 * math.pi for a in angles)} of 8"
+    assert numbers["the same, rotary"] == f"{sum(16 * a < 2 * math.pi for a in turned)} of 2"
     assert [pair.pair for pair in shown.pairs] == [0, 2, 5, 7]
     assert shown.pairs[1].after == pytest.approx(13 * angles[2])
     assert dict(look_past(OffsetChoice(offset=0)).words.numbers)["ALiBi, head 4: −m·Δ"] == "0"

@@ -13,6 +13,7 @@ from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.comparison_rows import (
+    below_text,
     candidate_rows,
     kl_text,
     most_changed,
@@ -199,6 +200,12 @@ def test_that_candidates_of_both_sides_stand_in_one_list():
     rows = candidate_rows(prediction((1, 0.9), (2, 0.1)), prediction((2, 0.7), (3, 0.2)))
     assert [(r.token.id, r.before, r.after) for r in rows] == [(1, 0.9, None), (2, 0.1, 0.7), (3, None, 0.2)]
     assert rows[0].sentence == "w1: 0.900 before, not among the best after"
+    assert (rows[0].after_below, rows[2].before_below) == (0.2, 0.1), "what is not listed has less than these"
+
+
+@pytest.mark.parametrize(("least", "text"), [(0.2, "<0.200"), (0.02131, "<0.022"), (1e-6, "<0.001")])
+def test_that_what_is_not_listed_is_said_to_be_less_than_what_is(least, text):
+    assert below_text(least) == text
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,18 @@ from attnscope.app import Program
 from attnscope.crash import CrashLog
 from attnscope.records.messages import StartTraining
 from attnscope.settings import Settings, StartOptions
+from attnscope.viewmodels.palette import find
 from attnscope.viewmodels.view_state import Page
+from attnscope.widgets.labs.page import lab_offers
 from attnscope.widgets.tours.rich_text import filled
 from attnscope.widgets.training.watch_panel import WatchPanel
 
 pytestmark = pytest.mark.qt
+_WORDS = (
+    "softmax, sliding window, Bahdanau, Luong, induction, Voita, explanation, RoPE, extrapolation, residual, "
+    "LayerNorm, warm-up, masked, temperature, top-p, BPE, KV cache, GQA, linear attention, scaling law, "
+    "ViT, exercise"
+).split(", ")
 
 
 @pytest.fixture
@@ -117,3 +124,12 @@ def test_that_after_a_tour_enter_does_not_bring_it_back(program):
     learning.panel.next_button.setFocus()
     learning.tours.leave()
     assert QApplication.focusWidget() is learning.page.tabs.tabs["Welcome"]
+
+
+def test_that_a_word_of_a_lecture_leads_to_a_place_to_show_it(program):
+    pages = program.window.pages
+    offers = (*program.window.learning.offers(), *lab_offers(pages.labs, program.window.view))
+    for word in _WORDS:
+        keys = [match.item.key for match in find((offer.item for offer in offers), word)]
+        assert keys[:1], word
+        assert keys[0].startswith(("help:topics#", "lab:", "tour:")), (word, keys)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnscope.counting import counted
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import CONFIG, contained_file
 from attnscope.strict_json import as_object, read_json
@@ -161,14 +162,14 @@ def _check_heads(values: dict[str, Any], where: str) -> None:
     if isinstance(n_kv_heads, int) and n_heads % n_kv_heads:
         raise _refuse(
             where,
-            f"{n_heads} heads cannot share {n_kv_heads} key/value heads",
+            f"{counted(n_heads, 'head')} cannot share {counted(n_kv_heads, 'key/value head')}",
             expected="a divisor of the heads",
         )
     has_own_width = any(values.get(key) is not None for key in _OWN_HEAD_WIDTH)
     if width is not None and not has_own_width and width % n_heads:
         raise _refuse(
             where,
-            f"a width of {width} cannot be shared by {n_heads} heads",
+            f"a width of {width} cannot be shared by {counted(n_heads, 'head')}",
             expected="a multiple of the heads",
         )
 

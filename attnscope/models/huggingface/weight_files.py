@@ -11,6 +11,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from attnscope.counting import counted
 from attnscope.errors import LoadError
 from attnscope.files import sha256_of
 from attnscope.models.huggingface.cache import contained_file
@@ -108,7 +109,7 @@ def _check_index(folder: Path, tensors: Mapping[str, Tensor]) -> None:
     absent = [name for name in _read_index(folder) if name not in tensors]
     if absent:
         raise LoadError(
-            f"{INDEX} in {folder} names {len(absent)} tensors that its files do not hold, "
+            f"{INDEX} in {folder} names {counted(len(absent), 'tensor')} that its files do not hold, "
             f"for instance {absent[0][:80]!r}.",
             kind="keys",
             expected="every tensor of the index in one of the files",

@@ -62,7 +62,7 @@ def prune_foreign(network: Network, gates: Gates, shape: PruneShape, reopen: Reo
     def write(folder: Path) -> None:
         _write(smaller, stored, dtype, source, folder, _card(network, sites))
 
-    with tempfile.TemporaryDirectory(prefix="attnscope-pruned-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="attnscope-pruned-", ignore_cleanup_errors=True) as temporary:
         write(Path(temporary))
         after_bytes = weights_file_bytes(Path(temporary))
         again = reopen(Path(temporary), removal_name(network.info.name, sites))

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.models.recording.given_weights import record_of_weights, weight_notes
 from attnscope.models.recording.naming import numbered_tokens, tokens_named
@@ -85,7 +86,9 @@ def _maps_of(weights: object, *, has_target: bool) -> dict[SiteKey, Tensor]:
 def _names_of(sites: tuple[Site, ...], names: Sequence[str]) -> tuple[tuple[SiteKey, str], ...]:
     if names and len(names) != len(sites):
         raise UserError(
-            f"There are {len(names)} names for {len(sites)} layers.", expected=f"{len(sites)} names, or none"
+            f"There {'is' if len(names) == 1 else 'are'} {counted(len(names), 'name')} for "
+            f"{counted(len(sites), 'layer')}.",
+            expected=f"{counted(len(sites), 'name')}, or none",
         )
     return tuple((site.key, str(name)) for site, name in zip(sites, names, strict=False))
 
@@ -174,7 +177,8 @@ def _check_axes(trace: Trace, site: Site) -> None:
         return
     is_turned = wanted == found[::-1]
     raise UserError(
-        f"The weights of {_named(site.key)} are {found[0]} queries × {found[1]} keys, and its tokens are "
+        f"The weights of {_named(site.key)} are {counted(found[0], 'query', 'queries')} × "
+        f"{counted(found[1], 'key')}, and its tokens are "
         f"{wanted[0]} × {wanted[1]}.",
         expected="as many tokens as queries and keys; rows are queries, columns are keys",
         action="The axes look exchanged: give weights.transpose(-1, -2), or exchange `tokens` and `target`."

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.models.huggingface.rule_finding import find_rule_of
 from attnscope.nn.masks import MaskRule
@@ -112,10 +113,13 @@ def weight_notes(maps: Mapping[str, Tensor]) -> tuple[str, ...]:
     if sums:
         off_by = torch.cat(sums)
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        do, shown = (
+            ("does", "it is shown as it is") if len(off_by) == 1 else ("do", "they are shown as they are")
+        )
         ends = dict.fromkeys(f"{float(end):.3g}" for end in (off_by.min(), off_by.max()))
         notes.append(
-            f"{len(off_by):,} of {n_rows:,} rows do not sum to 1 but to {' to '.join(ends)} "
-            f"({wrong[0]}{more}); they are shown as they are."
+            f"{len(off_by):,} of {counted(n_rows, 'row')} {do} not sum to 1 but to {' to '.join(ends)} "
+            f"({wrong[0]}{more}); {shown}."
         )
     if n_missing:
         cells = "1 cell is NaN and is" if n_missing == 1 else f"{n_missing:,} cells are NaN and are"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.models.recording.naming import numbered_tokens, pieces_of, tokens_named
 from attnscope.models.recording.placing import Lengths, RecordedCall
@@ -56,10 +57,12 @@ def _check_count(
     no_attention = f" Or leave out by calls= what is no attention, such as: {other[-1]}." if other else ""
     if n == n_wanted + 1 and any(call.n_steps > 1 for call in calls):
         no_attention += " The last token that a model writes is never read by it: leave it out."
-    texts = f"{lengths.source} keys" + ("" if lengths.target is None else f" and {lengths.target} queries")
+    texts = counted(lengths.source, "key")
+    texts += "" if lengths.target is None else f" and {counted(lengths.target, 'query', 'queries')}"
     raise UserError(
-        f"There are {n} {what}, and the module attended over {texts} of them.",
-        expected=f"{n_wanted - len(extra)} pieces as `{what}`, special tokens counted in",
+        f"There {'is' if n == 1 else 'are'} {counted(n, 'token')} in `{what}`, and the module "
+        f"attended over {texts} of them.",
+        expected=f"{counted(n_wanted - len(extra), 'piece')} as `{what}`, special tokens counted in",
         action="Give the pieces as they went into the module; `tokens` are the keys of cross attention, "
         f"`target` its queries.{no_attention}",
     )

@@ -5,6 +5,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from attnscope.counting import counted
 from attnscope.records.inside import HeadInside
 
 Step = Literal["product", "scale", "mask", "softmax", "values", "output"]
@@ -154,7 +155,7 @@ def _mask_words(inside: HeadInside, row: int) -> tuple[str, str]:
 
 
 def _softmax_words(inside: HeadInside, row: int) -> tuple[str, str]:
-    over = f"{inside.n_allowed:,} keys" + (" and the sink" if inside.sink is not None else "")
+    over = counted(inside.n_allowed, "key") + (" and the sink" if inside.sink is not None else "")
     note = f"{number_words(inside.lse)} = ln Σ exp(score) over {over}"
     if not inside.is_allowed(row):
         return ("weight = exp(−∞) = 0", note)

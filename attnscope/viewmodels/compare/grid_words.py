@@ -5,6 +5,7 @@ Must not import Qt.
 
 from dataclasses import replace
 
+from attnscope.counting import counted
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.compare.state import CompareState
 
@@ -42,7 +43,7 @@ def grid_words(state: CompareState, top: float) -> str:
     parts = parts if state.grids else []
     for which, heads in (("A", compared.only_first), ("B", compared.only_second)):
         if heads:
-            parts.append(f"{len(heads)} heads only in {which}")
+            parts.append(f"{counted(len(heads), 'head')} only in {which}")
     if compared.too_long:
         parts.append(f"{len(compared.too_long)} too long")
     return " · ".join(parts)

@@ -3,12 +3,12 @@
 Both make the figure of the Compare page again: two traces, aligned in the same way, and B − A.
 """
 
-import shlex
 from dataclasses import dataclass, replace
 
 from attnscope import paths
 from attnscope.records.interventions import Interventions, interventions_as_json
 from attnscope.records.masks import UseMask, rows_as_text
+from attnscope.records.shell_words import shell_line
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.compare.sides import Side, SideWish
 from attnscope.viewmodels.compare.state import CompareState
@@ -129,7 +129,7 @@ def comparison_command(shown: ShownComparison, out: str = "comparison.svg") -> s
     if shown.colour_map != "viridis":
         words += ["--colour-map", shown.colour_map]
     words += ["--width-mm", f"{WIDTH_MM:g}", "-o", out]
-    return shlex.join(words)
+    return shell_line(words)
 
 
 def _recorded_line(wish: SideWish, name: str) -> list[str]:

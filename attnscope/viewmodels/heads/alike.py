@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from attnscope.counting import counted
 from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
 from attnscope.records.redundancy import (
     CompareHeads,
@@ -91,7 +92,8 @@ class AlikeState:
             return ""
         return (
             f"{plane.stack}, {self.texts}: {plane.n_texts} {'text' if plane.n_texts == 1 else 'texts'},"
-            f" {plane.n_queries:,} queries; distance is √ of the mean Jensen–Shannon divergence, of which the"
+            f" {counted(plane.n_queries, 'query', 'queries')}; distance is √ of the mean "
+            "Jensen–Shannon divergence, of which the"
             f" plane shows {plane.shown_share:.0%} (Clark et al. 2019)"
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attnscope.counting import counted
 from attnscope.records.importance import Importance, Ranking
 from attnscope.records.measures import (
     CORPUS_MEASURES,
@@ -134,7 +135,7 @@ def cell_tip(found: Estimate) -> str:
     if not found.is_known:
         return "does not apply"
     interval = "" if found.low != found.low else f", interval {_digits(found.low)} to {_digits(found.high)}"
-    return f"{_digits(found.value)}{interval}, {found.n:,} texts"
+    return f"{_digits(found.value)}{interval}, {counted(found.n, 'text')}"
 
 
 def _digits(value: float) -> str:

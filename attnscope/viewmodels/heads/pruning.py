@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from attnscope.counting import counted
 from attnscope.records.messages import Failed, Progress, Reply, Request
 from attnscope.records.pruning import (
     ForgetPruned,
@@ -215,7 +216,7 @@ def _size_row(before: ModelSize, after: ModelSize) -> PruningRow:
 
 def _speed_row(speed: SpeedChange) -> PruningRow:
     return PruningRow(
-        name=f"One pass, {speed.n_tokens} tokens",
+        name=f"One pass, {counted(speed.n_tokens, 'token')}",
         before=f"{speed.before_ms:.2f} ms",
         after=f"{speed.after_ms:.2f} ms",
         change=speed_words(speed),
@@ -267,7 +268,10 @@ def outcome_words(state: PruningState) -> Outcome:
     proof = report.proof
     verdict = "Removed equals switched off" if proof.is_good else "Removed differs from switched off"
     most = f" by more than {proof.max_difference:.1e}" if proof.max_difference else ""
-    checked = f"{verdict}: no logit differs{most}, of {proof.n_logits:,} logits in {proof.n_texts} texts."
+    checked = (
+        f"{verdict}: no logit differs{most}, of {proof.n_logits:,} logits in "
+        f"{counted(proof.n_texts, 'text')}."
+    )
     title = f"Saved in {report.folder}." if state.step == "saved" else checked
     if state.step == "saved":
         details.insert(0, checked)

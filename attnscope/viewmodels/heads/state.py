@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Literal
 
+from attnscope.counting import counted
 from attnscope.records.corpora import (
     OWN_TEXTS,
     CardShown,
@@ -167,7 +168,7 @@ class HeadsState:
         if self.alignment is not None:
             parts.append(statement_of(self.alignment))
         if self.importances:
-            parts.append(f"importance over {self.importances[0].n_texts:,} texts")
+            parts.append(f"importance over {counted(self.importances[0].n_texts, 'text')}")
         return "; ".join(parts)
 
     @property

@@ -8,18 +8,28 @@
     w        softmax of s along the keys                                 [m, n]
 
 With s = −‖q−k‖²/2σ² the weights are those of Nadaraya (1964) and Watson (1964): K(q−k) / Σ K(q−k) with a
-Gaussian kernel K.
+Gaussian kernel K. The general and the additive score have parameters, which are fitted to the samples
+(`learned_scores.py`) at σ = `LEARNED_AT`.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.viewmodels.labs.learned_scores import (
+    MAX_FITTED,
+    N_UNITS,
+    Learned,
+    LearnedScore,
+    learn_score,
+    raw_scores,
+)
 
-Score = Literal["gaussian", "dot", "scaled-dot", "cosine"]
+Score = Literal["gaussian", "dot", "scaled-dot", "cosine", LearnedScore]
 Features = Literal["place", "waves"]
 Numbers = NDArray[np.float64]
 
@@ -28,7 +38,10 @@ SCORES: dict[Score, str] = {
     "dot": "dot",
     "scaled-dot": "scaled dot",
     "cosine": "cosine",
+    "general": "general, learned",
+    "additive": "additive, learned",
 }
+LEARNED_AT = 0.35
 FEATURES: dict[Features, str] = {"place": "place, d = 1", "waves": "waves, d = 16"}
 ENDS = (-3.0, 3.0)
 _WAVES = np.arange(1, 9) / 4.0
@@ -125,6 +138,9 @@ def scores(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers
     temperature = choice.sigma**2
     if choice.score == "gaussian":
         return np.asarray(-_squared_distance(first, second) / (2 * temperature))
+    learned = learned_of(choice)
+    if learned is not None:
+        return raw_scores(first, second, learned.parameters) / temperature
     products = first @ second.T
     if choice.score == "scaled-dot":
         temperature *= np.sqrt(first.shape[1])
@@ -132,6 +148,20 @@ def scores(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers
         lengths = np.linalg.norm(first, axis=1)[:, None] * np.linalg.norm(second, axis=1)[None, :]
         products = products / np.maximum(lengths, 1e-12)
     return np.asarray(products / temperature)
+
+
+def learned_of(choice: RegressionChoice) -> Learned | None:
+    """What the score of a choice learned from its samples; None for a score without parameters."""
+    if choice.score not in get_args(LearnedScore):
+        return None
+    return _learn(choice.score, choice.features, choice.n_samples, choice.noise, choice.seed)
+
+
+@lru_cache(maxsize=16)
+def _learn(score: Score, features: Features, n_samples: int, noise: float, seed: int) -> Learned:
+    keys, values = samples(RegressionChoice(n_samples=n_samples, noise=noise, seed=seed))
+    kind: LearnedScore = "general" if score == "general" else "additive"
+    return learn_score(kind, features_of(keys, features), values, LEARNED_AT**2)
 
 
 def attention_weights(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers:
@@ -158,12 +188,16 @@ _FORMULAS: dict[Score, str] = {
     "dot": "s = q·k / σ²",
     "scaled-dot": "s = q·k / (σ² √d)",
     "cosine": "s = q·k / (‖q‖ ‖k‖ σ²)",
+    "general": "s = q·W k / σ²",
+    "additive": "s = v·tanh(W q + U k + b) / σ²",
 }
 
 
 def _words(
     choice: RegressionChoice, weights: Numbers, estimate: float, n_effective: float, difference: float
 ) -> LabWords:
+    learned = learned_of(choice)
+    error = "" if learned is None else f"{said(learned.error_before, 2)} → {said(learned.error_after, 2)}"
     numbers = (
         ("query q", said(choice.query)),
         ("estimate ŷ", said(estimate)),
@@ -171,6 +205,7 @@ def _words(
         ("largest w", said(float(weights.max()))),
         ("effective samples, exp(entropy)", f"{said(n_effective)} of {choice.n_samples}"),
         ("|ŷ − kernel regression|", said(difference, 2)),
+        *((("error before → after learning", error),) if error else ()),
     )
     return LabWords(
         formula=(_FORMULAS[choice.score], "w = softmax(s)", "ŷ(q) = Σ w v"),
@@ -187,6 +222,8 @@ def _sentence(choice: RegressionChoice, n_effective: float, difference: float) -
         if n_effective > 0.55 * choice.n_samples:
             return same + "σ is so large that nearly all samples count alike: the curve flattens to the mean."
         return same + "Drag the query; a larger σ lets more samples vote and smooths the curve."
+    if choice.score in get_args(LearnedScore):
+        return _learned_sentence(choice)
     if choice.features == "waves":
         if difference < 1e-9:
             return (
@@ -206,3 +243,20 @@ def _sentence(choice: RegressionChoice, n_effective: float, difference: float) -
         "The dot product is the Gaussian score without −‖k‖²/2σ²: the longest keys win, not the nearest. "
         "Choose sines and cosines as features, which are all equally long."
     )
+
+
+def _learned_sentence(choice: RegressionChoice) -> str:
+    sharper = f" It was learned at σ = {LEARNED_AT}: another σ only makes the weights sharper or flatter."
+    if choice.score == "additive":
+        bump = "two tanh make a bump, so plain places are enough, where no product of places is."
+        waves = "it needs no product, whatever a place is made of."
+        told = f"A network of {N_UNITS} tanh units learned from the samples who is near: "
+        return told + (bump if choice.features == "place" else waves) + sharper
+    if choice.features == "place":
+        return (
+            "W is one number here, and a product of two places knows nothing but sides, however it is "
+            "scaled: learning cannot help. Choose sines and cosines as features."
+        )
+    fitted, numbers = min(choice.n_samples, MAX_FITTED), (2 * len(_WAVES)) ** 2
+    noise = f"W has {numbers} numbers: from {fitted} samples it learned who is near, and some of their noise."
+    return noise + sharper

@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import counted
 from attnscope.viewmodels.labs.lab import LabWords, said
 
 MaskName = Literal["full", "causal", "prefix", "window", "dilated", "global", "bigbird"]
@@ -230,4 +231,4 @@ def _sentence(choice: MaskChoice, share: float, n_layers: int, never: float) -> 
         "global": "Two steps through a global token join any two. ",
         "bigbird": "Global tokens and random blocks are shortcuts between far places. ",
     }.get(choice.mask, "")
-    return f"{what}{cost}; after {n_layers} layers every token has heard of {whom}."
+    return f"{what}{cost}; after {counted(n_layers, 'layer')} every token has heard of {whom}."

@@ -166,9 +166,9 @@ def turning_pairs(choice: OffsetChoice, offset: int) -> tuple[TurningPair, ...]:
 def _words(
     choice: OffsetChoice, offset: int, sinusoidal: Numbers, rotary: Numbers, learned: Numbers
 ) -> LabWords:
-    theta = frequencies(choice.d_model, SINUSOIDAL_BASE)
     has_place = bool(np.isfinite(learned[offset]))
-    n_new = int((choice.n_trained * theta < 2 * np.pi).sum())
+    new_pairs = _new_pairs(choice, choice.d_model, SINUSOIDAL_BASE)
+    new_rotary = _new_pairs(choice, choice.d_head, choice.base)
     numbers = (
         ("offset Δ", f"{offset}, trained below {choice.n_trained}"),
         ("sinusoidal cosine", said(float(sinusoidal[offset]))),
@@ -177,7 +177,8 @@ def _words(
         (f"ALiBi, head {choice.head}: −m·Δ", said(-slope(choice.head) * offset)),
         ("m", said(slope(choice.head))),
         ("T5 bucket", f"{buckets(np.array([float(offset)]))[0]:.0f} of {N_BUCKETS}"),
-        ("pairs under one turn in L", f"{n_new} of {len(theta)}"),
+        ("pairs under one turn in L", new_pairs),
+        ("the same, rotary", new_rotary),
     )
     return LabWords(
         formula=(
@@ -188,11 +189,17 @@ def _words(
             "T5: s + b[bucket Δ]",
         ),
         numbers=numbers,
-        sentence=_sentence(choice, offset, n_new, len(theta)),
+        sentence=_sentence(choice, offset, new_pairs, new_rotary),
     )
 
 
-def _sentence(choice: OffsetChoice, offset: int, n_new: int, n_pairs: int) -> str:
+def _new_pairs(choice: OffsetChoice, width: int, base: float) -> str:
+    """How many pairs make less than one turn in training, and so meet angles after it that are new."""
+    theta = frequencies(width, base)
+    return f"{int((choice.n_trained * theta < 2 * np.pi).sum())} of {len(theta)}"
+
+
+def _sentence(choice: OffsetChoice, offset: int, new_pairs: str, new_rotary: str) -> str:
     if offset < choice.n_trained:
         return (
             f"{offset} tokens turn each pair by the same angle wherever the text begins: move t and see. "
@@ -200,6 +207,6 @@ def _sentence(choice: OffsetChoice, offset: int, n_new: int, n_pairs: int) -> st
         )
     return (
         f"{offset} tokens apart was never seen in training, which ended at {choice.n_trained}. A learned "
-        f"table has nothing there; sinusoidal and rotary turn {n_new} of {n_pairs} pairs to angles they "
+        f"table has nothing there; sinusoidal turns {new_pairs} pairs, rotary {new_rotary}, to angles they "
         "never met; ALiBi and T5 only count how far, and go on."
     )

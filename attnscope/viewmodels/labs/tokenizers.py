@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from attnscope.counting import counted
 from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
 from attnscope.records.tokenizers import (
     KINDS,
@@ -116,7 +117,11 @@ class TokenizersState:
             good, key=lambda row: row.tokens_per_word if row.unknown_share < 0.05 else float("inf")
         )
         text = self.news.text
-        where = f"On {text.n_measured_words:,} words of {text.name}, the shortest" if text else "Shortest"
+        where = (
+            f"On {counted(text.n_measured_words, 'word')} of {text.name}, the shortest"
+            if text
+            else "Shortest"
+        )
         name = f"{KINDS.get(shortest.kind, shortest.kind)} with {shortest.vocab_size:,} pieces"
         return (
             f"{_CLAIM}. {where} without losing words: {name}, {said(shortest.tokens_per_word)} tokens per "

@@ -7,6 +7,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import counted
 from attnscope.records.messages import Failed, ModelLoaded, Progress, Reply, Request
 from attnscope.records.tokens import Tokens
 from attnscope.records.vocabulary import (
@@ -151,7 +152,7 @@ class VocabularyState:
         longest = _longest(table)
         return (
             f"{table.name} knows {len(table):,} pieces: {', '.join(told)}. The longest, "
-            f"“{table.piece(longest).strip()}”, has {int(table.lengths[longest])} characters."
+            f"“{table.piece(longest).strip()}”, has {counted(int(table.lengths[longest]), 'character')}."
         )
 
     @property
@@ -175,7 +176,7 @@ class VocabularyState:
             return "Type a text to see its tokens and ids; unknown ones are marked."
         unknown = f", {tokens.n_unknown} unknown" if tokens.n_unknown else ""
         ids = " ".join(str(id) for id in tokens.ids[:40]) + (" …" if len(tokens) > 40 else "")
-        return f"{len(tokens)} tokens{unknown} · ids {ids}"
+        return f"{counted(len(tokens), 'token')}{unknown} · ids {ids}"
 
     def kind_counts(self) -> tuple[int, ...]:
         """How many pieces are of each kind, in the order of PIECE_KINDS."""

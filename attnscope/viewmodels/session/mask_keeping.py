@@ -7,6 +7,7 @@ lose it. Must not import Qt.
 from collections.abc import Callable
 from typing import Protocol
 
+from attnscope.counting import counted
 from attnscope.records.interventions import Interventions
 from attnscope.records.masks import UseMask
 from attnscope.records.messages import Traced
@@ -69,7 +70,8 @@ class MaskKeeper:
         self._tell("interventions", "history")
         if not is_told:
             session.tell_person(
-                f"The mask is drawn for {mask.n_tokens} tokens, this text has {len(traced.source)}: it is "
+                f"The mask is drawn for {counted(mask.n_tokens, 'token')}, this text has "
+                f"{len(traced.source)}: it is "
                 "left out until the number agrees.",
                 action="undo",
             )

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.records.edge_lists import edges_from_text
 from attnscope.records.masks import (
@@ -225,7 +226,7 @@ class MaskState:
         cells = cells_from_edges(
             edges, len(self.tokens), is_symmetric=self.is_symmetric, has_loops=self.has_loops
         )
-        self._use(cells, name, f"mask: {len(edges)} edges")
+        self._use(cells, name, f"mask: {counted(len(edges), 'edge')}")
         self._listeners.tell("mask")
         return True
 

@@ -3,12 +3,12 @@
 Both make the same figure again: the model, the texts, the gates, the heads and the way of looking.
 """
 
-import shlex
 from dataclasses import dataclass
 
 from attnscope import paths
 from attnscope.records.interventions import Interventions, interventions_as_json
 from attnscope.records.masks import UseMask, rows_as_text
+from attnscope.records.shell_words import shell_line
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 from attnscope.viewmodels.session.intervening import of_single_heads
@@ -123,7 +123,7 @@ def command_line(shown: Shown, out: str = "figure.svg") -> str:
             flag = "--" + name.replace("_", "-")
             words += [flag] if value is True else [flag, str(value)]
     words += ["-o", out]
-    return shlex.join(words)
+    return shell_line(words)
 
 
 def scripts_now(session: Session, view: ViewState) -> Scripts | None:

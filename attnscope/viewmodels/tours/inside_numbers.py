@@ -8,6 +8,7 @@ import numpy as np
 from attnscope.records.inside import HeadInside
 from attnscope.records.outputs import Candidate, Output
 from attnscope.viewmodels.causes.inside_words import number_words, short_words, weight_words
+from attnscope.viewmodels.comparison_rows import below_text
 from attnscope.viewmodels.tours.spot import Read, Spot
 from attnscope.viewmodels.tours.states import TourStates
 from attnscope.viewmodels.training.recipe_text import recipe_value
@@ -102,7 +103,7 @@ def _probability(which: int) -> Read:
         shown = next((c for c in listed if c.token.id == wanted[0].token.id), None)
         if shown is not None or not listed:
             return weight_words(shown.probability) if shown is not None else None
-        return "<" + weight_words(listed[-1].probability).removeprefix("<")  # most probable first
+        return below_text(min(candidate.probability for candidate in listed))
 
     return words
 

@@ -3,6 +3,7 @@
 `training/lengthening.py` does it, and tells the learning rates in numbers once it goes on.
 """
 
+from attnscope.counting import counted
 from attnscope.viewmodels.training.recipe_text import recipe_value
 
 DEFAULT_SCHEDULE, DEFAULT_WARMUP = "cosine", 100
@@ -13,7 +14,7 @@ _STEADY = ("constant", "noam")
 def longer_words(recipe: str, step: int, n_more: int) -> str:
     """How long the run of a recipe will be, and what becomes of its learning rate."""
     n_steps = step + n_more
-    told = [f"The run will be {n_steps:,} steps long and go on in its own folder."]
+    told = [f"The run will be {counted(n_steps, 'step')} long and go on in its own folder."]
     kind = recipe_value(recipe, "schedule", "kind") or DEFAULT_SCHEDULE
     has_pool = bool(recipe_value(recipe, "data", "repeated_share"))
     warmup = recipe_value(recipe, "schedule", "warmup_steps")

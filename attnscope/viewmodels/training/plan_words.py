@@ -1,5 +1,6 @@
 """What a recipe costs, in words: the same in the window and on the command line. Must not import Qt."""
 
+from attnscope.counting import counted
 from attnscope.records.durations import duration_text
 from attnscope.records.plans import Plan, PresetRow
 
@@ -82,7 +83,7 @@ def memory_rows(plan: Plan) -> tuple[Row, ...]:
 def work_rows(plan: Plan) -> tuple[Row, ...]:
     """Operations and time."""
     rows = [
-        ("a batch", f"{plan.n_sequences:,} texts of at most {plan.n_tokens:,} tokens"),
+        ("a batch", f"{counted(plan.n_sequences, 'text')} of at most {counted(plan.n_tokens, 'token')}"),
         ("tokens a step", f"{plan.tokens_a_step:,.0f}"),
         ("operations a step", flops_text(plan.flops_a_step)),
         (f"all {plan.n_steps:,} steps", flops_text(plan.flops)),

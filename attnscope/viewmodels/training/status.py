@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from attnscope.counting import counted
 from attnscope.records.runs import RunWriter
 from attnscope.records.training import Finished, SaveFailed
 from attnscope.viewmodels.training.planning import Wish
@@ -44,11 +45,11 @@ def finished_status(event: Finished) -> TrainingStatus:
     """How a run ended, and what can be done next."""
     match event.reason:
         case "done":
-            title = f"Finished: {event.step:,} steps"
+            title = f"Finished: {counted(event.step, 'step')}"
             detail = "Replay its checkpoints below, open one in Explore, or Go on… for more steps."
         case "stopped":
             title = f"Stopped at step {event.step:,}"
-            detail = "Everything is saved. Started again in its folder it goes on from here."
+            detail = "Everything is saved. Continue goes on from here."
         case "diverged":
             title = f"Diverged at step {event.step:,}"
             detail = (

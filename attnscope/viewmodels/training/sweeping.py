@@ -35,6 +35,8 @@ SweepPhase = Literal["idle", "checking", "running", "stopping", "done", "stopped
 _LINE = re.compile(r"\[(\d+)/(\d+)\] (.*): step ([\d,]+) of ([\d,]+), validation (\S+)")
 _LOG, _END = "sweep.log", "sweep.json"
 _SEEDS = "3"
+_NO_CONSOLE = getattr(subprocess, "CREATE_NO_WINDOW", 0)
+"""On Windows a program with a window opens a console for each process that it starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +272,9 @@ def _spawn(words: list[str], out: Path) -> subprocess.Popen[bytes]:
     """A process that saves when its input ends; what it tells goes into files: no end of it can block."""
     try:
         with open(out / _END, "wb") as end, open(out / _LOG, "wb") as log:
-            return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=end, stderr=log)
+            return subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=end, stderr=log, creationflags=_NO_CONSOLE
+            )
     except OSError as error:
         raise UserError(
             f"The training could not be started: {error.strerror or error}.", action="Try another folder."

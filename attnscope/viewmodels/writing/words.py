@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from attnscope.counting import counted
 from attnscope.records.generation import BeamTree, WrittenToken
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.writing.state import GenerationState
@@ -69,7 +70,10 @@ def place_of_chosen(state: GenerationState) -> str:
 def tree_sentence(tree: BeamTree) -> str:
     """The tree in numbers."""
     n_ended = sum(node.state == "finished" for node in tree.nodes)
-    return f"{len(tree.nodes)} nodes, {tree.depth} tokens deep, {n_ended} ended; best at the left"
+    return (
+        f"{counted(len(tree.nodes), 'node')}, {counted(tree.depth, 'token')} deep, {n_ended} "
+        "ended; best at the left"
+    )
 
 
 def signed(value: float) -> str:

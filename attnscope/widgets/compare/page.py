@@ -44,7 +44,7 @@ from attnscope.widgets.labels import ElidedLabel, listen, listen_seen, rule, too
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.state_card import StateCard
 
-_PATIENCE_MS = 160
+_PATIENCE_MS, _ROOM_PX = 160, 860
 _SAME = "A and B are the same: switch heads off in Explore, or change a text or a model here"
 _ORDERS: dict[Order, tuple[str, str]] = {
     "layers": ("By layer", "Layers down, heads across"),
@@ -99,9 +99,13 @@ class ComparePage(QWidget):
             side.set_theme(palette)
         for part in (self.maps, self.grid, self.output):
             part.set_theme(palette)
-        self.measures.setMinimumWidth(round(type_px(264)))
+        self.measures.setMinimumWidth(round(type_px(272)))
         self.output.setMinimumWidth(round(type_px(260)))
         self._on_view("style")
+
+    def give_way(self, room_px: int) -> None:
+        """Leave the measures out beside a panel that leaves the page little room, or bring them back."""
+        self.measures.setHidden(room_px < type_px(_ROOM_PX) or self._view.hides("measures"))
 
     def splitters(self) -> tuple[QSplitter, ...]:
         """The splitters whose places are remembered."""

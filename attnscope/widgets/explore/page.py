@@ -41,6 +41,8 @@ DEFAULT_SIZES = {
     "explore.side": [288, 420],
 }
 """Where the splitters are at first; the room that is there is shared out by their stretch."""
+_ROOM_PX = 1180
+"""Beside a panel that leaves less than this the side goes: the maps keep their size."""
 
 
 class ExplorePage(QWidget):
@@ -134,8 +136,9 @@ class ExplorePage(QWidget):
         self.causes.pointed.connect(self._view.set_pointer_text)
         self.causes.patching.token_chosen.connect(self._on_token_chosen)
 
-    def give_way(self, is_wanted: bool) -> None:
-        """Leave the side out while another panel stands beside the page, or bring it back."""
+    def give_way(self, room_px: int) -> None:
+        """Leave the side out beside a panel that leaves the page little room, or bring it back."""
+        is_wanted = room_px < type_px(_ROOM_PX)
         if is_wanted != self._gives_way:
             self._gives_way = is_wanted
             self._fold()

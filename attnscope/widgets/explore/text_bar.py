@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLineEdit, QMenu, QWidget
 
+from attnscope.counting import counted
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
@@ -200,7 +201,7 @@ class TextBar(QWidget):
         is_line = len(session.text) <= MAX_LINE_CHARACTERS and session.text not in session.text_names
         _show_text(self.text_edit, session.text if is_line else "")
         name = session.text_names.get(session.text, "a long text")
-        words = f"{name} · {len(session.text):,} characters · typing replaces it"
+        words = f"{name} · {counted(len(session.text), 'character')} · typing replaces it"
         asked = wanted_input(session.model.reads if session.model else "text")
         self.text_edit.setPlaceholderText(asked if is_line else plain_text(words))
 

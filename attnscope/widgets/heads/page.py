@@ -7,7 +7,6 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import (
     QCheckBox,
     QFileDialog,
-    QHBoxLayout,
     QLineEdit,
     QProgressBar,
     QPushButton,
@@ -31,7 +30,8 @@ from attnscope.viewmodels.heads.state import SPECIAL_NAMES, HeadsState
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.failures import told_failures
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.flow_row import FlowRow, together
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.heads.head_card_panel import HeadCardPanel
 from attnscope.widgets.heads.head_table import HeadTableView
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_button
@@ -103,7 +103,7 @@ class HeadsPage(QWidget):
 
     # --- building ---------------------------------------------------------------------------------
 
-    def _build_run_row(self) -> QHBoxLayout:
+    def _build_run_row(self) -> FlowRow:
         self._texts = ChoiceButton(
             "Texts",
             "Texts to measure over",
@@ -135,7 +135,7 @@ class HeadsPage(QWidget):
         self._progress_text = PlainLabel(role="muted")
         self._export = tool_button("Export table…", "Export the table as CSV or JSON")
         self._export.clicked.connect(self._on_export)
-        return row(
+        line = FlowRow(
             self._texts,
             self._links,
             self._special,
@@ -143,12 +143,12 @@ class HeadsPage(QWidget):
             self.stop_button,
             self._progress,
             self._progress_text,
-            None,
-            self._export,
-            spacing=8,
         )
+        line.add_stretch()
+        line.addWidget(self._export)
+        return line
 
-    def _build_filter_row(self) -> QHBoxLayout:
+    def _build_filter_row(self) -> FlowRow:
         self._stack = ChoiceButton("Show", "Stacks shown", _STACKS)
         self._stack.chosen.connect(self._state.show_stack)
         self._filter = QLineEdit()
@@ -163,7 +163,10 @@ class HeadsPage(QWidget):
         self._intervals = QCheckBox("intervals")
         self._intervals.clicked.connect(self._state.show_intervals)
         self._count = PlainLabel(role="muted")
-        return row(self._stack, self._filter, self._count, None, self._intervals, self._all, spacing=8)
+        line = FlowRow(self._stack, self._filter, self._count)
+        line.add_stretch()
+        line.addWidget(together(self._intervals, self._all, spacing=8))
+        return line
 
     # --- showing ----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.counting import counted
 from attnscope.figures.colours import Palette
 from attnscope.figures.curve_tables import csv_of_curves
 from attnscope.figures.pruning_charts import pruning_chart
@@ -27,7 +28,8 @@ from attnscope.viewmodels.heads.pruning_curves import MAX_TEXTS, METRIC_NAMES, C
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.failures import told_failures
-from attnscope.widgets.form_parts import column, inset_text, row
+from attnscope.widgets.flow_row import FlowRow
+from attnscope.widgets.form_parts import column, inset_text
 from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
 from attnscope.widgets.state_card import StateCard
@@ -94,7 +96,7 @@ class PruningPage(QWidget):
 
     # --- building ---------------------------------------------------------------------------------
 
-    def _build_run_row(self) -> QHBoxLayout:
+    def _build_run_row(self) -> FlowRow:
         self._texts = ChoiceButton(
             "Texts",
             "Texts to measure over",
@@ -127,11 +129,12 @@ class PruningPage(QWidget):
         menu.addAction("Numbers as CSV…").triggered.connect(self._on_export_numbers)
         self._export.setMenu(menu)
         self._amount.valueChanged.connect(self._on_amounts)
-        return row(
-            self._texts, self._amount, self._metric, self.run_button, self.stop_button, None, self._export
-        )
+        line = FlowRow(self._texts, self._amount, self._metric, self.run_button, self.stop_button)
+        line.add_stretch()
+        line.addWidget(self._export)
+        return line
 
-    def _build_ranking_row(self) -> QHBoxLayout:
+    def _build_ranking_row(self) -> FlowRow:
         self.rankings = {ranking: QCheckBox(RANKING_NAMES[ranking]) for ranking in RANKINGS}
         for ranking, box in self.rankings.items():
             box.setToolTip(plain_tooltip(_RANKING_TIPS[ranking]))
@@ -147,14 +150,8 @@ class PruningPage(QWidget):
             plain_tooltip("A head whose twin has gone can become important (Michel et al. 2019).")
         )
         self._again.clicked.connect(self._state.rescore)
-        return row(
-            PlainLabel("Ranked by", "hint"),
-            *self.rankings.values(),
-            self._orders,
-            self._again,
-            None,
-            spacing=12,
-        )
+        ranked = PlainLabel("Ranked by", "hint")
+        return FlowRow(ranked, *self.rankings.values(), self._orders, self._again, spacing=12)
 
     def _build_pages(self) -> QStackedWidget:
         self._stage = StateCard()
@@ -229,7 +226,10 @@ class PruningPage(QWidget):
             return ""
         stopped = " · cancelled: only the curves that were whole" if state.phase == "stopped" else ""
         n = state.curves[0].n_texts
-        return f"{state.texts or state.texts_name}: {n} texts; 95 % bootstrap intervals over texts{stopped}"
+        return (
+            f"{state.texts or state.texts_name}: {counted(n, 'text')}; 95 % bootstrap "
+            f"intervals over texts{stopped}"
+        )
 
     def _stage_now(self, fraction: float | None) -> Stage:
         state = self._state

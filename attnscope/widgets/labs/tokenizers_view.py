@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.counting import counted
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
@@ -222,7 +223,7 @@ class TokenizersView(LabFrame):
                 self.typed.setText(wish.sentence)
             self.foot.show_possible(state.controls)
             named = Path(wish.path).name if wish.path else "pasted" if wish.text else "the sample text"
-            n = f", {len(wish.text):,} characters" if wish.text and not wish.path else ""
+            n = f", {counted(len(wish.text), 'character')}" if wish.text and not wish.path else ""
             self.text_name.setText(plain_text(named) + n)
         self.sentence.setText(plain_text(state.sentence))
         self.sentence.set_role("error" if state.error and not state.error.startswith("Stopped") else "name")
@@ -270,7 +271,7 @@ class TokenizersView(LabFrame):
             if is_there:
                 kind = KINDS.get(good[k].kind, good[k].kind)
                 name.setText(f"{kind} {good[k].vocab_size:,}: {len(good[k].sentence)}")
-                name.setToolTip(f"{len(good[k].sentence)} tokens")
+                name.setToolTip(f"{counted(len(good[k].sentence), 'token')}")
                 flow.show_tokens(good[k].sentence, unknown_id=good[k].unknown_id)
 
     def _cells(self, k: int) -> tuple[str, ...]:

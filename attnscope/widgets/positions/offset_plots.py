@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QCheckBox, QGridLayout, QWidget
 from attnscope.figures.colours import Palette
 from attnscope.records.positions import PositionTable
 from attnscope.widgets.form_parts import row
-from attnscope.widgets.labels import PlainLabel, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button
 from attnscope.widgets.line_plot import Line, LinePlot
 
 _LABEL_PX = 128
@@ -42,9 +42,11 @@ class OffsetPlots(QWidget):
         layout.setVerticalSpacing(0)
         layout.setRowStretch(1, 1)
         for i, (title, plot) in enumerate((("Cosine similarity", self._cosine), ("Dot product", self._dot))):
-            quiet = PlainLabel("against offset, mean over all pairs", "muted")
-            beside = (self._offset, None, self.lab_button) if i == 0 else (None, self._is_relative)
-            layout.addLayout(row(PlainLabel(title, "small"), quiet, *beside), 0, i)
+            quiet = ElidedLabel("against offset, mean over all pairs", "muted")
+            beside = (self._offset, self.lab_button) if i == 0 else (self._is_relative,)
+            heading = row(PlainLabel(title, "small"), quiet, *beside)
+            heading.setStretch(1, 1)
+            layout.addLayout(heading, 0, i)
             layout.addWidget(plot, 1, i)
             layout.setColumnStretch(i, 1)
             plot.cursor_moved.connect(self._on_cursor_moved)

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QVBoxLayout, QWidget
 from attnscope import paths
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
-from attnscope.viewmodels.help_pages import HELP_OF_DIALOGS, HelpPage, help_name, read_help, slug_of
+from attnscope.viewmodels.help_pages import HELP_OF_DIALOGS, TOPICS, HelpPage, help_name, read_help, slug_of
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.tours.states import TourPlaces, TourStates
@@ -173,7 +173,7 @@ class Learning(QObject):
         training.start()
 
     def offers(self) -> Iterable[Offer]:
-        """What the command palette offers of this: tours and help pages."""
+        """What the command palette offers of this: tours, help pages, and the topics of a lecture."""
         tours = self._ready()
         for tour in tours.tours if tours is not None else ():
             yield Offer(
@@ -189,6 +189,16 @@ class Learning(QObject):
                 ),
                 run=lambda name=page.name: self.show_help(name),  # type: ignore[misc]
             )
+            for topic in page.headings if page.name == TOPICS else ():
+                yield Offer(
+                    item=Item(
+                        key=f"help:{TOPICS}#{slug_of(topic)}",
+                        kind="page",
+                        title=f"Topic: {topic}",
+                        detail="Where it is",
+                    ),
+                    run=lambda topic=topic: self.show_help(TOPICS, slug_of(topic)),  # type: ignore[misc]
+                )
 
     # Within
 

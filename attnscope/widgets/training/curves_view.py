@@ -130,7 +130,8 @@ class CurvesView(QWidget):
     def _build_plots(self) -> QGridLayout:
         grid = self._grid = QGridLayout()
         grid.setContentsMargins(0, 0, 0, 0)
-        grid.setSpacing(8)
+        grid.setVerticalSpacing(8)
+        grid.setHorizontalSpacing(24)
         grid.addWidget(self._parts[0], 0, 0, len(self._parts) - 1, 1)
         for i, part in enumerate(self._parts[1:]):
             grid.addWidget(part, i, 1)

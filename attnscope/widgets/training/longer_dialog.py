@@ -3,6 +3,7 @@
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QSpinBox, QVBoxLayout, QWidget
 
+from attnscope.counting import counted
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.training.longer import longer_words
 from attnscope.viewmodels.training.state import TrainingState
@@ -39,7 +40,13 @@ class LongerDialog(QDialog):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(24, 24, 24, 16)
         layout.setSpacing(12)
-        layout.addLayout(row(PlainLabel(f"{state.step:,} steps are made. Steps more"), self.n_more, None))
+        layout.addLayout(
+            row(
+                PlainLabel(f"{counted(state.step, 'step is', 'steps are')} made. Steps more"),
+                self.n_more,
+                None,
+            )
+        )
         layout.addWidget(self._told)
         layout.addStretch(1)
         layout.addWidget(buttons)

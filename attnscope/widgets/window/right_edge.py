@@ -9,16 +9,15 @@ from attnscope.figures.style import type_px
 
 _LEAST_PX = 264
 """How narrow a panel becomes before it lies over a page that needs its width."""
-_ROOMY_PX = 1500
-"""From this width on a page keeps all of its parts beside such a panel."""
+_MOST_PX = 1_000_000
 
 
 @runtime_checkable
 class GivesWay(Protocol):
     """A page with parts that can be left out beside such a panel."""
 
-    def give_way(self, is_wanted: bool) -> None:
-        """Leave them out, or bring them back."""
+    def give_way(self, room_px: int) -> None:
+        """Leave them out where they do not fit into this width, or bring them back."""
 
 
 class RightEdge(QObject):
@@ -39,20 +38,20 @@ class RightEdge(QObject):
         """Take the place again, on top; nothing while the panel is hidden."""
         if self._panel.isHidden():
             return
-        over = self._over
-        self._let_give_way(over.width() < type_px(_ROOMY_PX))
+        over, wanted = self._over, round(type_px(self._width_px))
+        self._tell_room(over.width() - wanted)
         shown = (over.currentWidget() if isinstance(over, QStackedWidget) else None) or over
         free = max(0, over.width() - shown.minimumSizeHint().width())
         least = max(self._panel.minimumSizeHint().width(), round(type_px(_LEAST_PX)))
-        width = min(round(type_px(self._width_px)), max(free, least), over.width())
+        width = min(wanted, max(free, least), over.width())
         self._panel.setGeometry(over.width() - width, 0, width, over.height())
         self._panel.raise_()
         over.setContentsMargins(0, 0, min(width, free), 0)
 
-    def _let_give_way(self, is_wanted: bool) -> None:
+    def _tell_room(self, room_px: int) -> None:
         for page in self._over.children():
             if isinstance(page, GivesWay):
-                page.give_way(is_wanted)
+                page.give_way(room_px)
 
     @Slot()
     def _on_page_changed(self) -> None:
@@ -65,6 +64,6 @@ class RightEdge(QObject):
         elif watched is self._panel and event.type() == QEvent.Type.Show:
             self.place()
         elif watched is self._panel and event.type() == QEvent.Type.Hide:
-            self._let_give_way(False)
+            self._tell_room(_MOST_PX)
             self._over.setContentsMargins(0, 0, 0, 0)
         return super().eventFilter(watched, event)

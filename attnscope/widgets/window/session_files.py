@@ -8,6 +8,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from attnscope.counting import counted
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
 from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
@@ -323,6 +324,9 @@ class SessionFiles(QObject):
         if saved.sha256 and saved.sha256 != model.sha256:
             warnings.append("The model's weights are not those the session was saved with.")
         if n_lacking:
-            warnings.append(f"{n_lacking} heads of the session do not exist in this model.")
+            warnings.append(
+                f"{counted(n_lacking, 'head of the session does', 'heads of the session do')} "
+                "not exist in this model."
+            )
         if warnings:
             self._session.tell_person(" ".join(warnings), is_error=True)

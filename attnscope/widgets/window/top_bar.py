@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QMenuBar, QProgressBar, QSizePolicy, QWidget
 
+from attnscope.counting import counted
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
@@ -167,7 +168,10 @@ def _facts_in_short(model: ModelInfo) -> str:
 
 def _facts(model: ModelInfo) -> str:
     if model.is_recorded:
-        return f"Recorded attention of {model.max_tokens:,} tokens, without a model\nfrom {model.source}"
+        return (
+            f"Recorded attention of {counted(model.max_tokens, 'token')}, without a "
+            f"model\nfrom {model.source}"
+        )
     return (
         f"{model.form}, trained for {model.objective}\n{model.n_parameters:,} parameters\n"
         f"reads at most {model.max_tokens} tokens; {model.vocab_size:,} pieces ({model.tokenizer})\n"
