@@ -18,13 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._mode_utils import no_dispatch
-from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 NAME = "second"
@@ -126,34 +126,56 @@ class SecondTensor(torch.Tensor):
 def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if func in _OWN:
         return _OWN[func](*args, **kwargs)
-    if func._can_decompose():  # in inference mode operators made of others arrive here
+    if _is_made_of_others(func):
         return func.decompose(*args, **kwargs)
     if func is _ATEN._to_copy.default:
         return _to_copy(args[0], **kwargs)
     if func in _COPIES:
         return _copy(*args, **kwargs)
-    tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+    tensors = _tensors((args, tuple(kwargs.values())))
     _check(func, args, kwargs, tensors)
     return _compute(func, args, kwargs, tensors)
 
 
 def _compute(func: Any, args: Any, kwargs: dict[str, Any], tensors: Sequence[Tensor]) -> Any:
-    plain = tree_map(_raw, kwargs)
+    plain = {name: _each(_raw, value) for name, value in kwargs.items()}
     is_here = _is_second(kwargs.get("device", NAME) or NAME)
     if kwargs.get("device") is not None:
         plain["device"] = "cpu"
-    is_view = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
     # A view of what was made outside of inference mode is no inference tensor either.
-    is_usual = is_view and not any(t.is_inference() for t in tensors)
+    is_usual = _is_view(func) and not any(t.is_inference() for t in tensors)
     with torch.inference_mode(False) if is_usual else nullcontext():
-        found = func(*tree_map(_raw, args), **plain)
+        found = func(*_each(_raw, args), **plain)
         if torch.Tag.inplace_view in func.tags:
             with no_dispatch():  # the shape and strides of the tensor around
                 func(*args, **kwargs)
             return args[0]
-        _check_width(func, tree_leaves(found))
+        _check_width(func, _tensors(found))
         known = {id(t.raw): t for t in tensors if isinstance(t, SecondTensor)}
-        return tree_map(lambda t: _around(t, known), found) if is_here else found
+        return _each(lambda t: _around(t, known), found) if is_here else found
+
+
+@cache
+def _is_made_of_others(func: Any) -> bool:
+    """Such operators arrive here in inference mode only."""
+    return bool(func._can_decompose())
+
+
+@cache
+def _is_view(func: Any) -> bool:
+    return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+
+
+def _each(change: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return type(value)([_each(change, one) for one in value])
+    return change(value)
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    if isinstance(value, tuple | list):
+        return [t for one in value for t in _tensors(one)]
+    return [value] if isinstance(value, Tensor) else []
 
 
 def _raw(value: Any) -> Any:
@@ -364,7 +386,7 @@ def _narrow(operator: Any) -> Callable[..., Any]:
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(keys):
-            return operator(*tree_map(narrowed, args), **tree_map(narrowed, kwargs))
+            return operator(*_each(narrowed, args), **kwargs)
 
     return compute
 

@@ -44,7 +44,7 @@ def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMea
     every row, whatever time it takes.
     """
     found: list[HeadMeasures] = []
-    most = None if max_cells is None else max_cells // max(1, len(trace.sites))
+    most = None if max_cells is None else max(1, max_cells // max(1, len(trace.sites)))
     for site in trace.sites:
         sums = site_sums(trace, site, has_detectors=False, max_cells=most)
         measures = _named(site, sums.values())

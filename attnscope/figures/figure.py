@@ -73,6 +73,10 @@ class Figure:
 
     spec: FigureSpec
 
+    def __repr__(self) -> str:
+        """What it shows and its size, in one line; notebooks draw it instead."""
+        return f"Figure: {self.spec.view}, {self.spec.width_mm:g} × {self.spec.height_mm:g} mm"
+
     def save(self, path: str | Path) -> Path:
         """Write SVG, PDF, PNG, CSV, NPZ, an HTML page or a figure file, by the ending; returns the path."""
         ensure_gui()

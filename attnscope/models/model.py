@@ -72,6 +72,13 @@ class Model:
         self.sites: tuple[Site, ...] = network.sites
         self._last_written: list[int] = []
 
+    def __repr__(self) -> str:
+        """What it is, in one line, and what was told when it was opened."""
+        info = self.info
+        n_heads = sum(site.n_heads for site in self.sites)
+        words = f"{info.form}, {n_heads:,} heads, {info.n_parameters:,} parameters, on {info.device}"
+        return f"Model {info.name}: {words}" + (f". {info.note}" if info.note else "")
+
     @property
     def own(self) -> OwnNetwork:
         """The network when it is one of our own; raises UserError for a model of another library."""
@@ -245,7 +252,7 @@ class Model:
             raise UserError(
                 "This model does not write text.",
                 expected="a causal or a translation model",
-                action="Use its predictions instead.",
+                action="Ask for its predictions: attnscope predict, or model.predict.",
             )
         probe = self._writing_probe(self._change(gates, ()))
         inputs = self.network.encode(text)
@@ -282,7 +289,7 @@ class Model:
 
     def edits(self, interventions: Changes) -> Mapping[SiteKey, Edits]:
         """What interventions change at each site, for a probe; raises UserError for an unknown head."""
-        changes = as_interventions(interventions)
+        changes = as_interventions(interventions, self.sites)
         return build_edits(changes, self.sites, self._record_for) if changes else {}
 
     def prune(self, gates: Gates | GateTable, text: str = "", target: str | None = None) -> "Model":
@@ -302,7 +309,7 @@ class Model:
     # -- inside ---------------------------------------------------------------------------------
 
     def _change(self, gates: GateSetting, interventions: Changes) -> _Change:
-        changes = as_interventions(interventions)
+        changes = as_interventions(interventions, self.sites)
         return _Change(gates=self._frozen(gates), interventions=changes, edits=self.edits(changes))
 
     def _frozen(self, gates: GateSetting) -> Gates:

@@ -135,7 +135,7 @@ def _read_newest_checkpoint(run: Path, *, has_weights: bool) -> tuple[LoadedFold
             continue
         if first_error is None:
             return loaded, folder
-        note = f"{OLDER_CHECKPOINT} ({first_error.happened}); this is step {step}."
+        note = f"{OLDER_CHECKPOINT} ({first_error.happened.rstrip('.')}); this is step {step}."
         return _with_note(loaded, note), folder
     if first_error is not None:
         raise first_error

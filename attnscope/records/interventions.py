@@ -1,12 +1,12 @@
 """Changes of single heads that go beyond a gate: what they are, in words and as JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attnscope.errors import UserError
 from attnscope.records.masks import UseMask, cells_from_rows, mask_of, rows_as_text
-from attnscope.records.sites import HeadRef
+from attnscope.records.sites import HeadRef, Site, head_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +82,13 @@ _KINDS: dict[
 }
 
 
-def as_interventions(given: Intervention | Sequence[Intervention]) -> Interventions:
-    """One intervention, or several, as a tuple; raises UserError for anything else."""
+def as_interventions(
+    given: Intervention | Sequence[Intervention], sites: tuple[Site, ...]
+) -> Interventions:
+    """One intervention, or several, as a tuple; their heads may be named in any way that `sites` allow.
+
+    Raises UserError for anything else.
+    """
     found = (given,) if isinstance(given, Intervention) else given
     if isinstance(found, str) or not isinstance(found, Sequence):
         found = (found,)
@@ -94,7 +99,14 @@ def as_interventions(given: Intervention | Sequence[Intervention]) -> Interventi
                 expected=", ".join(kind.__name__ for kind in _KINDS.values()),
                 action='For instance: attnscope.MakeUniform(head=HeadRef(stack="encoder", layer=0, head=1)).',
             )
-    return tuple(found)
+    return tuple(_with_heads(one, sites) for one in found)
+
+
+def _with_heads(one: Intervention, sites: tuple[Site, ...]) -> Intervention:
+    """`one` with its heads as records, where they were given as texts or tuples."""
+    given = {name: getattr(one, name) for name in ("head", "from_head") if hasattr(one, name)}
+    named = {n: head_named(head, sites) for n, head in given.items() if not isinstance(head, HeadRef)}
+    return replace(one, **named) if named else one
 
 
 def interventions_as_json(interventions: Interventions) -> list[dict[str, object]]:

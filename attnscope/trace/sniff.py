@@ -69,6 +69,14 @@ def _archive_error(path: Path) -> LoadError:
             names = archive.namelist()[:10_000]
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         pass
+    if names and all(name.endswith(".npy") for name in names):
+        return LoadError(
+            f"{path} holds arrays of numbers for other programs (NPZ), neither a model nor a trace.",
+            kind="arrays",
+            expected="a model, or a trace saved as .safetensors",
+            action="Save the trace with a name that ends in .safetensors to open it again; numpy.load reads "
+            "this file, and attnscope.from_arrays takes weights from it.",
+        )
     if any("/code/" in name or name.endswith("constants.pkl") for name in names):
         return LoadError(
             f"{path} is a TorchScript program, not a checkpoint.",

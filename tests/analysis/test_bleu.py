@@ -53,7 +53,7 @@ def test_that_the_same_text_scores_100_and_another_0() -> None:
 
 
 def test_that_unequal_numbers_are_refused() -> None:
-    with pytest.raises(UserError, match="1 texts and 2 references"):
+    with pytest.raises(UserError, match="There is 1 text and 2 references"):
         bleu(("a",), ("a", "b"))
 
 

@@ -156,6 +156,15 @@ def test_that_raw_attention_and_single_layers_are_offered() -> None:
         raw_attention(trace, layer=7)
 
 
+def test_that_single_layers_of_an_encoder_are_offered() -> None:
+    trace = trace_of("encoder")
+    for layer in (0, 1):
+        site = next(site for site in trace.sites if site.layer == layer)
+        both = with_stream(mean_weights(trace, site))
+        lower = both if layer == 0 else both @ lower
+        np.testing.assert_allclose(rollout(trace, layer=layer).weights, lower.numpy(), atol=1e-6)
+
+
 def test_that_removed_heads_have_no_say() -> None:
     off = Gates.of({HeadRef(stack="decoder", layer=0, head=h): 0.0 for h in (0, 2)})
     trace = trace_of("decoder", off)

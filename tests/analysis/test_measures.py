@@ -68,6 +68,15 @@ def test_that_known_heads_have_known_measures() -> None:
     assert one(masked(first)).first == 1.0
 
 
+def test_that_however_few_cells_are_allowed_some_rows_are_measured() -> None:
+    trace = tiny_model("decoder").trace(SENTENCE)
+    n = len(trace.source)
+    found = measure(trace, max_cells=1)
+    assert [(one.n_rows, one.n_all_rows) for one in found] == [(min(8, n), n)] * len(found)
+    if n <= 8:
+        assert [one.entropy for one in found] == [one.entropy for one in measure(trace)]
+
+
 def test_that_the_end_token_does_not_count_as_confidence() -> None:
     keys = (Token(id=5, piece="a"), Token(id=6, piece="b"), Token(id=3, piece="</s>", is_special=True))
     weights = torch.tensor([[0.1, 0.2, 0.7], [0.3, 0.1, 0.6], [0.0, 0.5, 0.5]])

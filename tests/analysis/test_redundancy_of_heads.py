@@ -87,6 +87,10 @@ def test_that_points_on_a_plane_are_found_again() -> None:
     np.testing.assert_allclose(((found[:, None] - found[None]) ** 2).sum(-1), squared, atol=1e-9)
     assert share == pytest.approx(1.0)
     np.testing.assert_array_equal(found, scale_classically(squared)[0])
+    for order in ([4, 3, 2, 1, 0], [1, 0, 2, 4, 3], [2, 4, 0, 3, 1]):
+        placed = scale_classically(squared[np.ix_(order, order)])[0]
+        assert (placed[np.abs(placed).argmax(axis=0), [0, 1]] > 0).all()
+        np.testing.assert_allclose(placed, found[order], atol=1e-9)
     assert scale_classically(np.zeros((3, 3)))[1] == 1.0
 
 

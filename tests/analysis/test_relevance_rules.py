@@ -76,6 +76,9 @@ def test_that_the_explained_token_is_the_one_the_model_says() -> None:
     found = relevance(model, SENTENCE)
     assert model.network.vocabulary.token(said).piece in found.about
     np.testing.assert_array_equal(found.weights, relevance(model, SENTENCE, token_id=said).weights)
+    (place,) = found.queries
+    last = len(found.keys) - 1
+    assert found.about == f'logit of "{model.network.answer(said).piece}" at "{place.piece}" ({last})'
     with pytest.raises(UserError):
         relevance(model, SENTENCE, position=50)
 

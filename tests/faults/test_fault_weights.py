@@ -7,6 +7,7 @@ import struct
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +18,7 @@ from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
 from attnscope.errors import LoadError
 from attnscope.models import load, read_model_folder
 from attnscope.models.recording.opening import open_source
-from attnscope.trace import tensor_file
+from attnscope.trace import load_trace, tensor_file
 from attnscope.trace.tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, read_tensors, tensors_from_bytes
 
 
@@ -341,3 +342,12 @@ def test_that_a_file_given_for_a_model_says_what_it_is(
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(LoadError, match="named pipe"):  # it is not waited for
             open_source(str(tmp_path / "pipe"))
+
+
+def test_that_arrays_for_numpy_are_called_that_and_not_weights(tmp_path: Path) -> None:
+    path = tmp_path / "trace.npz"
+    np.savez(path, **{"decoder.0": np.ones((1, 2, 2))})
+    for opened in (open_source, load_trace):
+        with pytest.raises(LoadError, match=r"arrays of numbers.*\.safetensors") as caught:
+            opened(str(path))
+        assert "torch.load" not in str(caught.value)

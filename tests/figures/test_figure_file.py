@@ -79,6 +79,20 @@ def test_that_a_model_beside_the_file_is_named_by_its_path_from_there(tmp_path: 
         target_of("x.json")
 
 
+def test_that_a_model_is_found_from_a_folder_above_the_file(tmp_path: Path, monkeypatch):
+    place = tmp_path / "paper"
+    for folder in (place / "figures" / "new", place / "runs" / "one", place / "demo", tmp_path / "elsewhere"):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(place)
+    for source, found in (("runs/one", str(place / "runs" / "one")), ("demo", "demo")):
+        origin = dataclasses.replace(shown().origin, source=source)
+        path = save(shown(origin=origin), place / "figures" / "new" / "page.figure.json")
+        assert read_figure_file(path).origin.source == source  # from where it was drawn
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert read_figure_file(path).origin.source == found  # a mere name may be a demo model's
+        monkeypatch.chdir(place)
+
+
 @pytest.mark.parametrize(
     "change",
     [

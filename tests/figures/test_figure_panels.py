@@ -140,7 +140,7 @@ def render_text(page, format: str) -> str:
 def test_that_own_titles_stand_in_the_place_of_what_differs():
     page = compose(texts_of_two(), titles=("cat", "", "x"))
     assert [panel.title for panel in page.spec.panels] == ["cat", "", "x"]
-    with pytest.raises(UserError, match="1 titles for 3"):
+    with pytest.raises(UserError, match="1 title for 3"):
         compose(texts_of_two(), titles=("cat",))
     with pytest.raises(UserError, match="no figure"):
         compose(())

@@ -42,8 +42,23 @@ def test_that_one_change_is_as_good_as_a_tuple_of_it(model):
     change = at.MakeUniform(head=HEAD)
     assert model.trace("the cat", "the cat", interventions=change).interventions == (change,)
     assert model.trace("the cat", "the cat", interventions=[change]).interventions == (change,)
+    for name in (("encoder", 1, 0), "encoder:L1H0"):
+        named = at.MakeUniform(head=name)  # type: ignore[arg-type]
+        assert model.trace("the cat", "the cat", interventions=named).interventions == (change,)
+    with pytest.raises(UserError, match="does not name one head"):
+        model.trace("the cat", "the cat", interventions=at.MakeUniform(head="L1H0"))  # type: ignore[arg-type]
     with pytest.raises(UserError, match="no change of a head"):
         model.trace("the cat", "the cat", interventions=HEAD)
+
+
+def test_that_model_gates_figure_and_trace_say_in_a_line_what_they_are(model, trace):
+    table = model.gates()
+    assert repr(table).endswith("heads: all on")
+    table["encoder", 1, 0] = 0.5
+    assert repr(table).endswith("heads: encoder:L1H0=0.5")
+    assert f"{model.info.n_parameters:,} parameters" in repr(model)
+    assert repr(at.figure(trace, "grid", width_mm=85)).startswith("Figure: grid, 85 × ")
+    assert "(1 unknown)" in repr(model.trace("the zebra", "the cat"))
 
 
 def test_that_what_is_no_model_gate_text_list_or_site_is_said(model, trace):

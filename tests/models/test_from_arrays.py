@@ -130,7 +130,7 @@ def test_that_names_of_layers_are_kept_and_counted() -> None:
     assert trace.recorded is not None
     assert (trace.recorded.name, trace.recorded.site_name(("encoder", 1))) == ("mine", "upper")
     assert trace.recorded.site_name(("cross", 0)) == ""
-    with pytest.raises(UserError, match="1 names for 2"):
+    with pytest.raises(UserError, match="names are 1 for 2"):
         attnscope.from_arrays(softmaxed(2, 1, 3, 3), names=["lower"])
 
 

@@ -17,7 +17,6 @@ from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.levels import rollout
 from attnscope.analysis.measures import measure
 from attnscope.analysis.patching import patch_map
-from attnscope.analysis.pruning_curve import pruning_curve
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.redundancy import head_plane
 from attnscope.analysis.relevance import relevance
@@ -142,7 +141,6 @@ ANALYSES: dict[str, Callable[[Model, str, str | None], Any]] = {
     "rollout": lambda m, t, u: rollout(m.trace(t, u)).weights,
     "importance": lambda m, t, u: importance(m, [(t, u) if u else t]),
     "leave one out": lambda m, t, u: importance(m, [(t, u) if u else t], "leave-one-out"),
-    "curve": lambda m, t, u: pruning_curve(m, [(t, u) if u else t]),
     "lens": lambda m, t, u: logit_lens(m, t, u),
     "attribution": lambda m, t, u: attribute_logits(m, t, u, position=3, answer=7, other=5),
     "relevance": lambda m, t, u: relevance(m, t, u, position=2).weights,

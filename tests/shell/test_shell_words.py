@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,42 @@ def test_that_reading_on_is_offered_where_it_is_possible(capsys: pytest.CaptureF
     tell_cut(read, can_read_on=True)
     said = "attnscope: only the first 1 of 2,001 tokens were read; --past-trained reads on.\n"
     assert capsys.readouterr().err == said
+
+
+def test_that_every_command_says_which_words_are_unknown(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path
+) -> None:
+    text = ("--text", "the zebra sat")
+    out = ("-o", str(tmp_path / "out.safetensors"))
+    picture = ("-o", str(tmp_path / "out.svg"))
+    for name, *rest in (("trace", *text, *out), ("figure", *text, *picture), ("measure", *text)):
+        code, _, err = run(capsys, name, tiny_model, *rest)
+        assert code == 0
+        assert "attnscope: 1 token is unknown: zebra." in err.splitlines(), (name, err)
+    many = tuple(Token(id=0, piece="<unk>", own=str(i)) for i in range(7))
+    told = Tokens(text="0 1 2 3 4 5 6", tokens=many, n_unknown=7).unknown_words
+    assert told == "7 tokens are unknown: 0, 1, 2, 3, 4, …"
+    tell_cut(Tokens(text="a", tokens=()), Tokens(text="0", tokens=many[:1], n_unknown=1))
+    assert capsys.readouterr().err == "attnscope: in the second text 1 token is unknown: 0.\n"
+
+
+def test_that_commands_say_which_checkpoint_they_use_when_the_newest_is_damaged(
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path
+) -> None:
+    for step in (1, 2):
+        shutil.copytree(tiny_model, tmp_path / "run" / "checkpoints" / str(step))
+    (tmp_path / "run" / "recipe.toml").write_text("", encoding="utf-8")
+    (tmp_path / "run" / "checkpoints" / "2" / "model.safetensors").write_bytes(b"")
+    text, out = ("--text", "the cat"), ("-o", str(tmp_path / "out.figure.json"))
+    for name, *rest in (("measure", *text), ("figure", *text, *out), ("attribute", *text), ("generate", *text)):
+        code, _, err = run(capsys, name, str(tmp_path / "run"), *rest)
+        assert code == 0
+        told = [line for line in err.splitlines() if line.startswith("attnscope: The newest checkpoint cannot")]
+        assert len(told) == 1, (name, err)
+        assert told[0].endswith("; this is step 1.")
+    code, _, err = run(capsys, "measure", tiny_model, *text)
+    assert (code, "checkpoint" in err) == (0, False)
+    assert "; this is step 1." in repr(load(str(tmp_path / "run")))
 
 
 def test_that_a_cut_text_is_quoted_as_far_as_it_was_read() -> None:

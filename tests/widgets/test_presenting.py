@@ -137,3 +137,11 @@ def test_that_no_help_page_and_no_tour_names_a_number_of_the_catalogue() -> None
     for path in (*(folder / "help").glob("*.md"), *(folder / "tours").glob("*.toml")):
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line[:7] != "entries"]
         assert not re.search(r"\bC\d{1,2}\b", "\n".join(lines)), path.name
+
+
+def test_that_compare_leaves_its_measures_out_where_a_drawer_leaves_little_room(window: MainWindow) -> None:
+    page = window.pages.compare
+    page.give_way(500)
+    assert page.measures.isHidden()
+    page.give_way(5000)
+    assert not page.measures.isHidden()

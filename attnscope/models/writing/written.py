@@ -59,7 +59,7 @@ def write_text(
         raise UserError(
             "This model does not write text.",
             expected="a causal or a translation model",
-            action="Use its predictions instead.",
+            action="Ask for its predictions: attnscope predict, or model.predict.",
         )
     is_translation = network.form == "encoder-decoder"
     inputs = network.encode(text, prefix if is_translation else None)

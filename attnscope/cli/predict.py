@@ -1,0 +1,123 @@
+"""`attnscope predict`: what a model says of a text, and with changed heads what it says then."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from attnscope.cli.inputs import add_input_arguments, open_model, parse_gates, tell_cut
+from attnscope.cli.masks import mask_changes
+from attnscope.cli.terminal import one_line, say, say_error, say_json
+from attnscope.errors import UserError
+
+if TYPE_CHECKING:
+    from attnscope.records.outputs import Comparison, Prediction
+
+_MOST = 1000
+_PIECE = 16
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "predict",
+        help="say what a model takes for probable",
+        description="The next token, each <mask>, each token of the second text, or the label; with --gate "
+        "or a mask before and after, and the KL divergence between them.",
+    )
+    add_input_arguments(parser)
+    parser.add_argument(
+        "--top", type=int, default=5, metavar="N", help="candidates at each place (default: 5)"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the text once, or twice where heads are changed, and print."""
+    if not 1 <= arguments.top <= _MOST:
+        raise UserError(
+            f"--top {arguments.top} candidates are asked for.",
+            expected=f"1 to {_MOST:,}",
+            action="Choose a number within that range.",
+        )
+    if not arguments.text.strip():
+        raise UserError("There is no text to look at.", expected="at least one word", action="Give --text.")
+    model = open_model(arguments)
+    info = model.info
+    if arguments.target is not None and not info.takes_target:
+        raise UserError(
+            f"The model {info.name} reads one text only.",
+            expected="no second text",
+            action="Leave out --target.",
+        )
+    past_trained = arguments.past_trained and info.can_read_past
+    text, target = arguments.text, arguments.target
+    gates = parse_gates(arguments.gate, model.sites) if arguments.gate else None
+    look = model.look(
+        text,
+        target,
+        gates,
+        interventions=mask_changes(arguments, model, text, target, past_trained=past_trained),
+        top=arguments.top,
+        past_trained=past_trained,
+    )
+    tell_cut(look.inputs.source, look.inputs.target, can_read_on=info.can_read_past and not past_trained)
+    is_changed = bool(arguments.gate or look.trace.interventions)
+    if arguments.json:
+        say_json(_as_json(info.name, look.comparison, is_changed=is_changed))
+        return 0
+    if not look.comparison.before.predictions:
+        say_error(f"attnscope: {info.name} has no output head: it says nothing of a text.")
+    for line in prediction_lines(look.comparison, is_changed=is_changed):
+        say(line)
+    return 0
+
+
+def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]:
+    """Each place with its candidates, the most probable on either side first."""
+    from attnscope.viewmodels.comparison_rows import candidate_rows, follows_text, kl_text, probability_text
+
+    lines = []
+    sides = zip(comparison.before.predictions, comparison.after.predictions, strict=True)
+    for k, (before, after) in enumerate(sides):
+        named = one_line(before.context)
+        lines.append(f"{named}  {kl_text(comparison, k)}, before → after" if is_changed else named)
+        for row in candidate_rows(before, after, len(before.candidates)):
+            values = (row.before, row.after) if is_changed else (row.after,)
+            told = "  ".join(f"{'–' if v is None else probability_text(v):>6}" for v in values)
+            lines.append(f"  {one_line(row.token.piece) or repr(row.token.piece):<{_PIECE}}{told}")
+    follows = follows_text(comparison)
+    lines += [follows] if follows else []
+    written = (comparison.before.generated, comparison.after.generated)
+    if any(written):
+        lines.append(f"writes: {one_line(written[0])}")
+        lines += [f"   now: {one_line(written[1])}"] if written[1] != written[0] else []
+    return lines
+
+
+def _as_json(model: str, comparison: "Comparison", *, is_changed: bool) -> dict[str, object]:
+    before, after = comparison.before, comparison.after
+    pairs = zip(before.predictions, after.predictions, comparison.kl_nats, strict=True)
+    return {
+        "model": model,
+        "kind": before.kind,
+        "is_changed": is_changed,
+        "predictions": [
+            {
+                "position": one.position,
+                "context": one.context,
+                "kl_nats": kl,
+                "before": _candidates(one),
+                "after": _candidates(other),
+            }
+            for one, other, kl in pairs
+        ],
+        "writes": {"before": before.generated, "after": after.generated},
+        "second_follows": {"before": before.follows, "after": after.follows},
+    }
+
+
+def _candidates(prediction: "Prediction") -> list[dict[str, object]]:
+    return [
+        {"id": c.token.id, "piece": c.token.piece, "probability": c.probability}
+        for c in prediction.candidates
+    ]
