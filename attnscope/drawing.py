@@ -13,8 +13,9 @@ from attnscope.figures.figure_file import SavedFigure, read_figure_file
 from attnscope.figures.fitting import sized
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.presets import PresetName
-from attnscope.figures.run_charts import shown_charts
+from attnscope.figures.run_charts import PARTS, shown_charts
 from attnscope.figures.scaling_charts import scaling_charts
+from attnscope.figures.seed_charts import seed_chart
 from attnscope.figures.spec import Caption, Chart, FigureSpec, check_spec
 from attnscope.models import Model, load
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD
@@ -22,7 +23,7 @@ from attnscope.records.sites import Stack
 from attnscope.trace import Trace
 from attnscope.training import read_run
 from attnscope.training.summaries import find_runs, read_runs, short_names
-from attnscope.viewmodels.training.overlaid_curves import Drawing, ShownRun
+from attnscope.viewmodels.training.overlaid_curves import Drawing, Quantity, ShownRun
 from attnscope.viewmodels.training.recipe_differences import settings_of
 from attnscope.viewmodels.training.run_axes import RunAxis
 from attnscope.viewmodels.training.run_curves import RunCurves
@@ -87,6 +88,8 @@ def curves_figure(
     *,
     smoothing: float = _SMOOTHING,
     is_log: bool = False,
+    charts: Sequence[Quantity] = (),
+    over_seeds: bool = False,
     title: str = "",
     has_caption: bool = False,
     size: PresetName | None = None,
@@ -98,7 +101,10 @@ def curves_figure(
     """The curves of a run folder, or of all runs in a folder: loss, learning rate, gradient norm, speed.
 
     `smoothing` from 0 (none) to below 1 is of the training loss; `is_log` draws losses on a logarithmic axis.
-    `has_caption` names the run and its last step. The page is as in `attnscope.figure`.
+    `charts` are some of loss, rate, norm, speed, heads and pairs (empty: all that have data). With
+    `over_seeds` runs that differ in nothing but the seed are one curve of the held-out loss, its mean, and
+    paler ones one standard deviation off. `has_caption` names the run and its last step. The page is as in
+    `attnscope.figure`.
     Raises UserError for a folder without a run that has made a step.
     """
     if isinstance(smoothing, bool) or not 0.0 <= smoothing < 1.0:
@@ -108,8 +114,9 @@ def curves_figure(
     shown = tuple(
         _shown_run(run, name, colour) for colour, (run, name) in enumerate(short_names(runs).items())
     )
-    charts = shown_charts(shown, Drawing(smoothing=smoothing), is_log=is_log)
-    if not charts:
+    wanted = _wanted_charts(charts, over_seeds=over_seeds)
+    found = shown_charts(shown, Drawing(smoothing=smoothing), is_log=is_log, wanted=wanted)
+    if not found:
         raise UserError(
             f"The run {folder} has not made a step yet."
             if len(runs) == 1
@@ -119,8 +126,36 @@ def curves_figure(
         )
     about = f"Training of {folder.resolve().name}" + (f", {len(runs)} runs" if len(runs) > 1 else "")
     caption = Caption(model=folder.resolve().name, step=max(run.curves.last_step for run in shown))
-    spec = _curves(charts, title or about, caption if has_caption else None, dpi)
+    if over_seeds:
+        found = _over_seeds(folder, is_log=is_log)
+    spec = _curves(found, title or about, caption if has_caption else None, dpi)
     return _on_page(spec, size, width_mm, height_mm, font_pt)
+
+
+def _wanted_charts(charts: Sequence[Quantity], *, over_seeds: bool) -> tuple[Quantity, ...]:
+    """The charts that are asked for; raises UserError for others, and for others than the loss over seeds."""
+    known = tuple(quantity for _, _, quantity in PARTS)
+    wanted: tuple[Quantity, ...] = (charts,) if isinstance(charts, str) else tuple(charts)  # type: ignore[assignment]
+    allowed = ("loss",) if over_seeds else known
+    if not set(wanted) <= set(allowed):
+        raise UserError(
+            f"There is no such set of charts as '{','.join(map(str, wanted))[:80]}'"
+            + (" over seeds." if over_seeds else "."),
+            expected="some of " + ", ".join(allowed),
+            action="Separate them with commas.",
+        )
+    return wanted
+
+
+def _over_seeds(folder: Path, *, is_log: bool) -> tuple[Chart, ...]:
+    try:
+        return (seed_chart(read_runs([str(folder)])[0], is_log=is_log),)
+    except ValueError as error:
+        raise UserError(
+            f"No run in {folder} has a held-out loss yet.",
+            expected="runs with held-out data",
+            action="Leave out over_seeds, or train on.",
+        ) from error
 
 
 def scaling_figure(

@@ -49,6 +49,15 @@ class RecipeError(UserError):
     """A recipe or model configuration with an unknown key or an impossible value."""
 
 
+def of_wrong_kind(value: object, name: str, expected: str, action: str = "") -> UserError:
+    """The error of an argument that is another kind of thing than was asked for."""
+    return UserError(
+        f"{name[:1].upper()}{name[1:]} is an object of the class {type(value).__name__}: {str(value)[:60]!r}.",
+        expected=expected,
+        action=action,
+    )
+
+
 def meant(word: str, known: Iterable[str]) -> str:
     """A question after the known word nearest to a misspelt one, and a space; empty when none is near."""
     near = get_close_matches(word[:100], list(known), n=1, cutoff=0.7)

@@ -27,7 +27,7 @@ from torch import Tensor
 from attnscope.analysis.batches import Sample, build_batches, count_texts, text_losses
 from attnscope.analysis.bootstrap import RatioBootstrap
 from attnscope.analysis.subject import Batch, Subject, TensorGates, subject_of
-from attnscope.errors import UserError
+from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.model import Model
 from attnscope.records.importance import HeadScore, Importance, Progress, Ranking
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey, require_heads
@@ -49,6 +49,8 @@ def importance(
 
     Raises UserError for `learned`, which `learn_gates` does, and for texts that score nothing.
     """
+    if not isinstance(model, Model):
+        raise of_wrong_kind(model, "what to prune", "a model", "Open one: attnscope.load(name).")
     subject, batches = subject_of(model), build_batches(model, samples, batch_size)
     found: Importance | None = None
     events = measure_importance(

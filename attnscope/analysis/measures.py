@@ -26,6 +26,7 @@ from torch import Tensor
 
 from attnscope.analysis.facts import build_facts, facts_of_site
 from attnscope.analysis.head_sums import HeadSums, sum_site
+from attnscope.errors import of_wrong_kind
 from attnscope.records.axes import is_self_attention
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.sites import Site
@@ -43,6 +44,9 @@ def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMea
     Of longer maps than `max_cells` in all, some rows are read, and the records say how many; None reads
     every row, whatever time it takes.
     """
+    if not isinstance(trace, Trace):
+        action = "Of a model measure what it did on a text: measure(model.trace(text))."
+        raise of_wrong_kind(trace, "what to measure", "a trace", action)
     found: list[HeadMeasures] = []
     most = None if max_cells is None else max(1, max_cells // max(1, len(trace.sites)))
     for site in trace.sites:

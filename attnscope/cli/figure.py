@@ -76,6 +76,16 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="for positions: some of sinusoidal, learned, rotary, binary, model (default: %(default)s)",
     )
     parser.add_argument(
+        "--charts",
+        default="",
+        help="for curves: some of loss, rate, norm, speed, heads, pairs (default: all that have data)",
+    )
+    parser.add_argument(
+        "--over-seeds",
+        action="store_true",
+        help="for curves: runs that differ only in the seed as one: mean held-out loss and deviation",
+    )
+    parser.add_argument(
         "--query",
         help="for picture: the token whose weights are shown, by number or as row,column (default: 0); "
         "for graph: the output token it starts from, by number, -1 the last (default: -1)",

@@ -172,7 +172,7 @@ def _text_of_file(path: Path, model: "Model") -> str:
 
 
 def tell_cut(source: "Tokens", target: "Tokens | None" = None, *, can_read_on: bool = False) -> None:
-    """Say on standard error, in a line each, what of the texts was not read to the end, and what is unknown."""
+    """Say on standard error what of the texts was not read to the end, and what of them is unknown."""
     told = [source.cut_words] if source.cut_words else []
     unknown = [source.unknown_words] if source.unknown_words else []
     if target is not None and target.cut_words:

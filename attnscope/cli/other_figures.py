@@ -61,7 +61,8 @@ def curves_figure(arguments: argparse.Namespace) -> "Figure":
     """The curves of a run folder, or of all runs in a folder."""
     from attnscope.drawing import curves_figure
 
-    return curves_figure(arguments.model, **_page(arguments))
+    charts = tuple(filter(None, arguments.charts.split(",")))
+    return curves_figure(arguments.model, charts=charts, over_seeds=arguments.over_seeds, **_page(arguments))
 
 
 def scaling_figure(arguments: argparse.Namespace) -> "Figure":

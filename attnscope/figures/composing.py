@@ -1,9 +1,9 @@
 """`attnscope.panels(figures, …)`: figures of several heads, texts or models as the panels of one page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from attnscope.counting import counted
-from attnscope.errors import UserError
+from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures.caption import gate_words
 from attnscope.figures.figure import Figure, ensure_gui
 from attnscope.figures.figure_checks import check_about
@@ -38,6 +38,9 @@ def panels(
     Raises UserError, naming the panel, for a figure that is no panel, and for more than 26 of them.
     """
     check_about(size, title, caption, None)
+    for made in figures if isinstance(figures, Iterable) else (figures,):
+        if not isinstance(made, Figure):
+            raise of_wrong_kind(made, "a panel", "a list of figures", "Draw it: attnscope.figure(trace, …).")
     parts = [made.spec for made in figures]
     if not parts:
         raise UserError("There is no figure to make a panel of.", expected="at least one figure")

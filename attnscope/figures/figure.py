@@ -1,13 +1,14 @@
 """`attnscope.figure(trace, …)`: any picture the window can make, without a window."""
 
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from PySide6.QtGui import QGuiApplication
 
-from attnscope.errors import UserError
+from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures import export
 from attnscope.figures.colours import ColourMap
 from attnscope.figures.figure_checks import check_about, check_look
@@ -109,12 +110,15 @@ class Figure:
         return self.render("svg").decode()
 
 
+_TRACE_IT = "Of a model give what it did on a text: figure(model.trace(text))."
+
+
 def figure(
     trace: Traced,
     view: View = "grid",
     *,
     head: HeadName | None = None,
-    heads: tuple[HeadName, ...] = (),
+    heads: Sequence[HeadName] = (),
     other: Traced | None = None,
     other_head: HeadName | None = None,
     names: tuple[str, str] = ("A", "B"),
@@ -167,9 +171,14 @@ def figure(
     … column of a journal), without one that which suits the view, as high as the figure; lengths that are
     given come first. `plain` leaves out the head's name and the self-check. With `origin` a
     figure file reads the text anew, without one it holds the numbers.
-    A head is named by its record, as (stack, layer, head), or as "L0H1" or "cross:L0H1".
+    A head is named by its record, as (stack, layer, head), as (site, head) like `trace.weights` has it, or as
+    "L0H1" or "cross:L0H1".
     Raises UserError for a head or stack the model does not have, and for a choice that there is not.
     """
+    if not hasattr(trace, "head_map"):
+        raise of_wrong_kind(trace, "what to draw", "a trace", _TRACE_IT)
+    if not isinstance(heads, Iterable):
+        raise of_wrong_kind(heads, "heads", 'several heads, such as ("L0H0", "L1H3")', "Give one as head=.")
     check_about(size, title, caption, origin)
     if view not in ("grid", "head", "lines", "panels", "difference"):
         raise UserError(

@@ -331,7 +331,8 @@ def _relative(source: str, folder: Path | None) -> str:
 def _absolute(source: str, folder: Path | None) -> str:
     """A path from where the program was started, from the file's own folder, or from one above that.
 
-    What begins with `./` is looked for beside the file alone; a mere name, a demo model's, in no folder above.
+    What begins with `./` is looked for beside the file alone; a mere name, which may be a demo model's, in
+    no folder above.
     """
     if folder is None or not source or Path(source).is_absolute():
         return source

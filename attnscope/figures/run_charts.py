@@ -1,5 +1,7 @@
 """The curves of training runs as charts, the same for the window's export and the command line."""
 
+from collections.abc import Sequence
+
 from attnscope.figures.spec import Chart, Series
 from attnscope.viewmodels.training.overlaid_curves import (
     CurveLine,
@@ -24,10 +26,14 @@ LINEAR: tuple[Quantity, ...] = ("speed", "heads", "pairs")
 """What is never drawn by its logarithm."""
 
 
-def shown_charts(shown: tuple[ShownRun, ...], drawing: Drawing, *, is_log: bool) -> tuple[Chart, ...]:
-    """A chart of each part that has data, for all the runs, each in its colour."""
+def shown_charts(
+    shown: tuple[ShownRun, ...], drawing: Drawing, *, is_log: bool, wanted: Sequence[Quantity] = ()
+) -> tuple[Chart, ...]:
+    """A chart of each part that has data, or of the `wanted` ones, for all the runs, each in its colour."""
     charts = []
     for title, unit, quantity in PARTS:
+        if wanted and quantity not in wanted:
+            continue
         lines = lines_of(shown, quantity, drawing)
         if not any(len(line.xs) for line in lines):
             continue

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscope.errors import UserError
+from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.edits import build_edits, without_copies
 from attnscope.models.inputs import Inputs, with_pattern, with_segments
@@ -121,6 +121,9 @@ class Model:
         same target stays in place while gates are changed. `past_trained` lets our own models with computed
         positions read texts longer than they were trained for.
         """
+        for name, given in (("the text", text), ("the target", target)):
+            if not isinstance(given, str) and (given is not None or name == "the text"):
+                raise of_wrong_kind(given, name, "one string", 'Join words: " ".join(words).')
         if past_trained:
             inputs = self.own.encode(text, target, past_trained=True)
         else:

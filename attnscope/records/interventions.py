@@ -82,9 +82,7 @@ _KINDS: dict[
 }
 
 
-def as_interventions(
-    given: Intervention | Sequence[Intervention], sites: tuple[Site, ...]
-) -> Interventions:
+def as_interventions(given: Intervention | Sequence[Intervention], sites: tuple[Site, ...]) -> Interventions:
     """One intervention, or several, as a tuple; their heads may be named in any way that `sites` allow.
 
     Raises UserError for anything else.
@@ -104,9 +102,15 @@ def as_interventions(
 
 def _with_heads(one: Intervention, sites: tuple[Site, ...]) -> Intervention:
     """`one` with its heads as records, where they were given as texts or tuples."""
-    given = {name: getattr(one, name) for name in ("head", "from_head") if hasattr(one, name)}
-    named = {n: head_named(head, sites) for n, head in given.items() if not isinstance(head, HeadRef)}
-    return replace(one, **named) if named else one
+    if isinstance(one, UseMask):
+        return one
+    head = head_named(one.head, sites) if not isinstance(one.head, HeadRef) else one.head
+    if not isinstance(one, CopyPattern):
+        return replace(one, head=head)
+    giver = one.from_head
+    return replace(
+        one, head=head, from_head=giver if isinstance(giver, HeadRef) else head_named(giver, sites)
+    )
 
 
 def interventions_as_json(interventions: Interventions) -> list[dict[str, object]]:

@@ -75,8 +75,10 @@ class HeadRef:
         return f"L{self.layer}H{self.head}"
 
 
-HeadName = HeadRef | tuple[Stack, int, int] | str
-"""A head as a record, as (stack, layer, head), or as people write it: `L0H1`, `cross:L0H1`."""
+SiteName = int | Site | SiteKey
+"""A site as its number, as a record, or as (stack, layer)."""
+HeadName = HeadRef | tuple[Stack, int, int] | tuple[SiteName, int] | str
+"""A head as a record, as (stack, layer, head), as (site, head), or as people write it: `cross:L0H1`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ def gates_named(values: object, sites: Iterable[Site]) -> Gates:
     return Gates.of({head_named(name, sites): value for name, value in values.items()})
 
 
-def _read_head(name: tuple[Stack, int, int] | str, sites: tuple[Site, ...]) -> HeadRef:
+def _read_head(name: object, sites: tuple[Site, ...]) -> HeadRef:
     stacks = tuple(dict.fromkeys(site.stack for site in sites))
     try:
         if isinstance(name, str):
@@ -195,15 +197,28 @@ def _read_head(name: tuple[Stack, int, int] | str, sites: tuple[Site, ...]) -> H
             named = [s for s in stacks if s == match["stack"]] if match["stack"] else list(stacks)
             (stack,) = named
             return HeadRef(stack=stack, layer=int(match["layer"]), head=int(match["head"]))
-        stack, layer, index = name
+        if not isinstance(name, tuple):
+            raise TypeError
+        stack, layer, index = name if len(name) == 3 else (*_key_of(name[0], sites), name[1])
         return HeadRef(stack=stack, layer=operator.index(layer), head=operator.index(index))
-    except (AssertionError, TypeError, ValueError) as error:
+    except (AssertionError, TypeError, ValueError, IndexError) as error:
         first = stacks[0] if stacks else "encoder"
         raise UserError(
             f"{str(name)[:60]!r} does not name one head of this model.",
-            expected=f'("{first}", 0, 1) or "{first}:L0H1", of the stacks {", ".join(stacks)}',
+            expected=f'("{first}", 0, 1), (("{first}", 0), 1) or "{first}:L0H1", of the stacks '
+            f"{', '.join(stacks)}",
             action="Layers and heads count from 0; the stack may be left out of “L0H1” where there is one.",
         ) from error
+
+
+def _key_of(site: object, sites: tuple[Site, ...]) -> SiteKey:
+    """The key of a site that is named as `Trace.site` takes it; raises TypeError, ValueError, IndexError."""
+    if isinstance(site, Site):
+        return site.key
+    if isinstance(site, tuple):
+        stack, layer = site
+        return stack, layer
+    return sites[operator.index(site)].key  # type: ignore[arg-type]
 
 
 def check_heads(heads: Iterable[HeadRef], sites: Iterable[Site]) -> None:

@@ -88,15 +88,21 @@ class SeedSpread:
     deviation: float
 
 
-def seed_spreads(runs: Sequence[RunSummary]) -> tuple[SeedSpread, ...]:
-    """The spread over seeds of each setting that has several converged runs, best mean first."""
-    groups: dict[tuple[tuple[str, str], ...], list[float]] = {}
+def seed_groups(runs: Iterable[RunSummary]) -> dict[tuple[tuple[str, str], ...], tuple[RunSummary, ...]]:
+    """The runs of each setting, whatever their seeds, in the order in which they come."""
+    groups: dict[tuple[tuple[str, str], ...], tuple[RunSummary, ...]] = {}
     for run in runs:
         settings = tuple((key, value) for key, value in run.settings if key != SEED)
-        if run.is_converged and len(settings) < len(run.settings):
-            groups.setdefault(settings, []).append(run.best_loss)
+        groups[settings] = (*groups.get(settings, ()), run)
+    return groups
+
+
+def seed_spreads(runs: Sequence[RunSummary]) -> tuple[SeedSpread, ...]:
+    """The spread over seeds of each setting that has several converged runs, best mean first."""
+    converged = [run for run in runs if run.is_converged and any(key == SEED for key, _ in run.settings)]
     spreads = []
-    for settings, losses in groups.items():
+    for settings, seeds in seed_groups(converged).items():
+        losses = [run.best_loss for run in seeds]
         if len(losses) > 1:
             mean = sum(losses) / len(losses)
             deviation = math.sqrt(sum((loss - mean) ** 2 for loss in losses) / (len(losses) - 1))

@@ -3,10 +3,11 @@
 Must not import anything of models, analysis, training or the window.
 """
 
+from attnscope.records.sites import SiteName
 from attnscope.trace.probe import GateProbe, TraceProbe
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.store import load_trace, load_traces, save_trace, save_traces
-from attnscope.trace.trace import SiteName, Trace
+from attnscope.trace.trace import Trace
 
 __all__ = [
     "GateProbe",

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from attnscope.errors import LoadError, SaveError
+from attnscope.errors import LoadError, SaveError, of_wrong_kind
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
 from attnscope.records.recorded import Recorded
 from attnscope.records.sites import KEY_KINDS, STACKS, Gates, HeadRef, Site, SiteKey
@@ -36,6 +36,8 @@ _MAX_NAME, _MAX_NOTE, _MAX_NOTES = 200, 1000, 20
 
 def save_trace(path: str | Path, trace: Trace, *, has_logits: bool = True) -> None:
     """Write one trace; raises SaveError and leaves the old file on any fault."""
+    if not isinstance(trace, Trace):
+        raise of_wrong_kind(trace, "what to save", "a path and a trace", "Or write trace.save(path).")
     save_traces(path, (trace,), has_logits=has_logits)
 
 

@@ -4,15 +4,17 @@ Nothing quadratic is kept: the weights of any rectangle come from queries, keys 
 log-sum-exp (`weights.py`). A trace never changes, needs no model, and may be read from any thread.
 """
 
+import operator
 from collections.abc import Mapping
 from pathlib import Path
+from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.counting import counted
-from attnscope.errors import SaveError, UserError
+from attnscope.errors import SaveError, UserError, of_wrong_kind
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
@@ -20,11 +22,9 @@ from attnscope.records.recorded import Recorded
 from attnscope.records.sites import (
     Gates,
     HeadName,
-    HeadRef,
     Site,
     SiteKey,
-    Stack,
-    check_heads,
+    SiteName,
     find_site,
     head_named,
 )
@@ -35,9 +35,6 @@ from attnscope.trace.record import SiteRecord
 from attnscope.trace.thumbnails import MAX_EXACT_CELLS, frozen_array, sampled_grid, site_grid
 from attnscope.trace.tiles import tile_of
 from attnscope.trace.weights import Reduction, pooled_tile, site_weights
-
-SiteName = int | Site | tuple[Stack, int]
-"""A site by its place in `Trace.sites`, as a record, or as (stack, layer)."""
 
 
 class Trace:
@@ -115,7 +112,12 @@ class Trace:
                 expected=f"a stack and a layer, such as ({name!r}, 0), or a number from 0",
                 action=f"Sites of this trace: {', '.join(str(site.key) for site in self.sites[:6])} …",
             )
-        if isinstance(name, int):
+        if isinstance(name, Site):
+            return find_site(self.sites, name.key)
+        if isinstance(name, tuple) and len(name) == 2 and isinstance(name[1], SupportsIndex):
+            return find_site(self.sites, (name[0], operator.index(name[1])))
+        if isinstance(name, SupportsIndex):
+            name = operator.index(name)
             if not -len(self.sites) <= name < len(self.sites):
                 raise UserError(
                     f"The trace has no site number {name}.",
@@ -123,7 +125,10 @@ class Trace:
                     action="Choose a site that exists.",
                 )
             return self.sites[name]
-        return find_site(self.sites, name.key if isinstance(name, Site) else name)
+        raise UserError(
+            f"{str(name)[:60]!r} names no site.",
+            expected=f"a number from 0, or a stack and a layer such as {self.sites[0].key}",
+        )
 
     def tokens(self, site: SiteName) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
         """The tokens of a site's queries (rows) and keys (columns).
@@ -132,9 +137,15 @@ class Trace:
         """
         return tokens_of_site(self.site(site), self.source, self.target)
 
-    def weights(self, site: SiteName, head: int) -> NDArray[np.float32]:
-        """All weights of one head: [n_queries, n_keys], NaN where the mask forbids."""
-        record, index = self._record(site, head)
+    def weights(self, site: SiteName | HeadName, head: int | None = None) -> NDArray[np.float32]:
+        """All weights of one head: [n_queries, n_keys], NaN where the mask forbids.
+
+        The head is named by its site and number, `weights(("cross", 1), 0)`, or by itself, `"cross:L1H0"`.
+        """
+        if head is None:
+            named = head_named(site, self.sites)  # type: ignore[arg-type]
+            site, head = named.site_key, named.head
+        record, index = self._record(site, head)  # type: ignore[arg-type]
         return _numpy(site_weights(record, slice(index, index + 1))[0])
 
     def all_weights(self, site: SiteName) -> Tensor:
@@ -171,6 +182,8 @@ class Trace:
         if reduce not in ("max", "mean"):
             raise UserError(f"Tiles cannot be reduced by {reduce!r}.", expected="'max' or 'mean'")
         row_range, col_range = _part(rows, record.n_queries), _part(cols, record.n_keys)
+        if size is not None and not isinstance(size, tuple | list):
+            raise of_wrong_kind(size, "the size", "(height, width) in cells")
         if size is None:
             size = (len(row_range), len(col_range))
         if min(size) < 1 and row_range and col_range:
@@ -244,8 +257,8 @@ class Trace:
 
     def _record(self, site: SiteName, head: int) -> tuple[SiteRecord, int]:
         found = self.site(site)
-        check_heads((HeadRef(stack=found.stack, layer=found.layer, head=head),), self.sites)
-        return self.records[found.key], head
+        named = head_named((*found.key, head), self.sites)
+        return self.records[found.key], named.head
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float32]:
@@ -253,6 +266,9 @@ def _numpy(tensor: Tensor) -> NDArray[np.float32]:
 
 
 def _index(index: int, n: int, what: str) -> int:
+    if not isinstance(index, SupportsIndex):
+        raise UserError(f"{str(index)[:40]!r} is the number of no {what}.", expected=f"0 to {n - 1}")
+    index = operator.index(index)
     if not -n <= index < n:
         raise UserError(f"There is no {what} {index}.", expected=f"0 to {n - 1}" if n else "no text is empty")
     return index % n
@@ -261,6 +277,8 @@ def _index(index: int, n: int, what: str) -> int:
 def _part(part: slice | range, n: int) -> range:
     if isinstance(part, slice):
         part = range(n)[part]
+    if not isinstance(part, range):
+        raise of_wrong_kind(part, "a part of a map", "a slice or a range, such as slice(0, 20)")
     if part.step != 1 or (len(part) and not 0 <= part.start <= part.stop <= n):
         raise UserError(
             f"The rows or columns {part} do not lie in the map.", expected=f"a range within 0 to {n}, step 1"

@@ -158,11 +158,9 @@ def test_that_raw_attention_and_single_layers_are_offered() -> None:
 
 def test_that_single_layers_of_an_encoder_are_offered() -> None:
     trace = trace_of("encoder")
-    for layer in (0, 1):
-        site = next(site for site in trace.sites if site.layer == layer)
-        both = with_stream(mean_weights(trace, site))
-        lower = both if layer == 0 else both @ lower
-        np.testing.assert_allclose(rollout(trace, layer=layer).weights, lower.numpy(), atol=1e-6)
+    first, second = (with_stream(mean_weights(trace, site)) for site in trace.sites)
+    np.testing.assert_allclose(rollout(trace, layer=0).weights, first.numpy(), atol=1e-6)
+    np.testing.assert_allclose(rollout(trace, layer=1).weights, (second @ first).numpy(), atol=1e-6)
 
 
 def test_that_removed_heads_have_no_say() -> None:

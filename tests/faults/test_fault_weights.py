@@ -328,9 +328,7 @@ def test_that_an_empty_run_and_a_lone_file_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "word"), [(b"", "empty file"), (b"PK\x03\x04", "pickle")])
-def test_that_a_file_given_for_a_model_says_what_it_is(
-    tmp_path: Path, content: bytes, word: str
-) -> None:
+def test_that_a_file_given_for_a_model_says_what_it_is(tmp_path: Path, content: bytes, word: str) -> None:
     (tmp_path / "given").write_bytes(content)
     with pytest.raises(LoadError, match=word):
         open_source(str(tmp_path / "given"))

@@ -64,6 +64,16 @@ def test_that_curves_are_those_of_the_run(tmp_path: Path):
     assert shown.caption.step == 3
     drawn = [s.ys.tolist() for chart in shown.charts for s in chart.series if chart.title == "Loss"]
     assert [3.0, 2.0, 1.5] in drawn
+    assert [chart.title for chart in at.curves_figure(run, charts="loss").spec.charts] == ["Loss"]
+    assert len(at.curves_figure(run, charts=("loss", "speed")).spec.charts) == 2
+    for wrong, said in (
+        ({"charts": ("los",)}, "'los'"),
+        ({"charts": "rate", "over_seeds": True}, "over seeds"),
+    ):
+        with pytest.raises(UserError, match=said):
+            at.curves_figure(run, **wrong)
+    with pytest.raises(UserError, match="held-out loss"):
+        at.curves_figure(run, over_seeds=True)
     (run / "metrics.jsonl").write_text("", encoding="utf-8")
     with pytest.raises(UserError, match="has not made a step"):
         at.curves_figure(run)

@@ -73,10 +73,17 @@ def test_that_commands_say_which_checkpoint_they_use_when_the_newest_is_damaged(
     (tmp_path / "run" / "recipe.toml").write_text("", encoding="utf-8")
     (tmp_path / "run" / "checkpoints" / "2" / "model.safetensors").write_bytes(b"")
     text, out = ("--text", "the cat"), ("-o", str(tmp_path / "out.figure.json"))
-    for name, *rest in (("measure", *text), ("figure", *text, *out), ("attribute", *text), ("generate", *text)):
+    for name, *rest in (
+        ("measure", *text),
+        ("figure", *text, *out),
+        ("attribute", *text),
+        ("generate", *text),
+    ):
         code, _, err = run(capsys, name, str(tmp_path / "run"), *rest)
         assert code == 0
-        told = [line for line in err.splitlines() if line.startswith("attnscope: The newest checkpoint cannot")]
+        told = [
+            line for line in err.splitlines() if line.startswith("attnscope: The newest checkpoint cannot")
+        ]
         assert len(told) == 1, (name, err)
         assert told[0].endswith("; this is step 1.")
     code, _, err = run(capsys, "measure", tiny_model, *text)

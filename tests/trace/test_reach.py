@@ -23,7 +23,7 @@ def rule_of(kind: str, n_queries: int, n_keys: int) -> MaskRule:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("kind", (*KINDS, "holes"))
+@pytest.mark.parametrize("kind", [*KINDS, "holes"])
 def test_that_reach_and_openness_are_those_of_every_cell(kind: str, size: tuple[int, int]) -> None:
     rule = rule_of(kind, *size)
     allowed = rule.allowed(*size)[0, 0].expand(size)

@@ -12,7 +12,7 @@ from attnscope.nn import attention
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 from attnscope.records.training import Evaluated, Started, Step
-from attnscope.training import optimizers, parse_recipe
+from attnscope.training import objectives, optimizers, parse_recipe
 from attnscope.training.distributed import ALONE, SharedLoss
 from attnscope.training.loop import TrainingRun
 from attnscope.training.objectives import Batch, loss_and_hits, loss_sum
@@ -250,6 +250,27 @@ def test_that_evaluation_waits_once_for_each_batch(tiny_recipe: str, watch: Watc
         _batch(config), torch.device("cpu")
     )
     assert (len(watch.reads), len(watch.copies)) == (1, 1), watch.told()
+
+
+def test_that_only_copies_to_cuda_go_on_beside_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On MPS a copy that is not waited for may read memory that was given back."""
+    batch, asked = _batch(ModelConfig.from_dict({"form": "encoder-decoder", **TINY})), []
+    flat = objectives.pack(batch)
+
+    class Flat:
+        def __init__(self, is_pinned: bool) -> None:
+            self.is_pinned = is_pinned
+
+        def to(self, device: torch.device, *, non_blocking: bool) -> torch.Tensor:
+            asked.append((device.type, self.is_pinned, non_blocking))
+            return flat
+
+    monkeypatch.setattr(objectives, "pack", lambda _, *, is_pinned: Flat(is_pinned))
+    for name in ("cuda", "mps", "cpu"):
+        moved = batch.to(torch.device(name))
+        assert torch.equal(moved.ids, batch.ids)
+        assert (moved.valid_on_cpu is batch.valid) is (name != "cpu")
+    assert asked == [("cuda", True, True), ("mps", False, False)]
 
 
 def test_that_the_second_device_refuses_what_others_do(watch: Watch) -> None:

@@ -15,6 +15,7 @@ import pytest
 from attnscope import paths
 from attnscope.cli import train as command
 from attnscope.errors import RecipeError, UserError
+from attnscope.figures.seed_charts import seed_chart
 from attnscope.records.runs import RunLines, RunSummary
 from attnscope.records.sweeps import best_at, loss_at, parse_axes, seed_spreads, sweep_runs
 from attnscope.records.training import Finished, Saved
@@ -98,6 +99,31 @@ def test_that_seeds_are_told_by_mean_and_sample_deviation() -> None:
     assert (spread.settings, spread.n) == ((("model.d_model", "8"),), 3)
     assert spread.mean == pytest.approx(np.mean(losses))
     assert spread.deviation == pytest.approx(np.std(losses, ddof=1))
+
+
+def test_that_a_curve_over_seeds_is_the_mean_at_the_steps_that_all_of_them_have() -> None:
+    def of(width: str, seed: str, losses: dict[int, float]) -> RunSummary:
+        return summary(
+            f"{width}-{seed}", losses, settings=(("model.d_model", width), ("training.seed", seed))
+        )
+
+    runs = [
+        of("8", "0", {10: 1.0, 20: 0.5, 30: 0.4}),
+        of("8", "1", {10: 1.4, 20: 0.9, 25: 7.0}),
+        of("16", "0", {10: 0.7, 20: 0.2}),
+        of("8", "2", {10: 1.2, 15: 7.0, 20: 1.0, 30: math.nan}),
+    ]
+    low, high, mean, alone = seed_chart(runs).series
+    means, spread = [1.2, 0.8], [np.std([1.0, 1.4, 1.2], ddof=1), np.std([0.5, 0.9, 1.0], ddof=1)]
+    np.testing.assert_array_equal(mean.xs, [10, 20])
+    np.testing.assert_allclose(mean.ys, means)
+    np.testing.assert_allclose(low.ys, np.subtract(means, spread))
+    np.testing.assert_allclose(high.ys, np.add(means, spread))
+    assert (mean.name, mean.is_quiet, low.is_quiet) == ("d_model=8 (3 seeds)", False, True)
+    assert (alone.name, alone.colour) == ("d_model=16", 1)
+    np.testing.assert_allclose(alone.ys, [0.7, 0.2])
+    with pytest.raises(ValueError, match="no run"):
+        seed_chart([of("8", "0", {})])
 
 
 def test_that_the_worst_stop_early_and_a_second_call_does_nothing_twice(

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor, nn
 
-from attnscope.errors import UserError
+from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.recording.arguments import (
     Masks,
     check_softmax,
@@ -275,6 +275,8 @@ class record:
                 expected="a torch.nn.Module, or nothing for whatever is called in the block",
                 action="Give the module that you call inside the block.",
             )
+        if row is not None and not isinstance(row, SupportsIndex):
+            raise of_wrong_kind(row, "the row", "the number of a batch row, from 0")
         for path, part in () if module is None else module.named_modules():
             if is_compiled(part):
                 raise compiled(path or type(part).__name__)
