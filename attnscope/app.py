@@ -109,6 +109,7 @@ class Program(QObject):
         )
         self.sweep = SweepState(self.training)
         self.window.pages.training.offer_sweep(self.sweep)
+        self.window.pages.training.offer_last(self.window.workspace.recents)
         self.generation = GenerationState(self.session, self.worker.post, self.worker.cancel, numbers)
         self.window.pages.explore.offer_writing(self.generation)
         self.lens = LensState(self.session, self.worker.post, numbers)

@@ -51,11 +51,8 @@ class RecipeError(UserError):
 
 def of_wrong_kind(value: object, name: str, expected: str, action: str = "") -> UserError:
     """The error of an argument that is another kind of thing than was asked for."""
-    return UserError(
-        f"{name[:1].upper()}{name[1:]} is an object of the class {type(value).__name__}: {str(value)[:60]!r}.",
-        expected=expected,
-        action=action,
-    )
+    what = f"{name[:1].upper()}{name[1:]} is an object of the class {type(value).__name__}"
+    return UserError(f"{what}: {str(value)[:60]!r}.", expected=expected, action=action)
 
 
 def meant(word: str, known: Iterable[str]) -> str:

@@ -57,8 +57,10 @@ def tell_recorded(arguments: argparse.Namespace) -> int:
         check = dataclasses.asdict(trace.check())
         say_json({**about, "text": info.samples[0].text, "target": info.samples[0].target, "check": check})
         return 0
-    second = "" if trace.target is None else f" and {counted(len(trace.target), 'token')}"
-    read = f"{counted(len(trace.source), 'token')}{second}"
+    n_source = len(trace.source)
+    read = counted(n_source, "token")
+    if trace.target is not None:
+        read = f"{n_source:,} and {counted(len(trace.target), 'token')}"
     say(f"{info.name}: recorded attention, {read}; {trace.check().sentence}")
     for site in trace.sites:
         heads = counted(site.n_heads, "head")

@@ -126,6 +126,8 @@ def _shown(spec: FigureSpec) -> str:
         parts.append(f"mask {_mask_of_grids(spec.grids)}")
         if any(grid.is_pooled for grid in spec.grids):
             parts.append("each pixel the largest of its weights")
+        if any(grid.is_sampled for grid in spec.grids):
+            parts.append("rough: see single heads for exact weights")
     if spec.view in ("grid", "head", "panels", "difference"):
         scale = _SCALE_WORDS[spec.style.scale].format(common_peak(spec))  # of a sum of heads over 1
         if spec.view == "panels" and spec.style.scale == "head":

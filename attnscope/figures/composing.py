@@ -38,9 +38,9 @@ def panels(
     Raises UserError, naming the panel, for a figure that is no panel, and for more than 26 of them.
     """
     check_about(size, title, caption, None)
-    for made in figures if isinstance(figures, Iterable) else (figures,):
-        if not isinstance(made, Figure):
-            raise of_wrong_kind(made, "a panel", "a list of figures", "Draw it: attnscope.figure(trace, …).")
+    for panel in figures if isinstance(figures, Iterable) else (figures,):
+        if not isinstance(panel, Figure):
+            raise of_wrong_kind(panel, "a panel", "a list of figures", "Draw it: attnscope.figure(trace, …).")
     parts = [made.spec for made in figures]
     if not parts:
         raise UserError("There is no figure to make a panel of.", expected="at least one figure")

@@ -311,7 +311,10 @@ def _maps(trace: Traced, heads: tuple[HeadRef, ...], aspect: Aspect) -> tuple[He
 
 def _grid(trace: Traced, site: Site, aspect: Aspect) -> SiteGrid:
     grid = trace.grid(site)
-    return grid_through(aspect, grid, *trace.tokens(site)) if aspect.leaves_out else grid
+    if not aspect.leaves_out or grid.is_pooled:
+        return grid
+    exact = tuple(trace.head_map(head).weights for head in site.heads)
+    return grid_through(aspect, grid, *trace.tokens(site), exact)
 
 
 def ensure_gui() -> None:

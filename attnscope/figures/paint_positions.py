@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colour_bar import paint_colour_bar, share_text
 from attnscope.figures.colours import Palette
@@ -77,7 +77,9 @@ def natural_positions_height(width: float, tables: tuple[PositionTable, ...]) ->
     n_tables, inner = len(tables), width - 2 * _MARGIN_PX
     is_row, column = _arrangement(inner, n_tables)
     side = max(20.0, column - _GAP_PX - _SIDE_PX)
-    maps_px = (n_tables if is_row else 2) * (_HEAD_PX + side + _FOOT_PX + 8)
+    axes = [pair for table in tables for pair in (_matrix_axes(table), _cosine_axes(table))]
+    foot = max((_foot_px(pair, column - _GAP_PX) for pair in axes), default=_FOOT_PX)
+    maps_px = (n_tables if is_row else 2) * (_HEAD_PX + side + foot + 8)
     n_curves = 1 if _has_curves_beside(inner) else 2
     notes_px = _notes_height(_notes(tables, width))
     return 2 * _MARGIN_PX + maps_px + n_curves * (_CURVES_PX + _GAP_PX) + notes_px
@@ -177,14 +179,13 @@ def paint_matrix(
     peak = _peak(table.matrix)
     title = shorten(plain_piece(table.name), 24)
     note = f"−{share_text(peak)} … {share_text(peak)}".replace("−0 … 0", "all 0")
-    axes = (f"{table.axes[1]} ↓", f"{table.axes[0]} →")
     return _paint_cells(
         painter,
         rect,
         table.matrix,
         peak,
         (title, note),
-        axes,
+        _matrix_axes(table),
         palette,
         cache or ImageCache(),
         ("matrix", slot),
@@ -207,11 +208,31 @@ def paint_cosine(
         table.cosine,
         1.0,
         ("", "cosine similarity"),
-        (f"{table.axes[1]} ↓ →", ""),
+        _cosine_axes(table),
         palette,
         cache or ImageCache(),
         ("cosine", slot),
     )
+
+
+def _matrix_axes(table: PositionTable) -> tuple[str, str]:
+    return f"{table.axes[1]} ↓", f"{table.axes[0]} →"
+
+
+def _cosine_axes(table: PositionTable) -> tuple[str, str]:
+    return f"{table.axes[1]} ↓ →", ""
+
+
+def _axis_lines(axes: tuple[str, str], width: float) -> list[str]:
+    """The words of both axes beside each other, or, below a map that is too narrow, one below the other."""
+    beside = "   ".join(filter(None, axes))
+    is_narrow = QFontMetricsF(font(SMALL_PX)).horizontalAdvance(beside) > width + _GAP_PX - 10
+    return [word for word in axes if word] if is_narrow else [beside]
+
+
+def _foot_px(axes: tuple[str, str], width: float) -> float:
+    """What ticks and axes need below a map of this width."""
+    return _FOOT_PX + (len(_axis_lines(axes, width)) - 1) * LINE_PX
 
 
 def _peak(values: NDArray[np.float32]) -> float:
@@ -239,7 +260,10 @@ def _paint_cells(
 ) -> QRectF:
     head = _HEAD_PX if words[0] else _HEAD_PX - 20
     cells = QRectF(
-        rect.left() + _SIDE_PX, rect.top() + head, rect.width() - _SIDE_PX, rect.height() - head - _FOOT_PX
+        rect.left() + _SIDE_PX,
+        rect.top() + head,
+        rect.width() - _SIDE_PX,
+        rect.height() - head - _foot_px(axes, rect.width()),
     )
     n_rows, n_cols = values.shape
     if n_rows == n_cols:
@@ -257,12 +281,18 @@ def _paint_cells(
         painter.drawText(QPointF(cells.left(), rect.top() + 13), words[0])
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
-    note = painter.fontMetrics().elidedText(
-        words[1], Qt.TextElideMode.ElideRight, int(rect.width() - _SIDE_PX)
-    )
-    painter.drawText(QPointF(cells.left(), cells.top() - 7), note)
-    _paint_ticks(painter, cells, n_rows, n_cols, axes, palette)
+    _paint_note(painter, rect, cells, words[1])
+    _paint_ticks(painter, cells, n_rows, n_cols, _axis_lines(axes, rect.width()), palette)
     return cells
+
+
+def _paint_note(painter: QPainter, rect: QRectF, cells: QRectF, note: str) -> None:
+    """The line above a map, from the map's left or, where that is too narrow, from that of its labels."""
+    metrics = QFontMetricsF(painter.font())
+    end = rect.right() + _GAP_PX - 6
+    left = cells.left() if cells.left() + metrics.horizontalAdvance(note) <= end else rect.left() + 4
+    text = metrics.elidedText(note, Qt.TextElideMode.ElideRight, end - left)
+    painter.drawText(QPointF(left, cells.top() - 7), text)
 
 
 def _draw_image(
@@ -293,7 +323,7 @@ def whole_ticks(n: int, n_wanted: float) -> tuple[float, ...]:
 
 
 def _paint_ticks(
-    painter: QPainter, cells: QRectF, n_rows: int, n_cols: int, axes: tuple[str, str], palette: Palette
+    painter: QPainter, cells: QRectF, n_rows: int, n_cols: int, axes: list[str], palette: Palette
 ) -> None:
     painter.setPen(QColor(palette.muted))
     for value in whole_ticks(n_cols, cells.width() / 60):
@@ -304,4 +334,5 @@ def _paint_ticks(
         y = cells.top() + (value + 0.5) / n_rows * cells.height()
         label = QRectF(cells.left() - 40, y - 8, 35, 16)
         painter.drawText(label, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, tick_text(value))
-    painter.drawText(QPointF(cells.left() - 30, cells.bottom() + 27), f"{axes[0]}   {axes[1]}")
+    for i, line in enumerate(axes):
+        painter.drawText(QPointF(cells.left() - 30, cells.bottom() + 27 + i * LINE_PX), line)

@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 
 from attnscope.counting import counted
-from attnscope.errors import LoadError, UserError
+from attnscope.errors import LoadError, UserError, of_wrong_kind
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import sentence_reach
 from attnscope.records.models import Form
@@ -77,6 +77,13 @@ def encode_target(tokenizer: Tokenizer, form: Form, text: str, max_tokens: int) 
 def encode_second(tokenizer: Tokenizer, text: str, max_tokens: int) -> Tokens:
     """The second text of a model that matches two, read like the first."""
     return tokenizer.encode(text, add_begin=True, add_end=True, max_tokens=max_tokens)
+
+
+def check_strings(text: object, target: object) -> None:
+    """Raise UserError unless the text is one string, and the target too where there is one."""
+    for name, given in (("the text", text), *((("the target", target),) if target is not None else ())):
+        if not isinstance(given, str):
+            raise of_wrong_kind(given, name, "one string", 'Join words: " ".join(words).')
 
 
 def join_segments(first: Tokens, second: Tokens, max_tokens: int) -> Inputs:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscope.errors import UserError, of_wrong_kind
+from attnscope.errors import UserError
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.edits import build_edits, without_copies
-from attnscope.models.inputs import Inputs, with_pattern, with_segments
+from attnscope.models.inputs import Inputs, check_strings, with_pattern, with_segments
 from attnscope.models.network import Network, Pass
 from attnscope.models.outputs import build_output, kl_nats, log_probabilities
 from attnscope.models.own import OwnNetwork, OwnPass
@@ -121,9 +121,7 @@ class Model:
         same target stays in place while gates are changed. `past_trained` lets our own models with computed
         positions read texts longer than they were trained for.
         """
-        for name, given in (("the text", text), ("the target", target)):
-            if not isinstance(given, str) and (given is not None or name == "the text"):
-                raise of_wrong_kind(given, name, "one string", 'Join words: " ".join(words).')
+        check_strings(text, target)
         if past_trained:
             inputs = self.own.encode(text, target, past_trained=True)
         else:

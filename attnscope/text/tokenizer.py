@@ -23,6 +23,7 @@ from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
 from attnscope.text.pipelines import SPECIALS, TokenizerKind, build_pipeline, without_extra_tokens
 from attnscope.text.placing import Entry, place_tokens
 from attnscope.text.sentinels import sentinel
+from attnscope.text.unigram_scores import with_settled_scores
 from attnscope.text.vocabulary import Vocabulary
 
 __all__ = ["SPECIALS", "Tokenizer", "TokenizerKind", "train_tokenizer"]
@@ -258,7 +259,7 @@ class Tokenizer:
 def train_tokenizer(kind: str, texts: Iterable[str], *, vocab_size: int) -> Tokenizer:
     """Train a tokenizer of the given kind on texts (lines, say).
 
-    The same texts give the same tokenizer; only the scores of `unigram` differ in their fourth digit.
+    The same texts give the same tokenizer.
     A `words` or `characters` tokenizer that saw no capital letter reads capitals as small letters.
     Raises RecipeError for an impossible kind or size, LoadError when there is nothing to learn from.
     """
@@ -267,7 +268,7 @@ def train_tokenizer(kind: str, texts: Iterable[str], *, vocab_size: int) -> Toke
         texts = list(texts)
         letters = _letters(texts)
     library, trainer = build_pipeline(kind, vocab_size=vocab_size, letters=letters)
-    seen = _Seen(texts)
+    seen = _Seen(texts, library if kind == "unigram" else None)
     action = "Use more text, or change tokenizer.vocab_size."
     happened = f"A tokenizer of kind {kind} with {vocab_size} pieces could not be trained"
     with library_errors(happened, action=action):
@@ -276,6 +277,8 @@ def train_tokenizer(kind: str, texts: Iterable[str], *, vocab_size: int) -> Toke
         raise LoadError("There is no text to train a tokenizer on.", kind="empty", action="Use more text.")
     if kind == "wordpiece":
         library = without_extra_tokens(library)
+    if kind == "unigram":
+        library = with_settled_scores(library, seen.words, len(SPECIALS))
     if kind in ("words", "characters") and not seen.has_capitals:
         library.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     tokenizer = Tokenizer(library)
@@ -298,10 +301,16 @@ def _letters(texts: Iterable[str]) -> list[str]:
 
 
 class _Seen:
-    """Texts on their way to the trainer, cleaned and cut; remembers what was in them."""
+    """Texts on their way to the trainer, cleaned and cut; remembers what was in them.
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    With a library it counts the words as that splits texts into them.
+    """
+
+    def __init__(self, texts: Iterable[str], counting: LibraryTokenizer | None = None) -> None:
         self._texts = texts
+        # its parts, since the library is locked while it trains
+        self._splits = None if counting is None else (counting.normalizer, counting.pre_tokenizer)
+        self.words: Counter[str] = Counter()
         self.has_text = False
         self.has_capitals = False
 
@@ -310,4 +319,11 @@ class _Seen:
             clean = clean_text(text, max_characters=None).text
             self.has_text = self.has_text or (not clean.isspace() and bool(clean))
             self.has_capitals = self.has_capitals or clean != clean.lower()
-            yield from (chunk for _, chunk in chunks(clean))
+            for _, chunk in chunks(clean):
+                self._count(chunk)
+                yield chunk
+
+    def _count(self, chunk: str) -> None:
+        if self._splits is not None:
+            normalizer, splitter = self._splits
+            self.words.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(chunk)))

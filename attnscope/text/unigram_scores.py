@@ -1,8 +1,8 @@
 """Scores of a Unigram vocabulary that are the same each time: expectation and maximisation, in a fixed order.
 
-The library's trainer finds the same pieces each time, but goes through the words in the order of a hash table,
-so that scores differ in their fourth digit, and with them ids, splits and whole training runs. Here the scores
-of its pieces are found again (Kudo 2018, section 3.2; Dempster et al. 1977).
+The library's trainer finds the same pieces each time, but goes through the words in the order of a hash
+table, so that scores differ in their fourth digit, and with them ids, splits and whole training runs. Here
+the scores of its pieces are found again (Kudo 2018, section 3.2; Dempster et al. 1977).
 
     symbol   meaning                                                             shape
     p        probability of each piece                                           [n_pieces]
@@ -11,12 +11,13 @@ of its pieces are found again (Kudo 2018, section 3.2; Dempster et al. 1977).
     count    expected number of each piece: Σ_words n · α · p · β / α_L          [n_pieces]
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer as LibraryTokenizer
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,6 +25,16 @@ N_ROUNDS = 8
 _LONGEST_WORD = 32
 """Longer ones are cut, so that no product of probabilities is too small for a float."""
 _UNKNOWN, _LEAST_COUNT, _DIGITS = 1e-8, 0.1, 6
+
+
+def with_settled_scores(
+    library: LibraryTokenizer, words: Mapping[str, int], n_special: int
+) -> LibraryTokenizer:
+    """The same tokenizer with settled scores; `words` are counted as it splits texts into them."""
+    state = json.loads(library.to_str())
+    vocabulary = [(piece, score) for piece, score in state["model"]["vocab"]]
+    state["model"]["vocab"] = settled_vocabulary(vocabulary, words, n_special)
+    return LibraryTokenizer.from_str(json.dumps(state))
 
 
 def settled_vocabulary(
@@ -94,8 +105,3 @@ def _expected(pieces: Ints, n: Floats, probability: Floats) -> Floats:
         share = weights[:, None] * starts * of_pieces[:, : n_letters - length + 1, length - 1] * ends
         total += np.bincount(ids[ids >= 0], share[ids >= 0], len(probability))
     return total
-
-
-def with_vocabulary(state: Mapping[str, Any], vocabulary: Sequence[tuple[str, float]]) -> dict[str, Any]:
-    """The state of a tokenizer with another Unigram vocabulary."""
-    return {**state, "model": {**state["model"], "vocab": [list(entry) for entry in vocabulary]}}

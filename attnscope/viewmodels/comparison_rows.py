@@ -13,7 +13,7 @@ KIND_WORDS: dict[OutputKind, str] = {
     "masked-token": "masked token",
     "translation": "translation",
     "class": "label",
-    "nothing": "none: there is no output head",
+    "nothing": "none: nothing is predicted here",
 }
 """What each kind of output tells."""
 

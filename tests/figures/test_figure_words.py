@@ -74,6 +74,13 @@ def test_that_the_caption_tells_the_end_of_the_scale_of_a_sum():
     assert "scale 0–1, viridis" in " ".join(caption_lines(spec("head", maps=(head_map(2, 2),))))
 
 
+def test_that_rough_thumbnails_are_called_rough():
+    grids = spec("grid").grids
+    rough = spec("grid", grids=(grids[0], dataclasses.replace(grids[1], is_sampled=True)))
+    assert "rough: see single heads" in " ".join(caption_lines(rough))
+    assert "rough" not in " ".join(caption_lines(spec("grid")))
+
+
 def test_that_strong_edges_alone_say_nothing_of_the_mask():
     edges = StrongEdges(
         trace=7, heads=(HEAD,), head_indices=np.zeros(2, np.intp), queries=np.array([9, 20]),

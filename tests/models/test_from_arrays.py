@@ -73,7 +73,7 @@ def test_that_rows_that_do_not_sum_to_one_are_shown_and_told_of() -> None:
     assert "do not sum to 1: off by 0.5" in check.sentence
     assert trace.recorded is not None
     assert trace.recorded.notes == (
-        "1 of 12 rows do not sum to 1 but to 0.5 (encoder L1); they are shown as they are.",
+        "1 of 12 rows does not sum to 1 but to 0.5 (encoder L1); it is shown as it is.",
     )
     np.testing.assert_allclose(trace.weights(1, 0)[2], weights[1, 0, 2], atol=1e-6)
 
@@ -130,7 +130,7 @@ def test_that_names_of_layers_are_kept_and_counted() -> None:
     assert trace.recorded is not None
     assert (trace.recorded.name, trace.recorded.site_name(("encoder", 1))) == ("mine", "upper")
     assert trace.recorded.site_name(("cross", 0)) == ""
-    with pytest.raises(UserError, match="names are 1 for 2"):
+    with pytest.raises(UserError, match="There is 1 name for 2 layers"):
         attnscope.from_arrays(softmaxed(2, 1, 3, 3), names=["lower"])
 
 

@@ -133,7 +133,7 @@ def test_that_one_query_at_a_time_makes_the_rows_of_a_map() -> None:
     trace = recording.trace(list("abcdef"), ["x", "y", "z"])
     assert [site.key for site in trace.sites] == [("cross", 0)]
     torch.testing.assert_close(trace.all_weights(0)[0].double(), expected, atol=1e-6, rtol=0)
-    with pytest.raises(UserError, match="There are 2 target"):
+    with pytest.raises(UserError, match="There are 2 tokens in `target`"):
         recording.trace(list("abcdef"), ["x", "y"])  # three calls are no two rows
     with attnscope.record(attention, softmax=True) as recording:
         for n in range(1, 5):

@@ -184,7 +184,7 @@ def test_that_rows_of_a_batch_score_what_they_scored_in_it() -> None:
 def test_that_every_field_of_a_batch_with_rows_is_cut() -> None:
     rows = {
         name: torch.arange(12).reshape(4, 3)
-        for name in ("ids", "valid", "target_ids", "target_valid", "segments")
+        for name in ("ids", "valid", "target_ids", "target_valid", "segments", "valid_on_cpu")
     }
     batch = Batch(
         **rows, scored=torch.arange(12), labels=torch.arange(12), is_next=torch.arange(4), pair_weight=2.0

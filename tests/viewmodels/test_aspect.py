@@ -8,6 +8,7 @@ from figure_samples import head_map, ramp_weights, site_grid, tokens
 from session_samples import Desk, ref
 
 from attnscope.errors import UserError
+from attnscope.figures.numbers import weights_of_grid
 from attnscope.records.maps import HeadMap, SelfCheck
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aggregation import grid_through, map_through
@@ -169,6 +170,14 @@ def test_that_thumbnails_are_rough_where_a_sink_took_nearly_all(rest, is_renorma
     names = tokens("a", "b", "c")
     found = grid_through(Aspect(hidden="first", is_renormalised=is_renormalised), grid, names, names)
     assert found.is_sampled == is_rough
+    exact = np.where(np.isnan(weights), np.nan, weights).astype(np.float32)
+    aspect = Aspect(hidden="first", is_renormalised=is_renormalised)
+    whole = grid_through(aspect, grid, names, names, (exact,))
+    wanted = without_keys(exact, np.arange(3) == 0, is_renormalised=is_renormalised).weights
+    assert not whole.is_sampled
+    np.testing.assert_allclose(
+        weights_of_grid(whole)[0], np.where(np.isinf(wanted), np.nan, wanted), atol=0.5 / 254
+    )
     sampled = dataclasses.replace(grid, is_sampled=True)
     assert grid_through(Aspect(hidden="first"), sampled, names, names).is_sampled
 

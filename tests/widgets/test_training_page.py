@@ -30,6 +30,7 @@ from attnscope.figures.style import set_type_factor
 from attnscope.records.messages import (
     ControlTraining,
     Failed,
+    OpenRun,
     Ready,
     Request,
     StartTraining,
@@ -39,6 +40,7 @@ from attnscope.records.messages import (
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Evaluated, Finished, Saved, Step, TrainingEvent
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import IDLE
 from attnscope.widgets.line_plot import Line, LinePlot, spread
@@ -117,6 +119,27 @@ def test_that_the_first_recipe_is_open_and_others_can_be_chosen(desk: Desk) -> N
     combo.setCurrentIndex(1)
     combo.activated.emit(1)
     assert desk.editor.toPlainText() == "b = 2\n"
+
+
+def test_that_the_run_before_is_offered_until_a_run_is_shown(
+    desk: Desk, qtbot: QtBot, tmp_path: Path
+) -> None:
+    earlier, gone = tmp_path / ("a" * 40), tmp_path / "gone"
+    earlier.mkdir()
+    (earlier / "recipe.toml").write_text(RECIPE, encoding="utf-8")
+    offer = next(b for b in desk.page.findChildren(QPushButton) if b.text().startswith("Open the last run"))
+    assert not offer.isVisible()
+    recents = Recents(runs=(str(gone),))
+    desk.page.offer_last(recents)
+    assert not offer.isVisible()  # it is there no more
+    recents.add_run(str(earlier))
+    assert offer.isVisible()
+    assert offer.text() == f"Open the last run: {'a' * 27}…"
+    qtbot.mouseClick(offer, Qt.MouseButton.LeftButton)
+    assert [r.folder for r in desk.posted if isinstance(r, OpenRun)] == [str(earlier)]
+    qtbot.mouseClick(desk.button("Start"), Qt.MouseButton.LeftButton)
+    desk.news(started(10))
+    assert not offer.isVisible()
 
 
 def test_that_a_fault_in_the_recipe_is_shown_at_once_and_stops_start(desk: Desk) -> None:

@@ -94,11 +94,16 @@ def blended(weights: tuple[NDArray[np.float32], ...], blend: Blend) -> NDArray[n
 
 
 def grid_through(
-    aspect: Aspect, grid: SiteGrid, queries: tuple[Token, ...], keys: tuple[Token, ...]
+    aspect: Aspect,
+    grid: SiteGrid,
+    queries: tuple[Token, ...],
+    keys: tuple[Token, ...],
+    exact: tuple[NDArray[np.float32], ...] = (),
 ) -> SiteGrid:
     """Thumbnails without what is left out; those of long texts, which pool cells, stay as they are.
 
-    They are rough (`is_sampled`) where a sink took so much that bytes hardly hold what is left.
+    `exact` are the weights of each head, where they are known. Without them thumbnails are rough
+    (`is_sampled`) where a sink took so much that bytes hardly hold what is left.
     """
     is_changed = (
         hidden_keys(keys, aspect.hidden).any() or block_parts(queries, keys, aspect.block) is not None
@@ -111,13 +116,14 @@ def grid_through(
     for head, thumbnail in enumerate(grid.levels):
         weights = (thumbnail.astype(np.float32) - 1) / np.float32(254) * grid.peaks[head]
         weights[thumbnail == 0] = np.nan
+        weights = exact[head] if exact else weights
         reduced = _reduced(aspect, weights, queries, keys).weights
         is_left = np.isfinite(reduced)
         peaks[head] = max(float(reduced[is_left].max()) if is_left.any() else 0.0, 1e-6)
         steps = np.rint(np.where(is_left, reduced, 0.0) / peaks[head] * 254) + 1
         levels[head] = np.where(is_left, np.clip(steps, 1, 255), 0).astype(np.uint8)
         left_out[head] = np.isinf(reduced)
-        is_rough |= _is_rough(aspect, thumbnail, queries, keys)
+        is_rough |= not exact and _is_rough(aspect, thumbnail, queries, keys)
     return dataclasses.replace(grid, levels=levels, peaks=peaks, left_out=left_out, is_sampled=is_rough)
 
 

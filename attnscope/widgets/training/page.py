@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QSplitter, QWidget
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import MapStyle
+from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import column
@@ -156,6 +157,10 @@ class TrainingPage(QWidget):
         self._runs.add_line(self.sweep_line)
         self._run.several_button.clicked.connect(self.sweep_line.open_dialog)
         self._run.offer_sweep(sweep)
+
+    def offer_last(self, recents: Recents) -> None:
+        """Let the run before be opened again while none is shown."""
+        self._run.offer_last(recents)
 
     def open_several(self) -> None:
         """Ask which seeds and values to train."""

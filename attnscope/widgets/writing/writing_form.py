@@ -85,7 +85,9 @@ class WritingForm(QWidget):
         grid.addWidget(PlainLabel("at most", "muted"), 3, 0)
         grid.addWidget(self.boxes["max_tokens"], 3, 1)
         grid.addWidget(PlainLabel("tokens", "muted"), 3, 2)
-        self.boxes["max_tokens"].setAccessibleName(_TIPS["max_tokens"])
+        most = self.boxes["max_tokens"]
+        most.setAccessibleName(_TIPS["max_tokens"])
+        most.setSizePolicy(QSizePolicy.Policy.Minimum, most.sizePolicy().verticalPolicy())  # alone in its row
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
