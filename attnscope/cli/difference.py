@@ -66,8 +66,10 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
     other = other_model.trace(text, target, parse_gates(arguments.with_gate, other_model.sites))
     stack, heads = chosen_heads(arguments, trace.sites)
     other_head = heads[0]
-    if arguments.with_stack is not None:
-        other_head = replace(other_head, stack=parse_stack(arguments.with_stack, other.sites))
+    if arguments.with_stack is not None or other_head.stack not in {site.stack for site in other.sites}:
+        other_head = replace(
+            other_head, stack=parse_stack(arguments.with_stack, other.sites, how="--with-stack {}")
+        )
     return figure(
         trace,
         "difference",

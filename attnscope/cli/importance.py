@@ -89,7 +89,9 @@ def _idle_options(ranking: str) -> set[str]:
 
 
 def table_of_scores(found: Importance) -> str:
-    """The heads, most important first, with their intervals."""
+    """The heads, most important first, with their intervals, and what the numbers count."""
+    from attnscope.figures.pruning_charts import score_unit
+
     lines = [f"{'head':<16}{'value':>12}{'low':>12}{'high':>12}"]
     for score in sorted(found.scores, key=lambda one: -one.value):
         cells = "".join(
@@ -97,7 +99,9 @@ def table_of_scores(found: Importance) -> str:
             for value in (score.value, score.low, score.high)
         )
         lines.append(f"{score.head.stack + ' ' + score.head.label:<16}{cells}")
-    return "\n".join(lines)
+    has_intervals = any(score.low == score.low for score in found.scores)
+    low_high = "; low, high: its 95 % interval over texts" if has_intervals else ""
+    return "\n".join((*lines, "", f"value: {score_unit(found)}{low_high}"))
 
 
 def csv_of_scores(found: Importance) -> str:

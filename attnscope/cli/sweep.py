@@ -129,6 +129,8 @@ class _Sweep:
             for spread in spreads:
                 names = ", ".join(f"{key}={value}" for key, value in spread.settings) or "all"
                 say(f"{names}: {spread.mean:.4f} ± {spread.deviation:.4f} over {spread.n} seeds")
+            if spreads:
+                say("± is the standard deviation of the seeds' best losses (n − 1).")
         if not is_whole:
             say_error("attnscope: stopped; the same command goes on from here.")
             return _STOPPED

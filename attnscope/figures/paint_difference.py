@@ -44,6 +44,7 @@ _LEAST_LETTERED_PX = 16.0
 _WIDEST_VALUE = "−.88"
 _N_LETTERED = 4000
 Highlight = tuple[int | None, int | None]
+_OF_ROWS = " of their weight"
 
 
 def paint_difference(
@@ -101,7 +102,7 @@ def delta_words(shown: ComparedMaps) -> str:
         return few
     if shown.is_same:
         return "no difference"
-    return f"mean |Δ| {mean:.3g} · rows move {moved:.1%} of their weight"
+    return f"mean |Δ| {mean:.3g} · rows move {moved:.1%}{_OF_ROWS}"
 
 
 def _side_words(shown: ComparedMaps, side: int) -> str:
@@ -121,11 +122,17 @@ def _paint_title(
     left += QFontMetricsF(face).horizontalAdvance(label) + 10
     painter.setFont(font(NORMAL_PX))
     painter.setPen(QColor(palette.muted))
-    room = max(right - 8 - left, 40.0)
+    painter.drawText(QPointF(left, baseline), _fitting(plain_text(words), max(right - 8 - left, 40.0)))
+
+
+def _fitting(words: str, room: float) -> str:
+    """As many whole parts of `words` as fit; of the first alone its beginning."""
     metrics = QFontMetricsF(font(NORMAL_PX))
-    painter.drawText(
-        QPointF(left, baseline), metrics.elidedText(plain_text(words), Qt.TextElideMode.ElideRight, room)
-    )
+    short = words.removesuffix(_OF_ROWS)
+    parts = short.split(" · ")
+    fewer = [" · ".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    fitting = (one for one in (words, *fewer) if metrics.horizontalAdvance(one) <= room)
+    return next(fitting, metrics.elidedText(parts[0], Qt.TextElideMode.ElideRight, room))
 
 
 def _paint_cells(

@@ -18,6 +18,11 @@ SCORE_UNITS: dict[Ranking, str] = {
 }
 
 
+def score_unit(found: Importance) -> str:
+    """What the scores count."""
+    return "share of its layer's length" if found.is_normalised else SCORE_UNITS[found.ranking]
+
+
 def importance_chart(found: Importance) -> Chart:
     """The scores of all heads in falling order, one curve for each stack, with their intervals."""
     ranked = sorted(found.scores, key=lambda score: -score.value)
@@ -32,7 +37,7 @@ def importance_chart(found: Importance) -> Chart:
             series.append(Series(name="", xs=xs.repeat(2), ys=ends, colour=colour, style="whiskers"))
         values = np.array([ranked[i].value for i in places])
         series.append(Series(name=stack, xs=xs, ys=values, colour=colour, style="points"))
-    unit = "share of its layer's length" if found.is_normalised else SCORE_UNITS[found.ranking]
+    unit = score_unit(found)
     title = f"Importance of heads: {RANKING_NAMES[found.ranking]}, {counted(found.n_texts, 'text')}"
     unit += "; bars: 95 % intervals" if any(one.style == "whiskers" for one in series) else ""
     return Chart(

@@ -17,6 +17,11 @@ from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 
 
+def within(error: float) -> str:
+    """How near a number comes to another, for instance ` to 3e-06`; empty where they are the same."""
+    return f" to {error:.0e}" if error else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfCheck:
     """Whether a trace can be believed, with the numbers behind it.
@@ -51,7 +56,7 @@ class SelfCheck:
         if self.is_given:
             return "✓ rows sum to 1" if self.is_good else f"⚠ rows off by {self.row_sum_error:.2g}"
         if self.is_good:
-            return f"✓ exact to {self.output_error:.0e}"
+            return f"✓ exact{within(self.output_error)}"
         if not self.is_evaluation_mode:
             return "⚠ training mode"
         return f"⚠ off by {max(self.row_sum_error, self.forbidden_weight, self.output_error):.0e}"
@@ -65,7 +70,7 @@ class SelfCheck:
             sums = "sum to 1" if self.is_good else f"do not sum to 1: off by {self.row_sum_error:.2g}"
             return f"rows {sums} · the weights were given, so that nothing else could be checked"
         if self.is_good:
-            return f"rows sum to 1 · exact to {self.output_error:.0e}"
+            return f"rows sum to 1 · exact{within(self.output_error)}"
         if not self.is_evaluation_mode:
             return "the model was in training mode: dropout makes these weights wrong"
         return (

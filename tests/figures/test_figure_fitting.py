@@ -15,6 +15,7 @@ from attnscope.figures.fitting import FITTED, fitted, is_fitted, sized, suiting_
 from attnscope.figures.panels import panels_figure
 from attnscope.figures.presets import preset_of
 from attnscope.figures.spec import FigureSpec
+from attnscope.figures.style import text_width
 from attnscope.figures.token_axis import column_turn, label_width
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
@@ -135,3 +136,23 @@ def test_that_a_difference_in_a_narrow_column_fits_a_page():
     shown = sized(spec("difference", caption=None), width_mm=83.8, font_pt=9.0)
     assert 100 < shown.height_mm < 245
     assert white_below(shown) < _MOST_WHITE
+
+
+def test_that_words_of_narrow_position_maps_stand_apart():
+    narrow = sized(spec("positions", caption=None), width_mm=83.8, font_pt=9.0)
+    wide = sized(spec("positions", caption=None), preset="double")
+    below, beside = (texts_at(export.render(shown, "svg")) for shown in (narrow, wide))
+    assert "cosine similarity" in below
+    for found, is_below in ((below, True), (beside, False)):
+        (_, position), (_, dimension) = found["position"][0], found["dimension"][0]
+        assert (position < dimension) == is_below
+    assert below["position"][1][0] - below["dimension"][0][0] > text_width("dimension →")
+
+
+def test_that_the_title_of_a_narrow_difference_ends_at_a_whole_part():
+    shown = spec("difference", caption=None)
+    for width_mm, told in ((174.0, True), (76.0, False)):
+        found = texts_at(export.render(sized(shown, width_mm=width_mm, font_pt=9.0), "svg"))
+        words = " ".join(found)
+        assert ("of their weight" in words) == told
+        assert "…" not in words.replace("A · one", "")

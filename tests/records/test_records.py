@@ -83,6 +83,9 @@ def test_that_the_badge_is_bad_when_any_number_is_bad() -> None:
         row_sum_error=float("nan"), forbidden_weight=0.0, output_error=0.0, is_evaluation_mode=True
     )
     assert not nan.is_good
+    same = SelfCheck(row_sum_error=0, forbidden_weight=0, output_error=0, is_evaluation_mode=True)
+    assert (good.badge, good.sentence) == ("✓ exact to 2e-07", "rows sum to 1 · exact to 2e-07")
+    assert (same.badge, same.sentence) == ("✓ exact", "rows sum to 1 · exact")
     training = SelfCheck(row_sum_error=0, forbidden_weight=0, output_error=0, is_evaluation_mode=False)
     assert "training mode" in training.sentence
     off = SelfCheck(row_sum_error=0.1, forbidden_weight=0.0, output_error=0.0, is_evaluation_mode=True)

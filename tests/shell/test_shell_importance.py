@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from attnscope.cli import main as cli
+from attnscope.figures.pruning_charts import SCORE_UNITS
 from attnscope.records.importance import RANKINGS
 
 PAIRS = "the cat sat\tle chat\non the mat\tsur le tapis\n"
@@ -35,6 +36,9 @@ def test_that_every_ranking_scores_every_head(
     code, out, _ = run(capsys, "importance", tiny_model, *options)
     assert code == 0
     assert len([line for line in out.splitlines() if "H" in line]) == 12
+    told = out.splitlines()[-1]
+    assert told.startswith(f"value: {SCORE_UNITS[ranking]}")
+    assert ("95 % interval" in told) == (ranking in ("gradient", "leave-one-out"))
     with table.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 12

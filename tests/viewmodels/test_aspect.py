@@ -10,10 +10,11 @@ from session_samples import Desk, ref
 from attnscope.errors import UserError
 from attnscope.figures.numbers import weights_of_grid
 from attnscope.records.maps import HeadMap, SelfCheck
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.maps.aggregation import grid_through, map_through
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, blend_name, blended_heads
 from attnscope.viewmodels.maps.renormalising import hidden_keys, without_keys
+from attnscope.viewmodels.maps.shown_maps import shown_tokens
 from attnscope.viewmodels.maps.word_map import word_weights, words_of_tokens
 
 PIECES = tokens("<s>", "un", "~believ", "~able", "cat", "</s>")
@@ -71,6 +72,13 @@ def test_that_a_word_is_the_mean_of_its_pieces_that_have_something_left():
     np.testing.assert_allclose(again.weights, [[1, np.nan], [0.5, 0.5]])
     kept = map_through(Aspect(hidden="first", is_by_word=True), (one,))
     np.testing.assert_allclose(kept.weights, [[0.125, np.nan], [0.25, 0.25]])
+
+
+def test_that_tokens_are_named_as_the_maps_have_them():
+    read = Tokens(text="", tokens=PIECES)
+    assert shown_tokens(read, PLAIN) == PIECES
+    assert shown_tokens(read, Aspect(is_by_word=True)) == words_of_tokens(PIECES)
+    assert len(words_of_tokens(PIECES)) == 4
 
 
 def test_that_rows_of_other_sums_keep_theirs():

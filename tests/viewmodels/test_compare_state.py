@@ -225,10 +225,10 @@ def test_that_measures_and_answers_are_paired() -> None:
 
 
 def test_that_what_one_side_alone_says_has_its_place_by_its_own_probability() -> None:
-    first, second = prediction((1, 0.6), (2, 0.01)), prediction((3, 0.4), (4, 0.2), (2, 0.002))
+    first, second = prediction((1, 0.6), (2, 0.3)), prediction((3, 0.4), (4, 0.2), (2, 0.002))
     rows = rows_of_both(first, second, is_by_piece=False)
     assert [(row.token.id, row.before, row.after) for row in rows] == [
-        (1, 0.6, None), (3, None, 0.4), (4, None, 0.2), (2, 0.01, 0.002),
+        (1, 0.6, None), (3, None, 0.4), (2, 0.3, 0.002), (4, None, 0.2),
     ]  # fmt: skip
 
 

@@ -122,6 +122,20 @@ def test_that_formulas_hold_the_numbers_of_the_key() -> None:
     assert step_words(one, "product", 0, 3)[1].startswith("dimension 3: ")
 
 
+def test_that_a_weight_of_linear_attention_is_a_share_without_an_exponential() -> None:
+    products = np.array([6.0, 3.0, 1.0])
+    shares = {"lse": float(np.log(6.0 + 3.0)), "weight": np.array([2 / 3, 1 / 3, np.nan])}
+    one = inside(
+        comparison="kernel", scale=1.0, dot=products, scaled=products, logged=np.log(products), **shares
+    )
+    formula, note = step_words(one, "softmax", 1)
+    assert formula == "weight = 3 ÷ 9 = 0.3333"
+    assert "no exponential" in note
+    assert step_words(one, "softmax", 2)[0] == "weight = exp(−∞) = 0"
+    biased = dataclasses.replace(one, bias=np.zeros(3))
+    assert "exp(" in step_words(biased, "softmax", 1)[0]
+
+
 def test_that_cap_bias_sink_gate_and_rest_are_said() -> None:
     ones = np.ones(3)
     full = inside(softcap=50.0, capped=ones, bias=-2 * ones, sink=0.0, gate=0.5, rest_weight=0.25)

@@ -144,6 +144,13 @@ def test_that_counts_and_layers_of_known_masks_are_right() -> None:
     assert prefix.n_seen == 21 + 1
 
 
+@pytest.mark.parametrize(("is_causal", "whom"), [(False, "every other one"), (True, "every earlier token")])
+def test_that_one_layer_of_a_full_mask_is_enough(is_causal: bool, whom: str) -> None:
+    shown = show_mask(MaskChoice(mask="full", n_tokens=4, is_causal=is_causal))
+    assert shown.words.sentence.endswith(f": one layer is enough for every token to hear {whom}.")
+    assert dict(shown.words.numbers)["cells seen"] == ("10" if is_causal else "16")
+
+
 def test_that_a_dilated_window_never_joins_its_steps() -> None:
     shown = show_mask(MaskChoice(mask="dilated", n_tokens=16, window=2, dilation=2))
     assert shown.never == pytest.approx(128 / 240)

@@ -224,6 +224,7 @@ def test_that_lines_of_long_maps_show_only_the_tokens_at_their_ends() -> None:
     assert float(np.nansum(shown.weights)) == pytest.approx(1.0)
     assert "8,390,656" in shown.note
     assert lines.token(1, 2) == (2_000, 1_999)
+    assert lines.token(2, 3) == (None, None)
     assert lines.row(2_000, 5) == (1, None)
     lines.show(())
     assert lines.maps == ()

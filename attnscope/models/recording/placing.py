@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.records.sites import Site, SiteKey, Stack
 from attnscope.trace.record import SiteRecord
@@ -62,7 +63,7 @@ class RecordedCall:
         size = f"{self.record.n_queries} × {self.record.n_keys}"
         kind = ", causal" if self.record.rule.is_causal else ""
         n_heads = self.record.q.shape[0]
-        heads = f"{n_heads} head{'' if n_heads == 1 else 's'}"
+        heads = counted(n_heads, "head")
         rows = f", {len(self.rows)} batch rows" if self.rows else ""
         return f"{self.number}  {self.name}  {heads}, {size}{kind}{rows}"
 

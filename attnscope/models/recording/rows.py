@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.models.recording.chains import goes_on
 from attnscope.models.recording.placing import RecordedCall
@@ -43,8 +44,7 @@ def choose_rows(
     n_rows = max((len(call.rows) for call in calls), default=0)
     if row is not None and not -max(1, n_rows) <= row < max(1, n_rows):
         raise UserError(
-            f"The recorded calls have {max(1, n_rows)} batch row{'s' if n_rows > 1 else ''}; "
-            f"there is no row {row}.",
+            f"The recorded calls have {counted(max(1, n_rows), 'batch row')}; there is no row {row}.",
             expected=f"0 to {max(1, n_rows) - 1}",
         )
     if n_rows == 0:

@@ -7,6 +7,7 @@ import numpy as np
 
 from attnscope.counting import counted
 from attnscope.records.inside import HeadInside
+from attnscope.records.maps import within
 
 Step = Literal["product", "scale", "mask", "softmax", "values", "output"]
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -81,7 +82,7 @@ def rest_words(inside: HeadInside) -> str:
 def check_words(inside: HeadInside) -> str:
     """Whether the numbers can be believed: how far the recomputed output is from the model's own."""
     worst = max(inside.output_error, inside.row_sum_error)
-    return f"✓ exact to {inside.output_error:.0e}" if inside.is_exact else f"⚠ off by {worst:.0e}"
+    return f"✓ exact{within(inside.output_error)}" if inside.is_exact else f"⚠ off by {worst:.0e}"
 
 
 def column_words(inside: HeadInside) -> dict[str, str]:
@@ -157,6 +158,11 @@ def _mask_words(inside: HeadInside, row: int) -> tuple[str, str]:
 def _softmax_words(inside: HeadInside, row: int) -> tuple[str, str]:
     over = counted(inside.n_allowed, "key") + (" and the sink" if inside.sink is not None else "")
     note = f"{number_words(inside.lse)} = ln Σ exp(score) over {over}"
+    is_linear = inside.comparison == "kernel" and inside.bias is None and inside.capped is None
+    if is_linear and inside.is_allowed(row):
+        share = f"{number_words(inside.scaled[row])} ÷ {number_words(math.exp(inside.lse))}"
+        formula = f"weight = {share} = {number_words(inside.weight[row])}"
+        return (formula, f"φ(q) · φ(k) by its sum over {over}: linear attention has no exponential")
     if not inside.is_allowed(row):
         return ("weight = exp(−∞) = 0", note)
     score, weight = number_words(inside.score[row]), number_words(inside.weight[row])
