@@ -64,6 +64,8 @@ def mask_changes(
     cells = _cells_of_file(arguments, source.tokens) if path is not None else _cells_of_rows(str(rows))
     mask = mask_of(cells, stack, f"of {path.name}" if path is not None else "by rows")
     _tell_blind(mask, [token.piece for token in source.tokens])
+    if path is not None and not arguments.mask_symmetric:
+        _tell_ahead(mask)
     return (mask,)
 
 
@@ -104,3 +106,13 @@ def _tell_blind(mask: "UseMask", pieces: list[str]) -> None:
             f"attnscope: {counted(len(blind), 'token sees', 'tokens see')} nothing under the "
             f"mask: {named}{more}."
         )
+
+
+def _tell_ahead(mask: "UseMask") -> None:
+    """Edges to later tokens do nothing where causality stays."""
+    from attnscope.records.masks import n_ahead
+
+    n = n_ahead(mask.cells) if mask.stack == "decoder" else 0
+    if n:
+        edges = f"{counted(n, 'edge leads', 'edges lead')} to a later token"
+        say_error(f"attnscope: {edges}, which a causal model never allows; query comes before key in a line.")

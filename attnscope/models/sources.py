@@ -106,6 +106,14 @@ def _folder_of_file(path: Path) -> Path:
             action="The window opens it, `attnscope figure`, `trace` and `measure` take it, and in Python "
             "attnscope.load_trace(path).",
         )
+    if path.name.lower().endswith(".figure.json"):
+        raise LoadError(
+            f"{path} is a saved figure, not a model.",
+            kind="figure",
+            expected=OPENS,
+            action="The window opens it, `attnscope figure FILE -o OUT` draws it again, and in Python "
+            "attnscope.load_figure(path).",
+        )
     raise LoadError(
         f"{path} is a single file: weights alone do not say where heads are, nor how text becomes tokens.",
         kind="not-a-model",

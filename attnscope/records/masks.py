@@ -96,6 +96,11 @@ def blind_rows(cells: Cells, *, is_causal: bool) -> tuple[int, ...]:
     return tuple(int(row) for row in np.flatnonzero(~seen.any(axis=1)))
 
 
+def n_ahead(cells: Cells) -> int:
+    """How many cells allow a key that stands after its query."""
+    return int(np.triu(cells, 1).sum())
+
+
 def rows_as_text(cells: Cells) -> tuple[str, ...]:
     """Each row as the keys it allows: `0-3 5`; an empty text for none."""
     return tuple(_runs(np.flatnonzero(row)) for row in cells)

@@ -349,3 +349,11 @@ def test_that_arrays_for_numpy_are_called_that_and_not_weights(tmp_path: Path) -
         with pytest.raises(LoadError, match=r"arrays of numbers.*\.safetensors") as caught:
             opened(str(path))
         assert "torch.load" not in str(caught.value)
+
+
+def test_that_a_saved_figure_is_no_model_and_says_who_draws_it(tmp_path: Path) -> None:
+    path = tmp_path / "page.figure.json"
+    path.write_text("{}", encoding="utf-8")
+    for opened in (open_source, load):
+        with pytest.raises(LoadError, match=r"is a saved figure.*attnscope\.load_figure"):
+            opened(str(path))

@@ -35,6 +35,20 @@ def test_that_a_trace_sees_the_edges_of_a_file_and_says_who_sees_nothing(folder,
     )
 
 
+def test_that_edges_to_later_tokens_are_told_in_a_causal_model(folder, tmp_path, capsys):
+    causal, path = str(tmp_path / "causal"), tmp_path / "graph.txt"
+    tiny_model("decoder").save(causal)
+    path.write_text("1 2\n2 1\n3 4\n", encoding="utf-8")
+    for model, options, is_told in (
+        (causal, (), True),
+        (causal, ("--mask-symmetric",), False),
+        (folder, (), False),
+    ):
+        assert main(["measure", model, "--text", SENTENCE, "--mask", str(path), *options]) == 0
+        told = "2 edges lead to a later token, which a causal model never allows" in capsys.readouterr().err
+        assert told == is_told
+
+
 def test_that_rows_say_the_same_mask_in_one_word(folder, tmp_path):
     rows = ";".join(["0-7", "0 1", "2", "3", "4", "5", "6", "0-2 7"])
     code, weights = traced(folder, tmp_path, "--mask-rows", rows)
