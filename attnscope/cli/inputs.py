@@ -84,7 +84,9 @@ def tell_columns(path: Path) -> None:
 def add_device_argument(parser: argparse.ArgumentParser) -> None:
     """Add --device."""
     # Left out, it is what stands before the command, or auto: see `main`.
-    parser.add_argument("--device", default=argparse.SUPPRESS, help="auto, cpu, cuda, cuda:1, mps (default: auto)")
+    parser.add_argument(
+        "--device", default=argparse.SUPPRESS, help="auto, cpu, cuda, cuda:1 or mps (default: auto)"
+    )
 
 
 def open_model(arguments: argparse.Namespace) -> "Model":

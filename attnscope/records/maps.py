@@ -74,7 +74,7 @@ class SelfCheck:
         if not self.is_evaluation_mode:
             return "the model was in training mode: dropout makes these weights wrong"
         return (
-            f"row sums off by {self.row_sum_error:.0e}, weight that is not allowed {self.forbidden_weight:.0e}, "
+            f"row sums off by {self.row_sum_error:.0e}, a weight not allowed {self.forbidden_weight:.0e}, "
             f"output off by {self.output_error:.0e}"
         )
 

@@ -179,9 +179,9 @@ def test_that_calls_outside_of_the_module_are_left_out_and_names_are_paths() -> 
 
 
 def test_that_calls_are_chosen_by_name_number_and_test() -> None:
-    model = nn.ModuleDict({"first": Wrong(), "second": Wrong()})
+    model = nn.ModuleDict({"first": Wrong(), "next": Wrong()})
     with attnscope.record(model) as recording:
-        for name in ("first", "second", "first"):
+        for name in ("first", "next", "first"):
             model[name](Q)
     chosen = {
         "names": recording.trace(calls="first"),

@@ -13,7 +13,7 @@ from attnscope.viewmodels.labs.lab import Lab, said
 from attnscope.viewmodels.labs.mask_structure import MASKS, MaskChoice, show_mask
 from attnscope.viewmodels.labs.order import OrderChoice, compare_orders
 from attnscope.viewmodels.labs.saturation import SIZES, SaturationChoice, saturate
-from attnscope.viewmodels.training.plan_words import bytes_text, count_text
+from attnscope.viewmodels.training.plan_words import bytes_text, count_text, flops_text
 
 
 def test_that_a_lab_tells_of_a_new_choice_and_not_of_the_same() -> None:
@@ -189,6 +189,7 @@ def test_that_impossible_masks_are_refused() -> None:
 def test_that_sizes_are_never_a_thousand_of_a_smaller_unit() -> None:
     shown = [dict(cost_of(CostChoice(n_tokens=n)).words.numbers)["weights T²"] for n in (15, 500, 15_811)]
     assert shown == ["900 B", "1 MB", "1 GB"]
+    assert [flops_text(n) for n in (999_999, 1e6, 1.53e12)] == ["999,999", "1 · 10⁶", "1.53 · 10¹²"]
     assert [bytes_text(n) for n in (999, 999_700, 63_149_000)] == ["999 bytes", "1,000 kB", "63.1 MB"]
     assert [count_text(n) for n in (999_999, 1_234_567, 999_800_000)] == [
         "999,999", "1.23 million", "1,000 million",
