@@ -1,4 +1,4 @@
-"""A second device for tests on a machine that has only a processor: `torch.device("second")`.
+"""A second device for tests on a machine that has only a processor: `torch.device("second_device")`.
 
 Its tensors hold a CPU tensor inside and compute with the CPU's kernels, so that results can be compared bit
 for bit; but torch takes them for tensors of another device. What a graphics device refuses is refused, and
@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.utils._mode_utils import no_dispatch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-NAME = "second"
+NAME = "second_device"
 _ATEN = torch.ops.aten
 _READERS = {
     _ATEN._local_scalar_dense.default,

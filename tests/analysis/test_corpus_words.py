@@ -208,7 +208,7 @@ def test_that_gold_links_are_read_in_both_ways_of_writing(tmp_path: Path) -> Non
     assert read_links(path, counts_from=1, is_swapped=True)[0][1] == {(0, 0), (1, 2)}
     with pytest.raises(LoadError, match="source word 1 with target word 2"):
         aligned_pairs([("a b", "c d"), ("a", "b")], read_links(path, counts_from=1))
-    with pytest.raises(LoadError, match="2 lines of links for 1 pairs"):
+    with pytest.raises(LoadError, match="2 lines of links for 1 pair of texts"):
         aligned_pairs([("a b", "c d")], read_links(path))
     path.write_text("0-0\n0-0 x-1\n", encoding="utf-8")
     with pytest.raises(LoadError, match=r"Line 2 .* 'x-1'"):

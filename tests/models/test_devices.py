@@ -99,9 +99,9 @@ def test_that_double_precision_is_had_on_the_cpu_where_a_device_has_none() -> No
     assert has_double(torch.device("cuda"))
     assert not has_double(torch.device("mps"))
     with second_device():
-        found = exact(torch.full((2,), 0.1, device="second"))
+        found = exact(torch.full((2,), 0.1, device="second_device"))
         assert (found.dtype, found.device.type) == (torch.float64, "cpu")
-        assert poolable(torch.ones(2, device="second")).device.type == "cpu"
+        assert poolable(torch.ones(2, device="second_device")).device.type == "cpu"
     kept = torch.ones(2, dtype=torch.float64)
     assert exact(kept) is kept
     assert poolable(kept) is kept
@@ -116,9 +116,9 @@ def test_that_texts_turned_round_are_read_as_packed_ones(kind: type[torch.nn.RNN
     weights = torch.randn_like(packed)
     expected = torch.autograd.grad((packed * weights).sum(), list(cells.parameters()))
     with second_device():
-        there = cells.to("second")
-        found = read_padded(there, x.to("second"), lengths)
-        total = (found * weights.to("second")).sum()
+        there = cells.to("second_device")
+        found = read_padded(there, x.to("second_device"), lengths)
+        total = (found * weights.to("second_device")).sum()
         gradients = torch.autograd.grad(total, list(there.parameters()))
         torch.testing.assert_close(found.detach().cpu(), packed.detach(), atol=1e-6, rtol=1e-5)
         for one, other in zip(gradients, expected, strict=True):

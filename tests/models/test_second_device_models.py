@@ -49,7 +49,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 def _there(model: Model) -> Model:
     own = model.own
-    return Model(OwnNetwork(own.module.to("second"), own.vocabulary, own.card))
+    return Model(OwnNetwork(own.module.to("second_device"), own.vocabulary, own.card))
 
 
 def _pair(form: str, **choices: object) -> tuple[Model, Model]:

@@ -75,7 +75,7 @@ NEAR = [  # the CPU has fused kernels for these that no other device has: the la
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     """The second device, with the optimisers' one kernel; attention takes the way of GPUs everywhere."""
-    monkeypatch.setattr(optimizers, "FUSED_DEVICES", (*optimizers.FUSED_DEVICES, "second"))
+    monkeypatch.setattr(optimizers, "FUSED_DEVICES", (*optimizers.FUSED_DEVICES, "second_device"))
     monkeypatch.setattr(attention, "_fits_cpu_operator", lambda *_: False)
     with second_device() as found:
         yield found
@@ -118,7 +118,7 @@ def _one_step(config: ModelConfig, device: str) -> tuple[list[float], dict[str, 
 
 def _assert_near(config: ModelConfig, rtol: float) -> None:
     expected, weights = _one_step(config, "cpu")
-    found, others = _one_step(config, "second")
+    found, others = _one_step(config, "second_device")
     np.testing.assert_allclose(found[:2], expected[:2], rtol=rtol)
     for name, value in weights.items():
         difference = (value - others[name]).abs()
@@ -175,8 +175,8 @@ def test_that_a_run_on_another_device_is_the_same_and_resumes(
     recipe = task_recipe if is_task else tiny_recipe
     changes = {"training.n_steps": "4", "training.evaluation_batches": "1", **changes}
     expected = _losses(_run(recipe, tmp_path / "cpu", "cpu", changes))
-    halves = _losses(_run(recipe, tmp_path / "there", "second", changes), until=2)
-    halves += _losses(_run(recipe, tmp_path / "there", "second", changes))
+    halves = _losses(_run(recipe, tmp_path / "there", "second_device", changes), until=2)
+    halves += _losses(_run(recipe, tmp_path / "there", "second_device", changes))
     weights = [read_model_folder(tmp_path / name / "checkpoints" / "4").module for name in ("cpu", "there")]
     assert halves == expected
     for (name, one), other in zip(
@@ -189,9 +189,9 @@ def test_that_a_run_starts_from_another_with_adapters_there(
     tiny_recipe: str, tmp_path: Path, watch: Watch
 ) -> None:
     short = {"training.n_steps": "2", "training.evaluation_batches": "1"}
-    _losses(_run(tiny_recipe, tmp_path / "first", "second", short))
+    _losses(_run(tiny_recipe, tmp_path / "first", "second_device", short))
     changes = {**short, "start.from": str(tmp_path / "first"), "start.lora_rank": "2"}
-    assert _losses(_run(tiny_recipe, tmp_path / "a", "second", changes)) == _losses(
+    assert _losses(_run(tiny_recipe, tmp_path / "a", "second_device", changes)) == _losses(
         _run(tiny_recipe, tmp_path / "b", "cpu", changes)
     )
 
@@ -219,7 +219,7 @@ def test_that_a_step_waits_once_for_the_device(
     watch: Watch,
 ) -> None:
     """One look at the loss, and one copy for each batch, which CUDA makes on its own."""
-    run = _run(tiny_recipe, tmp_path / "run", "second", choices)
+    run = _run(tiny_recipe, tmp_path / "run", "second_device", choices)
     events = run.events()
     assert isinstance(next(events), Started)
     next(event for event in events if isinstance(event, Step))
@@ -231,7 +231,7 @@ def test_that_a_step_waits_once_for_the_device(
 def test_that_a_step_of_translation_waits_once_too(task_recipe: str, tmp_path: Path, watch: Watch) -> None:
     cells = {"model.body": "gru", "model.n_heads": "1", "model.d_ff": "512"}
     for number, changes in enumerate(({"model.position": "t5"}, cells)):
-        run = _run(task_recipe, tmp_path / str(number), "second", changes)
+        run = _run(task_recipe, tmp_path / str(number), "second_device", changes)
         events = run.events()
         next(event for event in events if isinstance(event, Step))
         watch.forget()
@@ -243,9 +243,11 @@ def test_that_a_step_of_translation_waits_once_too(task_recipe: str, tmp_path: P
 
 def test_that_evaluation_waits_once_for_each_batch(tiny_recipe: str, watch: Watch) -> None:
     config = ModelConfig.from_dict({"form": "decoder", **TINY})
-    loss_of = SharedLoss(build_own(config, 0).to("second"), ALONE, torch.device("second"), is_sharded=False)
+    loss_of = SharedLoss(
+        build_own(config, 0).to("second_device"), ALONE, torch.device("second_device"), is_sharded=False
+    )
     watch.forget()
-    told = loss_of.told(_batch(config), torch.device("second"))
+    told = loss_of.told(_batch(config), torch.device("second_device"))
     assert told == SharedLoss(build_own(config, 0), ALONE, torch.device("cpu"), is_sharded=False).told(
         _batch(config), torch.device("cpu")
     )
@@ -274,13 +276,13 @@ def test_that_only_copies_to_cuda_go_on_beside_the_program(monkeypatch: pytest.M
 
 
 def test_that_the_second_device_refuses_what_others_do(watch: Watch) -> None:
-    there, here = torch.ones(3, device="second"), torch.ones(3)
+    there, here = torch.ones(3, device="second_device"), torch.ones(3)
     with pytest.raises(RuntimeError, match="same device"):
         there + here
     with pytest.raises(TypeError, match="float64"):
         there.double()
     with pytest.raises(TypeError, match="float64"):
-        torch.zeros(2, dtype=torch.float64, device="second")
+        torch.zeros(2, dtype=torch.float64, device="second_device")
     with pytest.raises(RuntimeError, match="generator"):
         there.normal_(generator=torch.Generator())
     with pytest.raises(TypeError, match="numpy"):
@@ -307,6 +309,6 @@ def test_that_the_second_device_refuses_what_others_do(watch: Watch) -> None:
     ],
 )
 def test_that_the_second_device_notes_who_waits(look, n_reads: int, n_copies: int, watch: Watch) -> None:
-    x = torch.ones(3, device="second")
+    x = torch.ones(3, device="second_device")
     look(x)
     assert (len(watch.reads), len(watch.copies)) == (n_reads, n_copies), watch.told()
