@@ -6,6 +6,7 @@ from pathlib import Path
 
 from attnscope.analysis.attention_graph import attention_graph
 from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_tables
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.figures.figure import Figure, ensure_gui, figure
 from attnscope.figures.figure_checks import check_about
@@ -117,19 +118,29 @@ def curves_figure(
     wanted = _wanted_charts(charts, over_seeds=over_seeds)
     found = shown_charts(shown, Drawing(smoothing=smoothing), is_log=is_log, wanted=wanted)
     if not found:
-        raise UserError(
-            f"The run {folder} has not made a step yet."
-            if len(runs) == 1
-            else f"No run in {folder} has made a step yet.",
-            expected="a run folder with metrics",
-            action="Train it first: attnscope train RECIPE --out DIR.",
-        )
+        raise _nothing_drawn(folder, shown, wanted)
     about = f"Training of {folder.resolve().name}" + (f", {len(runs)} runs" if len(runs) > 1 else "")
     caption = Caption(model=folder.resolve().name, step=max(run.curves.last_step for run in shown))
     if over_seeds:
         found = _over_seeds(folder, is_log=is_log)
     spec = _curves(found, title or about, caption if has_caption else None, dpi)
     return _on_page(spec, size, width_mm, height_mm, font_pt)
+
+
+def _nothing_drawn(folder: Path, shown: Sequence[ShownRun], wanted: Sequence[Quantity]) -> UserError:
+    """Why runs have no curves: no step was made, or nothing was noted of the charts that are wanted."""
+    if any(run.curves.last_step for run in shown):
+        return UserError(
+            f"Nothing was noted in {folder} for these charts: {', '.join(wanted)}.",
+            expected="charts that have data",
+            action="Leave them out: all that have data are drawn then.",
+        )
+    which = f"The run {folder} has not" if len(shown) == 1 else f"No run in {folder} has"
+    return UserError(
+        f"{which} made a step yet.",
+        expected="a run folder with metrics",
+        action="Train it first: attnscope train RECIPE --out DIR.",
+    )
 
 
 def _wanted_charts(charts: Sequence[Quantity], *, over_seeds: bool) -> tuple[Quantity, ...]:
@@ -177,7 +188,7 @@ def scaling_figure(
     n_finished = sum(run.is_converged for run in runs)
     if n_finished < MIN_POINTS:
         raise UserError(
-            f"{folder} has {len(runs)} run{'' if len(runs) == 1 else 's'}, of which "
+            f"{folder} has {counted(len(runs), 'run')}, of which "
             f"{n_finished or 'none'} {'has' if n_finished <= 1 else 'have'} made every step and measured "
             "a held-out loss.",
             expected=f"at least {MIN_POINTS} such runs, of {MIN_POINTS} different sizes",

@@ -51,9 +51,9 @@ def graph_of(levels: Sequence[Level], position: int, *, threshold: float) -> Att
     for index in range(len(levels) - 1, -1, -1):
         stop_if_unwanted()
         for upper in sorted(node for node in influence if node[0] == index):
-            for lower, weight in _read_by(upper, weights, threshold / influence[upper]):
+            for lower, weight, carried in _read_by(upper, weights, influence[upper], threshold):
                 kept.append((upper, lower, weight))
-                influence[lower] = influence.get(lower, 0.0) + influence[upper] * weight
+                influence[lower] = influence.get(lower, 0.0) + carried
             if len(kept) > MAX_EDGES:
                 raise UserError(
                     f"More than {MAX_EDGES:,} edges carry {threshold:g} of the output or more.",
@@ -64,12 +64,15 @@ def graph_of(levels: Sequence[Level], position: int, *, threshold: float) -> Att
     return _graph(levels, influence, kept, threshold, shown)  # of 1: the rows of every level sum to 1
 
 
-def _read_by(node: _Node, weights: _Weights, least: float) -> Iterator[tuple[_Node, float]]:
-    """What a node reads with a weight of at least `least`."""
+def _read_by(
+    node: _Node, weights: _Weights, influence: float, threshold: float
+) -> Iterator[tuple[_Node, float, float]]:
+    """What a node reads, with its weight and what that carries of the output: `threshold` or more."""
     for lower, part in weights[node[0]]:
         row = part[node[1]]
-        for j in np.flatnonzero((row >= least) & (row > 0)):
-            yield (lower, int(j)), float(row[j])
+        carried = influence * row  # 0 where weights are too small for a product
+        for j in np.flatnonzero((carried >= threshold) & (carried > 0)):
+            yield (lower, int(j)), float(row[j]), float(carried[j])
 
 
 def _graph(

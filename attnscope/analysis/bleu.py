@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.analysis.bootstrap import LEVEL, resampled_sums
-from attnscope.counting import counted
+from attnscope.counting import counted, there_are
 from attnscope.errors import UserError
 
 Counts = NDArray[np.float64]
@@ -49,8 +49,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScore:
     """BLEU of texts against one reference each; raises UserError without sacrebleu or for no texts."""
     if len(hypotheses) != len(references) or not references:
         raise UserError(
-            f"There {'is' if len(hypotheses) == 1 else 'are'} "
-            f"{counted(len(hypotheses), 'text')} and {counted(len(references), 'reference')}.",
+            f"{there_are(len(hypotheses), 'text')} and {counted(len(references), 'reference')}.",
             expected="as many of the one as of the other, and at least one",
             action="Give a reference for each text.",
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.analysis.alignment import Link
-from attnscope.counting import counted
+from attnscope.counting import counted, there_are
 from attnscope.errors import LoadError
 from attnscope.text.corpora import read_lines
 
@@ -47,8 +47,7 @@ def aligned_pairs(
     """Pairs of texts with their links; raises LoadError when counts differ or a link leads nowhere."""
     if len(pairs) != len(links):
         raise LoadError(
-            f"There {'is' if len(links) == 1 else 'are'} {counted(len(links), 'line')} of links "
-            f"for {counted(len(pairs), 'pair')} of texts.",
+            f"{there_are(len(links), 'line')} of links for {counted(len(pairs), 'pair')} of texts.",
             kind="lengths",
             expected="one line of links for each pair",
             action="Give the links of these texts.",

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from attnscope.analysis.batches import Sample, chunks
 from attnscope.analysis.measures import row_entropy
-from attnscope.counting import counted
+from attnscope.counting import there_are
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.nn.precision import exact
@@ -86,8 +86,7 @@ def head_plane(
     heads = [head for site in model.sites if site.stack == stack for head in site.heads]
     if len(heads) < 3:
         raise UserError(
-            f"There {'is' if len(heads) == 1 else 'are'} {counted(len(heads), 'head')} in the "
-            f"stack '{stack}'.",
+            f"{there_are(len(heads), 'head')} in the stack '{stack}'.",
             expected="at least three to compare",
             action="Choose another stack or model.",
         )

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 
 from attnscope.analysis.corpus_texts import Text
 from attnscope.analysis.telling import show_texts
+from attnscope.counting import counted
 from attnscope.models.model import Model
 from attnscope.records.measures import Estimate, HeadTable
 from attnscope.records.roles import HeadCard, Role, RoleName
@@ -97,7 +98,7 @@ def head_card(
 
 
 def _measured(head: HeadRef, table: HeadTable, column: str) -> list[Role | None]:
-    n = f"over {table.n_texts:,} text{'s' if table.n_texts != 1 else ''}"
+    n = f"over {counted(table.n_texts, 'text')}"
     find = table.estimate
     offset = float(table.best_offsets[table.heads.index(head)])
     name: RoleName = "identity" if offset == 0 else "positional"
@@ -218,7 +219,7 @@ def _aligning(head: HeadRef, alignment: AlignmentTable | None) -> Role | None:
     rate, low, high = (float(part[row]) for part in (alignment.error_rate, alignment.low, alignment.high))
     if not 1 - rate >= ALIGNS:
         return None
-    pairs = f"{n:,} pair{'s' if n != 1 else ''}"
+    pairs = counted(n, "pair")
     estimate = Estimate(value=rate, low=low, high=high, n=n)
     precision, recall = _alignment_estimates(alignment, row)
     return Role(

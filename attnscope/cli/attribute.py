@@ -7,7 +7,13 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
+from attnscope.cli.inputs import (
+    add_device_argument,
+    add_gate_argument,
+    open_model,
+    parse_gates,
+    refuse_second,
+)
 from attnscope.cli.samples import add_figure_arguments
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
@@ -109,12 +115,7 @@ def check_text(text: str, option: str) -> None:
 
 def read_target(model: "Model", text: str, target: str | None) -> str | None:
     """The second text: as given, or what a translation model writes; raises UserError where none is read."""
-    if target is not None and not model.info.takes_target:
-        raise UserError(
-            f"The model {model.info.name} reads one text only.",
-            expected="no second text",
-            action="Leave out --target.",
-        )
+    refuse_second(model, target)
     if target is None and model.info.form == "encoder-decoder":
         written = model.encode(text).target
         return written.text if written is not None else None

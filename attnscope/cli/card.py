@@ -75,8 +75,7 @@ def card_text(
 def _layers(config: ModelConfig) -> str:
     if not config.is_recurrent:
         return f"{counted(config.n_layers, 'layer')} of {counted(config.n_heads, 'head')}"
-    heads = "one head" if config.n_heads == 1 else f"{config.n_heads} heads"
-    heads = f"{heads} of" if config.has_attention else "no"
+    heads = f"{counted(config.n_heads, 'head')} of" if config.has_attention else "no"
     return f"{config.body.upper()} cells in {counted(config.n_layers, 'layer')} and {heads} attention"
 
 

@@ -70,6 +70,18 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--layer", type=int, help="counts from 0")
     parser.add_argument("--head", help="counts from 0; also several: 0,2,5, or L0H3,cross:L2H1")
+    _add_view_arguments(parser)
+    add_page_arguments(parser)
+    add_look_arguments(parser)
+    add_panel_arguments(parser)
+    add_aspect_arguments(parser)
+    add_other_arguments(parser)
+    add_batch_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
+    """What one view alone asks for."""
     parser.add_argument(
         "--encodings",
         default="sinusoidal,rotary,model",
@@ -96,13 +108,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         default=0.01,
         help="for graph: leave out lines that carry less of the output (default: %(default)s)",
     )
-    add_page_arguments(parser)
-    add_look_arguments(parser)
-    add_panel_arguments(parser)
-    add_aspect_arguments(parser)
-    add_other_arguments(parser)
-    add_batch_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

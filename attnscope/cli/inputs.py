@@ -25,7 +25,8 @@ def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = T
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="a demo model's name, a model folder or a run folder; to look at, also recorded attention",
+        help="a demo model's name, a model folder or a run folder"
+        + ("" if needs_text else "; also recorded attention"),
     )
     parser.add_argument(
         "--text", required=needs_text, help="the text to look at; for a vision model a picture's path"
@@ -106,6 +107,16 @@ def tell_older(model: "Model") -> None:
         say_error(f"attnscope: {model.info.note}")
 
 
+def refuse_second(model: "Model", target: str | None) -> None:
+    """Raise UserError for a second text that the model does not read."""
+    if target is not None and not model.info.takes_target:
+        raise UserError(
+            f"The model {model.info.name} reads one text only.",
+            expected="no second text",
+            action="Leave out --target.",
+        )
+
+
 def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = None) -> "tuple[Model, Trace]":
     """Load the model, unless it is there, and trace the text that the arguments name; raises UserError.
 
@@ -133,12 +144,7 @@ def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = Non
         raise UserError(
             f"There is no {model.info.reads} to look at.", expected=what, action="Give one with --text or -f."
         )
-    if arguments.target is not None and not model.info.takes_target:
-        raise UserError(
-            f"The model {model.info.name} reads one text only.",
-            expected="no second text",
-            action="Leave out --target.",
-        )
+    refuse_second(model, arguments.target)
     gates = parse_gates(arguments.gate, model.sites)
     past_trained = arguments.past_trained and model.info.can_read_past
     text, target = arguments.text, arguments.target

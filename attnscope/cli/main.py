@@ -180,7 +180,7 @@ def _add_window_options(parser: argparse.ArgumentParser, *, is_repeated: bool = 
         default = argparse.SUPPRESS if is_repeated else False
         parser.add_argument(name, action="store_true", help=meaning, default=default)
     default_device = argparse.SUPPRESS if is_repeated else ""
-    meaning = "auto, cpu, cuda or mps (default: as remembered)"
+    meaning = "auto, cpu, cuda, cuda:1 or mps (default: as remembered)"
     parser.add_argument("--device", default=default_device, help=meaning)
 
 

@@ -3,7 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_input_arguments, open_model, parse_gates, tell_cut
+from attnscope.cli.attribute import check_text
+from attnscope.cli.inputs import add_input_arguments, open_model, parse_gates, refuse_second, tell_cut
 from attnscope.cli.masks import mask_changes
 from attnscope.cli.terminal import one_line, say, say_error, say_json
 from attnscope.errors import UserError
@@ -20,8 +21,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "predict",
         help="say what a model takes for probable",
-        description="The next token, each <mask>, each token of the second text, or the label; with --gate "
-        "or a mask before and after, and the KL divergence between them.",
+        description="The next token, each <mask> (or each token, where there is none), each token of the "
+        "second text, or the label; with --gate or a mask before and after, and the KL divergence between "
+        "them. <0.02 is a token that is not among the best there, and below the least of them.",
     )
     add_input_arguments(parser)
     parser.add_argument(
@@ -39,16 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
             expected=f"1 to {_MOST:,}",
             action="Choose a number within that range.",
         )
-    if not arguments.text.strip():
-        raise UserError("There is no text to look at.", expected="at least one word", action="Give --text.")
+    check_text(arguments.text, "--text")
     model = open_model(arguments)
     info = model.info
-    if arguments.target is not None and not info.takes_target:
-        raise UserError(
-            f"The model {info.name} reads one text only.",
-            expected="no second text",
-            action="Leave out --target.",
-        )
+    refuse_second(model, arguments.target)
     past_trained = arguments.past_trained and info.can_read_past
     text, target = arguments.text, arguments.target
     gates = parse_gates(arguments.gate, model.sites) if arguments.gate else None
@@ -74,24 +70,33 @@ def run(arguments: argparse.Namespace) -> int:
 
 def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]:
     """Each place with its candidates, the most probable on either side first."""
-    from attnscope.viewmodels.comparison_rows import candidate_rows, follows_text, kl_text, probability_text
+    from attnscope.viewmodels.comparison_rows import candidate_rows, follows_text, kl_text
 
     lines = []
-    sides = zip(comparison.before.predictions, comparison.after.predictions, strict=True)
-    for k, (before, after) in enumerate(sides):
+    pairs = zip(comparison.before.predictions, comparison.after.predictions, strict=True)
+    for k, (before, after) in enumerate(pairs):
         named = one_line(before.context)
         lines.append(f"{named}  {kl_text(comparison, k)}, before → after" if is_changed else named)
         for row in candidate_rows(before, after, len(before.candidates)):
-            values = (row.before, row.after) if is_changed else (row.after,)
-            told = "  ".join(f"{'–' if v is None else probability_text(v):>6}" for v in values)
+            sides = ((row.before, row.before_below), (row.after, row.after_below))
+            told = "  ".join(f"{_told(*side):>6}" for side in (sides if is_changed else sides[1:]))
             lines.append(f"  {one_line(row.token.piece) or repr(row.token.piece):<{_PIECE}}{told}")
     follows = follows_text(comparison)
     lines += [follows] if follows else []
     written = (comparison.before.generated, comparison.after.generated)
     if any(written):
-        lines.append(f"writes: {one_line(written[0])}")
-        lines += [f"   now: {one_line(written[1])}"] if written[1] != written[0] else []
+        lines.append(f"writes: {one_line(written[0]) or '(nothing)'}")
+        lines += [f"   now: {one_line(written[1]) or '(nothing)'}"] if written[1] != written[0] else []
     return lines
+
+
+def _told(probability: float | None, below: float | None) -> str:
+    """A probability, or what it is below where it is not among the best."""
+    from attnscope.viewmodels.comparison_rows import below_text, probability_text
+
+    if probability is not None:
+        return probability_text(probability)
+    return "–" if below is None else below_text(below)
 
 
 def _as_json(model: str, comparison: "Comparison", *, is_changed: bool) -> dict[str, object]:

@@ -135,7 +135,7 @@ def report_text(report: PruningReport) -> str:
     rows = {
         "saved in": report.folder,
         "opens in": report.opens_in,
-        "removed": f"{len(removed)} head{'s' * (len(removed) != 1)}: {', '.join(removed)}",
+        "removed": f"{counted(len(removed), 'head')}: {', '.join(removed)}",
         "multiplied": ", ".join(f"{head.stack} {head.label} × {value:g}" for head, value in report.folded),
         "proof": report.proof.sentence,
         "parameters": f"{report.before.n_parameters:,} → {report.after.n_parameters:,}",

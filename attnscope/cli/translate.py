@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
 from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.generation import WriteSettings
@@ -171,16 +172,16 @@ def score_sentence(score: "BleuScore") -> str:
     parts = "/".join(f"{p:.1f}" for p in score.precisions)
     few = "" if score.n_texts >= _ENOUGH_TEXTS else ": too few for the interval to be trusted"
     return (
-        f"BLEU {score.value:.2f} (95 % interval {score.low:.2f}–{score.high:.2f}), {score.n_texts} "
-        f"{'text' if score.n_texts == 1 else 'texts'}{few}; "
-        f"precisions {parts}, brevity {score.brevity:.3f}; {score.signature}"
+        f"BLEU {score.value:.2f} (95 % interval {score.low:.2f}–{score.high:.2f}), "
+        f"{counted(score.n_texts, 'text')}{few}; precisions {parts}, brevity {score.brevity:.3f}; "
+        f"{score.signature}"
     )
 
 
 def length_sentence(score: "BleuScore") -> str:
     """The score of a part in short; what all parts share stands in that of the whole."""
     few = "" if score.n_texts >= _ENOUGH_TEXTS else ", too few for the interval to be trusted"
-    texts = "1 text" if score.n_texts == 1 else f"{score.n_texts} texts"
+    texts = counted(score.n_texts, "text")
     return f"BLEU {score.value:.2f} ({score.low:.2f}–{score.high:.2f}), {texts}{few}"
 
 
@@ -229,8 +230,7 @@ def _tell_unknown(model: "Model", texts: list[str]) -> None:
         n = model.encode(text).source.n_unknown
         n_texts, n_tokens = n_texts + bool(n), n_tokens + n
     if n_tokens:
-        words = "1 word" if n_tokens == 1 else f"{n_tokens} words"
-        where = f"{n_texts} of {len(texts)} {'text' if len(texts) == 1 else 'texts'}"
+        words, where = counted(n_tokens, "word"), f"{n_texts} of {counted(len(texts), 'text')}"
         say_error(f"attnscope: {model.info.name} has no token for {words}, in {where}.")
 
 

@@ -13,7 +13,6 @@ from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Gates
 from attnscope.viewmodels.compare.difference import ComparedMaps
 from attnscope.viewmodels.maps.evenness import even_words
-from attnscope.viewmodels.maps.long_lines import is_condensed
 
 _SCALE_WORDS = {"fixed": "0–{:.3g}", "head": "to each head's maximum", "row": "to each row's maximum"}
 _MAX_TEXT, _MAX_TITLE = 400, 160
@@ -98,7 +97,7 @@ def _shown(spec: FigureSpec) -> str:
         else:
             plural = "head" if len(maps) == 1 else "heads"
             parts.append(f"{plural} {', '.join(names)}" + (" …" if len(maps) > 12 else ""))
-            parts += [] if any(map(is_condensed, maps)) else [f"mask {mask_words(maps)}"]
+            parts += [] if any(one.is_partial for one in maps) else [f"mask {mask_words(maps)}"]
         parts += [maps[0].note] if maps and maps[0].note else []
     if spec.picture is not None and spec.maps:
         token = spec.maps[0].queries[spec.picture.query]

@@ -1,6 +1,7 @@
 """Attention as a graph: circles as large as their share of the output, lines as thick as what they carry."""
 
 import math
+from collections.abc import Iterable
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
@@ -65,8 +66,8 @@ def kept_words(graph: AttentionGraph) -> str:
     if graph.threshold <= 0:
         return "Every line is shown."
     return (
-        f"Lines that carry {100 * graph.threshold:.3g}\u00a0% of the output or more; the inputs reached "
-        f"account for {100 * graph.kept_share:.0f}\u00a0%."
+        f"Lines that carry {100 * graph.threshold:.3g}\u00a0% of the output or more, and their tokens; the "
+        f"inputs reached account for {100 * graph.kept_share:.0f}\u00a0%."
     )
 
 
@@ -81,31 +82,66 @@ def paint_graph_field(
     graph: AttentionGraph,
     *,
     palette: Palette,
-    marked: int | None = None,
+    is_quiet: bool = False,
 ) -> None:
-    """Names, lines and circles; with a node `marked`, its own lines stand out."""
+    """Names, lines and circles, the output with a ring; quiet, as they stand behind a marked circle."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     _paint_names(painter, layout, palette)
-    for edge, width in sorted(zip(graph.edges, layout.widths, strict=True), key=lambda pair: pair[1]):
-        strength = _FAINTEST_EDGE + (1 - _FAINTEST_EDGE) * math.sqrt(min(1.0, graph.carried(edge)))
-        if marked is not None and marked not in (edge.upper, edge.lower):
-            strength *= _FAINT / _FAINTEST_EDGE
-        colour = QColor(palette.muted if edge.is_stream else palette.accent)
-        colour.setAlphaF(min(1.0, strength))
-        painter.setPen(QPen(colour, width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
-        painter.drawLine(layout.nodes[edge.lower], layout.nodes[edge.upper])
-    near = {end for e in graph.edges if marked in (e.upper, e.lower) for end in (e.upper, e.lower)}
-    for i, (place, radius) in enumerate(zip(layout.nodes, layout.radii, strict=True)):
-        is_quiet = marked is not None and i != marked and i not in near
-        painter.setPen(QPen(QColor(palette.background), 1.0))
-        painter.setBrush(QColor(palette.line if is_quiet else palette.text))
-        painter.drawEllipse(place, radius, radius)
-        if i == marked or (marked is None and i == 0):
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QPen(QColor(palette.accent), 2.0))
-            painter.drawEllipse(place, radius + 2.0, radius + 2.0)
+    _paint_lines(
+        painter, layout, graph, range(len(graph.edges)), palette, _FAINT / _FAINTEST_EDGE if is_quiet else 1.0
+    )
+    for place, radius in zip(layout.nodes, layout.radii, strict=True):
+        _paint_circle(painter, place, radius, palette.line if is_quiet else palette.text, palette)
+    if not is_quiet:
+        _paint_ring(painter, layout, 0, palette)
     painter.restore()
+
+
+def paint_marked(
+    painter: QPainter, layout: GraphLayout, graph: AttentionGraph, marked: int, *, palette: Palette
+) -> None:
+    """A circle with its own lines and what they lead to, over a quiet graph."""
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    own = [k for k, edge in enumerate(graph.edges) if marked in (edge.upper, edge.lower)]
+    _paint_lines(painter, layout, graph, own, palette)
+    ends = {end for k in own for end in (graph.edges[k].upper, graph.edges[k].lower)}
+    for node in {*ends, marked}:
+        _paint_circle(painter, layout.nodes[node], layout.radii[node], palette.text, palette)
+    _paint_ring(painter, layout, marked, palette)
+    painter.restore()
+
+
+def _paint_lines(
+    painter: QPainter,
+    layout: GraphLayout,
+    graph: AttentionGraph,
+    chosen: Iterable[int],
+    palette: Palette,
+    strength: float = 1.0,
+) -> None:
+    """Some of the lines, thicker ones over thinner ones; `strength` 0…1 takes from their colour."""
+    for k in sorted(chosen, key=layout.widths.__getitem__):
+        edge = graph.edges[k]
+        share = _FAINTEST_EDGE + (1 - _FAINTEST_EDGE) * math.sqrt(min(1.0, graph.carried(edge)))
+        colour = QColor(palette.muted if edge.is_stream else palette.accent)
+        colour.setAlphaF(min(1.0, strength * share))
+        painter.setPen(QPen(colour, layout.widths[k], Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
+        painter.drawLine(layout.nodes[edge.lower], layout.nodes[edge.upper])
+
+
+def _paint_circle(painter: QPainter, place: QPointF, radius: float, colour: str, palette: Palette) -> None:
+    painter.setPen(QPen(QColor(palette.background), 1.0))
+    painter.setBrush(QColor(colour))
+    painter.drawEllipse(place, radius, radius)
+
+
+def _paint_ring(painter: QPainter, layout: GraphLayout, node: int, palette: Palette) -> None:
+    radius = layout.radii[node] + 2.0
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(palette.accent), 2.0))
+    painter.drawEllipse(layout.nodes[node], radius, radius)
 
 
 def _paint_names(painter: QPainter, layout: GraphLayout, palette: Palette) -> None:

@@ -32,6 +32,7 @@ from attnscope.figures.style import (
 )
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, column_stride, paint_columns, paint_rows
 from attnscope.records.maps import HeadMap
+from attnscope.records.sites import gate_note
 
 _PATCH = re.compile(r"\d+,\d+")
 AXIS_NAMES = ("key →", "query ↓")
@@ -162,8 +163,7 @@ def _paint_title(
     painter.drawText(QPointF(left, baseline), label)
     left += metrics.horizontalAdvance(label) + 10
     face = QFontMetricsF(font(NORMAL_PX))
-    gate_words = "" if gate == 1 else " · off" if gate == 0 else f" · gate {gate:.2f}"
-    words = head_map.head.stack + ("" if head_map.name else gate_words)
+    words = head_map.head.stack + ("" if head_map.name else gate_note(gate))
     words += f" · {head_map.note}" if head_map.note else ""
     if any(_PATCH.fullmatch(token.piece) for token in head_map.keys[:3]):
         words += " · patches by row,column"

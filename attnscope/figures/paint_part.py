@@ -17,7 +17,7 @@ from attnscope.figures.paint_tiles import (
 from attnscope.figures.spec import MapPart
 from attnscope.figures.style import MapStyle
 from attnscope.figures.tile_layout import PIECE_STEP_PX, TileLayout, tile_layout
-from attnscope.records.sites import Gates
+from attnscope.records.sites import Gates, gate_note
 from attnscope.viewmodels.maps.map_window import MapWindow, window_on
 
 
@@ -36,8 +36,7 @@ def paint_map_part(
     paint_cell_values(painter, layout, window, tile, style=style, head_peak=tile.head_peak)
     paint_rulers(painter, layout, window, part.queries, part.keys, palette=palette)
     paint_axis_names(painter, layout, window, palette)
-    gate = gates.value(tile.head)
-    gated = "" if gate == 1 else " · off" if gate == 0 else f" · gate {gate:.2f}"
+    gated = gate_note(gates.value(tile.head))
     words = f"{tile.head.stack}{gated} · {part_size(part)} · {tile.sentence}"
     paint_tile_title(painter, layout, tile.head.label, words, palette)
     has_masked = bool((tile.levels == 0).any())

@@ -14,6 +14,7 @@ from attnscope.errors import UserError
 from attnscope.figures.spec import FigureSpec, View
 from attnscope.figures.style import Scale
 from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.sites import gate_note
 
 PANEL_VIEWS: tuple[View, ...] = ("head", "lines", "grid")
 MAX_PANELS = len(string.ascii_lowercase)
@@ -112,8 +113,7 @@ def panel_subject(panel: FigureSpec) -> str:
     if panel.view == "lines":
         return "lines"
     head_map = panel.maps[0]
-    gate = panel.gates.value(head_map.head)
-    words = "" if gate == 1 or head_map.name else " · off" if gate == 0 else f" · gate {gate:.2f}"
+    words = "" if head_map.name else gate_note(panel.gates.value(head_map.head))
     return f"{head_map.name or head_map.head.label} {head_map.head.stack}{words}"
 
 

@@ -15,7 +15,7 @@ def nice_ticks(low: float, high: float, n_wanted: int) -> tuple[float, ...]:
         return (low,) if math.isfinite(low) else ()
     ticks: tuple[float, ...] = ()
     least = min(max(1, n_wanted), MAX_TICKS)
-    for n in range(least, least + 4):
+    for n in range(least, least + 5):  # rounding up makes steps 2.5 times as long at most
         ticks = _ticks_of_step(low, high, (high - low) / n)
         if len(ticks) >= 2:
             break

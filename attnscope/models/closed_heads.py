@@ -34,8 +34,6 @@ def closed_gates(training: Mapping[str, object], sites: tuple[Site, ...]) -> Gat
 def closed_note(gates: Gates) -> str:
     """What a person should know about a model that is opened with such gates."""
     n = len(gates.values)
-    if n == 1:
-        return "Its training closed 1 head: it is off."
     return f"Its training closed {counted(n, 'head: it is', 'heads: they are')} off." if n else ""
 
 

@@ -12,6 +12,7 @@ stands for every token and every word that reads so, and a word for all of its p
 import re
 from collections.abc import Sequence
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.records.tokens import Token
 
@@ -54,8 +55,8 @@ def _edges_of(line: str, named: dict[str, tuple[int, ...]], n_tokens: int) -> li
         for quoted, plain in _FIELD.findall(_ARROWS.sub(" ", line))
     ]
     if len(fields) != 2:
-        counted = f"{len(fields)} entry" if len(fields) == 1 else f"{len(fields)} entries"
-        return f"“{line[:40]}” has {counted} instead of a query and a key"
+        entries = counted(len(fields), "entry", "entries")
+        return f"“{line[:40]}” has {entries} instead of a query and a key"
     ends: list[tuple[int, ...]] = []
     for field, is_quoted in fields:
         if not is_quoted and re.fullmatch(r"\d{1,9}", field, re.ASCII):

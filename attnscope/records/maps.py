@@ -85,7 +85,8 @@ class HeadMap:
 
     A map that was made of others says so: `name` is what it is instead of one head, `note` what was taken
     away, and infinite cells were left out. `full` is where a fixed scale ends. `check` is the self-check of
-    the head's site.
+    the head's site. A map `is_partial` that holds strong weights alone: its other cells are NaN whatever the
+    mask allows.
     """
 
     head: HeadRef
@@ -96,6 +97,7 @@ class HeadMap:
     note: str = ""
     full: float = 1.0
     check: SelfCheck | None = None
+    is_partial: bool = False
 
     def __post_init__(self) -> None:
         weights = frozen_array(self.weights, dtype=np.float32, rank=2, name="weights")

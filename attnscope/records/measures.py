@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import counted
 from attnscope.records.arrays import frozen_array
 from attnscope.records.sites import HeadRef
 
@@ -290,7 +291,7 @@ class HeadTable:
     def statement(self) -> str:
         """What the numbers are of, in one line."""
         parts = [
-            f"{self.n_texts:,} text{'s' if self.n_texts != 1 else ''}, {self.n_tokens:,} tokens",
+            f"{counted(self.n_texts, 'text')}, {counted(self.n_tokens, 'token')}",
             SPECIALS_SAID[self.specials],
             f"means over texts, {100 * self.level:g} % bootstrap intervals",
         ]

@@ -123,6 +123,11 @@ class Gates:
 NO_GATES = Gates()
 
 
+def gate_note(gate: float) -> str:
+    """What stands behind a head's name: nothing where it is fully on, ` · off`, ` · gate 0.50`."""
+    return "" if gate == 1 else " · off" if gate == 0 else f" · gate {gate:.2f}"
+
+
 @dataclass(slots=True)
 class GateTable(MutableMapping[tuple[Stack, int, int], float]):
     """Gates of one model that can be written like a table: `gates["encoder", 0, 3] = 0.0`.

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from attnscope.counting import counted
+
 UNKNOWN_PIECES = ("<unk>", "[UNK]", "<UNK>", "<|unk|>")
 MAX_OWN = 60
 _MOST_TOLD = 5
@@ -84,7 +86,7 @@ class Tokens:
             return ""
         found = list(dict.fromkeys(token.own for token in self.tokens if token.own))
         told = ", ".join(found[:_MOST_TOLD]) + (", …" if len(found) > _MOST_TOLD else "")
-        how_many = "1 token is" if self.n_unknown == 1 else f"{self.n_unknown:,} tokens are"
+        how_many = counted(self.n_unknown, "token is", "tokens are")
         return f"{how_many} unknown{told and ': '}{told}"
 
     @property

@@ -73,7 +73,7 @@ class SyntaxTable:
     def statement(self) -> str:
         """What the numbers are of, in one line."""
         parts = [
-            f"{counted(self.n_texts, 'sentence')}",
+            counted(self.n_texts, "sentence"),
             "weights between words: summed over key pieces, averaged over query pieces",
             "special tokens left out",
             MANNERS_SAID[self.manner],

@@ -68,7 +68,7 @@ def _smaller_batch(
     n_parts = min(4096, n_parts)
     again = " and blocks computed again" if also else ""
     yield Advice(
-        words=f"{best} text{'s' * (best != 1)} at a time, {n_parts} times a step{again}",
+        words=f"{counted(best, 'text')} at a time, {n_parts} times a step{again}",
         changes=(*also, ("training.batch_size", str(best)), ("training.accumulate", str(n_parts))),
     )
 

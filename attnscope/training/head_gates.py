@@ -48,13 +48,13 @@ class HeadGates:
     def onto(self, batch: Batch, rng: np.random.Generator) -> Batch:
         """The batch with gates drawn for each of its texts."""
         n_texts, sizes = len(batch.ids), [len(values) for values in self._log_alpha.values()]
-        noise = np.concatenate([rng.random((n_texts, n), dtype=np.float32) for n in sizes], axis=1)
+        noise = np.concatenate([rng.random(n_texts * n, dtype=np.float32) for n in sizes])
         device = next(iter(self._log_alpha.values())).device
         u = torch.from_numpy(noise).clamp_(_LEAST, 1 - _LEAST).to(device)  # one copy for all sites
         drawn = {
-            key: sample_gates(log_alpha, part)
+            key: sample_gates(log_alpha, part.view(n_texts, -1))
             for (key, log_alpha), part in zip(
-                self._log_alpha.items(), torch.split(u, sizes, dim=1), strict=True
+                self._log_alpha.items(), torch.split(u, [n_texts * n for n in sizes]), strict=True
             )
         }
         return replace(batch, gates=drawn)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from attnscope.counting import counted
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.compare.state import CompareState
@@ -112,7 +113,7 @@ def watch_writing(work: WorkState, generation: GenerationState) -> None:
     def find() -> Iterator[Job]:
         if generation.is_writing:
             n = len(generation.tokens)
-            what = f"{n:,} token{'' if n == 1 else 's'} so far" if n else _WAITING
+            what = f"{counted(n, 'token')} so far" if n else _WAITING
             yield Job(name="Writing text", what=what, stop=generation.stop)
 
     work.watch(generation, find)

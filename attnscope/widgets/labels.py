@@ -1,4 +1,4 @@
-"""Labels and tooltips that never read their text as HTML, and small helpers every panel uses."""
+"""Labels and tooltips that never read their text as HTML, and what every panel needs."""
 
 import html
 from collections.abc import Callable
@@ -31,6 +31,29 @@ def listen_seen(widget: QWidget, source: Source, callback: Listener) -> None:
     while it cannot be seen.
     """
     listen(widget, source, _UntilSeen(widget, callback).tell)
+
+
+def watch_seen(widget: QWidget, watch: Callable[[bool], None]) -> None:
+    """Tell `watch` whether `widget` can be seen: who looks is asked for what is missing, nobody for nothing.
+
+    Call it before `listen_seen`, which then shows what came meanwhile before more is asked for.
+    """
+    _Seen(widget, watch)
+
+
+class _Seen(QObject):
+    """Watches a widget come into sight and leave it."""
+
+    def __init__(self, widget: QWidget, watch: Callable[[bool], None]) -> None:
+        super().__init__(widget)
+        self._watch = watch
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Tell of it."""
+        if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
+            self._watch(event.type() == QEvent.Type.Show)
+        return super().eventFilter(watched, event)
 
 
 class _UntilSeen(QObject):

@@ -1,5 +1,6 @@
 """Several panels in one place, one shown at a time."""
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
@@ -15,14 +16,18 @@ from attnscope.widgets.labels import tool_button
 class SideTabs(QWidget):
     """A row of tabs and the chosen panel below; a single panel stands without tabs.
 
-    `is_narrow` puts the tabs close together, for many of them in a side panel.
+    `is_narrow` puts the tabs close together, for many of them in a side panel. `shown` tells that another
+    panel came to the front.
     """
+
+    shown = Signal()
 
     def __init__(self, parent: QWidget | None = None, *, is_narrow: bool = False) -> None:
         super().__init__(parent)
         self._role = "side-tab" if is_narrow else "tab"
         self.tabs: dict[str, QToolButton] = {}
         self._pages = QStackedWidget()
+        self._pages.currentChanged.connect(lambda _index: self.shown.emit())
         self._group = QButtonGroup(self)
         self._bar = QWidget()
         row = QHBoxLayout(self._bar)

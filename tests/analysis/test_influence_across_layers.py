@@ -214,6 +214,14 @@ def test_that_the_graph_of_two_layers_is_the_one_worked_out_by_hand() -> None:
     assert found.kept_share == pytest.approx(0.95)
 
 
+def test_that_weights_too_small_for_a_product_lead_nowhere() -> None:
+    to_the_next = torch.eye(14, dtype=torch.float64) + 1e-50 * torch.ones(14, 14).double().tril(-1).triu(-1)
+    found = graph_of(levels(*[to_the_next] * 12), -1, threshold=0.0)
+    assert len({node.position for node in found.nodes}) == 7  # 1e-50 to the seventh power is 0
+    assert all(found.carried(edge) > 0 for edge in found.edges)
+    assert attention_graph(trace_of("decoder"), threshold=1.0).nodes[0].influence == 1.0
+
+
 def test_that_more_edges_than_can_be_told_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = trace_of("decoder")
     n_edges = len(attention_graph(trace, threshold=0.0).edges)

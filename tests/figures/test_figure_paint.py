@@ -228,7 +228,7 @@ def test_that_the_ends_of_colours_beyond_one_keep_three_digits() -> None:
 
 @pytest.mark.parametrize("n_wanted", [1, 2, 5, 12, 13, 20, 40])
 def test_that_ticks_reach_both_ends_of_an_axis_however_long_it_is(n_wanted: int) -> None:
-    for low, high in ((0, 1000), (0.0, 1.0), (-3.7, 12.2), (999.0, 1001.5), (2e-7, 3e-6)):
+    for low, high in ((0, 1000), (0.0, 1.0), (-3.7, 12.2), (999.0, 1001.5), (2e-7, 3e-6), (1, 820)):
         ticks = nice_ticks(low, high, n_wanted)
         step = ticks[1] - ticks[0]
         assert len(ticks) <= 13

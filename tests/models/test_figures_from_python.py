@@ -69,6 +69,7 @@ def test_that_curves_are_those_of_the_run(tmp_path: Path):
     for wrong, said in (
         ({"charts": ("los",)}, "'los'"),
         ({"charts": "rate", "over_seeds": True}, "over seeds"),
+        ({"charts": ("heads",)}, "for these charts: heads"),
     ):
         with pytest.raises(UserError, match=said):
             at.curves_figure(run, **wrong)

@@ -244,6 +244,8 @@ def test_that_processes_started_again_do_not_find_the_addresses_of_the_dead(
             assert not met[-1].check(["address"])
             met[-1].set("address", f"of attempt {attempt}")
     assert met[0].get("address") == b"of attempt 0"
+    with joined(Ranks(index=0, n=2, attempt=2), torch.device("mps")) as device:
+        assert device.type == "cpu"  # what lies on a Mac's graphics device is not sent
 
 
 def test_that_processes_that_cannot_meet_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Gates of heads learned in training: their distribution, their penalty, what a checkpoint keeps of them."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -36,6 +37,8 @@ def test_that_gates_are_drawn_from_the_hard_concrete_distribution() -> None:
     u = np.random.default_rng(0).random((500, 2), dtype=np.float32).clip(1e-6, 1 - 1e-6).astype(np.float64)
     s = 1 / (1 + np.exp(-(np.log(u) - np.log(1 - u) + 2.0) * 1.5))
     np.testing.assert_allclose(z.detach().numpy(), np.clip(s * 1.2 - 0.1, 0, 1), atol=1e-5)
+    both = HeadGates((*SITES, replace(SITES[0], layer=1)), GatesPart(l0_penalty=0.1), torch.device("cpu"))
+    assert torch.equal(both.onto(BATCH, np.random.default_rng(0)).gates["decoder", 0], z)  # bit by bit
     chance = 1 / (1 + math.exp(-(2.0 - 2 / 3 * math.log(0.1 / 1.1))))
     assert gates.expected_open() == pytest.approx(2 * chance, rel=1e-6)
 

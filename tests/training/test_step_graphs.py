@@ -51,6 +51,14 @@ class Stale(StandIn):
         return (lambda: None), result
 
 
+class Louder(StandIn):
+    """A graph whose gradients are right and whose loss is not."""
+
+    def capture(self, work: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        replay, result = super().capture(work)
+        return lambda: (replay(), result.mul_(1.01))[0], result
+
+
 class Broken(StandIn):
     def capture(self, work: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
         raise RuntimeError("operation not permitted when stream is capturing\nand more")
@@ -111,6 +119,7 @@ def test_that_weights_and_dice_stay_as_they_were(task_recipe: str) -> None:
     ("recorder", "words"),
     [
         (Stale(), "No CUDA graph: its gradients were not those of a plain step."),
+        (Louder(), "No CUDA graph: its gradients were not those of a plain step."),
         (Broken(), "No CUDA graph: operation not permitted when stream is capturing"),
     ],
 )

@@ -95,7 +95,9 @@ def test_that_seeds_are_told_by_mean_and_sample_deviation() -> None:
         summary(f"s{i}", {10: loss}, settings=(("model.d_model", "8"), ("training.seed", str(i))))
         for i, loss in enumerate(losses)
     ]
-    (spread,) = seed_spreads(runs)
+    unseeded = [replace(run, settings=(("model.d_model", "9"),)) for run in runs]
+    gone = replace(runs[0], name="gone", end="diverged", best_loss=9.0)
+    (spread,) = seed_spreads([*runs, *unseeded, gone])
     assert (spread.settings, spread.n) == ((("model.d_model", "8"),), 3)
     assert spread.mean == pytest.approx(np.mean(losses))
     assert spread.deviation == pytest.approx(np.std(losses, ddof=1))
@@ -113,7 +115,10 @@ def test_that_a_curve_over_seeds_is_the_mean_at_the_steps_that_all_of_them_have(
         of("16", "0", {10: 0.7, 20: 0.2}),
         of("8", "2", {10: 1.2, 15: 7.0, 20: 1.0, 30: math.nan}),
     ]
-    low, high, mean, alone = seed_chart(runs).series
+    chart = seed_chart(runs)
+    low, high, mean, alone = chart.series
+    assert (chart.is_log_y, seed_chart(runs, is_log=True).is_log_y) == (False, True)
+    assert ("deviation" in chart.y_label, "deviation" in seed_chart(runs[:1]).y_label) == (True, False)
     means, spread = [1.2, 0.8], [np.std([1.0, 1.4, 1.2], ddof=1), np.std([0.5, 0.9, 1.0], ddof=1)]
     np.testing.assert_array_equal(mean.xs, [10, 20])
     np.testing.assert_allclose(mean.ys, means)

@@ -26,8 +26,11 @@ def test_that_it_asks_once_for_each_token_text_and_threshold() -> None:
     assert traced is not None
     assert [(a.trace, a.position, a.threshold) for a in asked] == [(traced.number, 0, 0.01)]
     across.choose(2)
+    told: list[str] = []
+    state.subscribe(told.append)
     state.choose_threshold(0.05)
     state.choose_threshold(0.05)
+    assert told == ["graph"]
     state.choose_threshold(0.3)  # none of those offered
     assert [(a.position, a.threshold) for a in asked[1:]] == [(2, 0.01), (2, 0.05)]
     state.watch(False)

@@ -3,7 +3,7 @@
 from session_samples import Desk, ref
 
 from attnscope.records.interventions import MakeMean, MakeUniform, RemoveEdge
-from attnscope.viewmodels.session.intervening import counted, in_words, of_head, toggled, without
+from attnscope.viewmodels.session.intervening import changes_counted, in_words, of_head, toggled, without
 
 EDGE = RemoveEdge(head=ref(0, 1), query=1, key=2)
 UNIFORM = MakeUniform(head=ref(0, 1))
@@ -64,9 +64,9 @@ def test_that_a_copied_pattern_names_its_text_and_goes_with_the_model():
 def test_that_changes_are_counted_and_named_by_their_tokens():
     desk = Desk().open()
     desk.answer()
-    assert counted(()) == ""
-    assert counted((EDGE,)) == "1 head change"
-    assert counted((EDGE, MEAN)) == "2 head changes"
+    assert changes_counted(()) == ""
+    assert changes_counted((EDGE,)) == "1 head change"
+    assert changes_counted((EDGE, MEAN)) == "2 head changes"
     assert in_words(EDGE, None) == EDGE.sentence
     assert in_words(EDGE, desk.session.traced) == "L0H1: “cat” ↛ “sleeps”"
     assert in_words(MEAN, desk.session.traced) == MEAN.sentence

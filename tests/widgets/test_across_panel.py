@@ -118,6 +118,12 @@ def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(
     spec = panel.figure_spec()
     assert spec is not None
     assert (spec.view, spec.graph) == ("graph", graph())
+    painted = []
+    for node in (2, 1, None, 2):
+        view._mark(node)
+        painted.append(view.grab().toImage())
+    assert painted[0] == painted[3]
+    assert len({bytes(picture.constBits()) for picture in painted}) == 3
     for palette in (LIGHT, DARK):
         panel.set_theme(palette)
         assert not view.grab().isNull()

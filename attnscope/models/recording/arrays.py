@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import counted, there_are
 from attnscope.errors import UserError
 from attnscope.models.recording.given_weights import record_of_weights, weight_notes
 from attnscope.models.recording.naming import numbered_tokens, tokens_named
@@ -86,8 +86,7 @@ def _maps_of(weights: object, *, has_target: bool) -> dict[SiteKey, Tensor]:
 def _names_of(sites: tuple[Site, ...], names: Sequence[str]) -> tuple[tuple[SiteKey, str], ...]:
     if names and len(names) != len(sites):
         raise UserError(
-            f"There {'is' if len(names) == 1 else 'are'} {counted(len(names), 'name')} for "
-            f"{counted(len(sites), 'layer')}.",
+            f"{there_are(len(names), 'name')} for {counted(len(sites), 'layer')}.",
             expected=f"{counted(len(sites), 'name')}, or none",
         )
     return tuple((site.key, str(name)) for site, name in zip(sites, names, strict=False))

@@ -122,7 +122,7 @@ def weight_notes(maps: Mapping[str, Tensor]) -> tuple[str, ...]:
             f"({wrong[0]}{more}); {shown}."
         )
     if n_missing:
-        cells = "1 cell is NaN and is" if n_missing == 1 else f"{n_missing:,} cells are NaN and are"
+        cells = counted(n_missing, "cell is NaN and is", "cells are NaN and are")
         notes.append(f"{cells} shown as not allowed.")
     return tuple(notes)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attnscope.counting import counted
+from attnscope.counting import counted, there_are
 from attnscope.errors import UserError
 from attnscope.models.recording.naming import numbered_tokens, pieces_of, tokens_named
 from attnscope.models.recording.placing import Lengths, RecordedCall
@@ -60,8 +60,7 @@ def _check_count(
     texts = counted(lengths.source, "key")
     texts += "" if lengths.target is None else f" and {counted(lengths.target, 'query', 'queries')}"
     raise UserError(
-        f"There {'is' if n == 1 else 'are'} {counted(n, 'token')} in `{what}`, and the module "
-        f"attended over {texts} of them.",
+        f"{there_are(n, 'token')} in `{what}`, and the module attended over {texts} of them.",
         expected=f"{counted(n_wanted - len(extra), 'piece')} as `{what}`, special tokens counted in",
         action="Give the pieces as they went into the module; `tokens` are the keys of cross attention, "
         f"`target` its queries.{no_attention}",

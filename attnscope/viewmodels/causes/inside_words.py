@@ -8,6 +8,7 @@ import numpy as np
 from attnscope.counting import counted
 from attnscope.records.inside import HeadInside
 from attnscope.records.maps import within
+from attnscope.records.sites import gate_note
 
 Step = Literal["product", "scale", "mask", "softmax", "values", "output"]
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -72,8 +73,8 @@ def rest_words(inside: HeadInside) -> str:
     """What takes weight and is not shown: the other keys, and the sink."""
     parts = []
     if inside.n_rest:
-        plural = "key" if inside.n_rest == 1 else "keys"
-        parts.append(f"{inside.n_rest:,} more {plural}: weight {number_words(inside.rest_weight)}")
+        more = counted(inside.n_rest, "more key")
+        parts.append(f"{more}: weight {number_words(inside.rest_weight)}")
     if inside.sink is not None:
         parts.append(f"sink: weight {number_words(inside.sink_weight)}")
     return " · ".join(parts)
@@ -102,8 +103,7 @@ def column_words(inside: HeadInside) -> dict[str, str]:
 
 def title_words(inside: HeadInside) -> str:
     """Stack and query, for the line beside the head's name."""
-    gate = "" if inside.gate == 1 else " · off" if inside.gate == 0 else f" · gate {inside.gate:.2f}"
-    return f"{inside.head.stack}{gate} · query {inside.query}"
+    return f"{inside.head.stack}{gate_note(inside.gate)} · query {inside.query}"
 
 
 def _product_words(inside: HeadInside, row: int, dimension: int | None) -> tuple[str, str]:

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import counted
 from attnscope.records.measures import N_TELLING, CorpusMeasure, HeadTable
 from attnscope.records.word_tables import AlignmentTable
 
@@ -66,8 +67,9 @@ def with_alignment(table: HeadTable, alignment: AlignmentTable | None) -> HeadTa
 def statement_of(alignment: AlignmentTable) -> str:
     """What the column is of, and the best head and layer mean, in one line."""
     n_heads = len(alignment.heads)
-    pairs = f"{alignment.n_texts:,} pair{'s' if alignment.n_texts != 1 else ''}"
-    parts = [f"alignment over {pairs} with gold links, rows {alignment.rows} a word"]
+    parts = [
+        f"alignment over {counted(alignment.n_texts, 'pair')} with gold links, rows {alignment.rows} a word"
+    ]
     for what, first, last in (("head", 0, n_heads), ("layer", n_heads, len(alignment.error_rate))):
         rates = alignment.error_rate[first:last]
         if len(rates) and not np.isnan(rates).all():

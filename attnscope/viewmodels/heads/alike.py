@@ -91,10 +91,9 @@ class AlikeState:
         if plane is None:
             return ""
         return (
-            f"{plane.stack}, {self.texts}: {plane.n_texts} {'text' if plane.n_texts == 1 else 'texts'},"
-            f" {counted(plane.n_queries, 'query', 'queries')}; distance is √ of the mean "
-            "Jensen–Shannon divergence, of which the"
-            f" plane shows {plane.shown_share:.0%} (Clark et al. 2019)"
+            f"{plane.stack}, {self.texts}: {counted(plane.n_texts, 'text')}, "
+            f"{counted(plane.n_queries, 'query', 'queries')}; distance is √ of the mean Jensen–Shannon "
+            f"divergence, of which the plane shows {plane.shown_share:.0%} (Clark et al. 2019)"
         )
 
     def groups(self) -> tuple[tuple[HeadRef, ...], ...]:

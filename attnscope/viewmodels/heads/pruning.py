@@ -3,7 +3,6 @@
 What can change has one name: pruning.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -24,9 +23,9 @@ from attnscope.records.pruning import (
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, SiteKey
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.training.plan_words import bytes_text
 
 Step = Literal["idle", "trying", "tried", "saving", "saved", "failed"]
-_KILO = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +165,7 @@ def folded_sentence(gates: Gates) -> str:
     n_folded = sum(0.0 < value < 1.0 for _, value in gates.values)
     if not n_folded:
         return ""
-    heads = "1 head is" if n_folded == 1 else f"{n_folded} heads are"
+    heads = counted(n_folded, "head is", "heads are")
     return f"{heads} partly on: the gates are multiplied into the weights, so that nothing else changes."
 
 
@@ -208,8 +207,8 @@ def _size_row(before: ModelSize, after: ModelSize) -> PruningRow:
     new = after.file_bytes if is_on_disk and after.file_bytes is not None else after.n_bytes
     return PruningRow(
         name="Weights on disk" if is_on_disk else "Weights",
-        before=size_text(old),
-        after=size_text(new),
+        before=bytes_text(old),
+        after=bytes_text(new),
         change=_percent(old, new),
     )
 
@@ -221,16 +220,6 @@ def _speed_row(speed: SpeedChange) -> PruningRow:
         after=f"{speed.after_ms:.2f} ms",
         change=speed_words(speed),
     )
-
-
-def size_text(n_bytes: int) -> str:
-    """Bytes in decimal units with three digits."""
-    value, unit = float(n_bytes), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < _KILO:
-            break
-        value, unit = value / _KILO, larger
-    return f"{n_bytes} bytes" if unit == "bytes" else f"{value:.{max(0, 2 - int(math.log10(value)))}f} {unit}"
 
 
 def _percent(before: int, after: int) -> str:
@@ -251,8 +240,7 @@ class Outcome:
 
 def removed_title(gates: Gates, name: str) -> str:
     """How many heads go from which model."""
-    n = len(gates.off())
-    return f"Remove {n} head{'' if n == 1 else 's'} from {name}"
+    return f"Remove {counted(len(gates.off()), 'head')} from {name}"
 
 
 def outcome_words(state: PruningState) -> Outcome:

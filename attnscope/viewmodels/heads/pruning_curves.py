@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from typing import Literal
 
+from attnscope.counting import counted
 from attnscope.records.durations import duration_text
 from attnscope.records.importance import METRICS, RANKINGS, Importance, MetricName, PruningCurve, Ranking
 from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
@@ -236,7 +237,7 @@ def pruning_label(found: PointRef) -> str:
     n = found.point.n_removed
     if n == 0:
         return "pruning: every head on"
-    return f"pruning: {n} {'head' if n == 1 else 'heads'} off by {RANKING_NAMES[found.curve.ranking]}"
+    return f"pruning: {counted(n, 'head')} off by {RANKING_NAMES[found.curve.ranking]}"
 
 
 def time_left(left_s: float) -> str:

@@ -73,26 +73,26 @@ def error_and_gradients(
     parameters: tuple[Numbers, ...], features: Numbers, values: Numbers, temperature: float
 ) -> tuple[float, tuple[Numbers, ...]]:
     """The mean squared error of guessing each sample from the others, and its gradients."""
-    n = len(values)
-    found = raw_scores(features, features, parameters) / temperature
+    n, is_product = len(values), len(parameters) == 1
+    units = None if is_product else _units(features, features, parameters)
+    raw = raw_scores(features, features, parameters) if units is None else units @ parameters[3]
+    found = raw / temperature
     found[np.diag_indices(n)] = -np.inf
     raised = np.exp(found - found.max(axis=1, keepdims=True))
     weights = raised / raised.sum(axis=1, keepdims=True)
     guessed = weights @ values
     off = guessed - values
     by_score = 2 / n * off[:, None] * weights * (values[None] - guessed[:, None]) / temperature
-    return float(np.mean(off**2)), _by_parameter(by_score, features, parameters)
+    if units is None:
+        return float(np.mean(off**2)), (features.T @ by_score @ features,)
+    return float(np.mean(off**2)), _by_parameter(by_score, features, units, parameters[3])
 
 
-def _by_parameter(
-    by_score: Numbers, features: Numbers, parameters: tuple[Numbers, ...]
-) -> tuple[Numbers, ...]:
-    if len(parameters) == 1:
-        return (features.T @ by_score @ features,)
-    units = _units(features, features, parameters)
-    inner = by_score[:, :, None] * parameters[3] * (1 - units**2)
+def _by_parameter(by_score: Numbers, features: Numbers, units: Numbers, v: Numbers) -> tuple[Numbers, ...]:
+    """The gradients of W, U, b and v from those of the scores [n, n], with the tanh units [n, n, h]."""
+    inner = by_score[:, :, None] * ((1 - units**2) * v)
     of_queries, of_keys = inner.sum(axis=1), inner.sum(axis=0)
-    by_weight = np.einsum("ij,ijh->h", by_score, units)
+    by_weight = by_score.ravel() @ units.reshape(-1, len(v))
     return of_queries.T @ features, of_keys.T @ features, of_queries.sum(axis=0), by_weight
 
 

@@ -20,7 +20,6 @@ from attnscope.viewmodels.numbers import Numbers
 
 N_EDGES = 120
 """More would need more rows of tokens than can be read."""
-_NOT_SHOWN = "% of the weight not shown"
 
 
 class LongLines:
@@ -87,7 +86,8 @@ def condensed(
     queries, rows = np.unique(edges.queries, return_inverse=True)
     keys, cols = np.unique(edges.keys, return_inverse=True)
     n = len(edges.weights)
-    note = f"the {n:,} strongest of {edges.n_all:,} weights, {edges.hidden * 100:.1f} {_NOT_SHOWN}"
+    hidden = f"{edges.hidden * 100:.1f} % of the weight not shown"
+    note = f"the {n:,} strongest of {edges.n_all:,} weights, {hidden}"
     maps = []
     for index, head in enumerate(edges.heads):
         weights = np.full((len(queries), len(keys)), np.nan, dtype=np.float32)
@@ -100,14 +100,10 @@ def condensed(
                 keys=tuple(_numbered(long_map.keys[i], i) for i in keys.tolist()),
                 weights=weights,
                 note=note,
+                is_partial=True,
             )
         )
     return tuple(maps), queries, keys
-
-
-def is_condensed(head_map: HeadMap) -> bool:
-    """Whether a map holds strong edges alone: what is missing in it says nothing of the mask."""
-    return head_map.note.endswith(_NOT_SHOWN)
 
 
 def _numbered(token: Token, position: int) -> Token:

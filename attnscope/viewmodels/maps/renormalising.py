@@ -70,9 +70,14 @@ def without_keys(
     return Reduced(weights=result, removed=removed)
 
 
+def share_words(share: float) -> str:
+    """A share of the weight, 0…1, with three digits: `62 %`, `under 0.1 %`."""
+    return f"{100 * share:.3g} %" if share >= 0.0005 else "under 0.1 %" if share > 0 else "0 %"
+
+
 def removed_note(removed: float, hidden: Hidden, *, is_renormalised: bool) -> str:
     """What was taken away, in words: `without the first token: 62 % of the weight`."""
     what = {"first": "first token", "special": "special tokens", "both": "first and special tokens"}
-    share = f"{100 * removed:.3g} %" if removed >= 0.0005 else "under 0.1 %" if removed > 0 else "0 %"
+    share = share_words(removed)
     end = " · rows sum to 1 again" if is_renormalised else ""
     return f"{what[hidden]} left out, {share} of the weight{end}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnscope.records.tokens import Token, typed_segments
 from attnscope.viewmodels.maps.aspect import BLOCKS, Block
-from attnscope.viewmodels.maps.renormalising import LEFT_OUT, Reduced, without_keys
+from attnscope.viewmodels.maps.renormalising import LEFT_OUT, Reduced, share_words, without_keys
 
 
 def segments_of(tokens: tuple[Token, ...]) -> NDArray[np.bool_] | None:
@@ -60,7 +60,7 @@ def without_the_rest(
 
 def block_note(removed: float, block: Block, hidden_words: str, *, is_renormalised: bool) -> str:
     """What was taken away, in words: `A → B only, without special tokens: 62 % of A's weight not shown`."""
-    share = f"{100 * removed:.3g} %" if removed >= 0.0005 else "under 0.1 %" if removed > 0 else "0 %"
+    share = share_words(removed)
     also = f", {hidden_words}" if hidden_words else ""
     end = " · rows sum to 1 again" if is_renormalised else ""
     return f"{BLOCKS[block]} only{also}: {share} of {block[0].upper()}’s weight not shown{end}"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from attnscope.counting import counted
 from attnscope.records.interventions import (
     CopyPattern,
     Intervention,
@@ -71,10 +72,10 @@ def label_of(before: Interventions, after: Interventions) -> str:
     return f"take back {len(gone)} changes of heads"
 
 
-def counted(interventions: Interventions) -> str:
+def changes_counted(interventions: Interventions) -> str:
     """How many changes there are, in words; empty for none."""
     n = len(of_single_heads(interventions))
-    heads = [] if n == 0 else ["1 head change" if n == 1 else f"{n} head changes"]
+    heads = [counted(n, "head change")] if n else []
     masks = ["a drawn mask"] if n < len(interventions) else []
     return " · ".join((*masks, *heads))
 

@@ -23,6 +23,14 @@ def count_text(n: float) -> str:
     return f"{n:,.0f}"
 
 
+def short_count(n: int) -> str:
+    """A count with three digits and a letter: 63.1 M."""
+    for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if n >= size:
+            return f"{n / size:.3g} {letter}" if n < 999.5 * size else f"{n / size:.0f} {letter}"
+    return str(n)
+
+
 def flops_text(n: float) -> str:
     """Operations as a power of ten: 1.53 · 10¹²."""
     if n < 1e6:

@@ -11,7 +11,7 @@ from attnscope.viewmodels.writing.state import GenerationState
 def summary(state: GenerationState, session: Session) -> str:
     """What is happening, or what came of it."""
     n_tokens = len(state.tokens)
-    words = f"{n_tokens} token{'' if n_tokens == 1 else 's'}"
+    words = counted(n_tokens, "token")
     match state.phase:
         case "failed":
             return state.error

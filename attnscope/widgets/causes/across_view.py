@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QHideEvent,
     QResizeEvent,
@@ -29,10 +29,11 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.causes.across_grid import AcrossGrid
-from attnscope.widgets.causes.graph_view import GraphPanel
+from attnscope.widgets.causes.graph_panel import GraphPanel
 from attnscope.widgets.causes.output_strip import OutputStrip
 from attnscope.widgets.causes.patch_maps import PatchMaps
 from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen_seen, plain_tooltip, tool_button
 
@@ -95,6 +96,7 @@ class AcrossPanel(QWidget):
         self.mode = mode
         self.modes[mode].setChecked(True)
         self._pages.setCurrentIndex(int(mode == "graph"))
+        self._state.watch(self.isVisible() and mode == "table")
         self._fit_strip()
         self._show_export()
 
@@ -133,9 +135,9 @@ class AcrossPanel(QWidget):
         return (table_cells(shown.keys, found, shown.n_source, unit),) if found else ()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Ask for what is missing."""
+        """Ask for what is missing; the graph does so by itself."""
         super().showEvent(event)
-        self._state.watch(True)
+        self._state.watch(self.mode == "table")
         self._fit_strip()
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -222,13 +224,7 @@ class AcrossPanel(QWidget):
 
     @Slot()
     def _on_export(self) -> None:
-        spec = self.figure_spec()
-        if spec is not None:
-            from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
-
-            dialog = ExportDialog({spec.view: spec}, spec.view, parent=self)
-            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            dialog.open()
+        export_one(self.figure_spec(), self)
 
     def _fit_strip(self) -> None:
         """A few rows of output tokens at most, one of patches; more are scrolled to."""
@@ -238,3 +234,14 @@ class AcrossPanel(QWidget):
         elif self.maps_area.isVisibleTo(self):
             n_rows = 1
         self._strip_area.setFixedHeight(min(self.strip.sizeHint().height(), round(type_px(28)) * n_rows))
+        self._see_chosen()
+
+    def _see_chosen(self) -> None:
+        """Scroll to the chosen token, once the strip has its place."""
+        QTimer.singleShot(0, self, self._scroll_to_chosen)
+
+    def _scroll_to_chosen(self) -> None:
+        chips, at = self.strip.chips(), self._state.position
+        if at < len(chips):
+            place = chips[at].rect.center().toPoint()
+            self._strip_area.ensureVisible(place.x(), place.y(), 0, round(type_px(14)))

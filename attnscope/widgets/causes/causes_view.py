@@ -19,6 +19,7 @@ from attnscope.widgets.causes.output_strip import OutputStrip
 from attnscope.widgets.causes.part_bars import PartBars
 from attnscope.widgets.causes.patching_view import PatchingView
 from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen_seen, plain_tooltip, tool_button
 from attnscope.widgets.labs.cell_panel import CellPanel
@@ -285,10 +286,4 @@ class CausesPanel(QWidget):
 
     @Slot()
     def _on_export(self) -> None:
-        spec = self.figure_spec()
-        if spec is not None:
-            from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
-
-            dialog = ExportDialog({spec.view: spec}, spec.view, parent=self)
-            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            dialog.open()
+        export_one(self.figure_spec(), self)

@@ -1,36 +1,32 @@
-"""Attention as a graph: the picture, walked with the arrow keys, and the panel around it."""
+"""Attention as a graph: the picture, walked with the arrow keys."""
 
-from collections.abc import Callable
-
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
     QHelpEvent,
-    QHideEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
-    QShowEvent,
+    QPixmap,
 )
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.graph_layout import GraphLayout, graph_layout, natural_graph_height
-from attnscope.figures.paint_graph import kept_words, marks_words, paint_graph_field, share_words
-from attnscope.figures.plain import plain_text
+from attnscope.figures.paint_graph import (
+    paint_graph_field,
+    paint_marked,
+)
 from attnscope.figures.style import type_px
-from attnscope.records.attention_graph import THRESHOLDS, AttentionGraph
-from attnscope.viewmodels.causes.graph import GraphState, node_words
-from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.form_parts import row
-from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip
+from attnscope.records.attention_graph import AttentionGraph
+from attnscope.viewmodels.causes.graph import node_words
+from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.panning import ARROWS
 from attnscope.widgets.placeholder import paint_focus
 
 _LABEL_PX, _LEAST_STEP_PX, _FOOT_PX = 64.0, 14.0, 6.0
-_CHOICES = {f"{share:g}": f"lines from {100 * share:.3g} %" for share in THRESHOLDS}
 
 
 class GraphView(QWidget):
@@ -45,6 +41,8 @@ class GraphView(QWidget):
         self._palette = palette
         self.graph: AttentionGraph | None = None
         self._marked: int | None = None
+        self._layout: tuple[QSize, GraphLayout] | None = None
+        self._painted: dict[bool, tuple[QSize, QRect, QPixmap]] = {}
         self.setAccessibleName("Attention as a graph, from the inputs to one output token")
         self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.MinimumExpanding)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -53,12 +51,14 @@ class GraphView(QWidget):
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours, and type of another size."""
         self._palette = palette
+        self._forget()
         self.show_graph(self.graph)
 
     def show_graph(self, graph: AttentionGraph | None) -> None:
         """Show another graph; nothing is marked in it."""
         if graph is not self.graph:
             self._mark(None)
+            self._forget()
         self.graph = graph
         self.setMinimumSize(self.sizeHint())
         self.updateGeometry()
@@ -73,8 +73,10 @@ class GraphView(QWidget):
         """Where everything lies at this moment."""
         if self.graph is None:
             return None
-        room = QRectF(self.rect()).adjusted(0, 0, 0, -_FOOT_PX)
-        return graph_layout(room, self.graph, most_label_px=type_px(_LABEL_PX))
+        if self._layout is None or self._layout[0] != self.size():
+            room = QRectF(self.rect()).adjusted(0, 0, 0, -_FOOT_PX)
+            self._layout = self.size(), graph_layout(room, self.graph, most_label_px=type_px(_LABEL_PX))
+        return self._layout[1]
 
     def sizeHint(self) -> QSize:
         """Room for every row, and for columns that can be told apart."""
@@ -88,9 +90,11 @@ class GraphView(QWidget):
         layout = self.layout_now()
         if layout is None or self.graph is None:
             return
+        behind = self._behind(layout, self.graph, event.rect())
         with QPainter(self) as painter:
-            painter.fillRect(self.rect(), QColor(self._palette.panel))
-            paint_graph_field(painter, layout, self.graph, palette=self._palette, marked=self._marked)
+            painter.drawPixmap(event.rect().topLeft(), behind)
+            if self._marked is not None:
+                paint_marked(painter, layout, self.graph, self._marked, palette=self._palette)
             if self.hasFocus():
                 paint_focus(painter, self.rect(), self._palette)
 
@@ -128,6 +132,26 @@ class GraphView(QWidget):
             return True
         return super().event(event)
 
+    def _behind(self, layout: GraphLayout, graph: AttentionGraph, part: QRect) -> QPixmap:
+        """A part of the graph without what is marked, kept: hundreds of lines take a tenth of a second."""
+        is_quiet = self._marked is not None
+        kept, ratio = self._painted.get(is_quiet), self.devicePixelRatio()
+        if kept is not None and kept[:2] == (self.size(), part) and kept[2].devicePixelRatio() == ratio:
+            return kept[2]
+        picture = QPixmap(part.size() * ratio)
+        picture.setDevicePixelRatio(ratio)
+        picture.fill(QColor(self._palette.panel))
+        with QPainter(picture) as painter:
+            painter.translate(-part.topLeft())
+            paint_graph_field(painter, layout, graph, palette=self._palette, is_quiet=is_quiet)
+        if part.contains(self.visibleRegion().boundingRect()):
+            self._painted[is_quiet] = self.size(), part, picture
+        return picture
+
+    def _forget(self) -> None:
+        self._layout = None
+        self._painted.clear()
+
     def _walk(self, key: Qt.Key) -> None:
         layout = self.layout_now()
         if layout is None or self._marked is None:
@@ -156,78 +180,3 @@ class GraphView(QWidget):
             self.setAccessibleDescription(words)
             self.pointed.emit(words)
             self.update()
-
-
-class GraphPanel(QWidget):
-    """The graph under its choice of what is left out; asks for it only while it can be seen."""
-
-    pointed = Signal(str)
-
-    def __init__(
-        self, state: GraphState, palette: Palette, note: Callable[[], str], parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
-        self._state, self._note = state, note
-        self.title = PlainLabel(role="muted")
-        self.threshold = ChoiceButton("lines", "Leave out lines that carry less of the output", _CHOICES)
-        self.threshold.chosen.connect(lambda key: state.choose_threshold(float(key)))
-        self.note = PlainLabel(role="hint")
-        self.note.setWordWrap(True)
-        self.view = GraphView(palette)
-        self.view.pointed.connect(self.pointed)
-        self.view.walked.connect(self._on_walked)
-        self.area = QScrollArea()
-        self.area.setWidget(self.view)
-        self.area.setWidgetResizable(True)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        heading = row(self.threshold)
-        heading.insertWidget(0, self.title, 1)
-        column.addLayout(heading)
-        column.addWidget(self.area, 1)
-        column.addWidget(self.note)
-        listen_seen(self, state, self._on_state)
-        self._on_state("graph")
-
-    def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
-        self.view.set_theme(palette)
-
-    def show_title(self, text: str) -> None:
-        """Which output is explained."""
-        self.title.setText(plain_text(text))
-        self._on_state("graph")
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Ask for what is missing."""
-        super().showEvent(event)
-        self._state.watch(True)
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Ask for nothing more."""
-        super().hideEvent(event)
-        self._state.watch(False)
-
-    def _on_state(self, _name: str) -> None:
-        state, graph = self._state, self._state.graph
-        key = f"{state.threshold:g}"
-        self.threshold.show_choice(key)
-        self.threshold.setText(f"{_CHOICES[key]} ▾")
-        is_new = graph is not self.view.graph
-        self.view.show_graph(graph)
-        self.area.setVisible(graph is not None)
-        if is_new and graph is not None:
-            QTimer.singleShot(0, self, self._show_output)  # once the area knows how high the graph is
-        self.note.setText(share_words(graph) if graph is not None else state.error or self._note())
-        marks = f"{marks_words(graph)}\n{kept_words(graph)}" if graph is not None else ""
-        self.note.setToolTip(plain_tooltip(marks))
-
-    def _show_output(self) -> None:
-        layout = self.view.layout_now()
-        if layout is not None:
-            self._on_walked(layout.nodes[0])
-
-    def _on_walked(self, place: QPointF) -> None:
-        self.area.ensureVisible(round(place.x()), round(place.y()), 8, round(type_px(24)))

@@ -1,7 +1,7 @@
 """Inside one head: the steps, the query that is looked at, and the picture."""
 
 from PySide6.QtCore import QSize, QTimer, Slot
-from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
@@ -14,7 +14,7 @@ from attnscope.viewmodels.causes.inside_words import STEP_TIPS, STEPS, Step
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
 from attnscope.widgets.causes.inside_view import InsideView
-from attnscope.widgets.labels import PlainLabel, listen, tool_button
+from attnscope.widgets.labels import PlainLabel, listen, tool_button, watch_seen
 
 _PATIENCE_MS = 160
 _PAD_PX, _ROOM_PX, _LEAST_PX = 11.0, 460.0, 340.0
@@ -62,16 +62,6 @@ class InsidePanel(QWidget):
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
         self.picture.set_theme(palette)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Ask for what is missing."""
-        super().showEvent(event)
-        self._state.watch(True)
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Ask for nothing more."""
-        super().hideEvent(event)
-        self._state.watch(False)
 
     def minimumSizeHint(self) -> QSize:
         """As narrow as with short names of the steps: nothing beside it gives way for long ones."""
@@ -131,6 +121,7 @@ class InsidePanel(QWidget):
         picture.pointed.connect(self._on_pointed)
         picture.left.connect(self._on_left)
         self._patience.timeout.connect(self._on_patience_over)
+        watch_seen(self, state.watch)
         listen(self, state, self._on_state)
         listen(self, self._view, self._on_view)
 

@@ -1,7 +1,7 @@
 """What each layer would say: a table of positions and layers, and the panel around it."""
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QHideEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
@@ -19,7 +19,7 @@ from attnscope.viewmodels.causes.layer_lens import (
     rows_name,
 )
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip
+from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip, watch_seen
 
 _ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX = 22, 54, 37, 2
 _STRONGEST = 0.5
@@ -154,22 +154,13 @@ class LensPanel(QWidget):
         self.note.setWordWrap(True)
         self.grid = LensGrid(state, palette)
         self._lay_out()
+        watch_seen(self, state.watch)
         listen_seen(self, state, self._on_state)
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
         self.grid.set_theme(palette)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Ask for what is missing."""
-        super().showEvent(event)
-        self._state.watch(True)
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Ask for nothing more."""
-        super().hideEvent(event)
-        self._state.watch(False)
 
     def _lay_out(self) -> None:
         heading = QHBoxLayout()

@@ -6,6 +6,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QToolButton, QVBoxLayout, QWidget
 
+from attnscope.counting import counted
 from attnscope.figures.colours import Palette, ramp_colour
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Stack
@@ -143,8 +144,7 @@ class GridPanel(QWidget):
             self._grids = grids
             self.grid.set_grids(grids)
         n_heads = sum(grid.site.n_heads for grid in grids)
-        layers = "1 layer" if len(grids) == 1 else f"{len(grids)} layers"
-        heads = "1 head" if n_heads == 1 else f"{n_heads} heads"
+        layers, heads = counted(len(grids), "layer"), counted(n_heads, "head")
         rough = " · rough" if any(grid.is_sampled for grid in grids) else ""
         scaled, about = _SCALED.get(self._view.scale, ("", ""))
         words = f"{scaled}{rough}" if scaled else f"{layers} · {heads}{rough}"

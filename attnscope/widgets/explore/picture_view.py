@@ -1,7 +1,7 @@
 """A vision model's picture with the attention of one query over it."""
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QHideEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
 from attnscope.figures.colours import Palette
@@ -11,7 +11,7 @@ from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import PicturePart
 from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import listen, watch_seen
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
@@ -38,6 +38,7 @@ class PictureView(MapWidget):
         self.setToolTip(
             "Click a patch or a special token to see where it looks; arrows walk, Home: the first token"
         )
+        watch_seen(self, state.watch)
         listen(self, state, self._on_state)
 
     def figure(self) -> PicturePart | None:
@@ -53,16 +54,6 @@ class PictureView(MapWidget):
         picture, head_map = shown
         names = tuple(plain_piece(token.piece) for token in head_map.queries[: picture.n_first])
         return picture_layout(QRectF(self.rect()), picture, names, has_bar=self._style.has_bar)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Ask for what is missing."""
-        super().showEvent(event)
-        self._state.watch(True)
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Ask for nothing more."""
-        super().hideEvent(event)
-        self._state.watch(False)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         with QPainter(self) as painter:

@@ -33,6 +33,7 @@ from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import SMALL_PX, font
 from attnscope.figures.tile_layout import TileLayout, tile_layout
 from attnscope.records.alignment import GoldCell
+from attnscope.records.sites import gate_note
 from attnscope.records.tiles import CellReading, LongMap, MapTile
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.widgets.labels import listen
@@ -228,8 +229,10 @@ class StreetMap(MapWidget):
             paint_veil(painter, layout.cells, palette)
 
     def _words(self, shown: LongMap) -> str:
-        gate = "" if self._gate == 1 else " · off" if self._gate == 0 else f" · gate {self._gate:.2f}"
-        parts = [f"{shown.head.stack}{gate}", f"{len(shown.queries):,} × {len(shown.keys):,}"]
+        parts = [
+            f"{shown.head.stack}{gate_note(self._gate)}",
+            f"{len(shown.queries):,} × {len(shown.keys):,}",
+        ]
         painted = self.state.painted()
         if painted:  # the first is under all others: finer ones may lie on a part of it
             best = painted[0]

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.counting import counted
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.records.redundancy import PlaneSource
 from attnscope.records.sites import STACKS, HeadRef
@@ -163,8 +164,7 @@ class AlikePage(QWidget):
             dot = PlainLabel()
             dot.setPixmap(_dot(series_colour(self._palette, number)))
             title.addWidget(dot)
-            counted = "1 head" if len(heads) == 1 else f"{len(heads)} heads"
-            title.addWidget(PlainLabel(f"Group {number + 1}: {counted}", "name"), 1)
+            title.addWidget(PlainLabel(f"Group {number + 1}: {counted(len(heads), 'head')}", "name"), 1)
             lines.addLayout(title)
             names = PlainLabel(taken_words(heads).partition("  ")[2], "hint")
             names.setWordWrap(True)

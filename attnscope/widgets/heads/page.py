@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.counting import counted
 from attnscope.figures.colours import Palette
 from attnscope.figures.head_tables import (
     csv_of_corpus,
@@ -195,7 +196,7 @@ class HeadsPage(QWidget):
             widget.setEnabled(has_table)
         self._stack.show_choice(state.stack or "all")
         n_shown, n_all = len(state.rows), len(state.cards)
-        heads = "1 head" if n_all == 1 else f"{n_all} heads"
+        heads = counted(n_all, "head")
         self._count.setText(f"{n_shown} of {heads}" if n_shown != n_all else heads)
         self._count.setVisible(has_table)
         self._statement.set_full_text(state.statement)

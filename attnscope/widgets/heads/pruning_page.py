@@ -27,6 +27,7 @@ from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES
 from attnscope.viewmodels.heads.pruning_curves import MAX_TEXTS, METRIC_NAMES, CurvesState
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.flow_row import FlowRow
 from attnscope.widgets.form_parts import column, inset_text
@@ -277,13 +278,7 @@ class PruningPage(QWidget):
 
     @Slot()
     def _on_export_figure(self) -> None:
-        spec = self.figure_spec()
-        if spec is not None:
-            from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
-
-            dialog = ExportDialog({"curves": spec}, "curves", parent=self)
-            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            dialog.open()
+        export_one(self.figure_spec(), self)
 
     @Slot()
     def _on_export_numbers(self) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
@@ -35,6 +35,7 @@ class HeadsTabs(QWidget):
         self.weights: WeightsPage | None = None
         self.tabs = SideTabs()
         self.tabs.add("Table", table)
+        self.tabs.shown.connect(self.updateGeometry)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.tabs)
@@ -69,6 +70,13 @@ class HeadsTabs(QWidget):
             self.alike.set_theme(palette)
         if self.weights is not None:
             self.weights.set_theme(palette)
+
+    def minimumSizeHint(self) -> QSize:
+        """The width of the tab in front: a panel at the right edge leaves it no less."""
+        hint = super().minimumSizeHint()
+        pages = (self.table, self.pruning, self.alike, self.weights)
+        widths = [page.minimumSizeHint().width() for page in pages if page and page.isVisibleTo(self)]
+        return QSize(max(widths, default=hint.width()), hint.height())
 
     def splitters(self) -> tuple[QSplitter, ...]:
         """The splitters whose places are worth remembering."""

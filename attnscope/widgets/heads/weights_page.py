@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import QRectF, Qt, Signal, Slot
-from PySide6.QtGui import QColor, QHideEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -32,11 +32,12 @@ from attnscope.viewmodels.heads.head_weights import (
     WeightsState,
 )
 from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.heads.page import AskPath, ask_save_path
 from attnscope.widgets.heads.pair_table import PairTable
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button, watch_seen
 from attnscope.widgets.state_card import StateCard
 
 _GAP_PX = 12.0
@@ -127,6 +128,7 @@ class WeightsPage(QWidget):
         layout.addWidget(self._build_pages(palette), 1)
         self._statement = ElidedLabel(role="muted", n_lines=2)
         layout.addWidget(self._statement)
+        watch_seen(self, state.watch)
         listen(self, state, self._on_state)
         self._show_all()
 
@@ -135,16 +137,6 @@ class WeightsPage(QWidget):
         self.charts.set_theme(palette)
         for panel in self.panels:
             panel.table.set_theme(palette)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Ask for what is missing."""
-        super().showEvent(event)
-        self._state.watch(True)
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Ask for nothing more."""
-        super().hideEvent(event)
-        self._state.watch(False)
 
     def figure_spec(self) -> FigureSpec | None:
         """The singular values as a figure."""
@@ -269,13 +261,7 @@ class WeightsPage(QWidget):
 
     @Slot()
     def _on_export_figure(self) -> None:
-        spec = self.figure_spec()
-        if spec is not None:
-            from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
-
-            dialog = ExportDialog({"curves": spec}, "curves", parent=self)
-            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            dialog.open()
+        export_one(self.figure_spec(), self)
 
     @Slot()
     def _on_export_pairs(self) -> None:

@@ -4,6 +4,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from attnscope.counting import counted
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_cells import layout_cells, paint_cells
@@ -61,7 +62,7 @@ class CellPanel(QWidget):
         elif shown.kind == "kinds":
             said = shown.legend[round(value) - 1]
         elif shown.kind == "steps":
-            said = f"{value:.0f} {'layer' if value == 1 else 'layers'}"
+            said = counted(round(value), "layer")
         else:
             said = number_text(value)
         return f"{shown.row_title} {shown.row_name(i)} → {shown.column_title} {shown.column_name(j)}  {said}"

@@ -271,7 +271,7 @@ class TokenizersView(LabFrame):
             if is_there:
                 kind = KINDS.get(good[k].kind, good[k].kind)
                 name.setText(f"{kind} {good[k].vocab_size:,}: {len(good[k].sentence)}")
-                name.setToolTip(f"{counted(len(good[k].sentence), 'token')}")
+                name.setToolTip(counted(len(good[k].sentence), "token"))
                 flow.show_tokens(good[k].sentence, unknown_id=good[k].unknown_id)
 
     def _cells(self, k: int) -> tuple[str, ...]:

@@ -25,6 +25,8 @@ from attnscope.widgets.labs.catalogue import GROUPS, labs_of
 from attnscope.widgets.tours.tour_card import TourCard
 
 _COLUMN_PX, _WIDEST_PX, _BETWEEN_PX, _MAX_EACH = 480, 580, 32, 3
+_TWO_PX = 690
+"""The width below which cards in two columns would be cut off."""
 _AROUND_PX, _LABS_PX = 170, 880
 """The height of what stands above the tours and below them; from which the labs are listed too."""
 _STEPS_PX = {1: 270, 2: 160}
@@ -59,7 +61,7 @@ class Doors:
 
 
 class WelcomePanel(QScrollArea):
-    """Two to four columns of cards; what was opened lately appears when there is something.
+    """One to four columns of cards; what was opened lately appears when there is something.
 
     In a high window the tours list their steps; in a high and wide one the labs are listed too.
     """
@@ -156,7 +158,7 @@ class WelcomePanel(QScrollArea):
     def _arrange(self) -> None:
         """As many columns of cards as there is room for; lines stay as long as can be read with ease."""
         fitting = (self.viewport().width() - 48 + _BETWEEN_PX) // (round(type_px(_COLUMN_PX)) + _BETWEEN_PX)
-        n_columns = min(max(fitting, 2), 4)
+        n_columns = min(max(fitting, 2), 4) if self.viewport().width() >= type_px(_TWO_PX) else 1
         n_tours = max(n_columns - 1 - (n_columns > 3), 1)
         self._show_steps(n_tours)
         has_labs = n_columns > 2 and self.viewport().height() >= type_px(_LABS_PX)
@@ -167,7 +169,7 @@ class WelcomePanel(QScrollArea):
             self._grid.removeWidget(part)
         self._grid.addWidget(self._title, 0, 0, 1, n_columns)
         self._grid.addWidget(self._hint, 1, 0, 1, n_columns)
-        is_apart = n_columns > 3 and not has_labs
+        is_apart, is_single = n_columns > 3 and not has_labs, n_columns == 1
         self._labs.setVisible(has_labs)
         if has_labs and n_columns > 3:
             self._grid.addWidget(self._labs, 2, n_tours + 1, 3, 1)
@@ -175,9 +177,10 @@ class WelcomePanel(QScrollArea):
             self._grid.addWidget(self._labs, 4, n_tours)
         if has_labs:
             self._place_labs(1 if n_columns > 3 else 2)
-        self._grid.addWidget(self._tour_box, 2, 0, 1 if is_apart else 3, n_tours)
-        self._grid.addWidget(self._right, 2, n_tours)
-        self._grid.addWidget(self._last, 2 if is_apart else 3, n_tours + is_apart)
+        self._grid.addWidget(self._tour_box, 2, 0, 1 if is_apart or is_single else 3, n_tours)
+        beside = 0 if is_single else n_tours
+        self._grid.addWidget(self._right, 2 + is_single, beside)
+        self._grid.addWidget(self._last, (2 if is_apart else 3) + is_single, beside + is_apart)
         self._grid.setRowStretch(4, 1)
         for k in range(4):
             self._grid.setColumnStretch(k, int(k < n_columns))

@@ -6,7 +6,13 @@ from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 from attnscope.records.plans import Advice
-from attnscope.viewmodels.training.plan_words import bytes_text, memory_line, problem_of, seconds_text
+from attnscope.viewmodels.training.plan_words import (
+    bytes_text,
+    memory_line,
+    problem_of,
+    seconds_text,
+    short_count,
+)
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button
@@ -58,7 +64,7 @@ class CostBar(QWidget):
         if plan is None:
             self._line.set_full_text("This recipe cannot run yet" if problem else "")
         else:
-            parts = [f"{_short_count(plan.n_parameters)} parameters", bytes_text(plan.memory_bytes)]
+            parts = [f"{short_count(plan.n_parameters)} parameters", bytes_text(plan.memory_bytes)]
             if plan.seconds is not None:
                 parts.append(seconds_text(plan))
             if self._state.recipe.is_changed:
@@ -92,13 +98,6 @@ class CostBar(QWidget):
         plan = self._state.planning.plan
         if plan is not None and k < len(plan.advice):
             self._state.planning.take_advice(plan.advice[k])
-
-
-def _short_count(n: int) -> str:
-    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
-        if n >= size:
-            return f"{n / size:.3g} {unit}" if n < 999.5 * size else f"{n / size:.0f} {unit}"
-    return str(n)
 
 
 def _elided(button: QToolButton, text: str, width: int) -> str:

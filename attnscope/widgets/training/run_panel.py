@@ -24,9 +24,10 @@ from attnscope.viewmodels.training.status import several_status
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, narrow_combo, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, rule, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule, tool_button
 from attnscope.widgets.possible import allow
 from attnscope.widgets.training.cost_bar import CostBar
+from attnscope.widgets.training.last_run_button import LastRunButton
 from attnscope.widgets.training.longer_dialog import LongerDialog
 from attnscope.widgets.training.preset_button import PresetButton
 from attnscope.widgets.training.recipe_editor import RecipeEditor
@@ -35,8 +36,6 @@ from attnscope.widgets.training.run_places import RunPlaces
 _LEAST_PX, _MOST_FACTOR = 300, 1.5
 """The panel's least width, and how much larger type may make it."""
 _MORE = "Go on…"
-_LONG = 28
-"""The most letters that a button says of a run's name."""
 _RECIPE, _NO_DATA = "recipe file", "Give the file to train on, after Data."
 _TOML = "Recipes (*.toml);;All files (*)"
 
@@ -52,7 +51,6 @@ class RunPanel(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._state = state
         self._sweep: SweepState | None = None
-        self._recents: Recents | None = None
         self._shown_path: str | None = None
         self._build_actions()
         layout = column(self, margin=12)
@@ -160,9 +158,7 @@ class RunPanel(QWidget):
         self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._warning = PlainLabel(role="warning")
         self._warning.setWordWrap(True)
-        self._last = QPushButton()
-        self._last.clicked.connect(self._on_last)
-        self._last.hide()
+        self._last = LastRunButton(self._state, self)
         layout.addLayout(row(self._title, None, self._remaining))
         for widget in (self._progress, self._detail, self._last, self._warning):
             layout.addWidget(widget)
@@ -207,7 +203,7 @@ class RunPanel(QWidget):
         self._detail.setText(status.detail)
         self._warning.setText(state.save_warning)
         self._warning.setVisible(bool(state.save_warning))
-        self._show_last()
+        self._last.show_run()
         self._show_start()
         self.hold_action.setText("Resume" if phase == "paused" else "Pause")
         self._hold.setText(self.hold_action.text())
@@ -232,22 +228,7 @@ class RunPanel(QWidget):
 
     def offer_last(self, recents: Recents) -> None:
         """Let the run that was trained or opened last be opened again while none is shown here."""
-        self._recents = recents
-        listen(self, recents, lambda _name: self._show_last())
-        self._show_last()
-
-    @property
-    def _last_run(self) -> str:
-        """The folder of the run before, where it is still there and no run is shown."""
-        runs = self._recents.runs[:1] if self._recents and self._state.status.phase == "idle" else ()
-        return next((run for run in runs if (Path(run) / "recipe.toml").is_file()), "")
-
-    def _show_last(self) -> None:
-        folder = self._last_run
-        name = Path(folder).name
-        self._last.setText(f"Open the last run: {name if len(name) <= _LONG else name[: _LONG - 1] + '…'}")
-        self._last.setToolTip(plain_tooltip(folder))
-        self._last.setVisible(bool(folder))
+        self._last.offer(recents)
 
     @property
     def _has_several(self) -> bool:
@@ -330,11 +311,6 @@ class RunPanel(QWidget):
     def _on_open_run(self) -> None:
         folder = QFileDialog.getExistingDirectory(self, "Open run", str(paths.runs_folder()))
         if folder:
-            self._state.open_run(folder)
-
-    @Slot()
-    def _on_last(self) -> None:
-        if folder := self._last_run:
             self._state.open_run(folder)
 
     @Slot(int)

@@ -4,12 +4,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from attnscope.counting import counted
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.records.maps import SelfCheck
 from attnscope.viewmodels.session.head_measures import describe_head
-from attnscope.viewmodels.session.intervening import counted
+from attnscope.viewmodels.session.intervening import changes_counted
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.viewmodels.work import WorkState
@@ -123,9 +124,9 @@ class StatusBar(QWidget):
     def _show_gates(self) -> None:
         gates = self._session.gates
         n_off, n_partly = len(gates.off()), len(gates.values) - len(gates.off())
-        parts = [f"{n_off} {'head' if n_off == 1 else 'heads'} off"] if n_off else []
+        parts = [f"{counted(n_off, 'head')} off"] if n_off else []
         parts += [f"{n_partly} turned down"] if n_partly else []
-        changes = counted(self._session.interventions)
+        changes = changes_counted(self._session.interventions)
         self.heads_off.setText(" · ".join([*parts, *filter(None, [changes])]) or "all heads on")
 
 

@@ -12,6 +12,7 @@ from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.records.models import ModelInfo
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.training.plan_words import short_count
 from attnscope.viewmodels.view_state import THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS, MENUS
 from attnscope.widgets.icons import icon
@@ -152,18 +153,10 @@ def build_menu_bar(
     return bar
 
 
-def count_text(number: int) -> str:
-    """A count in short, for instance 1.2 M."""
-    for size, sign in ((1_000_000_000, " G"), (1_000_000, " M"), (1_000, " k")):
-        if number >= size:
-            return f"{number / size:.3g}{sign}" if number < 999.5 * size else f"{number / size:.0f}{sign}"
-    return str(number)
-
-
 def _facts_in_short(model: ModelInfo) -> str:
     if model.is_recorded:
         return "recorded attention, no model"
-    return f"{model.device} · {count_text(model.n_parameters)} parameters"
+    return f"{model.device} · {short_count(model.n_parameters)} parameters"
 
 
 def _facts(model: ModelInfo) -> str:

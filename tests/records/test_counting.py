@@ -1,0 +1,20 @@
+"""Numbers of things in words."""
+
+from attnscope.counting import counted, there_are
+
+
+def test_that_one_thing_is_one_and_all_else_is_many():
+    assert [counted(n, "token") for n in (0, 1, 2, 2000)] == [
+        "0 tokens",
+        "1 token",
+        "2 tokens",
+        "2,000 tokens",
+    ]
+    assert counted(1, "query", "queries") == "1 query"
+    assert counted(3, "query", "queries") == "3 queries"
+
+
+def test_that_the_verb_goes_with_the_number():
+    assert there_are(1, "head") == "There is 1 head"
+    assert there_are(0, "head") == "There are 0 heads"
+    assert there_are(2, "entry", "entries") == "There are 2 entries"
