@@ -152,8 +152,8 @@ def _wanted_charts(charts: Sequence[Quantity], *, over_seeds: bool) -> tuple[Qua
         raise UserError(
             f"There is no such set of charts as '{','.join(map(str, wanted))[:80]}'"
             + (" over seeds." if over_seeds else "."),
-            expected="some of " + ", ".join(allowed),
-            action="Separate them with commas.",
+            expected="the loss alone" if over_seeds else "some of " + ", ".join(allowed),
+            action="Leave the charts out." if over_seeds else "Separate them with commas.",
         )
     return wanted
 

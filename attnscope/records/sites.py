@@ -144,7 +144,7 @@ class GateTable(MutableMapping[tuple[Stack, int, int], float]):
         """How many heads there are, and those that are not at 1."""
         n_heads = sum(site.n_heads for site in self.sites)
         turned = [f"{head.stack}:{head.label}={value:g}" for head, value in self._set.items() if value != 1]
-        return f"Gates of {n_heads} heads: {', '.join(turned) or 'all on'}"
+        return f"Gates of {counted(n_heads, 'head')}: {', '.join(turned) or 'all on'}"
 
     def frozen(self) -> Gates:
         """The present setting as an immutable record."""

@@ -75,9 +75,11 @@ class Tokens:
         """What was not read, for instance `only the first 128 of 43,943 tokens were read`; else empty."""
         if self.n_dropped:
             n_all = len(self.tokens) + self.n_dropped
-            more = f", and {self.n_cut:,} characters after them were not counted" if self.n_cut else ""
+            after = counted(self.n_cut, "character after them was", "characters after them were")
+            more = f", and {after} not counted" if self.n_cut else ""
             return f"only the first {len(self.tokens):,} of {n_all:,} tokens were read{more}"
-        return f"the last {self.n_cut:,} characters were not read" if self.n_cut else ""
+        last = counted(self.n_cut, "character was", "characters were")
+        return f"the last {last} not read" if self.n_cut else ""
 
     @property
     def unknown_words(self) -> str:

@@ -18,6 +18,7 @@ from attnscope.figures.fitting import sized
 from attnscope.figures.graph_layout import graph_layout
 from attnscope.figures.kept_figure import kept_as_json, kept_from_json
 from attnscope.figures.numbers import csv_bytes, npz_bytes
+from attnscope.figures.paint_graph import share_words
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.records.tokens import Token
 
@@ -43,6 +44,14 @@ def test_that_inputs_stand_left_and_the_output_right_in_the_rows_of_their_tokens
     assert layout.widths[1] / layout.widths[0] == pytest.approx(3.0)
     assert layout.node_at(layout.nodes[3] + QPointF(2, 2)) == 3
     assert layout.node_at(QPointF(0, 0)) is None
+
+
+def test_that_circles_and_lines_stay_within_low_rows() -> None:
+    layout = graph_layout(QRectF(0, 0, 400, 20.0 + 2 * 10.0), graph(), most_label_px=15.0)
+    assert layout.rows[1].y - layout.rows[0].y == pytest.approx(10.0)
+    assert (layout.radii[0], layout.widths[1]) == pytest.approx((4.5, 0.75 * 4.0))
+    assert layout.label_px == 15.0
+    assert share_words(replace(graph(), kept_share=0.254)) == "Inputs shown: 25\u00a0% of the output."
 
 
 def test_that_two_texts_stand_one_above_the_other() -> None:

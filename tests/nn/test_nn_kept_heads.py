@@ -8,7 +8,7 @@ import torch
 from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.kept_heads import build_layout
-from attnscope.nn.layers import NoHeads
+from attnscope.nn.layers import NoHeads, for_each_head
 from attnscope.nn.transformer import Transformer, build_transformer
 
 BASE = {"vocab_size": 11, "d_model": 16, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "d_ff": 24}
@@ -26,6 +26,13 @@ def test_that_key_value_heads_stay_while_a_head_reads_them():
     assert (layout.kv_heads, layout.groups, layout.is_even) == ((1,), (0, 0), True)
     assert build_layout((), n_heads=4, n_kv_heads=2).is_even
     assert build_layout((1, 2), n_heads=4, n_kv_heads=2).is_even
+
+
+def test_that_each_head_left_of_uneven_groups_gets_the_keys_of_its_group():
+    k = torch.randn(3, 2, 5, 4)
+    own = for_each_head(k, build_layout((0, 2, 3), n_heads=4, n_kv_heads=2))
+    assert torch.equal(own, k[:, [0, 1, 1]])
+    assert for_each_head(k, build_layout((1, 2), n_heads=4, n_kv_heads=2)) is k
 
 
 def test_that_kept_heads_survive_json():

@@ -87,6 +87,23 @@ def test_that_the_mask_goes_back_and_forth_by_itself_whatever_else_was_done_sinc
     assert (steps.undo_label, steps.redo_label) == ("", "")
 
 
+@pytest.mark.parametrize("is_of_the_session", [False, True])
+def test_that_there_and_back_are_two_steps_to_redo_too(is_of_the_session):
+    session = Desk().open().session
+    state = MaskState(session)
+    for is_allowed in (False, True, False):
+        state.begin_stroke()
+        state.paint([(1, 1)], is_allowed)
+        state.end_stroke()
+    undo, redo = (session.undo, session.redo) if is_of_the_session else (state.steps.undo, state.steps.redo)
+    undo()
+    undo()
+    redo()  # the mask is then that before the step before, too
+    assert state.steps.undo_label == "mask: allow query 1 → key 1"
+    redo()
+    assert (bool(state.cells[1, 1]), state.steps.redo_label) == (False, "")
+
+
 def test_that_a_stroke_is_one_step_and_undone_as_one():
     desk = Desk().open()
     session = desk.session

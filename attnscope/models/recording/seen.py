@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.models.huggingface.masks_given import GivenMask
 from attnscope.nn.attention import attend
@@ -114,7 +115,7 @@ def chosen_row(lead: Sequence[int], row: int | None, name: str) -> tuple[int, ..
     row = row or 0
     if not -n_rows <= row < n_rows:
         raise UserError(
-            f"{name} was called with {n_rows} batch rows; there is no row {row}.",
+            f"{name} was called with {counted(n_rows, 'batch row')}; there is no row {row}.",
             expected=f"0 to {n_rows - 1}",
             action="Choose another row when recording.",
         )

@@ -72,7 +72,9 @@ class MaskSteps:
         now = mask_in(self._session.interventions)
         if now == self._seen:
             return
-        if self._done and now == self._done[-1].before:
+        redone = step_of(self._session.history.undoing)  # a step and its contrary both lead here
+        is_redo = bool(self._undone) and redone == self._undone[-1]
+        if self._done and now == self._done[-1].before and not is_redo:
             self._undone.append(self._done.pop())
         elif self._undone and now == self._undone[-1].after:
             self._done.append(self._undone.pop())
@@ -83,18 +85,20 @@ class MaskSteps:
     def undo(self) -> None:
         """Take back the last step of the mask."""
         if self._done:
-            step = self._done[-1]
+            step = self._done.pop()
+            self._undone.append(step)
             self._turn(step.before, f"undo {step.label}")
 
     def redo(self) -> None:
         """Make the step again that was taken back."""
         if self._undone:
-            step = self._undone[-1]
+            step = self._undone.pop()
+            self._done.append(step)
             self._turn(step.after, f"redo {step.label}")
 
     def _turn(self, wanted: UseMask | None, label: str) -> None:
-        """Bring a mask back, by the session's own undo or redo where that does it; `follow` hears of it."""
-        session = self._session
+        """Bring a mask back, by the session's own undo or redo where that does it."""
+        session, self._seen, self._stroke = self._session, wanted, ""
         back, forward = (step_of(change) for change in (session.history.undoing, session.history.redoing))
         if forward is not None and forward.after == wanted:
             session.redo()

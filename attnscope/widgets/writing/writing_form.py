@@ -83,11 +83,9 @@ class WritingForm(QWidget):
         self._add(grid, 1, "sample", ("top_k", "top-k"), ("top_p", "top-p"))
         self._add(grid, 2, "beams", ("n_beams", "beams"), ("length_penalty", "length α"))
         grid.addWidget(PlainLabel("at most", "muted"), 3, 0)
-        grid.addWidget(self.boxes["max_tokens"], 3, 1)
-        grid.addWidget(PlainLabel("tokens", "muted"), 3, 2)
-        most = self.boxes["max_tokens"]
-        most.setAccessibleName(_TIPS["max_tokens"])
-        most.setSizePolicy(QSizePolicy.Policy.Minimum, most.sizePolicy().verticalPolicy())  # alone in its row
+        grid.addWidget(self.boxes["max_tokens"], 3, 1, 1, 2)  # as much room for the boxes on either side
+        grid.addWidget(PlainLabel("tokens", "muted"), 3, 3)
+        self.boxes["max_tokens"].setAccessibleName(_TIPS["max_tokens"])
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
