@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]:
-    """Each place with its candidates, the most probable on either side first."""
+    """Each place with the best of both sides, the most probable on either side first."""
     from attnscope.viewmodels.comparison_rows import candidate_rows, follows_text, kl_text
 
     lines = []
@@ -77,7 +77,7 @@ def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]
     for k, (before, after) in enumerate(pairs):
         named = one_line(before.context)
         lines.append(f"{named}  {kl_text(comparison, k)}, before → after" if is_changed else named)
-        for row in candidate_rows(before, after, len(before.candidates)):
+        for row in candidate_rows(before, after, len(before.candidates) + len(after.candidates)):
             sides = ((row.before, row.before_below), (row.after, row.after_below))
             told = "  ".join(f"{_told(*side):>6}" for side in (sides if is_changed else sides[1:]))
             lines.append(f"  {one_line(row.token.piece) or repr(row.token.piece):<{_PIECE}}{told}")

@@ -16,7 +16,7 @@ from attnscope.figures.paint_lines import paint_lines, strong_lines
 from attnscope.figures.paint_map import paint_head_map, weight_text
 from attnscope.figures.paint_positions import paint_positions, whole_ticks
 from attnscope.figures.raster import FIRST_COLOUR, ImageCache, codes_from_grid, codes_from_weights
-from attnscope.figures.style import MapStyle
+from attnscope.figures.style import MapStyle, value_text, widest_value
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import Gates, HeadRef
@@ -179,6 +179,12 @@ def test_that_weights_are_read_out_with_four_digits(weight: float, text: str) ->
     assert weight_text(weight) == text
 
 
+def test_that_weights_in_cells_have_two_digits() -> None:
+    texts = [value_text(value) for value in (0.0, 0.254, 0.996, 1.0, 10.25, -0.25, -1.0)]
+    assert texts == [".00", ".25", "1", "1", "10.25", "−.25", "−1"]
+    assert [widest_value(peak) for peak in (0.5, 1.0, 2.5, 12.0)] == [".88", ".88", "2.50", "12.00"]
+
+
 def test_that_thinned_curves_keep_their_peaks() -> None:
     xs = np.arange(100_000.0)
     ys = np.zeros(100_000)
@@ -203,6 +209,7 @@ def test_that_ticks_are_round_and_inside() -> None:
     [
         (0.5, 0.50004, ["0.50000", "0.50001", "0.50002", "0.50003", "0.50004"]),
         (0.9998, 1.0, ["0.99980", "0.99985", "0.99990", "0.99995", "1.00000"]),
+        (0.05, 0.05002, ["0.050000", "0.050005", "0.050010", "0.050015", "0.050020"]),
         (5.74e-5, 5.76e-5, ["5.74·10⁻⁵", "5.745·10⁻⁵", "5.75·10⁻⁵", "5.755·10⁻⁵", "5.76·10⁻⁵"]),
         (-2.004e6, -2.0e6, ["−2.004·10⁶", "−2.003·10⁶", "−2.002·10⁶", "−2.001·10⁶", "−2·10⁶"]),
         (123_456, 123_460, ["123.456k", "123.457k", "123.458k", "123.459k", "123.46k"]),

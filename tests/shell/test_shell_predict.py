@@ -8,7 +8,10 @@ import pytest
 from tiny_models import tiny_model
 
 from attnscope.cli.main import main
+from attnscope.cli.predict import prediction_lines
 from attnscope.models import load
+from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
+from attnscope.records.tokens import Token
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -51,6 +54,21 @@ def test_that_changed_heads_are_told_before_and_after_with_their_divergence(
     heading = run(capsys, *wish)[1].splitlines()[0]
     assert heading.startswith("<mask> 1  KL ")
     assert heading.endswith("before → after")
+
+
+def test_that_a_token_that_is_no_longer_among_the_best_is_told_as_below_them() -> None:
+    token = {name: Token(id=k, piece=name, start=0, end=1) for k, name in enumerate(("a", "b"))}
+
+    def output(piece: str, share: float, written: str) -> Output:
+        best = (Candidate(token=token[piece], probability=share),)
+        place = Prediction(position=0, context="after “x”", candidates=best)
+        return Output(kind="next-token", predictions=(place,), generated=written)
+
+    comparison = Comparison(before=output("a", 0.4, "a b"), after=output("b", 0.25, ""), kl_nats=(0.5,))
+    lines = prediction_lines(comparison, is_changed=True)
+    assert lines[1].split() == ["a", "0.400", "<0.250"]
+    assert lines[2].split() == ["b", "<0.400", "0.250"]
+    assert lines[-1].split() == ["now:", "(nothing)"]
 
 
 def test_that_translations_and_texts_that_go_on_say_what_is_written(

@@ -1,5 +1,7 @@
 """Drawing a mask: strokes, presets, edge lists, undo, and what is said about rows that see nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from session_samples import Desk, info, ref
@@ -102,6 +104,20 @@ def test_that_there_and_back_are_two_steps_to_redo_too(is_of_the_session):
     assert state.steps.undo_label == "mask: allow query 1 → key 1"
     redo()
     assert (bool(state.cells[1, 1]), state.steps.redo_label) == (False, "")
+
+
+def test_that_a_mask_changed_from_elsewhere_is_a_step_too():
+    session = Desk().open().session
+    state = MaskState(session)
+    for cell in (1, 2):
+        state.begin_stroke()
+        state.paint([(cell, cell)], False)
+        state.end_stroke()
+    drawn = state.mask
+    session.change("no changes", replace(session.setting, interventions=()))
+    assert state.steps.undo_label == "another mask"
+    state.steps.undo()
+    assert (state.mask, state.steps.redo_label) == (drawn, "another mask")
 
 
 def test_that_a_stroke_is_one_step_and_undone_as_one():

@@ -129,3 +129,17 @@ def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(
         assert not view.grab().isNull()
     panel.show_mode("table")
     assert not panel.export_button.isEnabled()
+
+
+def test_that_the_table_asks_for_nothing_while_the_graph_is_shown(qtbot: QtBot) -> None:
+    desk = Desk().open()
+    asked: list[object] = []
+    across = AcrossState(desk.session, asked.append, Numbers())
+    panel = AcrossPanel(desk.session, across, graph_state(desk, across), LIGHT)
+    qtbot.addWidget(panel)
+    panel.show_mode("graph")
+    panel.show()
+    across.choose(2)
+    assert asked == []
+    panel.show_mode("table")
+    assert [type(one) for one in asked] == [ShowInfluence]

@@ -240,3 +240,19 @@ def test_that_a_high_window_lists_the_steps_of_tours_and_the_labs(program, qtbot
     window.actions_by_name["page-learn"].trigger()
     welcome.lab_cards["Masks as structure"].click()
     assert (window.view.page, window.pages.labs.shown) == ("labs", "Masks as structure")
+
+
+def test_that_beside_a_drawer_cards_stand_in_one_column_and_a_tab_tells_its_own_width(program):
+    program.window.resize(1000, 640)
+    welcome = _learn(program).page.welcome
+    assert welcome.widget().minimumSizeHint().width() <= welcome.viewport().width()
+    program.window.actions_by_name["notes"].trigger()
+    QTest.qWait(10)
+    assert welcome.widget().minimumSizeHint().width() <= welcome.viewport().width()
+    assert welcome.viewport().width() < 690
+    heads = program.window.pages.heads_tabs
+    widths = {}
+    for title in ("Table", "Weights", "Table"):
+        heads.tabs.show_panel(title)
+        widths[title] = heads.minimumSizeHint().width()
+    assert widths["Table"] == heads.table.minimumSizeHint().width() < widths["Weights"]
