@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 class _Page(TypedDict):
     title: str
-    has_caption: bool
     size: "PresetName | None"
     width_mm: float | None
     height_mm: float | None
@@ -36,8 +35,7 @@ def graph_figure(arguments: argparse.Namespace, model: "Model", trace: "Trace") 
             expected="a number from 0, or -1 for the last",
             action="For instance --query 3; tokens count from 0.",
         ) from error
-    page = {**_page(arguments)}
-    caption = build_caption(arguments, model, trace) if page.pop("has_caption") else None
+    caption = build_caption(arguments, model, trace) if arguments.caption else None
     stack = parse_stack(arguments.stack, trace.sites) if arguments.stack else None
     return graph_figure(
         trace,
@@ -45,7 +43,7 @@ def graph_figure(arguments: argparse.Namespace, model: "Model", trace: "Trace") 
         stack=stack,
         threshold=arguments.threshold,
         caption=caption,
-        **page,  # type: ignore[arg-type]
+        **_page(arguments),
     )
 
 
@@ -54,7 +52,9 @@ def positions_figure(arguments: argparse.Namespace) -> "Figure":
     from attnscope.drawing import positions_figure
 
     model = open_model(arguments)
-    return positions_figure(model, tuple(arguments.encodings.split(",")), **_page(arguments))
+    return positions_figure(
+        model, tuple(arguments.encodings.split(",")), has_caption=arguments.caption, **_page(arguments)
+    )
 
 
 def curves_figure(arguments: argparse.Namespace) -> "Figure":
@@ -62,20 +62,25 @@ def curves_figure(arguments: argparse.Namespace) -> "Figure":
     from attnscope.drawing import curves_figure
 
     charts = tuple(filter(None, arguments.charts.split(",")))
-    return curves_figure(arguments.model, charts=charts, over_seeds=arguments.over_seeds, **_page(arguments))
+    return curves_figure(
+        arguments.model,
+        charts=charts,
+        over_seeds=arguments.over_seeds,
+        has_caption=arguments.caption,
+        **_page(arguments),
+    )
 
 
 def scaling_figure(arguments: argparse.Namespace) -> "Figure":
     """Loss against size over the finished runs in a folder."""
     from attnscope.drawing import scaling_figure
 
-    return scaling_figure(arguments.model, **_page(arguments))
+    return scaling_figure(arguments.model, has_caption=arguments.caption, **_page(arguments))
 
 
 def _page(arguments: argparse.Namespace) -> _Page:
     return _Page(
         title=arguments.title,
-        has_caption=arguments.caption,
         size=arguments.size,
         width_mm=arguments.width_mm,
         height_mm=arguments.height_mm,

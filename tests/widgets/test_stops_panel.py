@@ -9,30 +9,10 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, info, ref
 
-from attnscope.settings import Settings
-from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.widgets.window.stops_panel import StopLine
 
 pytestmark = pytest.mark.qt
-
-
-@pytest.fixture
-def desk() -> Desk:
-    return Desk().open()
-
-
-@pytest.fixture
-def window(qtbot: QtBot, desk: Desk) -> MainWindow:
-    training = TrainingState(lambda request: None, Numbers())
-    positions = PositionsState(lambda request: None, Numbers())
-    made = MainWindow(desk.session, training, positions, Settings(theme="light"))
-    qtbot.addWidget(made)
-    made.resize(1280, 800)
-    made.show()
-    return made
 
 
 def press(window: MainWindow, name: str) -> None:

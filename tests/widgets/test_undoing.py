@@ -6,31 +6,10 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref
 
-from attnscope.settings import Settings
-from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt
 _CONTROL = Qt.KeyboardModifier.ControlModifier
-
-
-@pytest.fixture
-def desk() -> Desk:
-    return Desk().open()
-
-
-@pytest.fixture
-def window(qtbot: QtBot, desk: Desk) -> MainWindow:
-    training = TrainingState(lambda request: None, Numbers())
-    positions = PositionsState(lambda request: None, Numbers())
-    made = MainWindow(desk.session, training, positions, Settings(theme="light"))
-    qtbot.addWidget(made)
-    made.resize(1280, 800)
-    made.show()
-    made.activateWindow()
-    return made
 
 
 def test_that_on_labs_the_window_undoes_what_was_set_in_the_lab(
