@@ -23,7 +23,8 @@ def seed_chart(runs: Sequence[RunSummary], *, is_log: bool = False) -> Chart:
         steps, losses = _losses(seeds)
         if not len(steps):
             continue
-        named = ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in settings) or "mean"
+        named = ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in settings)
+        named = named or ("mean" if len(seeds) > 1 else "validation")
         mean = losses.mean(axis=0)
         if len(seeds) > 1:
             has_spread, deviation = True, losses.std(axis=0, ddof=1)
@@ -39,7 +40,7 @@ def seed_chart(runs: Sequence[RunSummary], *, is_log: bool = False) -> Chart:
         raise ValueError("no run has a held-out loss")
     unit = loss_unit(run.objective for run in runs)
     return Chart(
-        title="Held-out loss, mean over seeds",
+        title="Held-out loss, mean over seeds" if has_spread else "Held-out loss",
         x_label="step",
         y_label=f"{unit}; pale: one standard deviation" if has_spread else unit,
         series=tuple(series),

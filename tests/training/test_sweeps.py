@@ -127,6 +127,8 @@ def test_that_a_curve_over_seeds_is_the_mean_at_the_steps_that_all_of_them_have(
     assert (mean.name, mean.is_quiet, low.is_quiet) == ("d_model=8 (3 seeds)", False, True)
     assert (alone.name, alone.colour) == ("d_model=16", 1)
     np.testing.assert_allclose(alone.ys, [0.7, 0.2])
+    single = seed_chart([of("8", "0", {10: 1.0})])
+    assert (single.title, seed_chart(runs).title) == ("Held-out loss", "Held-out loss, mean over seeds")
     with pytest.raises(ValueError, match="no run"):
         seed_chart([of("8", "0", {})])
 
