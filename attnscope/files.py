@@ -50,7 +50,7 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     An existing `folder` is moved aside first and removed after; one that holds anything but what was saved
     in this way is refused. Raises SaveError with the reason; the old folder is then in its place.
     """
-    _refuse_foreign_content(folder)
+    refuse_foreign_content(folder)
     temporary: Path | None = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
         raise save_error(folder, error) from error
 
 
-def _refuse_foreign_content(folder: Path) -> None:
+def refuse_foreign_content(folder: Path) -> None:
     """Raise SaveError when writing `folder` would take something away that was not saved here."""
     try:
         if not folder.exists():

@@ -53,7 +53,12 @@ def logs_folder() -> Path:
 
 def runs_folder() -> Path:
     """Where training runs go when the person names no place."""
-    return Path(platformdirs.user_documents_dir()) / "AttnScope runs"
+    return documents_folder() / "AttnScope runs"
+
+
+def documents_folder() -> Path:
+    """Where a person's own files go when no place is named."""
+    return Path(platformdirs.user_documents_dir())
 
 
 def own_command() -> list[str]:

@@ -160,7 +160,9 @@ def test_that_each_view_exports_what_is_looked_at():
     assert current_figure(view, {}) is None
 
 
-def commands(desk: Desk, parent: QWidget, answers: list[str], opened: list[str]) -> Commands:
+def commands(
+    desk: Desk, parent: QWidget, answers: list[str], opened: list[str], choose_new_folder=None
+) -> Commands:
     return Commands(
         desk.session,
         ViewState(),
@@ -169,6 +171,7 @@ def commands(desk: Desk, parent: QWidget, answers: list[str], opened: list[str])
         open_run=opened.append,
         edit_text=lambda: None,
         choose_folder=lambda *_: answers.pop(0),
+        choose_new_folder=choose_new_folder or (lambda *_: answers.pop(0)),
     )
 
 

@@ -212,9 +212,9 @@ def test_that_devices_are_offered(desk: Desk) -> None:
 def test_that_files_are_chosen_into_the_recipe_and_the_run(
     desk: Desk, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    dialogs = "attnscope.widgets.training.run_panel.QFileDialog"
-    monkeypatch.setattr(f"{dialogs}.getOpenFileName", lambda *_: (str(tmp_path / "words.txt"), ""))
-    monkeypatch.setattr(f"{dialogs}.getExistingDirectory", lambda *_: str(tmp_path / "elsewhere"))
+    places = "attnscope.widgets.training.run_places"
+    monkeypatch.setattr(f"{places}.QFileDialog.getOpenFileName", lambda *_: (str(tmp_path / "words.txt"), ""))
+    monkeypatch.setattr(f"{places}.ask_new_folder", lambda *_: str(tmp_path / "elsewhere"))
     for button in desk.page.findChildren(QToolButton):
         if button.toolTip().startswith("Choose:"):
             qtbot.mouseClick(button, Qt.MouseButton.LeftButton)

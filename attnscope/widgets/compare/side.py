@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLineEdit, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QToolButton, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
@@ -15,6 +15,7 @@ from attnscope.records.compare import Which
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.session.comparing import CHANGES, Changes, Kept, changes_words, short_source
 from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip, tool_button
 
 OfferModels = Callable[[], tuple[str, ...]]
@@ -22,11 +23,6 @@ AskFolder = Callable[[QWidget, str, str], str]
 _LONGEST_TEXT = 120
 _HELD = "What the untouched model writes: the maps are read on it, so that both sides have the same tokens."
 _MODEL_PX, _CHANGES_PX = 148, 196
-
-
-def ask_folder(parent: QWidget, title: str, start: str) -> str:
-    """Ask for a folder; empty when none was chosen."""
-    return QFileDialog.getExistingDirectory(parent, title, start)
 
 
 class CompareSide(QWidget):

@@ -23,6 +23,7 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import several_status
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.failures import told_failures
+from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.form_parts import column, narrow_combo, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule, tool_button
 from attnscope.widgets.possible import allow
@@ -309,7 +310,7 @@ class RunPanel(QWidget):
 
     @Slot()
     def _on_open_run(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Open run", str(paths.runs_folder()))
+        folder = ask_folder(self, "Open run", str(paths.runs_folder()))
         if folder:
             self._state.open_run(folder)
 

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.folder_dialog import ask_new_folder
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip
 
@@ -119,7 +120,7 @@ class RunPlaces(QWidget):
 
     @Slot()
     def _on_browse_out(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Run folder", self._out.text())
+        folder = ask_new_folder(self, "Run folder", self._out.text() or self._state.place.fresh, "run")
         if folder:
             self._state.place.choose(folder)
 

@@ -13,6 +13,7 @@ from attnscope.viewmodels.stage import Stage
 from attnscope.viewmodels.training.recipe_differences import csv_of_table
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.failures import told_failures
+from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel
 from attnscope.widgets.possible import allow
@@ -108,7 +109,7 @@ class RunsPanel(QWidget):
 
     @Slot()
     def _on_add(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Add a run", str(paths.runs_folder()))
+        folder = ask_folder(self, "Add a run", str(paths.runs_folder()))
         if folder:
             self._add(folder)
 
@@ -119,7 +120,7 @@ class RunsPanel(QWidget):
 
     @Slot()
     def _on_add_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Add a folder of runs", str(paths.runs_folder()))
+        folder = ask_folder(self, "Add a folder of runs", str(paths.runs_folder()))
         if folder:
             self._add(folder)
 

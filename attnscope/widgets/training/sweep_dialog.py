@@ -6,7 +6,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
     QDialogButtonBox,
-    QFileDialog,
     QGridLayout,
     QLineEdit,
     QPushButton,
@@ -22,6 +21,7 @@ from attnscope.records.sweeps import MAX_RUNS, SEED
 from attnscope.viewmodels.training.recipe_differences import settings_of
 from attnscope.viewmodels.training.sweep_wish import SweepWish
 from attnscope.viewmodels.training.sweeping import SweepState
+from attnscope.widgets.folder_dialog import ask_new_folder
 from attnscope.widgets.form_parts import inset_text, narrow_combo, row
 from attnscope.widgets.labels import PlainLabel, listen
 
@@ -198,7 +198,8 @@ class SweepDialog(QDialog):
 
     @Slot()
     def _on_browse(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Folder of the runs", self.out.text())
+        suggested = self.out.text().strip() or self._state.suggested.out
+        folder = ask_new_folder(self, "Folder of the runs", suggested, "runs")
         if folder:
             self.out.setText(folder)
 

@@ -1,11 +1,12 @@
 """What the menu actions do: each is an intent of the session or the view, or opens a dialog."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFileDialog, QLineEdit, QMessageBox, QWidget
+from PySide6.QtWidgets import QLineEdit, QMessageBox, QWidget
 
 from attnscope import paths
 from attnscope.errors import UserError
@@ -15,9 +16,11 @@ from attnscope.figures.spec import FigureSpec, View
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.training.recipe_text import fresh_folder
 from attnscope.viewmodels.view_state import SCALES, THEMES, Page, ViewState
 from attnscope.widgets.aspect_steps import following
 from attnscope.widgets.export.figures_offered import current_figure
+from attnscope.widgets.folder_dialog import ask_folder, ask_new_folder
 from attnscope.widgets.heads.prune_dialog import PruneDialog
 from attnscope.widgets.tours.shortcuts_sheet import ShortcutsSheet
 
@@ -25,8 +28,9 @@ ChooseFolder = Callable[[QWidget, str, str], str]
 OfferFigures = Callable[[], dict[View, FigureSpec]]
 
 
-def _ask_folder(parent: QWidget, title: str, start: str) -> str:
-    return QFileDialog.getExistingDirectory(parent, title, start)
+def _new_place(name: str) -> str:
+    """A folder among a person's own files that does not exist yet, named after a model."""
+    return str(fresh_folder(paths.documents_folder(), re.sub(r"[/\\\0]", "-", name)[:100]))
 
 
 PRESENTING = "presenting"
@@ -47,11 +51,16 @@ class Commands:
         edit_text: Callable[[], None],
         export_folder: str = "",
         pruning: PruningState | None = None,
-        choose_folder: ChooseFolder = _ask_folder,
+        choose_folder: ChooseFolder = ask_folder,
+        choose_new_folder: ChooseFolder = ask_new_folder,
     ) -> None:
         self._session, self._view, self._window = session, view, window
         self._offer_figures, self._open_run, self._edit_text = offer_figures, open_run, edit_text
-        self._choose_folder, self._pruning = choose_folder, pruning
+        self._choose_folder, self._choose_new_folder, self._pruning = (
+            choose_folder,
+            choose_new_folder,
+            pruning,
+        )
         self.export_folder = export_folder
 
     def handlers(self) -> Mapping[str, Callable[[], None]]:
@@ -109,8 +118,7 @@ class Commands:
         """Ask for a folder and write the open model there."""
         if self._session.model is None:
             return
-        start = str(Path.home() / self._session.model.name)
-        folder = self._choose_folder(self._window, "Save model as", start)
+        folder = self._choose_new_folder(self._window, "Save model as", _new_place(self._session.model.name))
         if folder:
             self._session.save_model(folder)
 
@@ -124,8 +132,8 @@ class Commands:
         dialog = PruneDialog(
             pruning,
             name=session.model.name,
-            suggested=str(Path.home() / f"{session.model.name}-smaller"),
-            choose_folder=self._choose_folder,
+            suggested=_new_place(f"{session.model.name}-smaller"),
+            choose_folder=self._choose_new_folder,
             parent=self._window,
         )
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

@@ -32,6 +32,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.stops import Stops, StopsState
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.opened_figure import open_figure_file
+from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.labels import listen
 from attnscope.widgets.window.opening import Opened, find_moved_model, is_picture, kind_of
 from attnscope.widgets.window.session_guard import AskOverwrite, SessionGuard, ask_overwrite, digest_of
@@ -72,10 +73,6 @@ def _ask_save(parent: QWidget, title: str, start: str) -> str:
     return QFileDialog.getSaveFileName(parent, title, start, f"Sessions (*{ENDING})")[0]
 
 
-def _ask_folder(parent: QWidget, title: str, start: str) -> str:
-    return QFileDialog.getExistingDirectory(parent, title, start)
-
-
 class SessionFiles(QObject):
     """What is open, as files; `open_run` shows a training run."""
 
@@ -105,7 +102,7 @@ class SessionFiles(QObject):
         self.ask_text: AskPath = _ask_text
         self.ask_recording: AskPath = _ask_recording
         self.ask_save: AskPath = _ask_save
-        self.ask_folder: AskPath = _ask_folder
+        self.ask_folder: AskPath = ask_folder
         listen(window, session, self._on_session)
 
     @property

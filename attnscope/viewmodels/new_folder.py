@@ -1,0 +1,78 @@
+"""What stands in the way of a folder that is to be written: nothing, an older one, or somebody else's files.
+
+Must not import Qt.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from attnscope.errors import SaveError
+from attnscope.files import refuse_foreign_content
+
+Purpose = Literal["model", "run", "runs"]
+"""What the folder will hold: a model, which replaces an older one, or runs, which are gone on with."""
+_GOES_ON: dict[Purpose, tuple[tuple[str, ...], str]] = {
+    "model": ((), ""),
+    "run": (("recipe.toml",), "It holds a run: training goes on with it."),
+    "runs": (("sweep.toml", "*/recipe.toml"), "It holds runs: what is complete is kept."),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderFound:
+    """A folder named by a person, and a sentence on what saving there does."""
+
+    path: str
+    words: str
+    is_possible: bool = True
+    is_replaced: bool = False
+
+
+def find_folder(place: str, name: str, purpose: Purpose) -> FolderFound:
+    """What saving in the folder `name` of `place` would do."""
+    name = name.strip()
+    if not name or name in (".", "..") or any(mark in name for mark in ("/", "\\", "\0")):
+        words = "Give the folder a name." if not name else "A name without / and \\, please."
+        return FolderFound(path="", words=words, is_possible=False)
+    path = Path(place.strip() or ".").expanduser().absolute() / name
+    try:
+        return _look(path, purpose)
+    except SaveError as error:
+        return FolderFound(path=str(path), words=str(error), is_possible=False)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        return FolderFound(path=str(path), words=f"It cannot be a folder here: {reason}.", is_possible=False)
+
+
+def _look(path: Path, purpose: Purpose) -> FolderFound:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        _refuse_closed(path)
+        return FolderFound(path=str(path), words=f"A new folder: {path}")
+    marks, words = _GOES_ON[purpose]
+    if any(next(path.glob(mark), None) for mark in marks):
+        return FolderFound(path=str(path), words=words)
+    is_empty = path.is_dir() and next(path.iterdir(), None) is None
+    if not marks or is_empty:
+        refuse_foreign_content(path)
+        words = "It is empty." if is_empty else "AttnScope saved a model there before. Saving replaces it."
+        return FolderFound(path=str(path), words=words, is_replaced=not is_empty)
+    return FolderFound(
+        path=str(path),
+        words=f"{path.name} is there already and holds no run of AttnScope. Give another name.",
+        is_possible=False,
+    )
+
+
+def _refuse_closed(path: Path) -> None:
+    """Raise SaveError where no folder can be made: the nearest that exists is a file, or closed."""
+    nearest = next(parent for parent in path.parents if parent.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise SaveError(
+            f"No folder can be made in {nearest}.",
+            expected="a folder that may be written to",
+            action="Choose another place.",
+        )

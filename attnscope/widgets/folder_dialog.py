@@ -1,0 +1,123 @@
+"""Asking for a folder: one that is there to open, or one to save in, which is made when it is new.
+
+The system's own dialog chooses only among folders that exist, so a new one is named here.
+"""
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QGridLayout,
+    QLineEdit,
+    QMessageBox,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.figures.style import type_px
+from attnscope.viewmodels.new_folder import FolderFound, Purpose, find_folder
+from attnscope.widgets.form_parts import row
+from attnscope.widgets.labels import PlainLabel
+
+_WIDTH_PX = 560
+
+
+def ask_folder(parent: QWidget, title: str, start: str) -> str:
+    """A folder that is there; empty when none was chosen."""
+    return QFileDialog.getExistingDirectory(parent, title, start)
+
+
+def ask_new_folder(parent: QWidget, title: str, suggested: str, purpose: Purpose = "model") -> str:
+    """A folder to save in, new or one that may be replaced or gone on with; empty when none was chosen."""
+    dialog = FolderDialog(title, suggested, purpose, parent)
+    is_chosen = dialog.exec() == QDialog.DialogCode.Accepted
+    dialog.deleteLater()
+    return dialog.found.path if is_chosen else ""
+
+
+class FolderDialog(QDialog):
+    """Takes a name and a place, and says at once what saving there does."""
+
+    def __init__(self, title: str, suggested: str, purpose: Purpose, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        self.setMinimumWidth(round(type_px(_WIDTH_PX)))
+        self._purpose: Purpose = purpose
+        start = Path(suggested)
+        self.name, self.place = QLineEdit(start.name), QLineEdit(str(start.parent))
+        self.name.setAccessibleName("Name of the folder")
+        self.place.setAccessibleName("Folder in which it is made")
+        self.place.setCursorPosition(0)
+        self.told = PlainLabel()
+        self.told.setWordWrap(True)
+        self.told.setMinimumHeight(round(type_px(54)))
+        self.told.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.save_button = QPushButton("Save" if purpose == "model" else "Choose")
+        self.found = FolderFound(path="", words="", is_possible=False)
+        self._build()
+        self._look()
+        self.name.selectAll()
+        self.name.setFocus()
+
+    def accept(self) -> None:
+        """Close with the folder, unless a person keeps what would be replaced."""
+        self._look()  # something may have come there meanwhile
+        if self.found.is_possible and (not self.found.is_replaced or self._is_replaced()):
+            super().accept()
+
+    def _build(self) -> None:
+        browse = QPushButton("Browse…")
+        browse.setAutoDefault(False)
+        browse.clicked.connect(self._on_browse)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(12)
+        grid.setVerticalSpacing(8)
+        grid.addWidget(PlainLabel("Name", "muted"), 0, 0)
+        grid.addWidget(self.name, 0, 1)
+        grid.addWidget(PlainLabel("In", "muted"), 1, 0)
+        place = row(self.place, browse)
+        place.setStretch(0, 1)
+        grid.addLayout(place, 1, 1)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        buttons.addButton(self.save_button, QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        for field in (self.name, self.place):
+            field.textChanged.connect(self._look)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 24, 24, 16)
+        layout.setSpacing(12)
+        layout.addLayout(grid)
+        layout.addWidget(self.told)
+        layout.addStretch(1)
+        layout.addWidget(buttons)
+        self.save_button.setDefault(True)  # not before it is in the dialog, or Enter would press Cancel
+
+    @Slot()
+    def _look(self) -> None:
+        self.found = find_folder(self.place.text(), self.name.text(), self._purpose)
+        self.told.setText(self.found.words)
+        self.told.set_role("hint" if self.found.is_possible else "error")
+        self.save_button.setEnabled(self.found.is_possible)
+
+    @Slot()
+    def _on_browse(self) -> None:
+        folder = ask_folder(self, "Folder in which it is made", self.place.text())
+        if folder:
+            self.place.setText(folder)
+
+    def _is_replaced(self) -> bool:
+        """Whether a person wants what is there replaced; Esc and Enter keep it."""
+        box = QMessageBox(self)
+        box.setIcon(QMessageBox.Icon.Warning)
+        box.setWindowTitle("Replace the model?")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setText(f"{self.found.path} holds a model that AttnScope saved. Saving replaces it.")
+        replace = box.addButton("Replace", QMessageBox.ButtonRole.DestructiveRole)
+        box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
+        box.exec()
+        return box.clickedButton() is replace
