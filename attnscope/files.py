@@ -3,14 +3,17 @@
 Every save in the program goes through `replace_file` or `replace_folder`.
 """
 
+import errno
 import hashlib
 import json
 import os
 import shutil
-import tempfile
+import stat
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO, TextIO
 
 from attnscope.errors import LoadError, SaveError
 
@@ -26,46 +29,157 @@ _PAUSES_S = (0.01, 0.05, 0.2, 0.3, 0.5)
 def replace_file(path: Path, content: bytes) -> None:
     """Write `content` to `path`, replacing what was there in one step.
 
-    The content is written beside `path`, flushed to the disk, read back and compared, and only then
-    moved into place. Raises SaveError with the reason; the old file is then untouched.
+    The content is written beside the file, flushed to the disk, read back and compared, and only then
+    moved into place. Symbolic links are followed, rights and owner are kept; a file that has other names
+    (hard links) or an owner that cannot be kept is written over instead of replaced. A pipe, a device and
+    the program's own output are written into. Raises SaveError with the reason; the old file is then
+    untouched.
     """
+    try:
+        descriptor = _open_stream(path)
+        if descriptor is None:
+            _replace(Path(os.path.realpath(path)), content)
+        else:
+            with open(descriptor, "wb") as stream:
+                stream.write(content)
+    except (OSError, ValueError) as error:
+        raise save_error(path, error) from error
+
+
+def _open_stream(path: Path) -> int | None:
+    """A descriptor to write into where `path` is no regular file, or is the program's own output.
+
+    Raises OSError for what cannot be written into.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    own = _own_output(status)
+    if own is not None:
+        own.flush()
+        return os.dup(own.fileno())
+    if stat.S_ISREG(status.st_mode):
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        raise OSError("it is a folder")
+    if not (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode)):
+        raise OSError("it is not a regular file")
+    try:
+        descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError("nothing reads from this pipe") from error
+        raise
+    if hasattr(os, "O_NONBLOCK"):
+        os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def is_own_output(path: Path) -> bool:
+    """Whether a file of that name is where the program's own words go, as `/dev/stdout` is."""
+    try:
+        return _own_output(path.stat()) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _own_output(status: os.stat_result) -> TextIO | None:
+    """Standard output or standard error, where it is the file with this status."""
+    for own in (sys.__stdout__, sys.__stderr__):
+        try:
+            if own is not None and os.path.samestat(os.fstat(own.fileno()), status):
+                return own
+        except (OSError, ValueError):  # it is closed
+            continue
+    return None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put `content` in the place of a regular file, or of none."""
+    old = path.stat() if path.exists() else None
+    if old is not None and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     temporary = path.parent / f"{TEMPORARY_PREFIX}{os.getpid()}-{time.monotonic_ns()}-{path.name[-40:]}"
     try:
-        with temporary.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
+        with open(temporary, "xb", opener=None if old is None else _open_private) as stream:
+            _write_through(stream, content)
         if temporary.stat().st_size != len(content) or temporary.read_bytes() != content:
             raise OSError("what was read back differs from what was written")
-        _move(temporary, path)
-        _sync_folder(path.parent)
-    except (OSError, ValueError) as error:
+        if old is None or (old.st_nlink == 1 and _keeps_rights(path, temporary)):
+            _move(temporary, path)
+            _sync_folder(path.parent)
+        else:
+            _write_over(path, content)
+    finally:
         _remove_quietly(temporary)
-        raise save_error(path, error) from error
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _keeps_rights(old: Path, new: Path) -> bool:
+    """Give `new` the owner, rights and attributes of `old`; False where the owner cannot be given."""
+    status = old.stat()
+    try:
+        if hasattr(os, "chown") and (status.st_uid, status.st_gid) != (new.stat().st_uid, new.stat().st_gid):
+            os.chown(new, status.st_uid, status.st_gid)
+    except OSError:
+        return False
+    shutil.copystat(old, new)
+    os.utime(new)
+    return True
+
+
+def _write_over(path: Path, content: bytes) -> None:
+    """Write into the file itself: first what makes it longer, so that a full disk leaves it as it was."""
+    with path.open("r+b") as stream:
+        n_old = os.fstat(stream.fileno()).st_size
+        try:
+            stream.seek(n_old)
+            _write_through(stream, content[n_old:])
+        except OSError:
+            stream.truncate(n_old)
+            raise
+        stream.seek(0)
+        _write_through(stream, content[:n_old])
+        stream.truncate(len(content))
+
+
+def _write_through(stream: BinaryIO, content: bytes) -> None:
+    stream.write(content)
+    stream.flush()
+    os.fsync(stream.fileno())
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     """Let `fill` write a new folder, add a manifest of hashes, and move it to `folder` in one step.
 
-    An existing `folder` is moved aside first and removed after; one that holds anything but what was saved
-    in this way is refused. Raises SaveError with the reason; the old folder is then in its place.
+    An existing `folder` is moved aside first and removed after, its rights and those of its files kept; one
+    that holds anything but what was saved in this way is refused. A symbolic link is followed. Raises
+    SaveError with the reason; the old folder is then in its place.
     """
     refuse_foreign_content(folder)
-    temporary: Path | None = None
+    folder = Path(os.path.realpath(folder))
+    temporary = folder.parent / f"{TEMPORARY_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=folder.parent))
+        temporary.mkdir(0o700 if folder.exists() else 0o777)
         fill(temporary)
         manifest = build_manifest(temporary)
         replace_file(temporary / MANIFEST_NAME, json.dumps(manifest, indent=1).encode())
         _sync_folder(temporary)
+        if folder.exists():
+            for new in (temporary, *temporary.iterdir()):
+                old = folder / new.relative_to(temporary)
+                if old.is_file() or old == folder:
+                    _keeps_rights(old, new)
         _swap(temporary, folder)
-    except (OSError, ValueError, SaveError) as error:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, SaveError):
-            raise
+    except (OSError, ValueError) as error:
         raise save_error(folder, error) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def refuse_foreign_content(folder: Path) -> None:
@@ -208,7 +322,6 @@ def _aside(folder: Path) -> Path:
 
 
 def _swap(temporary: Path, folder: Path) -> None:
-    os.chmod(temporary, 0o755)
     if not folder.exists():
         _move(temporary, folder)
     else:

@@ -22,7 +22,7 @@ from attnscope.cli.given import note_given
 from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
 from attnscope.cli.other_figures import curves_figure, graph_figure, positions_figure, scaling_figure
 from attnscope.cli.pictures import on_picture
-from attnscope.cli.terminal import say
+from attnscope.cli.terminal import say_saved
 from attnscope.records.sites import require_heads
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
             drawn = on_page(arguments, on_picture(drawn, model, arguments.text, arguments.query or "0").spec)
         path = drawn.save(Path(arguments.out))
         about = trace.check().sentence + other_stacks(arguments, trace.sites) + _hints(drawn.spec)
-    say(f"{path}: {path.stat().st_size:,} bytes, {about}")
+    say_saved(path, about)
     del application
     return 0
 

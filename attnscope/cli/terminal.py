@@ -2,13 +2,15 @@
 
 import sys
 import unicodedata
+from pathlib import Path
 from typing import TextIO
 
 from attnscope import boot
 from attnscope.errors import UserError
+from attnscope.files import is_own_output
 from attnscope.strict_json import json_text
 
-__all__ = ["json_text", "one_line", "printable", "say", "say_error", "say_json", "say_progress"]
+__all__ = ["json_text", "one_line", "printable", "say", "say_error", "say_json", "say_progress", "say_saved"]
 
 _HARMLESS = {"\n", "\t"}
 
@@ -29,6 +31,12 @@ def one_line(text: str) -> str:
 def say(text: str = "") -> None:
     """Print a line to standard output."""
     _write(sys.stdout, printable(text))
+
+
+def say_saved(path: Path, words: str) -> None:
+    """Tell of a file that was written: on standard error where standard output is that file."""
+    size = f"{path.stat().st_size:,} bytes, " if path.is_file() else ""
+    (say_error if is_own_output(path) else say)(f"{path}: {size}{words}")
 
 
 def say_error(text: str) -> None:

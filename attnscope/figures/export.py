@@ -80,12 +80,24 @@ def target_of(path: Path | str) -> tuple[Path, Format]:
     if not target.name or "\0" in str(path):
         raise UserError(f"'{path}' is not a file name.", expected="a name such as figure.svg")
     if not target.suffix:
-        return target.with_name(target.name + ".svg"), "svg"
+        return _without_extension(target), "svg"
     name = target.name.lower()
     for format, ending in ENDINGS.items():
         if name.endswith(ending):
             return target, format
     raise _unknown_format(target.suffix[1:].lower())
+
+
+def _without_extension(path: Path) -> Path:
+    """Where a figure goes whose name tells no format: a pipe or a device is written into as it is."""
+    if path.is_dir():
+        raise SaveError(
+            f"{path} is a folder.",
+            expected="the name of a file, such as figure.svg",
+            action=f"Write {path / 'figure.svg'}, say; nothing was written.",
+        )
+    is_stream = path.parent == Path("/dev") or (path.exists() and not path.is_file())
+    return path if is_stream else path.with_name(path.name + ".svg")
 
 
 def suggested_name(spec: FigureSpec, format: Format = "svg") -> str:
