@@ -31,7 +31,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser(
         "attribute",
-        help="say what each head and layer adds to an output",
         description="Direct logit attribution: the parts add up to logit(answer) − logit(other).",
     )
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")

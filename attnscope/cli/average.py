@@ -16,7 +16,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser(
         "average",
-        help="make one model from the mean of a run's last checkpoints",
         description="The mean of the weights of a run's last checkpoints (Vaswani 2017, section 6.1) as a "
         "model folder, and its held-out loss beside that of the last checkpoint alone.",
     )

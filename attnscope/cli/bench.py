@@ -13,7 +13,7 @@ NAMES = ("start", "grid", "window", "trace", "typing", "lag", "analysis", "train
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("bench", help="measure speed on this machine")
+    parser = commands.add_parser("bench")
     parser.add_argument("group", nargs="?", metavar="GROUP", help=f"one of {', '.join(NAMES)} (default: all)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as JSON")
     parser.add_argument(

@@ -22,7 +22,7 @@ from attnscope.records.importance import METRICS, RANKINGS, PruningCurve, Rankin
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("curve", help="remove heads one tenth after the other and measure")
+    parser = commands.add_parser("curve")
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
     add_sample_arguments(parser)
     parser.add_argument("--metric", default="loss", choices=METRICS, help="default: loss")

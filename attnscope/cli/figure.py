@@ -46,9 +46,7 @@ _WITHOUT_TEXT = {"positions": positions_figure, "curves": curves_figure, "scalin
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "figure", help="draw a figure: attention, positions, training curves, or a .figure.json again"
-    )
+    parser = commands.add_parser("figure")
     note_given(parser)
     add_input_arguments(parser, needs_text=False)
     add_file_argument(parser)

@@ -21,7 +21,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser(
         "generate",
-        help="let a model write a text",
         description="Greedy unless --beams, or any of --temperature, --top-k, --top-p and --seed, is given.",
     )
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")

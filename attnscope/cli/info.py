@@ -22,7 +22,7 @@ _WEIGHTS = "*.safetensors"
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("info", help="say what a model is, what it weighs and what it costs")
+    parser = commands.add_parser("info")
     parser.add_argument(
         "model",
         metavar="MODEL",

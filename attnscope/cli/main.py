@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,6 +22,26 @@ from attnscope.settings import StartOptions
 DONE, FAULT, MENDABLE = 0, 1, 2
 _DEVICES = {"bench": "cpu"}
 """Where a command computes when nothing is said, other than where it can best."""
+_COMMANDS = {
+    "train": "train a recipe into a run folder; resumes what it holds",
+    "average": "make one model from the mean of a run's last checkpoints",
+    "trace": "write the attention of a text to a file",
+    "predict": "say what a model takes for probable",
+    "generate": "let a model write a text",
+    "translate": "translate a text, or a file line by line, and count BLEU",
+    "figure": "draw a figure: attention, positions, training curves, or a .figure.json again",
+    "measure": "measure every head on a text or over a corpus",
+    "importance": "score how much each head matters to the loss",
+    "curve": "remove heads one tenth after the other and measure",
+    "attribute": "say what each head and layer adds to an output",
+    "patch": "put pieces of one text's run into that of another",
+    "weights": "say what a head's weights write and look for, and how many dimensions it uses",
+    "prune": "remove heads for good: a smaller model that says the same as with the heads off",
+    "info": "say what a model is, what it weighs and what it costs",
+    "study": "make a published result again: a figure, a table, a report",
+    "bench": "measure speed on this machine",
+}
+"""Each has its module beside this one, which is imported when its name is given."""
 _WINDOW_FLAGS = {
     "--smoke": "open offscreen, trace, export, leave; for tests",
     "--json": "with --smoke: print its times as JSON",
@@ -38,8 +59,8 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(MENDABLE)
 
 
-def build_parser(*, has_commands: bool = True) -> argparse.ArgumentParser:
-    """The parser of all commands, or of the window alone, which need not wait for what they import."""
+def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for these arguments: it knows the options of the commands that they name."""
     parser = Parser(
         prog="attnscope",
         description="See every attention head of a Transformer: train, prune, compare, export. "
@@ -54,14 +75,12 @@ def build_parser(*, has_commands: bool = True) -> argparse.ArgumentParser:
     opening.add_argument("source", metavar="PATH", help=meaning)
     _add_window_options(opening, is_repeated=True)
     opening.set_defaults(run=_open_window)
-    if has_commands:
-        _add_commands(commands)
+    for name, meaning in _COMMANDS.items():
+        if name in given:
+            import_module(f"attnscope.cli.{name}").add_parser(commands)
+        else:
+            commands.add_parser(name, help=meaning)
     return parser
-
-
-def opens_window(argv: Sequence[str]) -> bool:
-    """Whether these arguments can be read by the parser of the window alone; False where it is not plain."""
-    return not argv or argv[0] == "open" or set(argv) <= _WINDOW_FLAGS.keys() | {"--version"}
 
 
 def _with_open(argv: Sequence[str]) -> Sequence[str]:
@@ -84,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     try:
         given = _with_open(sys.argv[1:] if argv is None else argv)
-        arguments = build_parser(has_commands=not opens_window(given)).parse_args(given)
+        arguments = build_parser(given).parse_args(given)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else MENDABLE
     has_window = arguments.run is _open_window
@@ -128,50 +147,6 @@ def _lost_device(error: BaseException) -> UserError | None:
     from attnscope.models.device import lost_device
 
     return lost_device(error)
-
-
-def _add_commands(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """The commands that need no window."""
-    from attnscope.cli import (
-        attribute,
-        average,
-        bench,
-        curve,
-        figure,
-        generate,
-        importance,
-        info,
-        measure,
-        patch,
-        predict,
-        prune,
-        study,
-        trace,
-        train,
-        translate,
-        weights,
-    )
-
-    for command in (
-        train,
-        average,
-        trace,
-        predict,
-        generate,
-        translate,
-        figure,
-        measure,
-        importance,
-        curve,
-        attribute,
-        patch,
-        weights,
-        prune,
-        info,
-        study,
-        bench,
-    ):
-        command.add_parser(commands)
 
 
 def _add_window_options(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:

@@ -21,7 +21,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser(
         "patch",
-        help="put pieces of one text's run into that of another",
         description="Activation patching: 1 where the output becomes that of the clean text, 0 where it stays"
         " that of the corrupt one.",
     )

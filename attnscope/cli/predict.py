@@ -20,7 +20,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser(
         "predict",
-        help="say what a model takes for probable",
         description="The next token, each <mask> (or each token, where there is none), each token of the "
         "second text, or the label; with --gate or a mask before and after, and the KL divergence between "
         "them. <0.02 is a token that is not among the best there, and below the least of them.",

@@ -21,7 +21,7 @@ _OPTIONS = {"model": "--model", "corpus": "--corpus", "trees": "--conllu"}
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("study", help="make a published result again: a figure, a table, a report")
+    parser = commands.add_parser("study")
     parser.add_argument("name", nargs="?", metavar="NAME", help="which; without one they are listed")
     parser.add_argument("--out", type=Path, metavar="DIR", help="the folder for its files and training runs")
     parser.add_argument(

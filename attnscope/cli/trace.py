@@ -19,7 +19,7 @@ ENDINGS = (".safetensors", ".npz")
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("trace", help="write the attention of a text to a file")
+    parser = commands.add_parser("trace")
     add_input_arguments(parser, needs_text=False)
     add_file_argument(parser)
     parser.add_argument("-o", "--out", required=True, type=Path, metavar="FILE", help=".safetensors or .npz")

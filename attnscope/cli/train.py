@@ -45,9 +45,7 @@ _EPILOG = (
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "train", help="train a recipe into a run folder; resumes what it holds", epilog=_EPILOG
-    )
+    parser = commands.add_parser("train", epilog=_EPILOG)
     parser.add_argument(
         "recipe",
         metavar="RECIPE",

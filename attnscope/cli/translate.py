@@ -25,7 +25,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser(
         "translate",
-        help="translate a text, or a file line by line, and count BLEU",
         description="Greedy unless --beams is given. A line may hold source, tab and reference.",
     )
     parser.add_argument("model", metavar="MODEL", help="a translation model: its name or folder")

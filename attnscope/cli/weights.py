@@ -24,7 +24,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser(
         "weights",
-        help="say what a head's weights write and look for, and how many dimensions it uses",
         description="The strongest token pairs of a head's OV and QK products, and their singular values.",
     )
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")

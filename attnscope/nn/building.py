@@ -17,8 +17,8 @@ def unfilled_own(config: ModelConfig) -> OwnModule:
 
 def empty_own(config: ModelConfig, device: str | torch.device = "cpu") -> OwnModule:
     """A network whose weights are whatever the memory held: for those who load every one of them next."""
-    module = unfilled_own(config).to_empty(device=device)
-    module.fill_tables()
+    module = unfilled_own(config)
+    module.take_memory(device)
     return module
 
 

@@ -54,7 +54,20 @@ class OwnModule(nn.Module, ABC):
 
     @abstractmethod
     def fill_tables(self) -> None:
-        """Compute what is no weight; called again after `to_empty`, which forgets it."""
+        """Compute what is no weight; called again after whatever gives the weights new memory."""
+
+    def take_memory(self, device: str | torch.device) -> None:
+        """Leave the device "meta": weights are whatever the memory held, the tables are computed.
+
+        `to_empty` would load the compiler and sympy for it: half a second at every start.
+        """
+        for part in self.modules():
+            for name, weight in part.named_parameters(recurse=False):
+                memory = torch.empty(weight.shape, dtype=weight.dtype, device=device)
+                setattr(part, name, nn.Parameter(memory, requires_grad=weight.requires_grad))
+            for name, buffer in part.named_buffers(recurse=False):
+                setattr(part, name, torch.empty(buffer.shape, dtype=buffer.dtype, device=device))
+        self.fill_tables()
 
     @abstractmethod
     def reach_past(self, n_tokens: int) -> None:

@@ -95,7 +95,7 @@ class Transformer(OwnModule):
         self.fill_tables()
 
     def fill_tables(self) -> None:
-        """Compute the position tables; call again after `to_empty`, which forgets them."""
+        """Compute the position tables."""
         config, device = self.config, self.tokens.weight.device
         self.self_mask = build_self_mask(config, self.n_positions)
         if config.position == "rotary":
@@ -308,8 +308,7 @@ def empty_transformer(config: ModelConfig, device: str | torch.device = "cpu") -
     """A model whose weights are whatever the memory held: for those who load every one of them next."""
     with torch.device("meta"):
         model = Transformer(config)
-    model = model.to_empty(device=device)
-    model.fill_tables()
+    model.take_memory(device)
     return model
 
 

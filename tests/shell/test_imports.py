@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.cli.main import opens_window
-
 CHECKOUT = Path(__file__).parents[2]
 
 
 def _imported(statement: str, names: tuple[str, ...]) -> list[str]:
-    code = f"{statement}\nimport sys\nprint(*[n for n in {names!r} if n in sys.modules])"
+    """Which of `names` a fresh interpreter has imported after the statement."""
+    code = f"{statement}\nimport sys\nprint()\nprint(*[n for n in {names!r} if n in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False
     )
     assert result.returncode == 0, result.stderr
-    return result.stdout.split()
+    return result.stdout.splitlines()[-1].split()
 
 
 HEAVY = ("torch", "tokenizers", "safetensors", "transformers", "PySide6", "pyqtgraph")
@@ -46,29 +45,46 @@ def test_that_qt_keeps_no_source_of_what_is_imported_after_it() -> None:
     assert _imported(code, (str(CHECKOUT / "attnscope" / "records" / "messages.py"),)) == []
 
 
-def test_that_the_window_alone_is_parsed_without_the_commands() -> None:
-    commands = ("attnscope.cli.train", "attnscope.cli.bench")
-    code = "from attnscope.cli.main import {0}; assert {1}"
-    assert _imported(code.format("build_parser", "build_parser(has_commands=False)"), commands) == []
-    assert _imported(code.format("build_parser", "build_parser()"), commands) == list(commands)
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((), ()),
+        (("--smoke", "--json"), ()),
+        (("open", "model"), ()),
+        (("--help",), ()),
+        (("figure", "--help"), ("figure",)),
+        (("--device", "cpu", "train"), ("train",)),
+    ],
+)
+def test_that_only_the_named_command_is_imported(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    names = ("train", "figure", "bench", "info", "study")
+    imported = _imported(
+        f"from attnscope.cli.main import build_parser; build_parser({given!r})",
+        tuple(f"attnscope.cli.{name}" for name in names),
+    )
+    assert imported == [f"attnscope.cli.{name}" for name in expected]
+
+
+COMPILER = ("torch._dynamo", "torch._inductor", "torch.fx.experimental.symbolic_shapes", "sympy")
+FOREIGN = ("transformers", "safetensors.numpy", "PIL", "matplotlib", "pyqtgraph", "sacrebleu")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "is_window"),
+    "arguments",
     [
-        ([], True),
-        (["--smoke", "--json"], True),
-        (["open", "train"], True),
-        (["train", "open"], False),
-        (["--help"], False),
-        (["--smoke", "trian"], False),
-        (["--device", "cpu", "train"], False),
+        ("info", "english-french"),
+        ("predict", "shakespeare", "--text", "To be"),
+        ("measure", "english-french", "--text", "I see"),
+        ("figure", "english-french", "--text", "I see", "-o", "OUT.svg"),
     ],
+    ids=lambda arguments: arguments[0],
 )
-def test_that_arguments_for_the_window_alone_are_told_from_commands(
-    arguments: list[str], is_window: bool
+def test_that_a_demo_model_is_opened_and_drawn_without_the_compiler_and_foreign_models(
+    arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert opens_window(arguments) == is_window
+    given = [argument.replace("OUT", str(tmp_path / "out")) for argument in arguments]
+    code = f"from attnscope.cli.main import main; assert main({given!r}) == 0"
+    assert _imported(code, (*COMPILER, *FOREIGN)) == []
 
 
 def test_that_the_engine_never_imports_qt() -> None:

@@ -6,6 +6,7 @@ True, joins `bias_k` and a zero key to the keys, and takes `is_causal` as a hint
 """
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any, cast
@@ -13,7 +14,6 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from attnscope.errors import UserError
 from attnscope.models.huggingface.masks_given import GivenMask, read_mask
@@ -124,8 +124,8 @@ def _product_mask(
     has_heads: bool,
 ) -> GivenMask:
     """The mask of one row of a batch; without `has_heads` a mask of three axes is a batch, too."""
-    if isinstance(mask, CausalBias):
-        is_first = mask.variant == CausalVariant.UPPER_LEFT
+    is_first = _counts_from_first(mask)
+    if is_first is not None:
         return GivenMask(rule=causal_from_start(*size) if is_first else MaskRule(is_causal=True))
 
     def lay_out() -> Tensor:
@@ -134,6 +134,17 @@ def _product_mask(
         return own.expand(*lead, *own.shape[-3:])[place] if own.ndim > 3 else own
 
     return masks.read((mask,), (PRODUCT, place, has_heads), lay_out, *size)
+
+
+def _counts_from_first(mask: Tensor) -> bool | None:
+    """Whether a `CausalBias` of PyTorch counts from the first query and key; None for any other mask.
+
+    Its module, which loads the compiler, is there once somebody has made one.
+    """
+    bias: Any = sys.modules.get("torch.nn.attention.bias")
+    if bias is None or not isinstance(mask, bias.CausalBias):
+        return None
+    return bool(mask.variant == bias.CausalVariant.UPPER_LEFT)
 
 
 def _lead_of(tensors: Sequence[Tensor]) -> torch.Size:
