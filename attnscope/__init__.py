@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from attnscope.analysis.importance import importance as importance
     from attnscope.analysis.measures import measure as measure
+    from attnscope.analysis.measuring import measure_texts as measure_texts
     from attnscope.analysis.pruning_curve import pruning_curve as pruning_curve
     from attnscope.drawing import curves_figure as curves_figure
     from attnscope.drawing import graph_figure as graph_figure
@@ -66,6 +67,7 @@ _HOMES = {
     "load_figure": "attnscope.drawing",
     "load_trace": "attnscope.trace.store",
     "measure": "attnscope.analysis.measures",
+    "measure_texts": "attnscope.analysis.measuring",
     "panels": "attnscope.figures.composing",
     "picture": "attnscope.models.pictures",
     "graph_figure": "attnscope.drawing",

@@ -4,6 +4,7 @@ import numpy as np
 from session_samples import info
 
 from attnscope.records.corpora import HeadsMeasured, MeasureHeads
+from attnscope.records.findings import Findings
 from attnscope.records.measures import MEASURE_NAMES, N_TELLING, OFFSET_REACH, Estimate, HeadTable
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.roles import HeadCard, Role
@@ -73,4 +74,6 @@ class HeadsDesk:
         self.state.run()
         heads = tuple(head for site in info().sites for head in site.heads)
         number = self.newest(MeasureHeads).number  # type: ignore[attr-defined]
-        self.state.handle(HeadsMeasured(number=number, table=make_table(heads), cards=make_cards(heads)))
+        self.state.handle(
+            HeadsMeasured(number=number, found=Findings(table=make_table(heads), cards=make_cards(heads)))
+        )

@@ -85,7 +85,8 @@ def measure_corpus(
 
     A translation model needs targets (pairs) to be measured in its decoder and cross-attention; single
     texts measure its encoder. The induction stripe takes a few passes of its own. Raises UserError for a
-    corpus without texts, or with targets for only some of them.
+    corpus without texts, or with targets for only some of them; where only the stripe fails, the table
+    without it comes before its error.
     """
     has_targets = check_targets(model, texts)
     sites = tuple(s for s in model.sites if has_targets or s.stack == "encoder" or not _translates(model))
@@ -102,22 +103,12 @@ def measure_corpus(
         raise UserError(
             "There is no text to measure.", expected="a text of one word or more", action="Give other texts."
         )
-    yield table.finish(name, len(texts), level, has_stripe=has_stripe)
-
-
-def measure_texts(
-    model: Model,
-    texts: Sequence[Text],
-    *,
-    name: str = "",
-    specials: SpecialTokens = "kept",
-    seed: int = 0,
-) -> HeadTable:
-    """`measure_corpus` to its end."""
-    for found in measure_corpus(model, texts, name=name, specials=specials, seed=seed):
-        if isinstance(found, HeadTable):
-            return found
-    raise AssertionError("unreachable: the last thing a measuring pass gives is the table")
+    try:
+        stripes = stripe_scores(model, n_rows=N_ROWS if has_stripe else 0, seed=seed)
+    except Exception:
+        yield table.finish(name, len(texts), level, stripe_scores(model, n_rows=0))
+        raise
+    yield table.finish(name, len(texts), level, stripes)
 
 
 def count_tokens(model: Model, texts: Iterable[Text]) -> tuple[Counter[int], Counter[int]]:
@@ -189,8 +180,8 @@ class _Table:
         self._n_tokens += sum(one.n_tokens for one in batch)
         self._n_cut += sum(_is_cut(one) for one in batch)
 
-    def finish(self, name: str, n_given: int, level: float, *, has_stripe: bool) -> HeadTable:
-        """The table of everything that was added, with the induction stripe on random tokens."""
+    def finish(self, name: str, n_given: int, level: float, stripes: NDArray[np.float32]) -> HeadTable:
+        """The table of everything that was added, with the stripes [n_rows, n_sites, n_heads]."""
         found = self._bootstrap.intervals(level)
         n_heads = len(self._heads)
         shape = (n_heads, len(_STREAMED))
@@ -201,7 +192,7 @@ class _Table:
         for index, measure in enumerate(_STREAMED):
             columns[measure] = tuple(part[: self._n_columns].reshape(shape)[:, index] for part in found.parts)
         columns["positional"] = tuple(part[at] for part in found.parts)
-        columns["stripe"] = self._stripes(level, has_stripe=has_stripe)
+        columns["stripe"] = self._stripes(level, stripes)
         telling = np.full((n_heads, len(MEASURE_NAMES), N_TELLING), -1, np.int32)
         texts = self._telling.texts.reshape(N_TELLING, *shape)
         for index, measure in enumerate(_STREAMED):
@@ -243,9 +234,7 @@ class _Table:
             parts.append(torch.stack([values.get(name, nothing) for name in _STREAMED], dim=-1))
         return torch.cat(parts, dim=1).float().cpu().numpy()
 
-    def _stripes(self, level: float, *, has_stripe: bool) -> tuple[NDArray[np.float64], ...]:
-        n_rows = N_ROWS if has_stripe else 0
-        scores = stripe_scores(self._model, n_rows=n_rows, seed=self._bootstrap.seed)  # [rows, sites, heads]
+    def _stripes(self, level: float, scores: NDArray[np.float32]) -> tuple[NDArray[np.float64], ...]:
         bootstrap = RatioBootstrap(len(self._heads), seed=self._bootstrap.seed)
         wanted = [self._model.sites.index(site) for site in self._sites]
         parts = [scores[:, i, : site.n_heads] for i, site in zip(wanted, self._sites, strict=True)]

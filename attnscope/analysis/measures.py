@@ -45,7 +45,7 @@ def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMea
     every row, whatever time it takes.
     """
     if not isinstance(trace, Trace):
-        action = "Of a model measure what it did on a text: measure(model.trace(text))."
+        action = "Of a model measure(model.trace(text)) measures a text, measure_texts(model, texts) many."
         raise of_wrong_kind(trace, "what to measure", "a trace", action)
     found: list[HeadMeasures] = []
     most = None if max_cells is None else max(1, max_cells // max(1, len(trace.sites)))

@@ -143,11 +143,12 @@ class _Table:
         for index, site in enumerate(self._sites):
             is_causal = probe.is_causal[site.key]
             self._is_causal[index] = is_causal
-            seen = torch.tensor([arc for arc in arcs if not is_causal or arc[3] < arc[2]], device=device)
+            seen = [arc for arc in arcs if not is_causal or arc[3] < arc[2]]
             between = probe.between[site.key]
             if self._manner == "clark":
                 between = between - torch.diag_embed(between.diagonal(dim1=2, dim2=3))
-            hits, n_arcs = _count(between, seen.reshape(-1, 4), self._is_turned)
+            places = torch.tensor(seen, dtype=torch.int64, device=device).reshape(-1, 4)  # of no arc too
+            hits, n_arcs = _count(between, places, self._is_turned)
             found.append(hits)
             total.append(n_arcs.expand_as(hits))
         for is_causal in set(self._is_causal.values()):

@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_input_arguments, load_and_trace, open_model, parse_stack, tell_columns
 from attnscope.cli.terminal import say, say_error, say_json
@@ -15,12 +15,11 @@ from attnscope.records.sites import Stack
 if TYPE_CHECKING:
     from attnscope.analysis.conllu import Tree
     from attnscope.analysis.corpus_texts import Text
+    from attnscope.analysis.gold_links import AlignedPair
     from attnscope.models import Model
-    from attnscope.records.measures import HeadTable
-    from attnscope.records.roles import HeadCard
-    from attnscope.records.word_tables import AlignmentTable, SyntaxTable
+    from attnscope.records.findings import Findings
+    from attnscope.records.measures import CorpusProgress
 
-Found = TypeVar("Found")
 MAX_TEXTS = 1000
 SPECIAL_TOKENS = ("kept", "dropped", "renormalised")
 """As in `records.measures`, which would import numpy before anything is to be measured."""
@@ -93,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_sort(arguments: argparse.Namespace) -> None:
     """Raise UserError, before anything is measured, when no column has that name."""
     from attnscope.cli.measure_tables import check_column
-    from attnscope.figures.head_tables import COLUMNS
+    from attnscope.records.head_tables import COLUMNS
     from attnscope.records.measures import MEASURE_NAMES
     from attnscope.viewmodels.heads.alignment_column import ALIGNMENT_COLUMNS
 
@@ -107,7 +106,7 @@ def _check_sort(arguments: argparse.Namespace) -> None:
 def _measure_text(arguments: argparse.Namespace) -> int:
     from attnscope.analysis.measures import measure
     from attnscope.cli.measure_tables import sort_measures, table_of_text
-    from attnscope.figures.head_tables import csv_of_text
+    from attnscope.records.head_tables import csv_of_text
     from attnscope.text.corpora import read_lines
 
     if arguments.file is not None:
@@ -136,11 +135,7 @@ def _measure_text(arguments: argparse.Namespace) -> int:
 
 
 def _measure_corpus(arguments: argparse.Namespace) -> int:
-    from attnscope.analysis.corpus import measure_corpus
-    from attnscope.analysis.roles import head_card
-    from attnscope.figures.head_tables import csv_of_alignment, csv_of_corpus
-    from attnscope.records.measures import HeadTable, order_heads
-    from attnscope.viewmodels.heads.alignment_column import with_alignment
+    from attnscope.analysis.measuring import measure_parts
 
     if arguments.max_texts < 1:
         raise UserError(f"--max-texts is {arguments.max_texts}.", expected="1 or more")
@@ -151,46 +146,42 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
     if model.info.form == "encoder-decoder" and all(isinstance(text, str) for text in texts):
         _tell_sources_only(arguments, texts, stack)
     name = str(arguments.corpus or arguments.conllu)
-    table = _last(measure_corpus(model, texts, name=name, specials=arguments.special), HeadTable, "measuring")
-    syntax = _measure_syntax(model, trees, name)
-    alignment = _measure_links(arguments, model, texts, name)
-    cards = [head_card(head, table, syntax, alignment, sites=model.sites) for head in table.heads]
-    table = with_alignment(table, alignment)
+    pairs = _linked(arguments, texts)
+    passing = measure_parts(model, texts, trees=trees, pairs=pairs, name=name, specials=arguments.special)
+    notes: Sequence[str] = ()
+    for found in _telling(passing):
+        notes = found.notes
+        _hand_over(arguments, found, stack)
+    for note in notes:
+        say_error(f"attnscope: {note}")
+    return 2 if notes else 0
+
+
+def _hand_over(arguments: argparse.Namespace, found: "Findings", stack: Stack | None) -> None:
+    """Write and print what a pass found."""
+    from attnscope.cli import measure_tables as tables
+    from attnscope.records.head_tables import csv_of_alignment
+    from attnscope.records.measures import order_heads
+    from attnscope.viewmodels.heads.alignment_column import with_alignment
+
+    alignment = found.alignment
+    table = with_alignment(found.table, alignment)
+    found = dataclasses.replace(found, table=table)
     rows: Sequence[int] = range(len(table.heads))
-    if arguments.sort is not None:
+    if arguments.sort is not None and arguments.sort in table.names:
         rows = order_heads(table, arguments.sort, is_descending=not arguments.ascending)
     rows = [row for row in rows if stack is None or table.heads[row].stack == stack]
     if arguments.csv is not None:
-        replace_file(arguments.csv, csv_of_corpus(table, rows, cards).encode())
+        replace_file(arguments.csv, found.to_csv(rows).encode())
     if arguments.links_csv is not None and alignment is not None:
         replace_file(arguments.links_csv, csv_of_alignment(alignment).encode())
-    _print_corpus(arguments, table, rows, cards, syntax, alignment)
-    return 0
-
-
-def _print_corpus(
-    arguments: argparse.Namespace,
-    table: "HeadTable",
-    rows: Sequence[int],
-    cards: "Sequence[HeadCard]",
-    syntax: "SyntaxTable | None",
-    alignment: "AlignmentTable | None",
-) -> None:
-    from attnscope.cli import measure_tables as tables
-    from attnscope.figures import head_tables
-
     if arguments.json:
-        found = head_tables.json_of_corpus(table, rows, cards)
-        if syntax is not None:
-            found["syntax"] = head_tables.json_of_syntax(syntax)
-        if alignment is not None:
-            found["alignment"] = head_tables.json_of_alignment(alignment)
-        say_json(found)
+        say_json(found.to_dict(rows))
         return
     say(f"{table.model} over {table.corpus}")
-    say(tables.table_of_corpus(table, rows, cards))
-    if syntax is not None:
-        say("\n" + tables.table_of_syntax(syntax))
+    say(tables.table_of_corpus(table, rows, found.cards))
+    if found.syntax is not None:
+        say("\n" + tables.table_of_syntax(found.syntax))
     if alignment is not None:
         say("\n" + tables.table_of_alignment(alignment))
 
@@ -230,39 +221,25 @@ def _tell_sources_only(arguments: argparse.Namespace, texts: "Sequence[Text]", s
     say_error(f"attnscope: {why}: only the encoder is measured.")
 
 
-def _measure_syntax(model: "Model", trees: "Sequence[Tree]", name: str) -> "SyntaxTable | None":
-    from attnscope.analysis.syntax import measure_syntax
-    from attnscope.records.word_tables import SyntaxTable
-
-    if not trees:
-        return None
-    return _last(measure_syntax(model, trees, name=name), SyntaxTable, "reading trees")
-
-
-def _measure_links(
-    arguments: argparse.Namespace, model: "Model", texts: "Sequence[Text]", name: str
-) -> "AlignmentTable | None":
+def _linked(arguments: argparse.Namespace, texts: "Sequence[Text]") -> "list[AlignedPair]":
+    """The pairs with their gold links; none where no links were given."""
     from attnscope.analysis.gold_links import aligned_pairs, read_links
-    from attnscope.analysis.word_alignment import measure_alignment
-    from attnscope.records.word_tables import AlignmentTable
 
     if arguments.links is None:
-        return None
+        return []
     pairs = [text for text in texts if not isinstance(text, str)]
     links = read_links(arguments.links, counts_from=arguments.links_from)[: arguments.max_texts]
-    found = measure_alignment(model, aligned_pairs(pairs, links), name=name)
-    return _last(found, AlignmentTable, "aligning")
+    return aligned_pairs(pairs, links)
 
 
-def _last(found: Iterator[object], kind: type[Found], what: str) -> Found:
-    """What a measuring pass gives at last, with its progress on standard error."""
-    from attnscope.records.measures import CorpusProgress
+def _telling(passing: "Iterator[CorpusProgress | Findings]") -> "Iterator[Findings]":
+    """What a measuring pass finds, with its progress on standard error."""
+    from attnscope.records.findings import Findings
 
-    tenth = 0
-    for one in found:
-        if isinstance(one, kind):
-            return one
-        if isinstance(one, CorpusProgress) and int(one.fraction * 10) > tenth:
-            tenth = int(one.fraction * 10)
-            say_error(f"{what}: {one.n_done:,} of {one.n_total:,} texts")
-    raise AssertionError("unreachable: the last thing a measuring pass gives is its table")
+    told = ("", 0)
+    for one in passing:
+        if isinstance(one, Findings):
+            yield one
+        elif (one.what, int(one.fraction * 10)) != told and one.n_done:
+            told = (one.what, int(one.fraction * 10))
+            say_error(f"{one.what}: {one.n_done:,} of {one.n_total:,} texts")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnscope.errors import UserError
-from attnscope.figures.head_tables import COLUMNS
+from attnscope.records.head_tables import COLUMNS
 from attnscope.records.measures import CORPUS_MEASURES
 from attnscope.viewmodels.session.head_measures import MEASURES
 

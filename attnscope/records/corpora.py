@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from attnscope.records.measures import HeadTable, SpecialTokens
+from attnscope.records.findings import Findings
+from attnscope.records.measures import SpecialTokens
 from attnscope.records.roles import HeadCard
 from attnscope.records.sites import HeadRef
-from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 
 OWN_TEXTS = ""
 """As a path: texts that the program has for the model (of its task, or its sample sentences)."""
@@ -59,10 +59,7 @@ class HeadsMeasured:
     """The pass is complete: the numbers of all heads and what each does, without texts."""
 
     number: int
-    table: HeadTable
-    cards: tuple[HeadCard, ...]
-    syntax: SyntaxTable | None = None
-    alignment: AlignmentTable | None = None
+    found: Findings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -212,10 +212,11 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusProgress:
-    """How far a pass over texts is; `n_total` counts the texts that will be read."""
+    """How far a pass over texts is; `n_total` counts the texts to be read, `what` says what is done."""
 
     n_done: int
     n_total: int
+    what: str = ""
 
     @property
     def fraction(self) -> float:

@@ -4,13 +4,11 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from attnscope.analysis.conllu import Tree, read_conllu
-from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import Text, own_texts, read_corpus
 from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.known_links import own_pairs, read_gold_files
+from attnscope.analysis.measuring import measure_parts
 from attnscope.analysis.roles import head_card
-from attnscope.analysis.syntax import measure_syntax
-from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.alignment import GoldFiles
@@ -22,8 +20,7 @@ from attnscope.records.corpora import (
     MeasuringNews,
     ShowCard,
 )
-from attnscope.records.measures import CorpusProgress, HeadTable
-from attnscope.records.word_tables import AlignmentTable, SyntaxTable
+from attnscope.records.findings import Findings
 from attnscope.workers.background import StepsJob
 
 
@@ -34,21 +31,20 @@ class Measuring:
         self._model = model
         self._texts: Sequence[Text] = ()
         self._trees: Sequence[Tree] = ()
-        self._table: HeadTable | None = None
-        self._syntax: SyntaxTable | None = None
-        self._alignment: AlignmentTable | None = None
+        self._found: Findings | None = None
         steps = self._measure(request)
         self.job = StepsJob(request.number, steps, lambda news: isinstance(news, MeasuringNews))
 
     def card(self, request: ShowCard) -> CardShown:
         """What one head does, with its telling texts; raises UserError before the pass is complete."""
-        if self._table is None or request.head not in self._table.heads:
+        found = self._found
+        if found is None or request.head not in found.table.heads:
             raise UserError("This head has not been measured.", action="Measure the heads over texts first.")
         card = head_card(
             request.head,
-            self._table,
-            self._syntax,
-            self._alignment,
+            found.table,
+            found.syntax,
+            found.alignment,
             model=self._model,
             texts=self._texts,
             tree_texts=[tree.text for tree in self._trees],
@@ -57,42 +53,25 @@ class Measuring:
         return CardShown(number=request.number, card=card)
 
     def _measure(self, request: MeasureHeads) -> Generator[MeasuringNews | HeadsMeasured, None, None]:
-        def told(what: str, progress: CorpusProgress) -> MeasuringNews:
-            number = request.number
-            return MeasuringNews(number=number, what=what, n_done=progress.n_done, n_total=progress.n_total)
-
         yield MeasuringNews(number=request.number, what="Reading texts", n_done=0, n_total=0)
         name = self._read(request)
-        for found in measure_corpus(
-            self._model, self._texts, name=name, specials=request.specials, seed=request.seed
-        ):
-            if isinstance(found, CorpusProgress):
-                yield told("Measuring heads", found)
-            else:
-                self._table = found
-        for step in measure_syntax(self._model, self._trees, name=name) if self._trees else ():
-            if isinstance(step, CorpusProgress):
-                yield told("Reading trees", step)
-            else:
-                self._syntax = step
         pairs = self._linked(request)
-        for one in measure_alignment(self._model, pairs, name=name, seed=request.seed) if pairs else ():
-            if isinstance(one, CorpusProgress):
-                yield told("Aligning words", one)
+        for found in measure_parts(
+            self._model,
+            self._texts,
+            trees=self._trees,
+            pairs=pairs,
+            name=name,
+            specials=request.specials,
+            seed=request.seed,
+        ):
+            if isinstance(found, Findings):
+                self._found = found
+                yield HeadsMeasured(number=request.number, found=found)
             else:
-                self._alignment = one
-        if self._table is None:
-            raise AssertionError("unreachable: a pass ends with its table")
-        yield HeadsMeasured(
-            number=request.number,
-            table=self._table,
-            cards=tuple(
-                head_card(head, self._table, self._syntax, self._alignment, sites=self._model.sites)
-                for head in self._table.heads
-            ),
-            syntax=self._syntax,
-            alignment=self._alignment,
-        )
+                yield MeasuringNews(
+                    number=request.number, what=found.what, n_done=found.n_done, n_total=found.n_total
+                )
 
     def _read(self, request: MeasureHeads) -> str:
         """Read the texts; returns what they are called."""

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hf_folders import make, save_folder
 
-from attnscope.analysis.corpus import measure_texts
 from attnscope.analysis.corpus_texts import batch_kind, encode_corpus, length_batches
 from attnscope.analysis.measures import measure
+from attnscope.analysis.measuring import measure_texts
 from attnscope.models import Model, load
 
 pytest.importorskip("transformers")
@@ -30,7 +30,7 @@ def test_that_a_corpus_is_the_mean_of_its_texts(open_model: Any, kind: str) -> N
     assert batch_kind(model) == "equal"
     batches = list(length_batches(model, encode_corpus(model, texts)))
     assert sorted(one.number for batch in batches for one in batch) == [0, 1, 2]
-    table = measure_texts(model, texts)
+    table = measure_texts(model, texts).table
     pairs = [text if isinstance(text, tuple) else (text, None) for text in texts]
     single = [measure(model.trace(*pair)) for pair in pairs]
     for row, head in enumerate(table.heads):
@@ -43,7 +43,7 @@ def test_that_a_corpus_is_the_mean_of_its_texts(open_model: Any, kind: str) -> N
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
 def test_that_norms_are_those_of_the_librarys_own_matrices(open_model: Any, kind: str) -> None:
     model: Model = open_model(kind)
-    table = measure_texts(model, TEXTS[:1])
+    table = measure_texts(model, TEXTS[:1]).table
     module = model.network.module
     if kind == "bert":
         output = module.bert.encoder.layer[0].attention.output.dense.weight.detach().T
@@ -61,4 +61,4 @@ def test_that_norms_are_those_of_the_librarys_own_matrices(open_model: Any, kind
 
 
 def test_that_pairs_without_targets_measure_the_encoder_alone(open_model: Any) -> None:
-    assert {head.stack for head in measure_texts(open_model("t5"), TEXTS).heads} == {"encoder"}
+    assert {head.stack for head in measure_texts(open_model("t5"), TEXTS).table.heads} == {"encoder"}

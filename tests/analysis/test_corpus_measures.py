@@ -8,11 +8,12 @@ from known_heads import KNOWN_WORDS, known_decoder
 from tiny_models import FORMS, FRENCH, SENTENCE, tiny_model
 
 from attnscope.analysis.bootstrap import RatioBootstrap, mean_interval
-from attnscope.analysis.corpus import measure_corpus, measure_texts
+from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import read_corpus
 from attnscope.analysis.facts import build_facts
 from attnscope.analysis.head_sums import HeadSums
 from attnscope.analysis.measures import measure
+from attnscope.analysis.measuring import measure_texts
 from attnscope.analysis.value_norms import output_matrices
 from attnscope.errors import UserError
 from attnscope.models import Model
@@ -124,7 +125,7 @@ def slow_values(model: Model, text: object, head: HeadRef, specials: str) -> dic
 def test_that_every_measure_over_a_padded_corpus_equals_slow_float64_loops(form: str, specials: str) -> None:
     model = tiny_model(form)
     texts = [(text, FRENCH) for text in TEXTS] if form == "encoder-decoder" else TEXTS
-    table = measure_texts(model, texts, specials=specials)  # type: ignore[arg-type]
+    table = measure_texts(model, texts, specials=specials).table  # type: ignore[arg-type]
     assert table.n_texts == len(texts)
     for head in table.heads[::3]:
         slow = [slow_values(model, text, head, specials) for text in texts]
@@ -142,7 +143,7 @@ def test_that_heads_with_weights_set_by_hand_score_what_they_must() -> None:
     model = known_decoder()
     halves = (WORDS[:8], WORDS[8:14], WORDS[20:32])
     texts = [" ".join([*half, *half]) for half in halves]
-    table = measure_texts(model, texts)
+    table = measure_texts(model, texts).table
     lengths = np.array([2 * len(half) + 1 for half in halves])  # with the begin token
 
     def value(layer: int, head: int, name: str) -> float:
@@ -180,9 +181,9 @@ def test_that_heads_with_weights_set_by_hand_score_what_they_must() -> None:
 def test_that_blocks_of_rows_change_no_number(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model(form)
     texts = [(text, FRENCH) for text in TEXTS] if form == "encoder-decoder" else TEXTS
-    whole = measure_texts(model, texts)
+    whole = measure_texts(model, texts).table
     monkeypatch.setattr("attnscope.analysis.head_sums.BLOCK_CELLS", 1)
-    np.testing.assert_allclose(measure_texts(model, texts).values, whole.values, atol=2e-6)
+    np.testing.assert_allclose(measure_texts(model, texts).table.values, whole.values, atol=2e-6)
 
 
 def test_that_the_corpus_agrees_with_the_measures_of_one_trace_and_leaves_it_alone() -> None:
@@ -190,7 +191,7 @@ def test_that_the_corpus_agrees_with_the_measures_of_one_trace_and_leaves_it_alo
     trace = model.trace(SENTENCE)
     before = trace.all_weights(0).clone()
     one = {m.head: m for m in measure(trace)}
-    table = measure_texts(model, [SENTENCE])
+    table = measure_texts(model, [SENTENCE]).table
     for head in table.heads:
         for name in ("entropy", "distance", "confidence", "previous", "first", "diagonal"):
             assert table.estimate(head, name).value == pytest.approx(getattr(one[head], name), abs=1e-5)
@@ -209,7 +210,7 @@ def test_that_a_pass_tells_its_progress_and_can_be_closed() -> None:
 
 def test_that_translation_models_without_targets_are_measured_in_their_encoder() -> None:
     model = tiny_model("encoder-decoder")
-    assert {head.stack for head in measure_texts(model, TEXTS).heads} == {"encoder"}
+    assert {head.stack for head in measure_texts(model, TEXTS).table.heads} == {"encoder"}
     with pytest.raises(UserError, match="some have none"):
         measure_texts(model, [TEXTS[0], (TEXTS[1], FRENCH)])
     with pytest.raises(UserError, match="one text only"):
@@ -223,10 +224,13 @@ def test_that_rare_heads_point_to_the_least_frequent_words() -> None:
     common = " ".join(WORDS[:6])
     # The head that looks at the first token leads no word; the identity spreads over words alike.
     texts = [f"{common} {WORDS[30 + n]} {WORDS[20 + n]}" for n in range(4)]
-    assert measure_texts(model, texts).estimate(HeadRef(stack="decoder", layer=0, head=2), "rare").value == 0
+    assert (
+        measure_texts(model, texts).table.estimate(HeadRef(stack="decoder", layer=0, head=2), "rare").value
+        == 0
+    )
     assert (
         measure_texts(model, [" ".join(WORDS[:2])])
-        .estimate(HeadRef(stack="decoder", layer=0, head=2), "rare")
+        .table.estimate(HeadRef(stack="decoder", layer=0, head=2), "rare")
         .n
         == 0
     )
@@ -251,7 +255,7 @@ def test_that_intervals_are_those_of_a_plain_bootstrap_and_depend_on_seed_alone(
 
 
 def test_that_heads_are_ordered_with_unknown_numbers_last() -> None:
-    table = measure_texts(tiny_model("encoder-decoder"), [(SENTENCE, FRENCH)])
+    table = measure_texts(tiny_model("encoder-decoder"), [(SENTENCE, FRENCH)]).table
     order = order_heads(table, "distance")
     column = table.column("distance")[list(order)]
     known = column[~np.isnan(column)]

@@ -9,8 +9,8 @@ from tiny_models import tiny_model
 
 from attnscope.analysis.alignment import alignment_error_rate, head_alignment
 from attnscope.analysis.conllu import Tree, TreeWord, read_conllu
-from attnscope.analysis.corpus import measure_texts
 from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, read_links
+from attnscope.analysis.measuring import measure_texts
 from attnscope.analysis.roles import find_roles, head_card
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.analysis.word_alignment import measure_alignment
@@ -106,7 +106,7 @@ def test_that_a_previous_token_head_finds_arcs_to_the_word_before_as_often_as_th
     assert found.n_arcs[previous, to_head] == 30
     identity = found.heads.index(HeadRef(stack="decoder", layer=0, head=1))
     assert found.values[identity, to_head] == 0.0
-    table = measure_texts(model, [tree.text for tree in trees])
+    table = measure_texts(model, [tree.text for tree in trees]).table
     assert not [r for h in found.heads for r in find_roles(h, table, found) if r.name == "syntactic"]
     with pytest.raises(UserError, match="No relation"):
         next(measure_syntax(model, trees, min_arcs=500))
@@ -221,7 +221,7 @@ def test_that_gold_links_are_read_in_both_ways_of_writing(tmp_path: Path) -> Non
 def test_that_cards_say_what_heads_set_by_hand_do_and_show_where() -> None:
     model = known_decoder()
     texts = [" ".join(KNOWN_WORDS[start : start + 8] * 2) for start in range(4)]
-    table: HeadTable = measure_texts(model, texts)
+    table: HeadTable = measure_texts(model, texts).table
     sentences = {}
     for head in table.heads[:5]:
         card = head_card(head, table, model=model, texts=texts)
@@ -244,7 +244,7 @@ def test_that_cards_say_what_heads_set_by_hand_do_and_show_where() -> None:
 def test_that_heads_without_a_role_say_what_they_do_most() -> None:
     model = tiny_model("encoder")
     texts = ["the cat sat on the mat", "a dog saw the bird"]
-    table = measure_texts(model, texts)
+    table = measure_texts(model, texts).table
     cards = [head_card(head, table) for head in table.heads]
     assert any(card.sentence.startswith("too few texts for a role") and not card.roles for card in cards)
     assert all("interval" in card.sentence for card in cards)

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from attnscope.analysis.batches import build_batches
-from attnscope.analysis.corpus import measure_texts
 from attnscope.analysis.levels import trace_levels
+from attnscope.analysis.measuring import measure_texts
 from attnscope.analysis.subject import own_subject, subject_of
 from attnscope.errors import LoadError, UserError
 from attnscope.models.checkpoint import read_model_folder
@@ -195,7 +195,7 @@ def test_that_the_analyses_batches_give_the_loss_of_the_labels() -> None:
 def test_that_a_corpus_of_unequal_texts_is_measured_as_each_text_alone() -> None:
     model = build("reviews", 'pooling = "hierarchical"')
     texts = ["the soup was lovely .", "the old door was awful . the cake was poor . the room was green ."]
-    table, *alone = (measure_texts(model, some) for some in (texts, texts[:1], texts[1:]))
+    table, *alone = (measure_texts(model, some).table for some in (texts, texts[:1], texts[1:]))
     assert {head.stack for head in table.heads} == {"encoder", "sentence", "pool"}
     columns = [table.names.index(name) for name in ("confidence", "first", "entropy")]
     counts = np.stack([one.counts[:, columns] for one in alone]).astype(float)
@@ -207,9 +207,9 @@ def test_that_a_corpus_of_unequal_texts_is_measured_as_each_text_alone() -> None
 
 def test_that_pairs_and_slots_are_measured_over_a_corpus() -> None:
     pair, slots = build("entailment", "reads_pair = true"), build("sentiment", "n_projected = 5")
-    table = measure_texts(pair, [PAIR, ("two dogs run", "two cats run")])
+    table = measure_texts(pair, [PAIR, ("two dogs run", "two cats run")]).table
     assert {head.stack for head in table.heads} == {site.stack for site in pair.sites}
-    table = measure_texts(slots, ["the old song .", "a letter ."])
+    table = measure_texts(slots, ["the old song .", "a letter ."]).table
     first, itself = (table.values[0, table.names.index(name)] for name in ("first", "diagonal"))
     assert np.isfinite(first)
     assert np.isnan(itself)  # a slot is at no token's place

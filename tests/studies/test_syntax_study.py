@@ -11,7 +11,7 @@ from known_heads import KNOWN_WORDS, known_decoder
 from tiny_models import SENTENCE, tiny_model
 
 from attnscope.analysis.conllu import Tree, TreeWord
-from attnscope.analysis.corpus import measure_texts
+from attnscope.analysis.measuring import measure_texts
 from attnscope.analysis.redundancy import HeadDivergences, plane_of
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.cli import main as cli
@@ -96,7 +96,7 @@ def test_that_the_places_of_a_text_equal_slow_sums() -> None:
 
 def test_that_looks_agree_with_the_tables_of_a_corpus() -> None:
     model, texts = tiny_model("encoder"), [SENTENCE, "a dog saw the bird"]
-    looks, table = looks_of(model, texts), measure_texts(model, texts)
+    looks, table = looks_of(model, texts), measure_texts(model, texts).table
     for place, measure in (("previous", "previous"), ("itself", "diagonal"), ("start token", "first")):
         own = [table.estimate(head, measure).value for head in looks.heads]
         np.testing.assert_allclose(looks.share(place), own, rtol=1e-5)

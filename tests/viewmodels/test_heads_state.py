@@ -5,11 +5,13 @@ from heads_fakes import HeadsDesk
 
 from attnscope.records.corpora import (
     CardShown,
+    HeadsMeasured,
     MeasureHeads,
     MeasuringNews,
     ShowCard,
     StopMeasuring,
 )
+from attnscope.records.findings import Findings
 from attnscope.records.messages import Failed
 from attnscope.records.roles import HeadCard, TellingText
 
@@ -58,6 +60,20 @@ def test_that_a_failure_is_told_and_the_table_before_it_stays(fixture: HeadsDesk
     fixture.state.handle(Failed(number=number, request="MeasureHeads", message="no such file"))
     assert (fixture.state.phase, fixture.state.error) == ("failed", "no such file")
     assert fixture.state.table is not None
+
+
+def test_that_a_part_that_is_missing_is_told_beside_the_table(fixture: HeadsDesk) -> None:
+    state = fixture.state
+    fixture.measure()
+    assert state.table is not None
+    found = Findings(table=state.table, cards=state.cards, notes=("The relations are missing.",))
+    state.run()
+    number = fixture.newest(MeasureHeads).number  # type: ignore[attr-defined]
+    state.handle(HeadsMeasured(number=number, found=found))
+    assert (state.phase, state.error) == ("done", "The relations are missing.")
+    state.handle(Failed(number=number, request="MeasureHeads", message="a fault"))
+    assert (state.phase, state.error) == ("done", "The relations are missing.")
+    assert state.table is not None
 
 
 def test_that_rows_are_sorted_and_filtered(fixture: HeadsDesk) -> None:

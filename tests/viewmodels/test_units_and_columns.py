@@ -12,6 +12,7 @@ from session_samples import info
 from attnscope.analysis.roles import head_card
 from attnscope.figures.pruning_charts import pruning_chart
 from attnscope.records.corpora import HeadsMeasured
+from attnscope.records.findings import Findings
 from attnscope.records.importance import MetricName
 from attnscope.records.measures import MEASURE_NAMES, Estimate
 from attnscope.records.messages import ModelLoaded
@@ -48,9 +49,7 @@ def test_that_only_a_column_of_a_token_is_called_one(keys: KeyKind, word: str) -
     table = make_table(heads)
     desk.state.run()
     number = desk.posted[-1].number  # type: ignore[attr-defined]
-    desk.state.handle(
-        HeadsMeasured(number=number, table=table, cards=make_cards(heads), syntax=None, alignment=None)
-    )
+    desk.state.handle(HeadsMeasured(number=number, found=Findings(table=table, cards=make_cards(heads))))
     assert desk.state.role(1) == f"(first {word})"
     values = np.full_like(table.values, 0.1)
     values[:, MEASURE_NAMES.index("first")] = 0.9

@@ -44,5 +44,5 @@ def test_that_a_measuring_pass_with_links_ends_with_alignment(engine: Engine, tm
     ask(engine, LoadModel(number=1, source=save_tiny(tmp_path / "m", "encoder-decoder"), device="cpu"))
     ask(engine, MeasureHeads(number=2, path=files.pairs, links=files.links))
     done = [reply for reply in train_to_end(engine) if isinstance(reply, HeadsMeasured)]
-    assert done[0].alignment is not None
-    assert done[0].alignment.n_texts == 2
+    assert done[0].found.alignment is not None
+    assert done[0].found.alignment.n_texts == 2

@@ -75,7 +75,7 @@ def test_that_heads_of_a_recording_are_measured_over_its_text(
     replies = []
     while engine.is_training:
         replies += list(engine.advance_training())
-    (measured,) = (reply for reply in replies if isinstance(reply, HeadsMeasured))
+    (measured,) = (reply.found for reply in replies if isinstance(reply, HeadsMeasured))
     own = {one.head: one for one in attnscope.measure(recorded[0])}
     entropy = dict(zip(measured.table.heads, measured.table.column("entropy"), strict=True))
     assert entropy[HEAD] == pytest.approx(own[HEAD].entropy, abs=1e-5)

@@ -337,8 +337,10 @@ class HeadsState:
 
     def _take(self, reply: HeadsMeasured) -> None:
         self.phase, self.news = "done", None
-        self._measured = with_alignment(reply.table, reply.alignment)
-        self.cards, self.syntax, self.alignment = reply.cards, reply.syntax, reply.alignment
+        found = reply.found
+        self._measured = with_alignment(found.table, found.alignment)
+        self.cards, self.syntax, self.alignment = found.cards, found.syntax, found.alignment
+        self.error = " ".join(found.notes)
         self._join()
         if self.stack not in self.stacks:
             self.stack = None

@@ -17,14 +17,9 @@ from PySide6.QtWidgets import (
 
 from attnscope.counting import counted
 from attnscope.figures.colours import Palette
-from attnscope.figures.head_tables import (
-    csv_of_corpus,
-    json_of_alignment,
-    json_of_corpus,
-    json_of_syntax,
-)
 from attnscope.files import replace_file
 from attnscope.records.corpora import OWN_TEXTS
+from attnscope.records.findings import Findings
 from attnscope.records.sites import STACKS
 from attnscope.strict_json import json_text
 from attnscope.viewmodels.heads.state import SPECIAL_NAMES, HeadsState
@@ -261,14 +256,8 @@ class HeadsPage(QWidget):
         path = self._ask_save(self, "Export the table", "CSV (*.csv);;JSON (*.json)")
         if not path:
             return
-        if path.lower().endswith(".json"):
-            found = json_of_corpus(state.table, state.rows, state.cards)
-            if state.syntax is not None:
-                found["syntax"] = json_of_syntax(state.syntax)
-            if state.alignment is not None:
-                found["alignment"] = json_of_alignment(state.alignment)
-            content = json_text(found)
-        else:
-            content = csv_of_corpus(state.table, state.rows, state.cards)
+        found = Findings(table=state.table, cards=state.cards, syntax=state.syntax, alignment=state.alignment)
+        is_json = path.lower().endswith(".json")
+        content = json_text(found.to_dict(state.rows)) if is_json else found.to_csv(state.rows)
         with told_failures(self.failed, "table of heads"):
             replace_file(Path(path), content.encode())

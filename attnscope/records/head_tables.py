@@ -13,20 +13,28 @@ COLUMNS = ("entropy", "distance", "confidence", "previous", "first", "diagonal")
 """The measures of one text."""
 
 
-def csv_of_corpus(table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCard]) -> str:
-    """Every measure with its interval and its number of texts, one head to a line."""
-    header = ["stack", "layer", "head", "best_offset", "what_it_does"]
-    for name in table.names:
-        header += [name, f"{name}_low", f"{name}_high", f"{name}_texts"]
-    lines = []
+def rows_of_corpus(
+    table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCard]
+) -> list[dict[str, object]]:
+    """Every measure with its interval and its number of texts, one head to a row."""
+    found: list[dict[str, object]] = []
     for row in rows:
         head = table.heads[row]
-        offset = float(table.best_offsets[row])
-        cells: list[object] = [head.stack, head.layer, head.head, _cell(offset), cards[row].sentence]
+        cells: dict[str, object] = {"stack": head.stack, "layer": head.layer, "head": head.head}
+        cells |= {"best_offset": float(table.best_offsets[row]), "what_it_does": cards[row].sentence}
         for name in table.names:
-            found = table.estimate(head, name)
-            cells += [_cell(found.value), _cell(found.low), _cell(found.high), found.n]
-        lines.append(cells)
+            one = table.estimate(head, name)
+            cells |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
+            cells[f"{name}_texts"] = one.n
+        found.append(cells)
+    return found
+
+
+def csv_of_corpus(table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCard]) -> str:
+    """The rows of a corpus with a header; an empty cell is a number that does not apply."""
+    found = rows_of_corpus(table, rows, cards)
+    header = list(rows_of_corpus(table, [0], cards)[0]) if len(table.heads) else []
+    lines = [[_cell(one) if isinstance(one, float) else one for one in row.values()] for row in found]
     return _csv(header, lines)
 
 
