@@ -71,6 +71,11 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScore:
     )
 
 
+def require_counter() -> None:
+    """Raise UserError where BLEU cannot be counted, before anything is translated for it."""
+    _counter()
+
+
 def count_ngrams(hypothesis: str, reference: str) -> Counts:
     """What one text adds to the sums, [10]."""
     scored = _counter().sentence_score(hypothesis, [reference])
@@ -98,7 +103,7 @@ def _counter(*, is_whole: bool = False) -> Any:
         raise UserError(
             "BLEU is counted by the library sacrebleu, which is not installed.",
             expected="sacrebleu 2",
-            action='Install it with: python -m pip install "attnscope[bleu]"',
+            action='Install it with: python -m pip install "sacrebleu>=2.4,<3"',
         ) from error
     # Of a single text sacrebleu wants the effective order; its counts are the same.
     return BLEU(effective_order=not is_whole)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from attnscope.analysis.alignment import Link, head_alignment
 from attnscope.analysis.batches import NOT_SCORED, Sample, scored_logits, token_losses
-from attnscope.analysis.bleu import bleu_of, count_ngrams
+from attnscope.analysis.bleu import bleu_of, count_ngrams, require_counter
 from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.subject import Batch, Subject, TensorGates
@@ -174,6 +174,7 @@ def _bleu_metric(model: Model, samples: Sequence[Sample]) -> Metric:
             expected="a translation model, and texts with their translations",
             action="Choose another metric.",
         )
+    require_counter()
     sources = [source for source, _ in pairs]
 
     def count(gates: Gates) -> Iterator[Counts]:

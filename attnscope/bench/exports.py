@@ -7,7 +7,8 @@ from pathlib import Path
 from attnscope.app import make_application
 from attnscope.bench.grid import random_grids
 from attnscope.bench.report import Measurement, percentile
-from attnscope.figures.export import Format, save
+from attnscope.figures.export import save
+from attnscope.figures.file_names import Format
 from attnscope.figures.spec import FigureSpec
 
 N_ROUNDS = 5

@@ -1,9 +1,9 @@
 """`attnscope bench`: measure what the program promises on this machine."""
 
 import argparse
-from pathlib import Path
 
 from attnscope import boot
+from attnscope.cli.outputs import output_file
 from attnscope.cli.terminal import json_text, say
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -15,7 +15,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser("bench")
     parser.add_argument("group", nargs="?", metavar="GROUP", help=f"one of {', '.join(NAMES)} (default: all)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as JSON")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the numbers there as JSON")
     parser.add_argument(
         "--device",
         default=argparse.SUPPRESS,

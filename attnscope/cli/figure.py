@@ -111,8 +111,8 @@ def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check everything that needs no model, trace, draw, write."""
     application = boot.offscreen_application()
-    from attnscope.figures.export import target_of
     from attnscope.figures.figure_file import is_figure_file
+    from attnscope.figures.file_names import checked_target
 
     is_again = is_figure_file(arguments.model)
     if is_again:
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         settle_page(arguments)
         if arguments.each and not arguments.panel:
             return draw_each(arguments)
-    target_of(arguments.out)
+    checked_target(arguments.out)
     if is_again:
         drawn, about = draw_again(arguments)
         path = drawn.save(Path(arguments.out))

@@ -99,7 +99,7 @@ def plan(
     template: str, lines: tuple[str, ...], heads: tuple[HeadRef | None, ...], stack: str
 ) -> tuple[Planned, ...]:
     """Every figure with its file; raises UserError when two would get one name, or there are too many."""
-    from attnscope.figures.export import slug_of, target_of
+    from attnscope.figures.file_names import slug_of, target_of
 
     if len(lines) * len(heads) > MAX_FIGURES:
         raise UserError(

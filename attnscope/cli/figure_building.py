@@ -24,8 +24,8 @@ def build_figure(
     arguments: argparse.Namespace, model: "Model", trace: "Trace", *, head: HeadRef | None = None
 ) -> "Figure":
     """The figure that the arguments ask for, or of `head`; raises UserError for a head that is not there."""
-    from attnscope.figures.export import target_of
     from attnscope.figures.figure import figure
+    from attnscope.figures.file_names import target_of
 
     stack, heads = chosen_heads(arguments, trace.sites) if head is None else (head.stack, (head,))
     view: View = "head" if arguments.view == "picture" else arguments.view

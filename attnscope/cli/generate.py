@@ -2,10 +2,10 @@
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates, tell_cut
+from attnscope.cli.outputs import output_file
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.records.generation import WriteMode, WriteSettings
@@ -40,7 +40,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--top-p", type=float, metavar="P", help="draw from the fewest tokens that hold P")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed draws the same text")
     add_gate_argument(parser)
-    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the trace here (.safetensors)")
+    parser.add_argument(
+        "-o", "--out", type=output_file, metavar="FILE", help="write the trace here (.safetensors)"
+    )
     parser.add_argument("--json", action="store_true", help="print every token and the beam tree as JSON")
     add_device_argument(parser)
     parser.set_defaults(run=run)

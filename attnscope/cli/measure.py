@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_input_arguments, load_and_trace, open_model, parse_stack, tell_columns
+from attnscope.cli.outputs import output_file
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -55,9 +56,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--stack", help="show the heads of one stack only")
     parser.add_argument("--sort", metavar="COLUMN", help="the largest first; with --ascending the smallest")
     parser.add_argument("--ascending", action="store_true", help="sort the smallest first")
-    parser.add_argument("--csv", type=Path, metavar="OUT", help="write the whole table there")
+    parser.add_argument("--csv", type=output_file, metavar="OUT", help="write the whole table there")
     parser.add_argument(
-        "--links-csv", type=Path, metavar="OUT", help="write the alignment of heads and layer means there"
+        "--links-csv",
+        type=output_file,
+        metavar="OUT",
+        help="write the alignment of heads and layer means there",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.set_defaults(run=run)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import tell_columns
+from attnscope.cli.outputs import figure_file, output_file
 from attnscope.cli.terminal import say_progress
 from attnscope.errors import UserError
 
@@ -43,11 +44,11 @@ def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--out",
-        type=Path,
+        type=figure_file,
         metavar="FIGURE",
         help="draw it: .svg, .pdf, .png; .csv, .npz, or .figure.json for later",
     )
-    parser.add_argument("--csv", type=Path, metavar="OUT", help="write the numbers there")
+    parser.add_argument("--csv", type=output_file, metavar="OUT", help="write the numbers there")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 

@@ -55,8 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError(f"The study {card.name} has no use for {flag}.", action=f"Leave out {flag}.")
     application = boot.offscreen_application()
     from attnscope.studies.study import Choices, Study
-    from attnscope.studies.writing import signed, table_of, write_study
+    from attnscope.studies.writing import make_folder, signed, table_of, write_study
 
+    make_folder(arguments.out)
     started_at = time.monotonic()
     choices = Choices(
         folder=arguments.out,

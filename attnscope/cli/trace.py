@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
+from attnscope.cli.outputs import output_file
 from attnscope.cli.terminal import say_saved
 from attnscope.counting import counted
 from attnscope.errors import UserError
@@ -22,7 +23,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser("trace")
     add_input_arguments(parser, needs_text=False)
     add_file_argument(parser)
-    parser.add_argument("-o", "--out", required=True, type=Path, metavar="FILE", help=".safetensors or .npz")
+    parser.add_argument(
+        "-o", "--out", required=True, type=output_file, metavar="FILE", help=".safetensors or .npz"
+    )
     parser.set_defaults(run=run)
 
 

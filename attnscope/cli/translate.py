@@ -2,10 +2,12 @@
 
 import argparse
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
+from attnscope.cli.outputs import output_file
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import counted
 from attnscope.errors import UserError
@@ -15,10 +17,11 @@ from attnscope.records.generation import WriteSettings
 if TYPE_CHECKING:
     from attnscope.analysis.bleu import BleuScore
     from attnscope.models import Model
-    from attnscope.models.writing.translating import Translation
 
 _ENOUGH_TEXTS = 30
 """Intervals over fewer texts are too narrow: drawing a handful again and again shows little of the spread."""
+_BATCHES_AT_ONCE = 8
+"""Lines are translated so many batches at a time, those of like length together, and then printed."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -45,7 +48,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="BLEU of texts of 1 to N words, of N + 1 to 2 N, and so on (5)",
     )
     add_gate_argument(parser)
-    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the translations there")
+    parser.add_argument("-o", "--out", type=output_file, metavar="FILE", help="write the translations there")
     parser.add_argument("--json", action="store_true", help="print translations and score as JSON")
     add_device_argument(parser)
     parser.set_defaults(run=run)
@@ -73,36 +76,56 @@ def run(arguments: argparse.Namespace) -> int:
             action="Give references, or leave out --by-length.",
         )
 
+    if any(references):
+        from attnscope.analysis.bleu import require_counter
+
+        require_counter()
     model = open_model(arguments)
-    written = _translate(model, sources, settings, arguments)
-    n_cut = sum(not one.has_ended for one in written)
-    if n_cut:
-        say_error(f"attnscope: {n_cut} of {len(written)} translations were cut before they ended.")
-    lines = [""] * len(sources)
-    for one in written:
-        lines[one.index] = one.text.replace("\n", " ")
-    if arguments.out is not None:
-        replace_file(arguments.out, "".join(f"{line}\n" for line in lines).encode())
-    score = _score(lines, references)
-    parts = [] if arguments.by_length is None else by_length(sources, lines, references, arguments.by_length)
-    if arguments.json:
-        found: dict[str, object] = {"model": model.info.name, "settings": settings.sentence, "texts": lines}
-        found["bleu"] = None if score is None else dataclasses.asdict(score)
+    found = _Found(model.info.name, settings.sentence, len(sources))
+    try:
+        for line in _translate(model, sources, settings, arguments):
+            found.lines.append(line)
+            if not (arguments.json or arguments.out):
+                say(line)
+        found.score = _score(found.lines, references)
         if arguments.by_length is not None:
-            found["by_length"] = [
-                {"from": first, "to": last, **dataclasses.asdict(one)} for first, last, one in parts
-            ]
-        say_json(found)
-        return 0
-    if arguments.out is None:
-        for line in lines:
-            say(line)
-    if score is not None:
+            found.parts = by_length(sources, found.lines, references, arguments.by_length)
+    finally:
+        _hand_over(found, arguments)
+    if found.score is not None and not arguments.json:
         tell = say if arguments.out is not None else say_error
-        tell(score_sentence(score))
-        for first, last, part in parts:
+        tell(score_sentence(found.score))
+        for first, last, part in found.parts:
             tell(f"{f'{first}–{last} words':>14}: {length_sentence(part)}")
     return 0
+
+
+@dataclasses.dataclass
+class _Found:
+    """What there is so far: the lines in their order, and the scores once they are counted."""
+
+    model: str
+    settings: str
+    n_texts: int
+    lines: list[str] = dataclasses.field(default_factory=list)
+    score: "BleuScore | None" = None
+    parts: "list[tuple[int, int, BleuScore]]" = dataclasses.field(default_factory=list)
+
+
+def _hand_over(found: _Found, arguments: argparse.Namespace) -> None:
+    """Write what was translated, also where the rest or the score came to nothing."""
+    if len(found.lines) < found.n_texts:
+        say_error(f"attnscope: the first {len(found.lines)} of {found.n_texts} lines were translated.")
+    if arguments.out is not None and found.lines:
+        replace_file(arguments.out, "".join(f"{line}\n" for line in found.lines).encode())
+    if arguments.json:
+        table: dict[str, object] = {"model": found.model, "settings": found.settings, "texts": found.lines}
+        table["bleu"] = None if found.score is None else dataclasses.asdict(found.score)
+        if arguments.by_length is not None:
+            table["by_length"] = [
+                {"from": first, "to": last, **dataclasses.asdict(one)} for first, last, one in found.parts
+            ]
+        say_json(table)
 
 
 def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
@@ -205,21 +228,28 @@ def by_length(
 
 def _translate(
     model: "Model", sources: list[str], settings: WriteSettings, arguments: argparse.Namespace
-) -> "list[Translation]":
+) -> Iterator[str]:
+    """The translation of each line, in their order; empty lines stay."""
     from attnscope.models.writing.translating import translate_texts
 
     gates = parse_gates(arguments.gate, model.sites)
-    numbers = [number for number, source in enumerate(sources) if source.strip()]
-    texts = [sources[number] for number in numbers]
-    _tell_unknown(model, texts)
-    written: list[Translation] = []
-    told = 0
-    for one in translate_texts(model, texts, settings, gates, batch_size=arguments.batch):
-        written.append(dataclasses.replace(one, index=numbers[one.index]))
-        if len(texts) > 1 and 10 * len(written) // len(texts) > told:
-            told = 10 * len(written) // len(texts)
-            say_error(f"{len(written)} of {len(texts)} translated")
-    return written
+    n_texts = sum(bool(source.strip()) for source in sources)
+    _tell_unknown(model, [source for source in sources if source.strip()])
+    n_done = n_cut = told = 0
+    for start in range(0, len(sources), _BATCHES_AT_ONCE * arguments.batch):
+        lines = sources[start : start + _BATCHES_AT_ONCE * arguments.batch]
+        numbers = [number for number, line in enumerate(lines) if line.strip()]
+        texts = [lines[number] for number in numbers]
+        written = [""] * len(lines)
+        for one in translate_texts(model, texts, settings, gates, batch_size=arguments.batch):
+            written[numbers[one.index]] = one.text.replace("\n", " ")
+            n_done, n_cut = n_done + 1, n_cut + (not one.has_ended)
+            if n_texts > 1 and 10 * n_done // n_texts > told:
+                told = 10 * n_done // n_texts
+                say_error(f"{n_done} of {n_texts} translated")
+        yield from written
+    if n_cut:
+        say_error(f"attnscope: {n_cut} of {n_texts} translations were cut before they ended.")
 
 
 def _tell_unknown(model: "Model", texts: list[str]) -> None:

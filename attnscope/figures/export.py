@@ -4,20 +4,18 @@ Qt reports success on a full disk and gives a null image when one is too large; 
 the disk that was not complete and readable in memory.
 """
 
-import hashlib
 import re
-import unicodedata
 from pathlib import Path
-from typing import Literal
 from xml.etree import ElementTree
 
 from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QRectF, QSize, QSizeF
 from PySide6.QtGui import QColor, QImage, QPageLayout, QPageSize, QPainter, QPdfWriter
 from PySide6.QtSvg import QSvgGenerator
 
-from attnscope.errors import SaveError, UserError
+from attnscope.errors import UserError
 from attnscope.figures.caption import program_version
-from attnscope.figures.figure_file import ENDING, figure_file_bytes, what_to_keep
+from attnscope.figures.figure_file import figure_file_bytes, what_to_keep
+from attnscope.figures.file_names import ENDINGS, Format, checked_target, slug_of, unknown_format
 from attnscope.figures.html_page import html_bytes
 from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.paint_figure import paint_figure
@@ -28,11 +26,7 @@ from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, check_do
 from attnscope.figures.svg_text import mended_texts
 from attnscope.files import replace_file
 
-Format = Literal["svg", "pdf", "png", "csv", "npz", "html", "figure"]
-FORMATS: tuple[Format, ...] = ("svg", "pdf", "png", "csv", "npz", "html", "figure")
-ENDINGS: dict[Format, str] = {name: f".{name}" for name in FORMATS} | {"figure": ENDING}
 _PDF_DPI = 1200
-_RESERVED = {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(10)), *(f"lpt{i}" for i in range(10))}
 
 
 def render(spec: FigureSpec, format: Format, *, folder: Path | None = None) -> bytes:
@@ -54,7 +48,7 @@ def render(spec: FigureSpec, format: Format, *, folder: Path | None = None) -> b
         case "figure":
             return figure_file_bytes(what_to_keep(spec), folder=folder)
         case _:
-            raise _unknown_format(str(format))
+            raise unknown_format(str(format))
 
 
 def save(spec: FigureSpec, path: Path | str) -> Path:
@@ -63,41 +57,9 @@ def save(spec: FigureSpec, path: Path | str) -> Path:
     Without an extension `.svg` is added. Raises UserError for an unknown one, SaveError when the file
     cannot be written; an older file is then untouched.
     """
-    target, format = target_of(path)
-    if not target.parent.is_dir():
-        raise SaveError(
-            f"The folder {target.parent} does not exist.",
-            expected="a folder to write the figure into",
-            action="Choose another folder; nothing was written.",
-        )
+    target, format = checked_target(path)
     replace_file(target, render(spec, format, folder=target.parent))
     return target
-
-
-def target_of(path: Path | str) -> tuple[Path, Format]:
-    """The path that `save` will write and its format: `.svg` is added where there is no extension."""
-    target = Path(path)
-    if not target.name or "\0" in str(path):
-        raise UserError(f"'{path}' is not a file name.", expected="a name such as figure.svg")
-    if not target.suffix:
-        return _without_extension(target), "svg"
-    name = target.name.lower()
-    for format, ending in ENDINGS.items():
-        if name.endswith(ending):
-            return target, format
-    raise _unknown_format(target.suffix[1:].lower())
-
-
-def _without_extension(path: Path) -> Path:
-    """Where a figure goes whose name tells no format: a pipe or a device is written into as it is."""
-    if path.is_dir():
-        raise SaveError(
-            f"{path} is a folder.",
-            expected="the name of a file, such as figure.svg",
-            action=f"Write {path / 'figure.svg'}, say; nothing was written.",
-        )
-    is_stream = path.parent == Path("/dev") or (path.exists() and not path.is_file())
-    return path if is_stream else path.with_name(path.name + ".svg")
 
 
 def suggested_name(spec: FigureSpec, format: Format = "svg") -> str:
@@ -118,15 +80,6 @@ def suggested_name(spec: FigureSpec, format: Format = "svg") -> str:
         parts += [spec.compared.head.stack, spec.compared.head.label]
     words = "-".join(part for part in parts if part)
     return f"{slug_of(words)}{ENDINGS[format]}"
-
-
-def slug_of(words: str) -> str:
-    """A safe part of a file name in plain letters; a hash tells apart what lost letters on the way."""
-    letters = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
-    slug = re.sub(r"[^A-Za-z0-9]+", "-", letters).strip("-")[:80].lower() or "figure"
-    if slug in _RESERVED or slug != re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-"):
-        slug = f"{slug[:70].strip('-')}-{hashlib.sha256(words.encode('utf-8', 'replace')).hexdigest()[:6]}"
-    return slug
 
 
 def image(spec: FigureSpec) -> QImage:
@@ -227,12 +180,4 @@ def _broken(format: str) -> UserError:
     return UserError(
         f"The {format} came out incomplete; nothing was written.",
         action="Try a smaller size or another format.",
-    )
-
-
-def _unknown_format(extension: str) -> UserError:
-    return UserError(
-        f"'.{extension}' is not a format for figures.",
-        expected=", ".join(ENDINGS.values()),
-        action="Change the extension, or leave it out for .svg.",
     )

@@ -13,6 +13,7 @@ from attnscope.figures import export
 from attnscope.figures.colours import ColourMap
 from attnscope.figures.figure_checks import check_about, check_look
 from attnscope.figures.figure_file import ALSO
+from attnscope.figures.file_names import Format
 from attnscope.figures.fitting import page_of, sized
 from attnscope.figures.panels import panels_figure
 from attnscope.figures.presets import PresetName
@@ -83,7 +84,7 @@ class Figure:
         ensure_gui()
         return export.save(self.spec, path)
 
-    def render(self, format: export.Format) -> bytes:
+    def render(self, format: Format) -> bytes:
         """The bytes of a file in this format."""
         ensure_gui()
         return export.render(self.spec, format)

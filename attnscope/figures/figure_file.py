@@ -17,6 +17,7 @@ from attnscope import paths
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
 from attnscope.figures.colours import COLOUR_MAPS
+from attnscope.figures.file_names import ENDINGS
 from attnscope.figures.kept_figure import kept_as_json, kept_from_json
 from attnscope.figures.panels import shown_maps
 from attnscope.figures.spec import BASE_PT, FigureOrigin, FigureSpec, View
@@ -27,7 +28,7 @@ from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, Stack
 from attnscope.strict_json import as_object, json_text, parse_object, read_json
 from attnscope.viewmodels.maps.aspect import Aspect
 
-ENDING = ".figure.json"
+ENDING = ENDINGS["figure"]
 FORMAT, _QUESTION_FORMAT = 2, 1
 """Of numbers, and of a question, which older programs read too."""
 MAX_BYTES = 64_000_000

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnscope.analysis.batches import Sample
-from attnscope.analysis.conllu import read_conllu
+from attnscope.analysis.bleu import require_counter
+from attnscope.analysis.conllu import Tree, read_conllu
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import Text
 from attnscope.analysis.gold_links import AlignedPair
@@ -78,6 +79,9 @@ class Found:
 def reproduce(choices: Choices) -> Iterator[Progress | Study]:
     """Find every head's role, then learn gates under several penalties, stack by stack."""
     model = load(choices.model or _DEMO, device=choices.device)
+    if _translates(model):
+        require_counter()
+    trees = [] if choices.trees is None else read_conllu(choices.trees, 8 if choices.is_quick else _N_TREES)
     learning, measuring, source = halves(model, 8 if choices.is_quick else _N_TEXTS, choices.corpus)
     table: HeadTable | None = None
     for event in measure_corpus(model, [text_of(sample) for sample in measuring]):
@@ -86,7 +90,7 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
         else:
             yield _told(event, "measuring heads")
     syntax: SyntaxTable | None = None
-    for arcs in _measure_trees(model, choices):
+    for arcs in _measure_trees(model, trees, choices):
         if isinstance(arcs, SyntaxTable):
             syntax = arcs
         else:
@@ -138,9 +142,10 @@ _TREES = {
 }
 
 
-def _measure_trees(model: Model, choices: Choices) -> Iterator[CorpusProgress | SyntaxTable]:
+def _measure_trees(
+    model: Model, trees: Sequence[Tree], choices: Choices
+) -> Iterator[CorpusProgress | SyntaxTable]:
     if choices.trees is not None:
-        trees = read_conllu(choices.trees, 8 if choices.is_quick else _N_TREES)
         yield from measure_syntax(model, trees, min_arcs=1 if choices.is_quick else 20)
 
 

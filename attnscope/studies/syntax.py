@@ -38,14 +38,14 @@ class Seen:
 
 def reproduce(choices: Choices) -> Iterator[Progress | Study]:
     """Train, where a corpus and no model is given; then look at the model, and at its untrained start."""
+    most = 4 if choices.is_quick else _N_TREES
+    trees = [] if choices.trees is None else read_conllu(choices.trees, most)
     folders = [choices.model or _DEMO]
     if choices.corpus is not None and not choices.model:
         out = run_folder(choices, RECIPE)
         changes = {**(_TINY if choices.is_quick else {}), "data.path": str(choices.corpus.resolve())}
         yield from train_study(RECIPE, out, seed=choices.seed, device=choices.device, changes=changes)
         folders = [str(out), str(checkpoints_of(out)[0][1])]
-    most = 4 if choices.is_quick else _N_TREES
-    trees = [] if choices.trees is None else read_conllu(choices.trees, most)
     models, seen = [load(folder, device=choices.device) for folder in folders], []
     for model in models:
         for event in see(model, trees, n_texts=most, min_arcs=1 if choices.is_quick else MIN_ARCS):

@@ -40,12 +40,7 @@ def signed(study: Study, choices: Choices) -> Study:
 
 def write_study(study: Study, folder: Path) -> tuple[Path, ...]:
     """Write all files of a study into a folder, which is made; returns their paths. Raises SaveError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SaveError(
-            f"The folder {folder} cannot be made: {error.strerror or error}.", action="Choose another folder."
-        ) from error
+    make_folder(folder)
     paths = [figure_of(study).save(folder / f"{study.name}.svg")]
     contents = {
         f"{study.name}.md": report_of(study),
@@ -57,6 +52,16 @@ def write_study(study: Study, folder: Path) -> tuple[Path, ...]:
         replace_file(folder / name, text.encode())
         paths.append(folder / name)
     return tuple(paths)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a study, so that it is known before the work that it can be; raises SaveError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SaveError(
+            f"The folder {folder} cannot be made: {error.strerror or error}.", action="Choose another folder."
+        ) from error
 
 
 def figure_of(study: Study) -> Figure:

@@ -12,7 +12,7 @@ from figure_samples import head_map, site_grid, spec, tokens
 
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.cell_map import CellMap
-from attnscope.figures.export import render, save, target_of
+from attnscope.figures.export import render, save
 from attnscope.figures.figure_file import (
     SavedFigure,
     figure_file_bytes,
@@ -20,6 +20,7 @@ from attnscope.figures.figure_file import (
     read_figure_file,
     what_to_keep,
 )
+from attnscope.figures.file_names import target_of
 from attnscope.figures.panels import panels_figure, panels_of
 from attnscope.figures.spec import VIEWS, FigureOrigin, FigureSpec, MapPart
 from attnscope.figures.style import MapStyle

@@ -1,12 +1,17 @@
 """`attnscope translate`: a file of lines, many at a time, and its BLEU."""
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sacrebleu
 
+from attnscope.analysis import bleu
 from attnscope.cli.main import main
+from attnscope.errors import UserError
+from attnscope.models.writing import translating
 from attnscope.text.tasks import make_task
 
 
@@ -124,3 +129,68 @@ def test_that_one_text_is_translated_from_the_command_line(capsys) -> None:
 def test_that_a_text_and_a_file_are_one_or_the_other(options: tuple[str, ...], said: str, capsys) -> None:
     assert main(["translate", "english-french", *options]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def no_counter(monkeypatch) -> Iterator[None]:
+    bleu._counter.cache_clear()
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    yield
+    bleu._counter.cache_clear()
+
+
+@pytest.mark.usefixtures("no_counter")
+def test_that_what_counts_bleu_is_missed_before_anything_is_translated(
+    pairs: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr("attnscope.cli.translate.open_model", lambda _: pytest.fail("opened"))
+    assert main(["translate", "english-french", "-f", str(pairs)]) == 2
+    assert "sacrebleu" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_counter")
+def test_that_texts_without_references_need_nothing_to_count_with(capsys) -> None:
+    assert main(["translate", "english-french", "--text", "the white cat sleeps"]) == 0
+    assert capsys.readouterr().out == "le chat blanc dort\n"
+
+
+def test_that_translations_are_handed_over_where_the_score_fails(
+    pairs: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    def fail(*_args: object) -> None:
+        raise UserError("No score today.")
+
+    monkeypatch.setattr(bleu, "bleu", fail)
+    assert main(["translate", "english-french", "-f", str(pairs)]) == 2
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 12
+    assert printed.err.splitlines()[-1] == "attnscope: No score today."
+    out = tmp_path / "french.txt"
+    assert main(["translate", "english-french", "-f", str(pairs), "-o", str(out)]) == 2
+    assert out.read_text(encoding="utf-8") == printed.out
+    capsys.readouterr()
+    assert main(["translate", "english-french", "-f", str(pairs), "--json"]) == 2
+    table = json.loads(capsys.readouterr().out)
+    assert (table["texts"], table["bleu"]) == (printed.out.splitlines(), None)
+
+
+def test_that_lines_are_printed_as_they_are_made(pairs: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    whole = translating.translate_texts
+    calls = []
+
+    def stop(*args: object, **options: object) -> Iterator[translating.Translation]:
+        calls.append(args)
+        if len(calls) % 3 == 0:
+            raise KeyboardInterrupt
+        return whole(*args, **options)
+
+    monkeypatch.setattr(translating, "translate_texts", stop)
+    monkeypatch.setattr("attnscope.cli.translate._BATCHES_AT_ONCE", 1)
+    shell = ["translate", "english-french", "-f", str(pairs), "--batch", "4"]
+    assert main(shell) == 130
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 8
+    assert "the first 8 of 12 lines were translated" in printed.err
+    out = tmp_path / "french.txt"
+    assert main([*shell, "-o", str(out)]) == 130
+    assert out.read_text(encoding="utf-8") == printed.out

@@ -7,8 +7,9 @@ from PySide6.QtWidgets import QWidget
 from session_samples import Desk, ref
 
 from attnscope.errors import LoadError
-from attnscope.figures.export import ENDINGS, save
+from attnscope.figures.export import save
 from attnscope.figures.figure_file import read_figure_file
+from attnscope.figures.file_names import ENDINGS
 from attnscope.records.messages import LoadModel, SaveModel
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog

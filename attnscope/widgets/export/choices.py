@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QFormLayout, QLineEdit, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, ColourMap
-from attnscope.figures.export import FORMATS, Format
+from attnscope.figures.file_names import FORMATS, Format
 from attnscope.figures.fitting import FITTED, fitted, is_fitted
 from attnscope.figures.presets import PRESETS, preset_named, preset_of
 from attnscope.figures.spec import MAX_COLUMNS, FigureSpec, View

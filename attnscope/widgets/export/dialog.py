@@ -15,7 +15,8 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.errors import UserError
-from attnscope.figures.export import ENDINGS, Format, save, suggested_name
+from attnscope.figures.export import save, suggested_name
+from attnscope.figures.file_names import ENDINGS, Format
 from attnscope.figures.spec import FigureSpec, View
 from attnscope.figures.style import type_px
 from attnscope.widgets.export.choices import ExportChoices

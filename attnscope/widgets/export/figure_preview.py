@@ -7,7 +7,8 @@ from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.errors import UserError
-from attnscope.figures.export import Format, image
+from attnscope.figures.export import image
+from attnscope.figures.file_names import Format
 from attnscope.figures.html_page import check_page
 from attnscope.figures.numbers import first_lines
 from attnscope.figures.spec import MM_PER_INCH, FigureSpec, check_dots, check_spec

@@ -142,7 +142,7 @@ class SessionFiles(QObject):
         if not self.content():
             self._session.tell_person("There is nothing to save yet: open a model and type a sentence.")
             return
-        from attnscope.figures.export import slug_of  # not before the first paint
+        from attnscope.figures.file_names import slug_of
 
         model = self._session.model
         name = f"{slug_of(model.name) if model else 'session'}{ENDING}"

@@ -1,0 +1,74 @@
+"""The names of figure files: formats by their endings, safe names. No Qt."""
+
+import hashlib
+import re
+import unicodedata
+from pathlib import Path
+from typing import Literal
+
+from attnscope.errors import SaveError, UserError
+
+Format = Literal["svg", "pdf", "png", "csv", "npz", "html", "figure"]
+FORMATS: tuple[Format, ...] = ("svg", "pdf", "png", "csv", "npz", "html", "figure")
+ENDINGS: dict[Format, str] = {name: f".{name}" for name in FORMATS} | {"figure": ".figure.json"}
+_RESERVED = {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(10)), *(f"lpt{i}" for i in range(10))}
+
+
+def target_of(path: Path | str) -> tuple[Path, Format]:
+    """The path that `save` will write and its format: `.svg` is added where there is no extension."""
+    target = Path(path)
+    if not target.name or "\0" in str(path):
+        raise UserError(f"'{path}' is not a file name.", expected="a name such as figure.svg")
+    if not target.suffix:
+        return _without_extension(target), "svg"
+    name = target.name.lower()
+    for format, ending in ENDINGS.items():
+        if name.endswith(ending):
+            return target, format
+    raise unknown_format(target.suffix[1:].lower())
+
+
+def is_stream(path: Path) -> bool:
+    """Whether the path names a pipe or a device, which is written into as it is."""
+    return path.parent == Path("/dev") or (path.exists() and not path.is_file())
+
+
+def _without_extension(path: Path) -> Path:
+    """Where a figure goes whose name tells no format."""
+    if path.is_dir():
+        raise SaveError(
+            f"{path} is a folder.",
+            expected="the name of a file, such as figure.svg",
+            action=f"Write {path / 'figure.svg'}, say; nothing was written.",
+        )
+    return path if is_stream(path) else path.with_name(path.name + ".svg")
+
+
+def checked_target(path: Path | str) -> tuple[Path, Format]:
+    """As `target_of`, of a folder that is there; raises SaveError for one that is not."""
+    target, format = target_of(path)
+    if not target.parent.is_dir():
+        raise SaveError(
+            f"The folder {target.parent} does not exist.",
+            expected="a folder to write the figure into",
+            action="Choose another folder; nothing was written.",
+        )
+    return target, format
+
+
+def slug_of(words: str) -> str:
+    """A safe part of a file name in plain letters; a hash tells apart what lost letters on the way."""
+    letters = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", letters).strip("-")[:80].lower() or "figure"
+    if slug in _RESERVED or slug != re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-"):
+        slug = f"{slug[:70].strip('-')}-{hashlib.sha256(words.encode('utf-8', 'replace')).hexdigest()[:6]}"
+    return slug
+
+
+def unknown_format(extension: str) -> UserError:
+    """The error of a format that is none."""
+    return UserError(
+        f"'.{extension}' is not a format for figures.",
+        expected=", ".join(ENDINGS.values()),
+        action="Change the extension, or leave it out for .svg.",
+    )
