@@ -123,13 +123,14 @@ def sites_table(sites: tuple[Site, ...]) -> str:
         heads += f", on {site.n_slots} slots" if site.keys == "slots" else ""
         heads += ", on sentences" if site.keys == "sentences" else ""
         shared = f", {site.n_kv_heads} key-value heads" if site.n_kv_heads != site.n_heads else ""
-        rows.append((f"{site.stack} {layers}", heads + shared))
+        once = f", once {', '.join(f'H{h}' for h in site.former)}" if site.former else ""
+        rows.append((f"{site.stack} {layers}", heads + shared + once))
         start = k + 1
     return table("sites", tuple(rows))
 
 
-def _shape(site: Site) -> tuple[str, int, int]:
-    return site.stack, site.n_heads, site.n_kv_heads
+def _shape(site: Site) -> tuple[str, int, int, tuple[int, ...]]:
+    return site.stack, site.n_heads, site.n_kv_heads, site.former
 
 
 def table(title: str, rows: tuple[tuple[str, str], ...]) -> str:

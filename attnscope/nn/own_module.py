@@ -160,6 +160,7 @@ class OwnModule(nn.Module, ABC):
                 n_heads=layout.n_heads,
                 # What `attend` is given: uneven groups are handed out one to each query head.
                 n_kv_heads=layout.n_kv_heads if layout.is_even else layout.n_heads,
+                former=layout.heads if layout.heads != tuple(range(layout.n_heads)) else (),
                 **key_kind(self.config, stack),
             )
             for stack, layer, layout in layouts

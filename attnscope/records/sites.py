@@ -36,6 +36,7 @@ class Site:
     """One attention module of a model; its columns are not tokens where `keys` says so.
 
     `n_slots` is the number of columns that stand for no place of the text (Linformer's projections).
+    `former` has the number that each head had before others of its site were removed; empty where none were.
     """
 
     stack: Stack
@@ -44,11 +45,17 @@ class Site:
     n_kv_heads: int
     keys: KeyKind = "tokens"
     n_slots: int = 0
+    former: tuple[int, ...] = ()
 
     @property
     def key(self) -> SiteKey:
         """The pair (stack, layer) that names this site."""
         return (self.stack, self.layer)
+
+    def former_label(self, head: int) -> str:
+        """The name that a head had before others were removed, `L1H4`; empty where it still has it."""
+        once = self.former[head] if head < len(self.former) else head
+        return "" if once == head else f"L{self.layer}H{once}"
 
     @property
     def heads(self) -> tuple["HeadRef", ...]:

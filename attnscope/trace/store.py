@@ -140,6 +140,7 @@ def _site_as_json(site: Site, record: SiteRecord) -> dict[str, object]:
         "n_kv_heads": site.n_kv_heads,
         "keys": site.keys,
         "n_slots": site.n_slots,
+        **({"former": list(site.former)} if site.former else {}),
         "proof": asdict(record.proof),
         **rules_as_json(record.rule, record.score),
     }
@@ -220,13 +221,15 @@ def _site(values: dict[str, Any]) -> Site:
         raise ValueError(f"unknown stack {str(values['stack'])[:20]!r}")
     if values.get("keys", "tokens") not in KEY_KINDS:
         raise ValueError(f"unknown columns {str(values['keys'])[:20]!r}")
+    n_heads = int(values["n_heads"])
     return Site(
         stack=values["stack"],
         layer=int(values["layer"]),
-        n_heads=int(values["n_heads"]),
+        n_heads=n_heads,
         n_kv_heads=int(values["n_kv_heads"]),
         keys=values.get("keys", "tokens"),
         n_slots=int(values.get("n_slots", 0)),
+        former=tuple(int(once) for once in values.get("former", ())[:n_heads]),
     )
 
 

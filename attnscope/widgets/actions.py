@@ -139,7 +139,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
         text="Prune all but selected",
         menu="Edit",
         shortcuts=("Ctrl+P",),
-        tip="Switch off every other head of the model",
+        tip="Switch off every other head of the stack shown",
     ),
     ActionSpec(
         name="invert", text="Invert gates", menu="Edit", shortcuts=("Ctrl+I",), tip="Each g becomes 1 − g"

@@ -8,6 +8,7 @@ import pytest
 import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
+from attnscope.cli.model_tables import sites_table
 from attnscope.errors import SaveError, UserError
 from attnscope.models import Model, load
 from attnscope.models.own import OwnNetwork
@@ -18,6 +19,7 @@ from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import count_parameters
 from attnscope.records.pruning import PruningProof
 from attnscope.records.sites import Gates, HeadRef
+from attnscope.trace.store import load_trace
 
 CHOICES = (
     {},
@@ -183,3 +185,19 @@ def test_that_times_are_told_with_their_spread() -> None:
     assert change.ratio > 1.5
     assert (change.n_turns, change.n_tokens) == (5, 7)
     assert change.before_ms > change.after_ms > 0.0
+
+
+def test_that_heads_that_stay_keep_the_names_they_had(tmp_path: Path) -> None:
+    model = tiny_model("encoder-decoder")
+    off = [head for site in model.sites if site.stack == "cross" for head in site.heads[:2]]
+    prune(model, Gates.of(dict.fromkeys(off, 0.0))).save(tmp_path / "smaller")
+    found = {site.key: site for site in load(tmp_path / "smaller").sites}
+    assert found["encoder", 0].former == ()
+    assert found["encoder", 0].former_label(1) == ""
+    assert found["cross", 0].former == (2, 3)
+    assert [found["cross", 0].former_label(head) for head in (0, 1)] == ["L0H2", "L0H3"]
+    trace = load(tmp_path / "smaller").trace(SENTENCE, target_of("encoder-decoder"))
+    trace.save(tmp_path / "trace.safetensors")
+    again = load_trace(tmp_path / "trace.safetensors")
+    assert {site.key: site.former for site in again.sites} == {k: site.former for k, site in found.items()}
+    assert "once H2, H3" in sites_table(tuple(found.values()))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from session_samples import Desk, gates_off, info, ref
 
-from attnscope.records.sites import NO_GATES, Gates
+from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.session.comparing import Comparing, SideChoice
 from attnscope.viewmodels.session.history import Change, Setting
 from attnscope.viewmodels.session.steps_seen import unseen_words
@@ -121,9 +121,35 @@ def test_that_a_new_change_forgets_what_was_undone():
 def test_that_prune_all_but_leaves_only_these():
     session = Desk().open().session
     session.head_changes.prune_all_but((ref(0, 0), ref(1, 1)))
-    on = [h for site in session.model.sites for h in site.heads if session.gates.value(h) > 0]
-    assert on == [ref(0, 0), ref(1, 1)]
-    assert session.history.undo_label == "prune all but 2 heads"
+    kept = {ref(0, 0), ref(1, 1)}
+    off = {h for site in session.model.sites for h in site.heads if session.gates.value(h) == 0}
+    assert off == {h for site in session.model.sites for h in site.heads if h.stack == "encoder"} - kept
+    assert session.history.undo_label == "prune all of the encoder but 2 heads"
+
+
+def test_that_prune_all_but_leaves_other_stacks_as_they_are_and_names_its_own():
+    session = Desk().open().session
+    other = HeadRef(stack="cross", layer=0, head=1)
+    session.head_changes.set_gate(other, 0.5)
+    session.head_changes.prune_all_but((ref(0, 0),))
+    changed = {head for head, value in session.gates.values if head.stack != "encoder"}
+    assert changed == {other}
+    assert session.gates.value(other) == 0.5
+    assert session.history.undo_label == "prune all of the encoder but L0H0"
+
+
+def test_that_a_sentence_typed_in_one_go_is_one_step():
+    session = Desk().open().session
+    before = session.text
+    for n in range(1, 17):
+        session.set_text("a sentence typed"[:n])
+    session.undo()
+    assert session.text == before
+    session.redo()
+    session.history.close_group()
+    session.set_text("a sentence typed anew")
+    session.undo()
+    assert session.text == "a sentence typed"
 
 
 def test_that_invert_turns_each_gate_into_one_minus_itself_and_back():

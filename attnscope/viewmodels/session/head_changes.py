@@ -68,9 +68,14 @@ class HeadChanges:
         self._workspace.change(label, replace(self._workspace.setting, gates=gates))
 
     def prune_all_but(self, heads: tuple[HeadRef, ...]) -> None:
-        """Switch off every head of the model except these."""
+        """Switch off every other head of the stacks that these are in; other stacks stay as they are."""
         if self._workspace.model and heads:
-            self.set_gates(f"prune all but {named(heads)}", all_but(self._workspace.model.sites, heads))
+            stacks = {head.stack for head in heads}
+            others = [(head, value) for head, value in self._gates.values if head.stack not in stacks]
+            sites = [site for site in self._workspace.model.sites if site.stack in stacks]
+            gates = Gates.of([*others, *all_but(sites, heads).values])
+            kept = heads[0].label if len(heads) == 1 else named(heads)
+            self.set_gates(f"prune all of the {' and '.join(sorted(stacks))} but {kept}", gates)
 
     def invert_gates(self) -> None:
         """Each gate g becomes 1 − g."""

@@ -147,14 +147,12 @@ class Session:
             self._asking.save(folder)
 
     def set_text(self, raw: str) -> None:
-        """Look at another text; traced at once. Words typed one after the other are steps for undo."""
+        """Look at another text; traced at once. A sentence typed in one go is one step for undo."""
         typed = clean_text(raw)
         if typed != self.typed:
             self.samples.to_come, self.typed = None, typed
             kept = self.samples.target_after(self.model, self.text, self.target)
             self._read(named_text(typed.text), typed.text, kept)
-            if typed.text.endswith(" "):
-                self.history.close_group()
 
     def open_text(self, path: str) -> None:
         """Look at the text of a file, as soon as the worker has read it."""

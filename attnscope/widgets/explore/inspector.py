@@ -88,13 +88,17 @@ class Inspector(QWidget):
         n_more = len(session.selection) - 1
         self.name.setText(head.label)
         place = f"{head.stack} · layer {head.layer} · head {head.head}"
+        sites = session.model.sites if session.model else ()
         own = find_measures(session.measures, head)
         if own and own.n_rows:
             place = f"{head.stack} · measured on {own.n_rows:,} of {own.n_all_rows:,} rows"
-        sites = session.model.sites if session.model else ()
+        once = next((s.former_label(head.head) for s in sites if s.key == head.site_key), "")
+        once = f"once {once}" if once else ""
         module = dict(session.model.site_names).get(head.site_key, "") if session.model else ""
         shown = f"…{module[1 - _MODULE_LETTERS :].lstrip('.')}" if len(module) > _MODULE_LETTERS else module
-        self.place.setText(" · ".join(filter(None, (place, shown, f"and {n_more} more" if n_more else ""))))
+        self.place.setText(
+            " · ".join(filter(None, (place, once, shown, f"and {n_more} more" if n_more else "")))
+        )
         self.place.setToolTip(plain_tooltip(f"Recorded in the module {module}" if module else ""))
         line = describe_head(session.traced, sites, head) if session.text.strip() else ""
         self.line.setText(line.replace("</", "<\u2060/\u2060"))  # no line ends inside </s>

@@ -69,6 +69,7 @@ class TextBar(QWidget):
         self.past_button.clicked.connect(self._on_past_clicked)
         for edit in (self.text_edit, self.target_edit):
             edit.left.connect(self.left)
+            edit.editingFinished.connect(self._on_typing_finished)
         self.text_edit.textEdited.connect(self._on_text_edited)
         self.target_edit.textEdited.connect(self._on_target_edited)
         self.source_strip.token_hovered.connect(self._on_source_hovered)
@@ -253,6 +254,10 @@ class TextBar(QWidget):
     def _on_target_edited(self, text: str) -> None:
         self._session.set_target(text)
         self._is_history_newer = False
+
+    def _on_typing_finished(self) -> None:
+        """Enter, or the field is left: what is typed next is a step of its own."""
+        self._session.history.close_group()
 
     def _leaves_undo(self, edit: QLineEdit, is_redo: bool) -> bool:
         """Whether undo (or redo) is about heads: they changed last, or `edit` has nothing to take back."""
