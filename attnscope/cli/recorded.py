@@ -31,6 +31,9 @@ def take_recorded(arguments: argparse.Namespace, model: "Model") -> "Trace":
     if trace.recorded is not None:
         for note in trace.recorded.notes:
             say_error(f"attnscope: {note}")
+    check = trace.check()
+    if not check.is_good:
+        say_error(f"attnscope: {model.info.name}: {check.sentence}")
     return trace
 
 

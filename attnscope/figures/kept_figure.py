@@ -17,7 +17,7 @@ from attnscope.figures.record_json import record_as_json, record_from_json
 from attnscope.figures.spec import Chart, FigureSpec, MapPart, check_spec
 from attnscope.records.attention_graph import AttentionGraph
 from attnscope.records.inside import HeadInside
-from attnscope.records.maps import SiteGrid
+from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.compare.difference import ComparedMaps
 
@@ -40,7 +40,33 @@ def kept_from_json(values: object) -> FigureSpec:
         raise ValueError(f"panels are up to {MAX_PANELS} heads, lines and grids")
     for panel in spec.panels:
         check_spec(panel)
-    return spec
+    panels = tuple(_without_claims(panel) for panel in spec.panels)
+    return dataclasses.replace(_without_claims(spec), panels=panels)
+
+
+def _without_claims(spec: FigureSpec) -> FigureSpec:
+    """The part with checks that its own numbers bear out, whatever the file claims of them."""
+    maps = tuple(dataclasses.replace(one, check=_check_again(one)) for one in spec.maps)
+    return dataclasses.replace(spec, maps=maps)
+
+
+def _check_again(head_map: HeadMap) -> SelfCheck | None:
+    """A warning as it is; of a good check the sums of a head's rows, and nothing where they tell nothing.
+
+    Rows may sum to less than 1, where a head has a sink, and never to more.
+    """
+    claimed, weights = head_map.check, head_map.weights
+    if claimed is None or claimed.is_empty or not claimed.is_good:
+        return claimed
+    if head_map.name or head_map.is_partial:
+        return None
+    sums = np.nansum(weights, axis=1, dtype=np.float64)[~np.isnan(weights).all(axis=1)]
+    error = float(np.abs(sums - 1.0).max(initial=0.0))
+    check = SelfCheck(
+        row_sum_error=error, forbidden_weight=0.0, output_error=0.0, is_evaluation_mode=True, is_given=True
+    )
+    is_less = bool((sums <= 1.0 + check.tolerance).all()) and not bool((weights < 0.0).any())
+    return None if is_less and not check.is_good else check
 
 
 def _reasons(spec: FigureSpec) -> Iterator[str]:

@@ -30,6 +30,7 @@ class SelfCheck:
     forbids; `output_error` max |weights·v − the model's own head output| over the checked sites. Of long
     maps `n_rows` of `n_all_rows` rows were checked, spread evenly. `is_empty`: the model has no attention,
     and so nothing was checked. `is_given`: the weights were given, not computed, and only their sums checked.
+    `is_read`: they came from a file, and `output_error` is what the file says of itself.
     """
 
     row_sum_error: float
@@ -41,12 +42,17 @@ class SelfCheck:
     tolerance: float = 1e-4
     is_empty: bool = False
     is_given: bool = False
+    is_read: bool = False
+
+    @property
+    def worst(self) -> float:
+        """The largest of the three numbers."""
+        return max(self.row_sum_error, self.forbidden_weight, self.output_error)
 
     @property
     def is_good(self) -> bool:
         """Whether every number is within tolerance."""
-        worst = max(self.row_sum_error, self.forbidden_weight, self.output_error)
-        return self.is_evaluation_mode and bool(worst <= self.tolerance)
+        return self.is_evaluation_mode and self.worst <= self.tolerance
 
     @property
     def badge(self) -> str:
@@ -56,10 +62,12 @@ class SelfCheck:
         if self.is_given:
             return "✓ rows sum to 1" if self.is_good else f"⚠ rows off by {self.row_sum_error:.2g}"
         if self.is_good:
-            return f"✓ exact{within(self.output_error)}"
+            return "✓ rows sum to 1" if self.is_read else f"✓ exact{within(self.output_error)}"
         if not self.is_evaluation_mode:
             return "⚠ training mode"
-        return f"⚠ off by {max(self.row_sum_error, self.forbidden_weight, self.output_error):.0e}"
+        if self.row_sum_error > self.tolerance:
+            return f"⚠ rows off by {self.row_sum_error:.2g}"
+        return f"⚠ off by {self.worst:.0e}"
 
     @property
     def sentence(self) -> str:
@@ -69,6 +77,8 @@ class SelfCheck:
         if self.is_given:
             sums = "sum to 1" if self.is_good else f"do not sum to 1: off by {self.row_sum_error:.2g}"
             return f"rows {sums} · the weights were given, so that nothing else could be checked"
+        if self.is_good and self.is_read:
+            return f"rows sum to 1 · its file says: exact{within(self.output_error)} when it was recorded"
         if self.is_good:
             return f"rows sum to 1 · exact{within(self.output_error)}"
         if not self.is_evaluation_mode:

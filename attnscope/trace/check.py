@@ -10,18 +10,21 @@ It is done while the pass runs, so that values and outputs need not be kept.
 | sink    | weight that a head's sink takes from each row  | [n_heads, n_rows]                  |
 """
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import ScoreRule, scores
+from attnscope.nn.scores import DenseBias, ScoreRule, scores
 from attnscope.records.maps import SelfCheck
 
 MAX_CELLS = 16_000
 """Longer maps are checked on rows spread evenly, so many cells a site."""
+READ_CELLS, READ_BLOCK_CELLS = 16_000_000, 500_000
+"""Of a site that was read from a file so many cells are checked, and so many at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,8 @@ class SiteProof:
     `row_sum_error` is max |Σ_j a_ij + sink_i − 1|, `forbidden_weight` the largest weight on a later
     token of a decoder whatever its rule claims, `output_error` max |weights · v − the model's own output|. A
     mask or a padding that the model had and the rule lacks, or the other way round, shows in the last.
-    `is_given`: the weights were given as they are, so that there is no output to compare with.
+    `is_given`: the weights were given as they are, so that there is no output to compare with. `is_read`:
+    they were read from a file without values, so that `output_error` is what the file says of itself.
     """
 
     row_sum_error: float
@@ -41,6 +45,7 @@ class SiteProof:
     n_queries: int
     is_training: bool
     is_given: bool = False
+    is_read: bool = False
 
 
 @torch.no_grad()
@@ -89,7 +94,93 @@ def merge_proofs(proofs: Iterable[SiteProof]) -> SelfCheck:
         n_all_rows=sum(proof.n_queries for proof in found),
         is_empty=not found,
         is_given=any(proof.is_given for proof in found),
+        is_read=any(proof.is_read for proof in found),
     )
+
+
+@torch.no_grad()
+def prove_again(
+    claimed: SiteProof,
+    q: Tensor,
+    k: Tensor,
+    *,
+    lse: Tensor,
+    rule: MaskRule,
+    score: ScoreRule,
+    v: Tensor | None,
+    out: Tensor | None,
+    is_causal_site: bool,
+    max_cells: int = READ_CELLS,
+) -> SiteProof:
+    """What holds of a site that was read from a file, whatever the file claims of itself.
+
+    Every row is summed anew, of maps over `max_cells` rows spread evenly, and outputs are compared where the
+    file has them. What cannot be looked at again is never better than it was claimed to be.
+    """
+    n_heads, n_queries, n_keys = len(q), q.shape[1], k.shape[1]
+    step = max(1, -(-n_heads * n_queries * n_keys // max_cells))
+    per_block = max(1, READ_BLOCK_CELLS // max(1, n_heads * n_keys)) * step
+    worst = torch.zeros(3)
+    for start in range((n_queries - 1) % step if n_queries else 0, n_queries, per_block):
+        rows = slice(start, min(start + per_block, n_queries), step)
+        found = _rows_again(q, k, lse, rule, score, v, out, rows)
+        worst = torch.stack((worst, found)).nan_to_num(nan=math.inf, posinf=math.inf).amax(dim=0)
+    row_sum, future, output = worst.tolist()
+    is_bare = is_causal_site and not rule.is_causal and rule.pattern is None
+    is_read = out is None and not claimed.is_given
+    is_rounded = claimed.is_given and claimed.row_sum_error == 0.0 and row_sum <= _rounding(score)
+    return replace(
+        claimed,
+        row_sum_error=0.0 if is_rounded else row_sum,
+        forbidden_weight=future if is_bare else _not_less(claimed.forbidden_weight),
+        output_error=_not_less(claimed.output_error) if out is None else output,
+        n_rows=len(range((n_queries - 1) % step, n_queries, step)) if n_queries else 0,
+        n_queries=n_queries,
+        is_read=is_read,
+    )
+
+
+def _rows_again(
+    q: Tensor,
+    k: Tensor,
+    lse: Tensor,
+    rule: MaskRule,
+    score: ScoreRule,
+    v: Tensor | None,
+    out: Tensor | None,
+    rows: slice,
+) -> Tensor:
+    """How far row sums are off, the largest weight on a later token, how far outputs are off: [3]."""
+    s = scores(q[None], k[None], rule=rule, score=score, rows=rows)[0]  # [H, rows, T]
+    sees = ~s.isneginf().all(dim=-1)
+    own_lse = lse[:, rows].to(s)
+    weights = torch.where(s.isneginf(), 0.0, (s - own_lse[..., None]).exp())
+    sums = weights.sum(dim=-1)
+    if score.sinks is not None:
+        sums = sums + (score.sinks.to(sums)[:, None] - own_lse).exp()
+    off = [torch.where(sees, sums - 1.0, 0.0), weights.new_zeros(1), weights.new_zeros(1)]
+    n_queries, n_keys = q.shape[1], k.shape[1]
+    off[1] = _weight_on_the_future(weights[None], rows, n_queries) if n_queries <= n_keys else off[1]
+    if v is not None and out is not None:
+        values = v.to(weights).repeat_interleave(len(q) // len(v), dim=0)
+        difference = weights @ values - out[:, rows].to(weights)
+        off[2] = torch.where(sees[..., None], difference, 0.0)
+    return torch.stack([_worst(part[None])[0] for part in off]).float()
+
+
+def _rounding(score: ScoreRule) -> float:
+    """How far sums of given weights may be off since they were half as wide: each of them shows it."""
+    if not isinstance(score.bias, DenseBias):
+        return 0.0
+    weights = score.bias.cells.exp()
+    for dtype in (torch.float16, torch.bfloat16):
+        if torch.allclose(weights.to(dtype).to(weights), weights, rtol=1e-5, atol=1e-7):
+            return torch.finfo(dtype).eps
+    return 0.0
+
+
+def _not_less(claim: float) -> float:
+    return claim if claim >= 0.0 else math.inf
 
 
 def _prove_rows(

@@ -7,7 +7,7 @@ everything else as JSON in the file's metadata, with a SHA-256 of both. Opening 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +20,7 @@ from attnscope.records.recorded import Recorded
 from attnscope.records.sites import KEY_KINDS, STACKS, Gates, HeadRef, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens, own_letters
 from attnscope.strict_json import as_object, parse_json
-from attnscope.trace.check import SiteProof
+from attnscope.trace.check import SiteProof, prove_again
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.rules import read_rules, rule_tensors, rules_as_json
 from attnscope.trace.tensor_file import MAX_HEADER_BYTES, read_tensors, write_tensors
@@ -97,7 +97,7 @@ def load_traces(path: str | Path) -> tuple[Trace, ...]:
     try:
         entries = cast("list[dict[str, Any]]", described["traces"])
         traces = tuple(_rebuild(n, entry, file.tensors) for n, entry in enumerate(entries))
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
         raise _damaged(path, f"its description does not fit its tensors ({error})") from error
     if not traces:
         raise _damaged(path, "it holds no trace")
@@ -168,10 +168,14 @@ def _writable(text: str) -> str:
 def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) -> Trace:
     sites: list[Site] = []
     records: dict[SiteKey, SiteRecord] = {}
+    recorded = _recorded_from_json(entry.get("recorded"))
     for values in entry["sites"]:
         site = _site(values)
         sites.append(site)
-        records[site.key] = _record(f"{number}.{site.stack}.{site.layer}", values, site, tensors)
+        record = _record(f"{number}.{site.stack}.{site.layer}", values, site, tensors)
+        # A recorded decoder may well see the future; older files do not say whether they were recorded.
+        is_causal = site.stack == "decoder" and "recorded" in entry and recorded is None
+        records[site.key] = _proved(record, is_causal_site=is_causal)
     target = entry["target"]
     trace = Trace(
         sites=tuple(sites),
@@ -181,7 +185,7 @@ def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) 
         records=records,
         logits=tensors.get(f"{number}.logits"),
         interventions=interventions_from_json(entry.get("interventions", [])),
-        recorded=_recorded_from_json(entry.get("recorded")),
+        recorded=recorded,
     )
     for site in trace.sites:
         queries, keys = trace.tokens(site)
@@ -257,6 +261,22 @@ def _record(prefix: str, values: dict[str, Any], site: Site, tensors: Mapping[st
     }
     rule, score = read_rules(values, own, n_heads=n_heads, n_queries=n_queries, n_keys=n_keys, d_head=d_head)
     return SiteRecord(q=q, k=k, lse=lse, v=v, out=out, rule=rule, score=score, proof=_proof(values["proof"]))
+
+
+def _proved(record: SiteRecord, *, is_causal_site: bool) -> SiteRecord:
+    """The record with what holds of it, in the place of what its file claims."""
+    proof = prove_again(
+        record.proof,
+        record.q,
+        record.k,
+        lse=record.lse,
+        rule=record.rule,
+        score=record.score,
+        v=record.v,
+        out=record.out,
+        is_causal_site=is_causal_site,
+    )
+    return replace(record, proof=proof)
 
 
 def _proof(values: dict[str, Any]) -> SiteProof:

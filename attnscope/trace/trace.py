@@ -82,7 +82,9 @@ class Trace:
         read = [self.source, *([self.target] if self.target is not None else ())]
         n_cut, n_unknown = sum(text.n_dropped for text in read), sum(text.n_unknown for text in read)
         lost = ", ".join(f"{n:,} {what}" for n, what in ((n_cut, "more cut"), (n_unknown, "unknown")) if n)
-        return f"Trace of {source}{lost and f' ({lost})'}: {', '.join(parts)}"
+        check = self.check()
+        wrong = "" if check.is_good else f", {check.badge}"
+        return f"Trace of {source}{lost and f' ({lost})'}: {', '.join(parts)}{wrong}"
 
     @property
     def logits(self) -> NDArray[np.float32]:

@@ -26,6 +26,7 @@ from attnscope.figures.spec import VIEWS, FigureOrigin, FigureSpec, MapPart
 from attnscope.figures.style import MapStyle
 from attnscope.records.alignment import GoldCell
 from attnscope.records.interventions import RemoveEdge
+from attnscope.records.maps import SelfCheck
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.records.tiles import MapTile
 from attnscope.viewmodels.maps.aspect import Aspect
@@ -253,3 +254,26 @@ def test_that_heads_shown_as_one_map_are_asked_for_again_by_their_names():
     origin = dataclasses.replace(shown().origin, heads=heads, aspect=Aspect(blend="mean"))
     one = spec("head", origin=origin, maps=(dataclasses.replace(head_map(), name="mean of 2 heads"),))
     assert what_to_keep(one).heads == heads
+
+
+def test_that_a_figure_file_is_believed_no_further_than_its_numbers_go():
+    good = SelfCheck(row_sum_error=0.0, forbidden_weight=0.0, output_error=0.0, is_evaluation_mode=True)
+    whole = np.array([[1.0, np.nan], [0.25, 0.75]], dtype=np.float32)
+    sink, false = whole * np.float32(0.5), whole * np.float32(6.9)
+    one = spec("head")
+    tokens_of_two = tokens("a", "b")
+
+    def opened(weights: np.ndarray, **changes) -> SelfCheck | None:
+        shown_map = dataclasses.replace(
+            one.maps[0], weights=weights, queries=tokens_of_two, keys=tokens_of_two, check=good, **changes
+        )
+        return figure_from_bytes(render(dataclasses.replace(one, maps=(shown_map,)), "figure")).maps[0].check
+
+    assert opened(whole).badge == "✓ rows sum to 1"
+    assert opened(false).badge == "⚠ rows off by 5.9"
+    assert opened(-whole).badge.startswith("⚠")
+    assert opened(sink) is None
+    assert opened(whole, name="mean of 2 heads") is None
+    bad = dataclasses.replace(good, output_error=0.5)
+    good = bad
+    assert opened(whole) == bad

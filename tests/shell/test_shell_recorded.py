@@ -1,6 +1,7 @@
 """Files of recorded attention in the place of a model and a text on the command line."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,23 @@ def test_that_commands_that_look_take_a_recording(
     code, _, _ = run(capsys, "figure", recording, "--view", "head", "--head", "cross:L0H1", "-o", figure)
     assert code == 0
     assert "x,a" in figure.read_text().replace('"', "") or "x" in figure.read_text()
+
+
+def test_that_every_command_says_when_the_rows_of_a_recording_do_not_sum_to_1(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = attnscope.load_trace(recording)
+    key = own.sites[0].key
+    own.records[key] = replace(own.records[key], lse=own.records[key].lse - 2.0)
+    own.save(recording)
+    out = tmp_path / "figure.svg"
+    commands = (("measure",), ("trace", "-o", tmp_path / "x.npz"), ("figure", "--view", "grid", "-o", out))
+    for command, *rest in commands:
+        code, _, err = run(capsys, command, recording, *rest)
+        assert (code, "row sums off by 6e+00" in err) == (0, True), command
+    assert "row sums off by 6e+00" in run(capsys, "info", recording)[1]
+    figure = attnscope.figure(attnscope.load_trace(recording), view="head", heads=("encoder:L0H0",))
+    assert "⚠ rows off by 6.4" in figure._repr_svg_()
 
 
 def test_that_figures_of_recordings_are_drawn_again(

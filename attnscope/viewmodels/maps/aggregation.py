@@ -52,7 +52,7 @@ def map_through(aspect: Aspect, maps: tuple[HeadMap, ...]) -> HeadMap | None:
 def _worst_check(maps: tuple[HeadMap, ...]) -> SelfCheck | None:
     """The self-check that says least good of the maps that a blend is made of."""
     checks = [one.check for one in maps if one.check is not None]
-    return min(checks, key=lambda check: (check.is_good, -check.output_error), default=None)
+    return min(checks, key=lambda check: (check.is_good, -check.worst), default=None)
 
 
 def _reduced(
