@@ -153,7 +153,15 @@ def test_that_rows_of_long_maps_are_summed_from_first_to_last(monkeypatch: pytes
     few = again(lse, 1_000)
     assert (few.n_rows, few.n_queries) == (13, 37)  # every third, the last among them
     assert prove_again(
-        claim, q, k, lse=lse, rule=MaskRule(), score=ScoreRule(scale=1.0), v=None, out=None, is_causal_site=True
+        claim,
+        q,
+        k,
+        lse=lse,
+        rule=MaskRule(),
+        score=ScoreRule(scale=1.0),
+        v=None,
+        out=None,
+        is_causal_site=True,
     ).forbidden_weight == pytest.approx(float((q @ k.mT).softmax(-1).triu(1).max()), rel=1e-4)
 
 
