@@ -41,6 +41,10 @@ class LoadError(UserError):
         super().__init__(happened, expected=expected, action=action)
 
 
+class NotFiniteError(UserError):
+    """A model whose output is no number: nothing that would be told of it could be right."""
+
+
 class SaveError(UserError):
     """A file that could not be written; the old file, if there was one, is untouched."""
 

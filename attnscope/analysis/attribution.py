@@ -33,6 +33,7 @@ from attnscope.analysis.watched_calls import WatchedCalls
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
+from attnscope.models.outputs import finite
 from attnscope.nn.precision import exact
 from attnscope.records.attribution import Attribution, Contribution
 from attnscope.records.sites import NO_GATES, Gates, Stack
@@ -109,7 +110,7 @@ def _own_parts(
 
 def choose_answers(logits: Tensor, answer: int | None, other: int | None) -> tuple[int, int]:
     """The two tokens to compare: those named, else the most probable ones; never the same twice."""
-    ranked = [int(id) for id in logits.topk(min(3, len(logits))).indices]
+    ranked = [int(id) for id in finite(logits).topk(min(3, len(logits))).indices]
     first = next(id for id in ranked if id != other) if answer is None else answer
     second = next(id for id in ranked if id != first) if other is None else other
     return first, second

@@ -19,6 +19,7 @@ from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.subject import Batch, Subject
 from attnscope.errors import UserError
 from attnscope.models.model import Model
+from attnscope.models.outputs import finite
 from attnscope.nn.attention import Probe
 from attnscope.text.examples import Example
 
@@ -91,7 +92,7 @@ def scored_logits(
     """
     is_scored = batch.labels != NOT_SCORED
     hidden = subject.hidden(batch, probe)[is_scored]  # [n_scored, d_model]
-    return subject.logits(hidden).float(), batch.labels[is_scored], is_scored
+    return finite(subject.logits(hidden)).float(), batch.labels[is_scored], is_scored
 
 
 def count_texts(batches: Sequence[Batch]) -> int:

@@ -29,6 +29,7 @@ from attnscope.analysis.subject import predicting_stack
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
+from attnscope.models.outputs import best_ids
 from attnscope.models.places import Place, changed_reads
 from attnscope.nn.attention import Probe
 from attnscope.records.attribution import PatchKind, PatchMap, RunName
@@ -71,7 +72,7 @@ def patch_map(
     stack = stack or predicting_stack(subject.form)
     probe = GateProbe(model.sites, gates) if gates else None
     runs = {name: _read(subject, one, stack, position, probe) for name, one in inputs.items()}
-    answer = int(runs["clean"].logits.argmax()) if answer is None else answer
+    answer = int(best_ids(runs["clean"].logits)) if answer is None else answer
     answer, other = choose_answers(runs["corrupt"].logits, answer, other)
     high, low = (float(runs[n].logits[answer] - runs[n].logits[other]) for n in ("clean", "corrupt"))
     if high == low:

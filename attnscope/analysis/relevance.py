@@ -39,6 +39,7 @@ from attnscope.analysis.watched_calls import WatchedCalls
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
+from attnscope.models.outputs import best_ids
 from attnscope.nn.edits import Edits
 from attnscope.nn.precision import exact
 from attnscope.records.influence import InfluenceMap
@@ -121,7 +122,7 @@ def relevance_maps(
     probe = WatchedCalls(gate_tensors(subject, gates) if gates else {}, edits)
     with subject.studying(), torch.enable_grad():
         logits = subject.logits(subject.hidden(batch, probe)[0, position])
-        explained = int(logits.argmax()) if token_id is None else token_id
+        explained = int(best_ids(logits)) if token_id is None else token_id
         outs = [seen.out for seen in probe.seen.values()]
         gradients = torch.autograd.grad(logits[explained], outs, allow_unused=True)
     maps = {}

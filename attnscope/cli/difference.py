@@ -46,7 +46,7 @@ def add_other_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
     """A as the usual arguments say, B as those that begin with `--with` change it."""
-    from attnscope.cli.inputs import parse_gates, parse_stack
+    from attnscope.cli.inputs import parse_gates, parse_stack, tell_note
     from attnscope.figures.figure import figure
     from attnscope.models.recording.opening import open_source
 
@@ -57,6 +57,8 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
             action="Say what B is, for instance --with-gate cross:L0H1=0.",
         )
     other_model = open_source(arguments.with_model, arguments.device) if arguments.with_model else model
+    if other_model is not model:
+        tell_note(other_model)
     target = arguments.with_target
     if target is None and arguments.with_text is None and other_model.info.takes_target:
         target = arguments.target

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.figure_options import turn_of
 from attnscope.cli.given import flag_of, given_options
-from attnscope.cli.inputs import tell_cut, tell_older
+from attnscope.cli.inputs import tell_cut, tell_note
 from attnscope.cli.terminal import say_error
 from attnscope.errors import LoadError, UserError
 
@@ -102,7 +102,7 @@ def _load(arguments: argparse.Namespace, source: str) -> "Model":
             expected=f"it in {folder} or a folder above{here}, or by its name or full path",
             action="Move the figure file beside its model, or start from the folder that holds both.",
         ) from error
-    tell_older(model)
+    tell_note(model)
     return model
 
 

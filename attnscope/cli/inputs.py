@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.masks import add_mask_arguments, mask_changes
-from attnscope.cli.recorded import take_recorded
+from attnscope.cli.recorded import take_recorded, tell_recorded_notes
 from attnscope.cli.terminal import say_error
 from attnscope.errors import LoadError, UserError
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack, check_heads
@@ -91,19 +91,19 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def open_model(arguments: argparse.Namespace) -> "Model":
-    """The model that the arguments name; an older checkpoint in the place of the newest is told."""
+    """The model that the arguments name; what is odd about it is told."""
     from attnscope.models import load
 
     model = load(arguments.model, device=arguments.device)
-    tell_older(model)
+    tell_note(model)
     return model
 
 
-def tell_older(model: "Model") -> None:
-    """Say on standard error when the newest checkpoint of a run could not be read: another one is open."""
-    from attnscope.models.sources import OLDER_CHECKPOINT
-
-    if model.info.note.startswith(OLDER_CHECKPOINT):
+def tell_note(model: "Model") -> None:
+    """Say on standard error what is odd about a model or a recording: numbers that are none, above all."""
+    if model.info.is_recorded:
+        tell_recorded_notes(model)
+    elif model.info.note:
         say_error(f"attnscope: {model.info.note}")
 
 
@@ -126,7 +126,7 @@ def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = Non
 
     if model is None:
         model = open_source(arguments.model, arguments.device)
-        tell_older(model)
+        tell_note(model)
     if model.info.is_recorded:
         return model, take_recorded(arguments, model)
     if getattr(arguments, "view", "") == "picture" and model.info.reads == "text":

@@ -7,7 +7,7 @@ from attnscope.cli.attribute import check_text
 from attnscope.cli.inputs import add_input_arguments, open_model, parse_gates, refuse_second, tell_cut
 from attnscope.cli.masks import mask_changes
 from attnscope.cli.terminal import one_line, say, say_error, say_json
-from attnscope.errors import UserError
+from attnscope.errors import NotFiniteError, UserError
 
 if TYPE_CHECKING:
     from attnscope.records.outputs import Comparison, Prediction
@@ -56,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
         past_trained=past_trained,
     )
     tell_cut(look.inputs.source, look.inputs.target, can_read_on=info.can_read_past and not past_trained)
+    if look.comparison.refused:
+        raise NotFiniteError(look.comparison.refused)
     is_changed = bool(arguments.gate or look.trace.interventions)
     if arguments.json:
         say_json(_as_json(info.name, look.comparison, is_changed=is_changed))

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def take_recorded(arguments: argparse.Namespace, model: "Model") -> "Trace":
-    """The trace of a recording, its text put where the given one would be; raises UserError for another.
-
-    Says its notes on standard error.
-    """
+    """The trace of a recording, its text put where the given one would be; raises UserError for another."""
     trace, (sample,) = recorded_trace(model), model.info.samples
     path = getattr(arguments, "file", None)
     if path is not None or getattr(arguments, "view", "") == "picture":
@@ -28,13 +25,18 @@ def take_recorded(arguments: argparse.Namespace, model: "Model") -> "Trace":
             raise needs_model(model.info.name, f"--{name.replace('_', '-')}")
     model.encode(arguments.text or "", arguments.target)  # refuses another text
     arguments.text, arguments.target = sample.text, sample.target
+    return trace
+
+
+def tell_recorded_notes(model: "Model") -> None:
+    """Say on standard error what belongs to the numbers of a recording, above all sums that are not 1."""
+    trace = recorded_trace(model)
     if trace.recorded is not None:
         for note in trace.recorded.notes:
             say_error(f"attnscope: {note}")
     check = trace.check()
     if not check.is_good:
         say_error(f"attnscope: {model.info.name}: {check.sentence}")
-    return trace
 
 
 def recorded_trace(model: "Model") -> "Trace":

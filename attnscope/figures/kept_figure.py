@@ -60,7 +60,8 @@ def _check_again(head_map: HeadMap) -> SelfCheck | None:
         return claimed
     if head_map.name or head_map.is_partial:
         return None
-    sums = np.nansum(weights, axis=1, dtype=np.float64)[~np.isnan(weights).all(axis=1)]
+    seen = weights[~np.isnan(weights).all(axis=1)]
+    sums = np.where(np.isnan(seen), 0.0, seen).sum(axis=1, dtype=np.float64)
     error = float(np.abs(sums - 1.0).max(initial=0.0))
     check = SelfCheck(
         row_sum_error=error, forbidden_weight=0.0, output_error=0.0, is_evaluation_mode=True, is_given=True

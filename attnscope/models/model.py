@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscope.errors import UserError
+from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.edits import build_edits, without_copies
 from attnscope.models.inputs import Inputs, check_strings, with_pattern, with_segments
@@ -239,8 +239,13 @@ class Model:
         inputs = self.encode(text, target, past_trained=past_trained)
         done = self.network.run(inputs, probe, n_copies=2 if change else 1)
         trace = self._build_trace(inputs, change, probe, done, has_logits=False)
-        comparison = self._compare(inputs, change, done, top=top, n_continue=n_continue)
-        positions = self.network.shown_positions(inputs) if keep_output else []
+        try:
+            comparison = self._compare(inputs, change, done, top=top, n_continue=n_continue)
+        except NotFiniteError as error:  # its maps can be looked at all the same
+            nothing = Output(kind=self.network.output_kind, predictions=())
+            comparison = Comparison(before=nothing, after=nothing, kl_nats=(), refused=str(error))
+        is_output_kept = keep_output and not comparison.refused
+        positions = self.network.shown_positions(inputs) if is_output_kept else []
         log_p = log_probabilities(done.logits(positions)) if positions else None
         return Look(inputs=inputs, trace=trace, comparison=comparison, log_p=log_p)
 

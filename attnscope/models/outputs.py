@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from attnscope.errors import NotFiniteError
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
 from attnscope.nn.precision import exact
@@ -77,8 +78,31 @@ def kl_nats(before: Tensor, after: Tensor) -> tuple[float, ...]:
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
-    """Log-softmax in float64, on the CPU where the device has no double precision."""
-    return exact(logits).log_softmax(dim=-1)
+    """Log-softmax in float64, on the CPU where the device has no double precision; see `finite`."""
+    return exact(finite(logits)).log_softmax(dim=-1)
+
+
+def best_ids(logits: Tensor) -> Tensor:
+    """The id of the largest logit of each row; see `finite`."""
+    values, ids = logits.max(dim=-1)
+    _refuse_not_finite(values)
+    return ids
+
+
+def finite(logits: Tensor) -> Tensor:
+    """The logits; raises NotFiniteError for NaN and infinity. −∞ only rules a token out."""
+    _refuse_not_finite(logits.detach().amax(dim=-1))
+    return logits
+
+
+def _refuse_not_finite(largest: Tensor) -> None:
+    if bool(torch.isfinite(largest).all()):
+        return
+    raise NotFiniteError(
+        "The model's output is no number: its logits are NaN or infinite.",
+        expected="finite numbers",
+        action="Its weights are damaged, or too large: attnscope info tells. Open it from an undamaged copy.",
+    )
 
 
 def _contexts(network: Network, inputs: Inputs, positions: list[int]) -> list[str]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attnscope.models.generate import write_greedily
 from attnscope.models.inputs import Inputs
+from attnscope.models.outputs import best_ids
 from attnscope.nn.attention import Probe
 from attnscope.nn.own_module import OwnModule
 
@@ -104,5 +105,5 @@ def ids_tensor(module: OwnModule, ids: Sequence[int], n_copies: int = 1) -> Tens
 
 
 def _best(module: OwnModule, hidden: Tensor, n_last: int) -> list[int]:
-    best: list[int] = module.logits(hidden[0, -n_last:]).argmax(dim=-1).tolist()
+    best: list[int] = best_ids(module.logits(hidden[0, -n_last:])).tolist()
     return best

@@ -29,7 +29,7 @@ def fill_own(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) ->
         for name, parameter in module.state_dict().items():
             parameter.copy_(tensors[name])
     module.eval()
-    return module, " ".join(filter(None, (_cast_note(tensors), _finite_note(module))))
+    return module, " ".join(filter(None, (_cast_note(tensors), finite_note(module.state_dict()))))
 
 
 def _check_vocabulary(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) -> None:
@@ -83,14 +83,18 @@ def _cast_note(tensors: Mapping[str, Tensor]) -> str:
     return f"Weights were {' and '.join(types)} and are computed with in float32." if types else ""
 
 
-def _finite_note(module: OwnModule) -> str:
+def finite_note(weights: Mapping[str, Tensor]) -> str:
+    """What a person should know of weights that are NaN or infinite; empty where none is."""
     # A sum is not finite when any of its parts is not, and is ten times quicker to look at.
-    suspects = [name for name, p in module.state_dict().items() if not torch.isfinite(p.sum())]
-    bad = [name for name in suspects if not torch.isfinite(module.state_dict()[name]).all()]
+    suspects = [name for name, tensor in weights.items() if not torch.isfinite(tensor.sum())]
+    bad = [name for name in suspects if not torch.isfinite(weights[name]).all()]
     if not bad:
         return ""
     more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
-    return f"Some weights are not finite numbers: {', '.join(bad[:3])}{more}. Maps they reach are grey."
+    return (
+        f"Some weights are not finite numbers: {', '.join(bad[:3])}{more}. "
+        "Maps that they reach are grey, and what the model says is not to be believed."
+    )
 
 
 def _type(tensor: Tensor) -> str:

@@ -54,9 +54,11 @@ class Output:
 class Comparison:
     """The output without gates and with them.
 
-    `kl_nats` holds KL(before ‖ after) in nats for each prediction, over the whole vocabulary.
+    `kl_nats` holds KL(before ‖ after) in nats for each prediction, over the whole vocabulary. `refused` says
+    why nothing is told of what the model said: it was no number.
     """
 
     before: Output
     after: Output
     kl_nats: tuple[float, ...]
+    refused: str = ""

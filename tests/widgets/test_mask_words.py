@@ -84,6 +84,12 @@ def test_that_text_the_mask_keeps_from_being_written_is_explained(qtbot):
     assert not panel.unwritten.isHidden()
     assert "the mask covers only this text" in panel.unwritten.text()
     assert panel.texts[1].isHidden()
+    nothing = replace(after, predictions=())
+    no_number = replace(comparison, before=nothing, after=nothing, kl_nats=(), refused="It is no number.")
+    session.show_traced(replace(session.traced, comparison=no_number))
+    assert not panel.unwritten.isHidden()
+    assert panel.unwritten.text() == "It is no number."
+    assert panel.table.isHidden()
 
 
 def test_that_nothing_on_screen_calls_a_cell_masked_forbidden_or_hidden():

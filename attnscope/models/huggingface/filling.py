@@ -21,6 +21,7 @@ from attnscope.models.huggingface.library import joined_threads, library_faults
 from attnscope.models.huggingface.tasks import Task
 from attnscope.models.memory import available_bytes
 from attnscope.models.pruning.small_folders import fitted_class
+from attnscope.models.weights import finite_note
 
 _MAX_ROWS = 12
 _SLACK = 10_000_000
@@ -115,7 +116,8 @@ def fill_model(plan: Plan, tensors: Mapping[str, Tensor], where: Path) -> tuple[
         )
     _check_report(report, where, len(plan.shapes))
     model.eval().requires_grad_(False)
-    return model, " ".join(filter(None, (_cast_note(tensors), _unused_note(report), _finite_note(model))))
+    weights_note = finite_note(dict(model.named_parameters()))
+    return model, " ".join(filter(None, (_cast_note(tensors), _unused_note(report), weights_note)))
 
 
 def _n_embedded(empty: Any) -> int | None:
@@ -216,17 +218,6 @@ def _unused_note(report: Mapping[str, Any]) -> str:
         return ""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"Tensors of the file that this model does not use: {', '.join(names[:3])[:200]}{more}."
-
-
-def _finite_note(model: Any) -> str:
-    # A sum is not finite when any of its parts is not, and is ten times quicker to look at.
-    parameters = dict(model.named_parameters())
-    suspects = [name for name, p in parameters.items() if not torch.isfinite(p.sum())]
-    bad = [name for name in suspects if not torch.isfinite(parameters[name]).all()]
-    if not bad:
-        return ""
-    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
-    return f"Some weights are not finite numbers: {', '.join(bad[:3])}{more}. Maps they reach are grey."
 
 
 def _type(tensor: Tensor) -> str:

@@ -16,7 +16,7 @@ from attnscope.models.huggingface.tasks import Task
 from attnscope.models.huggingface.writer import CachedReading, GuessReader, HuggingFaceWriter, takes_argument
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Vocabulary
-from attnscope.models.outputs import token_positions
+from attnscope.models.outputs import best_ids, token_positions
 from attnscope.models.writing.writer import RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.records.models import Form, ModelInfo
@@ -228,7 +228,7 @@ class HuggingFaceNetwork:
             is_double = self.form == "encoder-decoder"
             whole = Inputs(source=inputs.source, target=text) if is_double else Inputs(source=text)
             logits = self.run(whole, probe).logits(range(len(sequence) - n_last, len(sequence)))
-            best: list[int] = logits.argmax(dim=-1).tolist()
+            best: list[int] = best_ids(logits).tolist()
             return best
 
         return read_again

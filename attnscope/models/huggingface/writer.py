@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from attnscope.models.huggingface.proof import RUN_ERRORS
+from attnscope.models.outputs import best_ids
 
 _TOLERANCE = 1e-3
 
@@ -128,7 +129,7 @@ class GuessReader:
         self._reading.take_back(len(self._ids) - n_same)
         logits = self._reading.read([sequence[n_same:]], n_last)
         self._ids = list(sequence)
-        best: list[int] = logits[0].argmax(dim=-1).tolist()
+        best: list[int] = best_ids(logits[0]).tolist()
         return best
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnscope.models.outputs import best_ids
 from attnscope.models.passes import evaluating
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.own_module import OwnModule
@@ -40,7 +41,7 @@ def write_rows(module: OwnModule, sources: Tensor, begin_id: int, n_tokens: int)
         for _ in range(n_tokens):
             stop_if_unwanted()
             hidden = module.decode(written[-1], memory=memory, cache=cache)
-            written.append(module.logits(hidden).argmax(dim=-1))
+            written.append(best_ids(module.logits(hidden)))
     return torch.cat(written[1:], dim=1)
 
 

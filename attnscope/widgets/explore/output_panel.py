@@ -22,6 +22,7 @@ from attnscope.widgets.difference_label import DifferenceLabel
 from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
 
+_UNWRITTEN = "not written: the mask covers only this text"
 _SIDES = ("all heads on", "with your changes")
 _KL_TOOLTIP = (
     "Kullback–Leibler divergence KL(before ‖ after) = Σ p·ln(p/q) over the whole vocabulary, in nats.\n"
@@ -59,7 +60,7 @@ class OutputPanel(QWidget):
             DifferenceLabel("Text before the gates", palette),
             DifferenceLabel("Text after the gates", palette),
         )
-        self.unwritten = PlainLabel("not written: the mask covers only this text", "hint")
+        self.unwritten = PlainLabel(_UNWRITTEN, "hint")
         self._lay_out()
         self._is_chosen = False
         self.positions.activated.connect(self._on_chosen)
@@ -128,7 +129,9 @@ class OutputPanel(QWidget):
             part.setVisible(bool(before or after))
         is_unwritten = bool(before) and not after and mask_in(self._session.interventions) is not None
         self.texts[1].setVisible(bool(before or after) and not is_unwritten)
-        self.unwritten.setVisible(is_unwritten)
+        refused = comparison.refused if comparison else ""
+        self.unwritten.setText(refused or _UNWRITTEN)
+        self.unwritten.setVisible(is_unwritten or bool(refused))
         self._show_prediction()
 
     def _show_prediction(self) -> None:
