@@ -282,6 +282,7 @@ def figure_from(saved: SavedFigure, model: Model, trace: Trace) -> Figure:
         renormalised=origin.aspect.is_renormalised,
         by_word=origin.aspect.is_by_word,
         block=origin.aspect.block,
+        rows=origin.aspect.rows,
         least_weight=style.least_weight,
         n_strongest=style.n_strongest,
         turn=style.turn,

@@ -85,6 +85,7 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
         colour_map=arguments.colour_map,
         scale=arguments.scale,
         show_values=arguments.values,
+        rows=arguments.rows,
         title=arguments.title,
         caption=build_caption(arguments, model, trace) if arguments.caption else None,
         size=arguments.size,

@@ -28,6 +28,7 @@ _LOOK = (
     "colour_map", "scale", "values", "turn", "label_every", "no_bar", "plain", "least_weight", "n_strongest"
 )  # fmt: skip
 _CHANGING_HEIGHT = frozenset(("width_mm", "font_pt", "title", "caption", "columns"))
+_ROWS = "rows"
 _ALWAYS = ("out", "device")
 
 
@@ -59,6 +60,11 @@ def _kept_figure(arguments: argparse.Namespace, kept: "FigureSpec") -> "Figure":
     if arguments.caption and kept.caption is None:
         raise UserError(
             f"{arguments.model} was saved without a caption.", action="Leave out --caption, or save it anew."
+        )
+    if _ROWS in given:
+        raise UserError(
+            f"{arguments.model} holds numbers, whose rows have the names they were saved with.",
+            action="Leave out --rows, or draw a new figure from the model and its text.",
         )
     style = _look(arguments, kept.style)
     panels = tuple(replace(panel, style=style) for panel in kept.panels)
@@ -108,11 +114,11 @@ def _load(arguments: argparse.Namespace, source: str) -> "Model":
 
 def _refuse_others(arguments: argparse.Namespace) -> None:
     """Raise UserError for options that say what is drawn: the file says that."""
-    others = sorted(given_options(arguments) - {*_PAGE, *_LOOK, *_ALWAYS})
+    others = sorted(given_options(arguments) - {*_PAGE, *_LOOK, _ROWS, *_ALWAYS})
     if others:
         raise UserError(
             f"{arguments.model} says what is drawn: {', '.join(map(flag_of, others))} would do nothing.",
-            expected="options of page and look alone: " + ", ".join(map(flag_of, (*_PAGE, *_LOOK))),
+            expected="options of page and look alone: " + ", ".join(map(flag_of, (*_PAGE, *_LOOK, _ROWS))),
             action="Leave the others out, or draw a new figure from the model and its text.",
         )
 
@@ -141,8 +147,12 @@ def _looked(arguments: argparse.Namespace, saved: "SavedFigure") -> "SavedFigure
     """The saved figure in the colours, labels and words that were given."""
     given = given_options(arguments)
     _check_columns(arguments, saved.view)
+    origin = saved.origin
+    if _ROWS in given:
+        origin = replace(origin, aspect=replace(origin.aspect, rows=arguments.rows))
     return replace(
         saved,
+        origin=origin,
         style=_look(arguments, saved.style),
         title=arguments.title if "title" in given else saved.title,
         has_caption=saved.has_caption or arguments.caption,

@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from attnscope.errors import UserError
+from attnscope.records.axes import ROWS
 from attnscope.records.sites import HeadRef
 
 if TYPE_CHECKING:
@@ -85,6 +86,13 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--block", default="all", choices=BLOCKS, help="of two texts read as one: queries and keys of which"
     )
+    parser.add_argument(
+        "--rows",
+        default="written",
+        choices=ROWS,
+        help="rows of cross-attention are called after the token written there, or the one read last "
+        "(default: %(default)s)",
+    )
     parser.add_argument("--least-weight", type=float, default=0.0, metavar="W", help="no thinner line")
     parser.add_argument(
         "--n-strongest", type=int, default=0, metavar="N", help="lines of each query of a head (0: all)"
@@ -108,6 +116,7 @@ def looks_of(arguments: argparse.Namespace) -> dict[str, Any]:
         "renormalised": arguments.renormalised,
         "by_word": arguments.by_word,
         "block": arguments.block,
+        "rows": arguments.rows,
         "least_weight": arguments.least_weight,
         "n_strongest": arguments.n_strongest,
         "turn": turn_of(arguments),
@@ -167,6 +176,7 @@ def origin_of(
             is_renormalised=arguments.renormalised,
             is_by_word=arguments.by_word,
             block=arguments.block,
+            rows=arguments.rows,
         ),
     )
 

@@ -27,12 +27,13 @@ from attnscope.figures.spec import (
     check_spec,
 )
 from attnscope.figures.style import MapStyle, Scale, Turn
+from attnscope.records.axes import Rows, row_labels, written_after
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.pictures import Picture
 from attnscope.records.sites import Gates, HeadName, HeadRef, Site, Stack, check_heads, head_named
 from attnscope.records.tiles import MapTile, is_long
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
 from attnscope.viewmodels.maps.aggregation import grid_through, map_through
 from attnscope.viewmodels.maps.alignment import WAYS, Way, align_tokens
@@ -47,6 +48,10 @@ class Traced(Protocol):
     @property
     def sites(self) -> tuple[Site, ...]:
         """The sites of the model, in order."""
+
+    @property
+    def target(self) -> Tokens | None:
+        """The second text, where there is one."""
 
     @property
     def gates(self) -> Gates:
@@ -135,6 +140,7 @@ def figure(
     renormalised: bool = False,
     by_word: bool = False,
     block: Block = "all",
+    rows: Rows = "written",
     least_weight: float = 0.0,
     n_strongest: int = 0,
     also: tuple[str, ...] = (),
@@ -166,7 +172,9 @@ def figure(
     `blend` makes one map of heads (`mean`, `max`, `sum`), `over` the given ones (`selection`), those of the
     `layer` or of the `stack`; `hidden` leaves out keys (`first`, `special`, `both`) and `renormalised` lets
     what is left of a row sum to 1; `by_word` shows words; of two texts read as one, `block` `ab` shows
-    queries of A and keys of B, or another of the four. Lines: none under `least_weight`, the
+    queries of A and keys of B, or another of the four. `rows` of cross-attention are called after the token
+    that is `written` there, as in Bahdanau et al. 2015, or after the one `read` last, the query.
+    Lines: none under `least_weight`, the
     `n_strongest` of each query. Token labels `turn` by 0, 45 or 90 degrees and stand at every
     `label_every`-th token; without either, as there is room. The page is that of `size` (`single`, `double`,
     … column of a journal), without one that which suits the view, as high as the figure; lengths that are
@@ -202,7 +210,13 @@ def figure(
     )
     check_look(style)
     aspect = Aspect(
-        blend=blend, over=over, hidden=hidden, is_renormalised=renormalised, is_by_word=by_word, block=block
+        blend=blend,
+        over=over,
+        hidden=hidden,
+        is_renormalised=renormalised,
+        is_by_word=by_word,
+        block=block,
+        rows=rows,
     )
     grids: tuple[SiteGrid, ...] = ()
     maps: tuple[HeadMap, ...] = ()
@@ -211,12 +225,12 @@ def figure(
     if view == "difference":
         own = _first_head(trace, stack, wanted)
         pair = own, own if other_head is None or other is None else head_named(other_head, other.sites)
-        compared = _compared(trace, other, pair, names=names, align=align, delta_end=delta_end)
+        compared = _compared(trace, other, pair, names=names, align=align, delta_end=delta_end, rows=rows)
     elif view == "grid":
         chosen = stack or (wanted[0].stack if wanted else trace.sites[0].stack)
         grids = tuple(_grid(trace, s, aspect) for s in _sites_of(trace, chosen))
     elif view == "head" and _is_long(trace, _first_head(trace, stack, wanted)):
-        part = _part(trace, _first_head(trace, stack, wanted))
+        part = _part(trace, _first_head(trace, stack, wanted), rows)
     else:
         maps = _maps(trace, wanted or _sites_of(trace, stack)[0].heads[:1], aspect)
     spec = FigureSpec(
@@ -250,6 +264,7 @@ def _compared(
     names: tuple[str, str],
     align: Way,
     delta_end: float,
+    rows: Rows,
 ) -> ComparedMaps:
     """One head of each trace on shared axes; raises UserError when the second has no such head."""
     if other is None:
@@ -264,9 +279,8 @@ def _compared(
         )
     check_heads(heads[1:], other.sites)
     first, second = trace.head_map(heads[0]), other.head_map(heads[1])
-    rows = align_tokens(first.queries, second.queries, align)
-    cols = align_tokens(first.keys, second.keys, align)
-    return compare_maps(first, second, rows, cols, names=names, limit=delta_end)
+    axes = (align_tokens(first.queries, second.queries, align), align_tokens(first.keys, second.keys, align))
+    return compare_maps(first, second, *axes, names=names, limit=delta_end, row_names=rows)
 
 
 def _panels(
@@ -295,9 +309,10 @@ def _site_of(trace: Traced, head: HeadRef) -> Site:
     return next(site for site in trace.sites if site.key == head.site_key)
 
 
-def _part(trace: Traced, head: HeadRef) -> MapPart:
+def _part(trace: Traced, head: HeadRef, rows: Rows) -> MapPart:
     """The whole of a map that is too long to be held cell by cell."""
     queries, keys = trace.tokens(_site_of(trace, head))
+    queries = row_labels(queries, written_after(head.stack, trace.target), rows)
     return MapPart(tile=trace.head_tile(head), queries=queries, keys=keys)
 
 

@@ -270,6 +270,7 @@ def _origin(fields: _Fields, folder: Path | None, heads: tuple[HeadRef, ...]) ->
             is_renormalised=aspect.get("is_renormalised", bool, False),
             is_by_word=aspect.get("is_by_word", bool, False),
             block=aspect.get("block", str, "all"),  # type: ignore[arg-type]
+            rows=aspect.get("rows", str, "read"),  # type: ignore[arg-type]
         ),
     )
 

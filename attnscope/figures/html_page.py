@@ -22,6 +22,7 @@ from attnscope.figures.panels import common_peak, lettered_maps, shown_maps
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.raster import scale_peaks
 from attnscope.figures.spec import FigureSpec
+from attnscope.figures.token_axis import axis_names
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 
@@ -122,6 +123,8 @@ def _map(spec: FigureSpec, head_map: HeadMap, peak: float, letter: str, title: s
         "letter": letter,
         "name": " · ".join(filter(None, (_name(head_map), plain_text(title)))),
         "queries": [plain_piece(t.label) for t in head_map.queries],
+        "reads": [plain_piece(t.read) for t in head_map.queries if t.read],
+        "axes": list(axis_names(head_map.queries, spec.style)),
         "keys": [plain_piece(t.label) for t in head_map.keys],
         "weights": [_row(row) for row in head_map.weights],
         "tops": [float(top) for top in tops[:, 0].astype(str)],

@@ -22,7 +22,7 @@ figcaption{margin:0 0 8px;min-height:1.45em;color:var(--muted)}
 figcaption b{color:var(--text);margin-right:8px}
 figcaption output{margin-left:10px;color:var(--text);font-variant-numeric:tabular-nums}
 .chart{display:grid;grid-template-columns:max-content max-content;gap:4px}
-.corner{color:var(--muted);font-size:12px;align-self:end;text-align:right}
+.corner{color:var(--muted);font-size:12px;align-self:end;text-align:right;white-space:pre-line}
 .keys{display:flex;align-items:flex-end}
 .key,.query{font-size:12px;white-space:nowrap;border-radius:2px;unicode-bidi:plaintext}
 .key{writing-mode:vertical-rl;text-orientation:sideways;transform:rotate(180deg);display:flex;align-items:center}
@@ -111,7 +111,8 @@ SCRIPT = """
   }
   function show(from, i, j) {
     const map = from.map;
-    readout.textContent = map.name + " \\u00b7 query " + i + " \\u201c\\u2068" + map.queries[i] +
+    const read = map.reads.length ? "reading \\u201c\\u2068" + map.reads[i] + "\\u2069\\u201d, writing " : "";
+    readout.textContent = map.name + " \\u00b7 query " + i + " " + read + "\\u201c\\u2068" + map.queries[i] +
       "\\u2069\\u201d \\u2192 key " + j + " \\u201c\\u2068" + map.keys[j] + "\\u2069\\u201d: " +
       words(map.weights[i][j]) + linked(map, i, j);
     charts.forEach(function (chart) {
@@ -180,7 +181,7 @@ SCRIPT = """
     paint(canvas, map);
     [canvas, row, column].forEach(function (part) { cells.appendChild(part); });
     map.gold.forEach(function (link) { mark(cells, link, size); });
-    [make("div", "corner", "key \\u2192 query \\u2193"), keys, queries, cells].forEach(function (part) {
+    [make("div", "corner", map.axes[0] + "\\n" + map.axes[1]), keys, queries, cells].forEach(function (part) {
       chart.appendChild(part);
     });
     figure.appendChild(chart);

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF
 
 from attnscope.figures import colour_bar
-from attnscope.figures.style import Turn, type_px
+from attnscope.figures.style import Turn, text_width, type_px
 from attnscope.figures.token_axis import (
     LINE_PX,
     PAD_PX,
@@ -97,11 +97,12 @@ def map_layout(
     turn: Turn | None = None,
     is_compact: bool = False,
     has_corner: bool | None = None,
+    names: tuple[str, str] = ("", ""),
 ) -> MapLayout:
     """Lay a map out in `rect`: square cells where the shape allows it, everything on whole pixels.
 
     Key labels turn as they have room, or by `turn`. `is_compact` is for one of several panels: smaller
-    margins, cells at the left, and no corner for the axes' names unless `has_corner` asks for it.
+    margins, cells at the left, and no corner for the axes' `names` unless `has_corner` asks for it.
     """
     has_corner = not is_compact if has_corner is None else has_corner
     whole = whole_view(len(queries), len(keys))
@@ -113,7 +114,8 @@ def map_layout(
     share = _COMPACT_LABEL_SHARE if is_compact else _LABEL_SHARE
     row_width = min(widest(queries), inner.width() * share)
     if has_corner:
-        row_width = max(row_width, type_px(_COMPACT_CORNER_PX if is_compact else _CORNER_PX))
+        corner_px = min(max(map(text_width, names)), inner.width() * share)
+        row_width = max(row_width, corner_px, type_px(_COMPACT_CORNER_PX if is_compact else _CORNER_PX))
     column_width = min(widest(keys), inner.height() * (share + 0.05))
     left = inner.left() + row_width + PAD_PX + 4
     room_x = max(24.0, inner.right() - bar_px - left)

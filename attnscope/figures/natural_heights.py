@@ -6,6 +6,7 @@ from attnscope.figures.grid_layout import natural_grid_height
 from attnscope.figures.map_layout import MARGIN_PX, cells_height, map_layout
 from attnscope.figures.paint_lines import line_names, natural_lines_height
 from attnscope.figures.spec import FigureSpec
+from attnscope.figures.token_axis import axis_names
 from attnscope.records.maps import HeadMap
 
 _HIGHEST = 1.4
@@ -25,6 +26,7 @@ def map_height(spec: FigureSpec, head_map: HeadMap, width: float, *, is_panel: b
         turn=spec.style.turn,
         is_compact=is_panel,
         has_corner=True,
+        names=axis_names(head_map.queries, spec.style),
     )
     least = layout.cells.top() + _LEAST_BAR_PX if has_bar else 0.0
     return max(layout.cells.top() + cells_height(layout), least) + MARGIN_PX

@@ -20,6 +20,7 @@ from attnscope.records.attention_graph import AttentionGraph
 from attnscope.records.compare import BOTH, NEITHER, NOWHERE, ONLY_A, ONLY_B
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.tiles import MapTile
+from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps
 
 _ALLOWED_BY = {BOTH: "both", NEITHER: "neither", ONLY_A: "A", ONLY_B: "B", NOWHERE: "no such cell"}
@@ -74,9 +75,13 @@ def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
         case "head" | "lines" | "panels":
             shown = lettered_maps(spec)
             panel = ("panel",) if any(letter for letter, _, _ in shown) else ()
-            yield (*panel, "stack", "layer", "head", "query", "query token", "key", "key token", "weight")
+            has_written = any(_writes(head_map) for _, _, head_map in shown)
+            written = ("written token",) if has_written else ()
+            place = ("stack", "layer", "head", "query", "query token", *written, "key", "key token")
+            yield (*panel, *place, "weight")
             for letter, _, head_map in shown:
-                yield from ((*((letter,) if panel else ()), *row) for row in _map_rows(head_map))
+                rows = _map_rows(head_map, has_written=has_written)
+                yield from ((*((letter,) if panel else ()), *row) for row in rows)
         case "picture" if spec.picture is not None:
             yield ("stack", "layer", "head", "query", "query token", "key", "key token", "weight")
             yield from _map_rows(spec.maps[0], only=spec.picture.query)
@@ -91,7 +96,8 @@ def _rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
             yield ("from level", "position", "token", "to level", "position", "token", "weight", "carried")
             yield from _graph_rows(spec.graph)
         case "difference" if spec.compared is not None:
-            place = ("stack", "layer", "head", "query", "query token", "key", "key token")
+            written = ("written token",) if any(q.read for q in spec.compared.queries) else ()
+            place = ("stack", "layer", "head", "query", "query token", *written, "key", "key token")
             yield (*place, "weight A", "weight B", "B - A", "allowed by")
             yield from _compared_rows(spec.compared)
         case "grid":
@@ -142,21 +148,32 @@ def _field_rows(chart: Chart) -> Iterator[Iterable[str]]:
         yield (safe_cell(chart.title), name, *numbers, *_axes(chart))
 
 
-def _map_rows(head_map: HeadMap, only: int | None = None) -> Iterator[Iterable[str]]:
+def _writes(head_map: HeadMap) -> bool:
+    """Whether the rows are called after what is written there."""
+    return any(query.read for query in head_map.queries)
+
+
+def _map_rows(
+    head_map: HeadMap, only: int | None = None, *, has_written: bool = False
+) -> Iterator[Iterable[str]]:
+    """One row for each weight; the query's token is the one that was read."""
     head = head_map.head
     number = head_map.name or str(head.head)
     for i, query in enumerate(head_map.queries):
+        written = (safe_cell(query.piece if query.read else ""),) if has_written else ()
         for j, key in enumerate(head_map.keys if only in (None, i) else ()):
-            names = (str(i), safe_cell(query.piece), str(j), safe_cell(key.piece))
+            names = (str(i), safe_cell(query.read or query.piece), *written, str(j), safe_cell(key.piece))
             yield (head.stack, str(head.layer), number, *names, _number(head_map.weights[i, j]))
 
 
 def _compared_rows(compared: ComparedMaps) -> Iterator[Iterable[str]]:
     """One row for each cell of the shared axes; empty where a side has no such cell or no weight."""
     head = (compared.head.stack, str(compared.head.layer), str(compared.head.head))
+    has_written = any(query.read for query in compared.queries)
     for i, query in enumerate(compared.queries):
+        written = (safe_cell(query.piece if query.read else ""),) if has_written else ()
         for j, key in enumerate(compared.keys):
-            names = (str(i), safe_cell(query.piece), str(j), safe_cell(key.piece))
+            names = (str(i), safe_cell(query.read or query.piece), *written, str(j), safe_cell(key.piece))
             values = (compared.first[i, j], compared.second[i, j], compared.delta[i, j])
             yield (*head, *names, *map(_number, values), _ALLOWED_BY[int(compared.kinds[i, j])])
 
@@ -212,7 +229,9 @@ def _arrays(spec: FigureSpec) -> dict[str, NDArray[np.generic]]:
             label = head_map.name.replace(" ", "_") or head_map.head.label
             name = "_".join(filter(None, (letter, head_map.head.stack, label)))
             arrays[name] = head_map.weights
-            arrays[f"{name}_queries"] = np.array([t.piece for t in head_map.queries], dtype=np.str_)
+            arrays[f"{name}_queries"] = np.array([t.read or t.piece for t in head_map.queries], dtype=np.str_)
+            if _writes(head_map):
+                arrays[f"{name}_written"] = np.array([t.piece for t in head_map.queries], dtype=np.str_)
             arrays[f"{name}_keys"] = np.array([t.piece for t in head_map.keys], dtype=np.str_)
     elif spec.picture is not None:
         head_map, part = spec.maps[0], spec.picture
@@ -275,6 +294,11 @@ def _compared_arrays(compared: ComparedMaps) -> dict[str, NDArray[np.generic]]:
         f"{name}_B": compared.second,
         f"{name}_difference": compared.delta,
         f"{name}_allowed": compared.kinds,
-        f"{name}_queries": np.array([t.piece for t in compared.queries], dtype=np.str_),
+        f"{name}_queries": np.array([t.read or t.piece for t in compared.queries], dtype=np.str_),
+        **({f"{name}_written": _pieces(compared.queries)} if any(t.read for t in compared.queries) else {}),
         f"{name}_keys": np.array([t.piece for t in compared.keys], dtype=np.str_),
     }
+
+
+def _pieces(tokens: tuple[Token, ...]) -> NDArray[np.generic]:
+    return np.array([token.piece for token in tokens], dtype=np.str_)

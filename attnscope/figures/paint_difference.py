@@ -12,7 +12,7 @@ from attnscope.figures.colours import Palette, argb, difference_map, ink_on, lut
 from attnscope.figures.difference_codes import GAP, DifferenceCodes, delta_codes, difference_codes
 from attnscope.figures.difference_layout import DifferenceLayout, difference_layout
 from attnscope.figures.map_layout import MapLayout
-from attnscope.figures.paint_map import paint_highlight
+from attnscope.figures.paint_map import paint_axis_names, paint_highlight
 from attnscope.figures.plain import plain_text
 from attnscope.figures.raster import (
     FIRST_COLOUR,
@@ -30,12 +30,11 @@ from attnscope.figures.style import (
     SMALL_PX,
     MapStyle,
     font,
-    text_width,
     type_px,
     value_px,
     value_text,
 )
-from attnscope.figures.token_axis import LINE_PX, PAD_PX, paint_columns, paint_rows
+from attnscope.figures.token_axis import PAD_PX, axis_names, paint_columns, paint_rows
 from attnscope.records.compare import ONLY_A, ONLY_B, Which, pooled_difference
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps
@@ -87,7 +86,7 @@ def paint_difference(
     for k, panel in enumerate(layout.panels):
         paint_highlight(painter, panel, highlight, palette)
         names = (shown.queries, shown.keys) if k == 2 else (shown.side_queries[k], shown.side_keys[k])
-        _paint_axes(painter, panel, names, palette, highlight)
+        _paint_axes(painter, panel, names, style, palette, highlight)
     _paint_bars(painter, layout, shown, codes, style, palette)
     painter.restore()
     return layout
@@ -245,6 +244,7 @@ def _paint_axes(
     painter: QPainter,
     panel: MapLayout,
     names: tuple[tuple[Token, ...], tuple[Token, ...]],
+    style: MapStyle,
     palette: Palette,
     highlight: Highlight,
 ) -> None:
@@ -253,10 +253,7 @@ def _paint_axes(
     width = panel.column_width
     paint_columns(painter, keys, panel.columns, bottom, panel.turn, width, palette, highlight[1])
     paint_rows(painter, queries, panel.rows, right, panel.row_width, palette, highlight[0])
-    painter.setFont(font(SMALL_PX))
-    painter.setPen(QColor(palette.muted))
-    for words, baseline in (("key →", bottom - type_px(LINE_PX) - 4), ("query ↓", bottom - 3)):
-        painter.drawText(QPointF(right - text_width(words), baseline), words)
+    paint_axis_names(painter, panel, axis_names(queries, style), palette)
 
 
 def _paint_bars(

@@ -18,7 +18,7 @@ from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, p
 from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.paint_map import Highlight
 from attnscope.figures.style import SMALL_PX, MapStyle, font, text_width, type_px
-from attnscope.figures.token_axis import LINE_PX, Span, paint_keys, paint_rows, widest
+from attnscope.figures.token_axis import LINE_PX, Span, axis_names, paint_keys, paint_rows, widest
 from attnscope.figures.wrapping import wrapped
 from attnscope.records.maps import HeadMap
 
@@ -229,7 +229,7 @@ def paint_lines(
     paint_rows(painter, shown[0].queries, *place, palette, highlight[0], every=every)
     place = (layout.keys, layout.right + 8, width)
     paint_keys(painter, shown[0].keys, *place, palette, highlight[1], every=every)
-    _paint_words(painter, layout, shown, lines, palette, n_left_out=len(maps) - len(shown))
+    _paint_words(painter, layout, shown, lines, style, palette, n_left_out=len(maps) - len(shown))
     paint_names(painter, layout.names, palette, only=only)
     painter.restore()
     return layout
@@ -240,6 +240,7 @@ def _paint_words(
     layout: LinesLayout,
     maps: tuple[HeadMap, ...],
     lines: StrongLines,
+    style: MapStyle,
     palette: Palette,
     *,
     n_left_out: int,
@@ -247,8 +248,9 @@ def _paint_words(
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     y = layout.room.top() - 6
-    painter.drawText(QPointF(layout.left - 8 - text_width("query"), y), "query")
-    painter.drawText(QPointF(layout.right + 8, y), "key")
+    key_name, query_name = axis_names(maps[0].queries, style)
+    painter.drawText(QPointF(layout.left - 8 - text_width(query_name), y), query_name)
+    painter.drawText(QPointF(layout.right + 8, y), key_name)
     notes = [maps[0].note, lines.sentence, f"{counted(n_left_out, 'head')} with other tokens not drawn"]
     said = [text for text, is_said in zip(notes, (maps[0].note, True, n_left_out), strict=True) if is_said]
     last = max(s.origin + s.n * s.step for s in (layout.queries, layout.keys))

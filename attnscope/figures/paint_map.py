@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 from attnscope.figures.colour_bar import paint_colour_bar, weight_ticks
 from attnscope.figures.colours import Palette, ink_on, lut
 from attnscope.figures.map_layout import MapLayout, map_layout
-from attnscope.figures.plain import isolated, plain_piece
+from attnscope.figures.plain import isolated, plain_piece, query_words
 from attnscope.figures.raster import (
     FIRST_COLOUR,
     ImageCache,
@@ -30,12 +30,11 @@ from attnscope.figures.style import (
     value_text,
     widest_value,
 )
-from attnscope.figures.token_axis import LINE_PX, PAD_PX, column_stride, paint_columns, paint_rows
+from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names, column_stride, paint_columns, paint_rows
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import gate_note
 
 _PATCH = re.compile(r"\d+,\d+")
-AXIS_NAMES = ("key →", "query ↓")
 Highlight = tuple[int | None, int | None]
 
 
@@ -51,7 +50,7 @@ def paint_head_map(
     highlight: Highlight = (None, None),
     has_title: bool = True,
     is_compact: bool = False,
-    axis_names: tuple[str, ...] | None = None,
+    named: tuple[bool, bool] | None = None,
     cache: ImageCache | None = None,
     not_allowed_words: str = "not allowed",
 ) -> MapLayout:
@@ -59,7 +58,7 @@ def paint_head_map(
 
     `view` is the visible part in cells (x keys, y queries); `highlight` a (query, key) of which either
     may be None. Rows are queries, columns are keys. `is_compact` leaves the axes' names out, unless
-    `axis_names` (of `AXIS_NAMES`, none of them included) keeps room for them.
+    `named` says which of columns and rows is, and keeps room for both.
     `not_allowed_words` say beside the colours why a cell can have no weight.
     """
     layout = map_layout(
@@ -71,7 +70,8 @@ def paint_head_map(
         has_bar=style.has_bar,
         turn=style.turn,
         is_compact=is_compact,
-        has_corner=None if axis_names is None else True,
+        has_corner=None if named is None else True,
+        names=axis_names(head_map.queries, style),
     )
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
@@ -84,8 +84,10 @@ def paint_head_map(
         _paint_values(painter, layout, head_map, coded, style, palette)
     paint_highlight(painter, layout, highlight, palette)
     _paint_axes(painter, layout, head_map, palette, highlight, style)
-    shown_names = axis_names if axis_names is not None else () if is_compact else AXIS_NAMES
-    _paint_axis_names(painter, layout, shown_names, palette)
+    named = (not is_compact, not is_compact) if named is None else named
+    shown_names = zip(axis_names(head_map.queries, style), named, strict=True)
+    key_name, query_name = (name if is_named else "" for name, is_named in shown_names)
+    paint_axis_names(painter, layout, (key_name, query_name), palette)
     if style.has_bar:
         _paint_bar(painter, layout, coded, style, palette, head_map, not_allowed_words)
     painter.restore()
@@ -145,9 +147,9 @@ def weight_text(weight: float, *, has_left_out: bool = False, is_knocked_out: bo
 
 
 def readout_names(head_map: HeadMap, query: int, key: int) -> str:
-    """The two tokens of a cell in words: `query “la” → key “the”`."""
-    names = [isolated(plain_piece(t.label)) for t in (head_map.queries[query], head_map.keys[key])]
-    return f"query {query} “{names[0]}” → key {key} “{names[1]}”"
+    """The two tokens of a cell in words: `query 1 “la” → key 0 “the”`."""
+    key_name = isolated(plain_piece(head_map.keys[key].label))
+    return f"query {query} {query_words(head_map.queries[query])} → key {key} “{key_name}”"
 
 
 def _paint_title(
@@ -281,15 +283,15 @@ def _paint_axes(
     paint_rows(painter, head_map.queries, rows, right, layout.row_width, palette, highlight[0], every=every)
 
 
-def _paint_axis_names(painter: QPainter, layout: MapLayout, names: tuple[str, ...], palette: Palette) -> None:
-    """What the axes are, in the corner above the rows' labels."""
+def paint_axis_names(painter: QPainter, layout: MapLayout, names: tuple[str, str], palette: Palette) -> None:
+    """What the columns and the rows are called, in the corner above the rows' labels."""
     bottom, right = layout.cells.top() - PAD_PX, layout.cells.left() - PAD_PX - 2
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
-    for words, baseline in zip(AXIS_NAMES, (bottom - type_px(LINE_PX) - 4, bottom - 3), strict=True):
-        if words not in names:
-            continue
-        painter.drawText(QPointF(right - text_width(words), baseline), words)
+    metrics = QFontMetricsF(font(SMALL_PX))
+    for words, baseline in zip(names, (bottom - type_px(LINE_PX) - 4, bottom - 3), strict=True):
+        shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, layout.row_width + PAD_PX)
+        painter.drawText(QPointF(right - text_width(shown), baseline), shown)
 
 
 def _paint_bar(

@@ -10,7 +10,7 @@ from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.natural_heights import panel_height
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.paint_lines import comparable, paint_lines
-from attnscope.figures.paint_map import AXIS_NAMES, paint_head_map
+from attnscope.figures.paint_map import paint_head_map
 from attnscope.figures.panels import (
     common_peak,
     lines_are_named,
@@ -73,9 +73,9 @@ def paint_panels(painter: QPainter, rect: QRectF, spec: FigureSpec, *, palette: 
     for i, (panel, place) in enumerate(zip(on_common_scale(spec), rects, strict=True)):
         colour = colours.get(map_key(spec.panels[i].maps[0]), "") if panel.view == "head" else ""
         _paint_header(painter, place, letters[i], panel, colour, palette)
-        names = _outer_names(place, rects[0])
+        named = _outer(place, rects[0])
         _paint_panel(
-            painter, panel_body(place, spec), panel, palette, names, has_names=lines_are_named(spec, i)
+            painter, panel_body(place, spec), panel, palette, named, has_names=lines_are_named(spec, i)
         )
     if field != rect:
         top = rect.top() + HEADER_PX
@@ -100,10 +100,9 @@ def panel_body(place: QRectF, spec: FigureSpec) -> QRectF:
     return place.adjusted(_MARGIN_PX - 4, header_px(spec), -4, 0)
 
 
-def _outer_names(place: QRectF, first: QRectF) -> tuple[str, ...]:
+def _outer(place: QRectF, first: QRectF) -> tuple[bool, bool]:
     """The axes that a panel names: keys in the upper row, queries in the left column."""
-    is_outer = (place.top() == first.top(), place.left() == first.left())
-    return tuple(name for name, is_named in zip(AXIS_NAMES, is_outer, strict=True) if is_named)
+    return place.top() == first.top(), place.left() == first.left()
 
 
 def _side(rect: QRectF, n_panels: int, columns: int) -> float:
@@ -154,7 +153,7 @@ def _paint_panel(
     rect: QRectF,
     panel: FigureSpec,
     palette: Palette,
-    axis_names: tuple[str, ...],
+    named: tuple[bool, bool],
     *,
     has_names: bool,
 ) -> None:
@@ -170,7 +169,7 @@ def _paint_panel(
                 palette=palette,
                 has_title=False,
                 is_compact=True,
-                axis_names=axis_names,
+                named=named,
             )
         case "lines":
             paint_lines(

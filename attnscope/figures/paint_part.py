@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_rulers import paint_axis_names, paint_rulers
+from attnscope.figures.paint_rulers import paint_ruler_names, paint_rulers
 from attnscope.figures.paint_tiles import (
     TileImages,
     paint_cell_values,
@@ -17,6 +17,7 @@ from attnscope.figures.paint_tiles import (
 from attnscope.figures.spec import MapPart
 from attnscope.figures.style import MapStyle
 from attnscope.figures.tile_layout import PIECE_STEP_PX, TileLayout, tile_layout
+from attnscope.figures.token_axis import axis_names
 from attnscope.records.sites import Gates, gate_note
 from attnscope.viewmodels.maps.map_window import MapWindow, window_on
 
@@ -35,7 +36,7 @@ def paint_map_part(
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     paint_cell_values(painter, layout, window, tile, style=style, head_peak=tile.head_peak)
     paint_rulers(painter, layout, window, part.queries, part.keys, palette=palette)
-    paint_axis_names(painter, layout, window, palette)
+    paint_ruler_names(painter, layout, window, axis_names(part.queries, style), palette)
     gated = gate_note(gates.value(tile.head))
     words = f"{tile.head.stack}{gated} · {part_size(part)} · {tile.sentence}"
     paint_tile_title(painter, layout, tile.head.label, words, palette)

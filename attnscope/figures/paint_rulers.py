@@ -99,16 +99,19 @@ def _paint_key_ruler(
         painter.restore()
 
 
-def paint_axis_names(painter: QPainter, layout: TileLayout, window: MapWindow, palette: Palette) -> None:
+def paint_ruler_names(
+    painter: QPainter, layout: TileLayout, window: MapWindow, names: tuple[str, str], palette: Palette
+) -> None:
     """Say which axis is which, where each begins."""
+    key_name, query_name = names
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     has_pieces = window.step[0] >= type_px(PIECE_STEP_PX)
     bottom = layout.cells.top() - 2 - (layout.column_room if has_pieces else 0.0)
     right = layout.cells.left() - 12
-    painter.drawText(QPointF(right - text_width("key →"), bottom - TICK_PX - 3), "key →")
-    left = right - text_width("query ↓") if has_pieces else layout.corner.left()
-    painter.drawText(QPointF(left, layout.cells.top() - 6), "query ↓")
+    painter.drawText(QPointF(right - text_width(key_name), bottom - TICK_PX - 3), key_name)
+    left = right - text_width(query_name) if has_pieces else layout.corner.left()
+    painter.drawText(QPointF(left, layout.cells.top() - 6), query_name)
 
 
 def _tick_px(mark: Mark) -> float:

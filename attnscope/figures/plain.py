@@ -6,6 +6,8 @@ are shown as their code point, for instance `‹U+202E›`. The result is valid 
 
 import unicodedata
 
+from attnscope.records.tokens import Token
+
 _NAMED = {"\n": "⏎", "\r": "‹CR›", "\t": "⇥", "\x00": "‹NUL›"}
 _JOINERS = "\u200c\u200d"
 _FIRST_STRONG_ISOLATE = "\u2068"
@@ -63,6 +65,12 @@ def short_path(text: str, max_characters: int) -> str:
 def isolated(text: str) -> str:
     """The text in Unicode isolates, so that right-to-left letters do not reorder what stands around it."""
     return f"{_FIRST_STRONG_ISOLATE}{text}{_POP_ISOLATE}"
+
+
+def query_words(token: Token) -> str:
+    """A row in words: `“la”`, or `reading “la”, writing “zone”` where it is called after what it writes."""
+    name = f"“{isolated(plain_piece(token.label))}”"
+    return f"reading “{isolated(plain_piece(token.read))}”, writing {name}" if token.read else name
 
 
 def _visible(text: str, i: int) -> str:

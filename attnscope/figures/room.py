@@ -15,6 +15,7 @@ from attnscope.figures.paint_panels import panel_body, panel_places
 from attnscope.figures.panels import shown_maps
 from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, View
 from attnscope.figures.style import paper_type, value_px, widest_value
+from attnscope.figures.token_axis import axis_names
 
 _BAR_PX = WIDTH_PX + 18.0
 _LEAST_PX: dict[View, float] = {
@@ -108,6 +109,7 @@ def _cell_px(spec: FigureSpec) -> float | None:
         has_title=not spec.style.is_plain,
         has_bar=spec.style.has_bar,
         turn=spec.style.turn,
+        names=axis_names(spec.maps[0].queries, spec.style),
     )
     return min(placed.rows.step, placed.columns.step)
 
@@ -125,6 +127,7 @@ def _panel_cells(body: QRectF, spec: FigureSpec) -> Iterator[float]:
                 turn=spec.style.turn,
                 is_compact=True,
                 has_corner=True,
+                names=axis_names(panel.maps[0].queries, spec.style),
             )
             yield min(placed.rows.step, placed.columns.step)
 

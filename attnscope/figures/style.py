@@ -31,6 +31,7 @@ class MapStyle:
     the `n_strongest` of each query of a head (0: all). Token labels of keys turn by `turn` degrees (None: as
     there is room) and only every `label_every`-th is written (0: as many as there is room for). `has_bar`
     False leaves the colour bar out. `is_plain` leaves out the head's name and the self-check above a map.
+    `key_name` and `query_name` are what the columns and the rows are called; empty: see `axis_names`.
     """
 
     colour_map: ColourMap = "viridis"
@@ -42,6 +43,8 @@ class MapStyle:
     label_every: int = 0
     has_bar: bool = True
     is_plain: bool = False
+    key_name: str = ""
+    query_name: str = ""
 
 
 class _Type:

@@ -14,8 +14,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.plain import plain_piece
-from attnscope.figures.style import SMALL_PX, Turn, font, type_px
+from attnscope.figures.plain import plain_piece, plain_text
+from attnscope.figures.style import SMALL_PX, MapStyle, Turn, font, type_px
 from attnscope.records.tokens import Token
 
 LINE_PX = 13.0
@@ -60,6 +60,12 @@ def label_width(token: Token) -> float:
     """The width of a token's label in pixels, at most the room an axis gives it."""
     metrics = QFontMetricsF(label_font(token))
     return min(float(metrics.horizontalAdvance(plain_piece(token.label))), type_px(_MAX_LABEL_PX))
+
+
+def axis_names(queries: tuple[Token, ...], style: MapStyle) -> tuple[str, str]:
+    """What the columns and the rows are called: `Key`, and `Query`, or `Written` after what rows write."""
+    own = "Written" if queries and queries[0].read else "Query"
+    return plain_text(style.key_name) or "Key", plain_text(style.query_name) or own
 
 
 def widest(tokens: tuple[Token, ...]) -> float:

@@ -1,6 +1,6 @@
 """What the rest of the program calls a model: text in; traces, predictions and comparisons out."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison, Output
 from attnscope.records.recorded import needs_model
 from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site, gates_named
+from attnscope.records.tokens import Token, Tokens
 from attnscope.trace.probe import GateProbe, TraceProbe
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.trace import Trace
@@ -341,10 +342,18 @@ class Model:
             gates=change.gates,
             source=inputs.source,
             target=inputs.target,
+            follows=self._follows(inputs.target, done),
             records=probe.records,
             logits=done.logits() if has_logits and is_small and is_answering else None,
             interventions=change.interventions,
         )
+
+    def _follows(self, target: Tokens | None, done: Pass) -> Callable[[], Token] | None:
+        """What the model writes after the target, where its tokens are read to write the next one."""
+        if not target or self.network.output_kind != "translation":
+            return None
+        best = done.logits([len(target) - 1])[0].argmax()
+        return lambda: self.network.answer(int(best))
 
     def _compare(
         self, inputs: Inputs, change: _Change, done: Pass, *, top: int, n_continue: int

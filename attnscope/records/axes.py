@@ -10,12 +10,18 @@
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, get_args
 
 from attnscope.records.sites import Site, Stack
 from attnscope.records.tokens import Token, Tokens
 
 Axis = Literal["source", "target", "summary", "sentences", "slots"]
+Rows = Literal["written", "read"]
+"""What a row of cross-attention is called after: the token written there, or the query, which is read."""
+ROWS: tuple[Rows, ...] = get_args(Rows)
+NOT_WRITTEN = Token(id=-1, piece="(next)", is_special=True)
+"""Follows the last token of a target where nobody knows what the model would write."""
 _ROWS: dict[Stack, Axis] = {
     "encoder": "source",
     "decoder": "target",
@@ -64,6 +70,23 @@ def tokens_of_site(
     """What stands at the rows and at the columns of a site, as tokens to be shown."""
     rows, columns = axes_of(site.stack, (site,), has_target=target is not None)
     return tokens_on(rows, source, target, site.n_slots), tokens_on(columns, source, target, site.n_slots)
+
+
+def written_after(stack: Stack, target: Tokens | None) -> Token | None:
+    """What is written at the last row of a stack; None where rows write nothing."""
+    return target.following if target is not None and stack == "cross" else None
+
+
+def row_labels(queries: tuple[Token, ...], following: Token | None, rows: Rows) -> tuple[Token, ...]:
+    """What the rows are called: the one place that decides it.
+
+    A query is a token that was read. Where it is read to write the next one, and `following` after the last,
+    a row may be called after what it writes, as in Bahdanau et al. 2015 (figure 3).
+    """
+    if following is None or rows == "read" or not queries:
+        return queries
+    written = (*queries[1:], following)
+    return tuple(replace(token, read=query.label) for query, token in zip(queries, written, strict=True))
 
 
 def tokens_on(axis: Axis, source: Tokens, target: Tokens | None, n_slots: int = 0) -> tuple[Token, ...]:

@@ -96,7 +96,8 @@ class HeadMap:
     A map that was made of others says so: `name` is what it is instead of one head, `note` what was taken
     away, and infinite cells were left out. `full` is where a fixed scale ends. `check` is the self-check of
     the head's site. A map `is_partial` that holds strong weights alone: its other cells are NaN whatever the
-    mask allows.
+    mask allows. `following` is what is written at the last row, where rows write; None once the rows are
+    called after it.
     """
 
     head: HeadRef
@@ -108,6 +109,7 @@ class HeadMap:
     full: float = 1.0
     check: SelfCheck | None = None
     is_partial: bool = False
+    following: Token | None = None
 
     def __post_init__(self) -> None:
         weights = frozen_array(self.weights, dtype=np.float32, rank=2, name="weights")

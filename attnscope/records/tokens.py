@@ -17,7 +17,8 @@ class Token:
     `joins_previous` says that the piece continues the word before it; `start` and `end` are
     character offsets in the text (both 0 for tokens that do not stand in the text). `segment` is 1 for
     tokens of the second of two texts that a model reads as one. `own` is what stands in the text where the
-    tokenizer has no piece for it, cut to what a label shows.
+    tokenizer has no piece for it, cut to what a label shows. `read` is of a row's label alone: what had just
+    been read where this token is written; see `records.axes.row_labels`.
     """
 
     id: int
@@ -28,6 +29,7 @@ class Token:
     end: int = 0
     segment: int = 0
     own: str = ""
+    read: str = ""
 
     @property
     def label(self) -> str:
@@ -48,7 +50,8 @@ class Tokens:
     tokenizer has no piece for; `n_replaced` counts characters replaced by U+FFFD before encoding;
     `n_cut` counts characters cut off a huge text before encoding; `n_untrained` tokens stand at
     positions that the model was never trained on. `sentences` holds, for models that read sentence by
-    sentence, the place after the last token of each one.
+    sentence, the place after the last token of each one. `following` is what a decoder writes after the last
+    token; None where these tokens are not read to write the next one.
     """
 
     text: str
@@ -59,6 +62,7 @@ class Tokens:
     n_cut: int = 0
     n_untrained: int = 0
     sentences: tuple[int, ...] = ()
+    following: Token | None = None
 
     @property
     def ids(self) -> tuple[int, ...]:

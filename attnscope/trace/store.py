@@ -147,6 +147,7 @@ def _site_as_json(site: Site, record: SiteRecord) -> dict[str, object]:
 
 
 def _tokens_as_json(tokens: Tokens) -> dict[str, object]:
+    after = tokens.following
     return {
         "text": _writable(tokens.text),
         "n_dropped": tokens.n_dropped,
@@ -158,6 +159,7 @@ def _tokens_as_json(tokens: Tokens) -> dict[str, object]:
         "tokens": [
             [t.id, _writable(t.piece), t.is_special, t.joins_previous, t.start, t.end] for t in tokens.tokens
         ],
+        **({"following": [after.id, _writable(after.piece), after.is_special]} if after else {}),
     }
 
 
@@ -308,7 +310,12 @@ def _tokens_from_json(values: dict[str, Any]) -> Tokens:
         for i, (id, piece, is_special, joins, start, end) in enumerate(values["tokens"])
     )
     sentences = tuple(int(end) for end in values.get("sentences", ()))
-    return Tokens(text=str(values["text"]), tokens=tokens, sentences=sentences, **counts)
+    following = _following(*values["following"]) if "following" in values else None
+    return Tokens(text=str(values["text"]), tokens=tokens, sentences=sentences, following=following, **counts)
+
+
+def _following(id: object, piece: object, is_special: object) -> Token:
+    return Token(id=int(str(id)), piece=str(piece), is_special=bool(is_special))
 
 
 def _damaged(path: Path, reason: str) -> LoadError:

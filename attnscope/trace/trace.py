@@ -5,7 +5,8 @@ log-sum-exp (`weights.py`). A trace never changes, needs no model, and may be re
 """
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import SupportsIndex
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from attnscope.counting import counted
 from attnscope.errors import SaveError, UserError, of_wrong_kind
-from attnscope.records.axes import tokens_of_site
+from attnscope.records.axes import tokens_of_site, written_after
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.recorded import Recorded
@@ -40,7 +41,9 @@ from attnscope.trace.weights import Reduction, pooled_tile, site_weights
 class Trace:
     """Every attention head of one model on one text; a batch of one.
 
-    `recorded` says where attention without a model comes from, and is None for a model's.
+    `recorded` says where attention without a model comes from, and is None for a model's. `follows` gives
+    what the model writes after the target; it is asked for at the first look, since to know it is to wait
+    for the device.
     """
 
     def __init__(
@@ -54,18 +57,26 @@ class Trace:
         logits: Tensor | None,
         interventions: Interventions = (),
         recorded: Recorded | None = None,
+        follows: Callable[[], Token] | None = None,
     ) -> None:
         self.sites = sites
         self.recorded = recorded
         self.gates = gates
         self.interventions = interventions
         self.source = source
-        self.target = target
+        self._target, self._follows = target, follows
         self.records = dict(records)
         self._logits = logits
         missing = [site.key for site in sites if site.key not in self.records]
         if missing:
             raise ValueError(f"no record of the sites {missing}")
+
+    @property
+    def target(self) -> Tokens | None:
+        """The second text, where there is one, and what follows it."""
+        if self._follows is not None and self._target is not None:
+            self._target, self._follows = replace(self._target, following=self._follows()), None
+        return self._target
 
     def __repr__(self) -> str:
         """What it holds, in one line: `Trace of 9 tokens (1 unknown): encoder 3 layers × 4 heads`."""
@@ -227,7 +238,14 @@ class Trace:
             )
         weights = site_weights(record, slice(head.head, head.head + 1))[0]
         check = self.check(head.site_key)
-        return HeadMap(head=head, queries=queries, keys=keys, weights=frozen_array(weights), check=check)
+        return HeadMap(
+            head=head,
+            queries=queries,
+            keys=keys,
+            weights=frozen_array(weights),
+            check=check,
+            following=written_after(head.stack, self.target),
+        )
 
     def save(self, path: str | Path, *, has_logits: bool = True) -> None:
         """Write the trace to a file that `load_trace` reads back: safetensors, whatever its name.

@@ -211,21 +211,26 @@ class ViewState:
         """What is under the cursor on another page, in words."""
         self._set("pointer_text", text, "pointer")
 
-    def hover_token(self, side: Side, index: int | None, sides: tuple[Axis, Axis]) -> None:
-        """Light the token `index` of one text; `sides` are the texts of the map's queries and keys."""
+    def hover_token(self, side: Side, index: int | None, sides: tuple[Axis, Axis], n_ahead: int = 0) -> None:
+        """Light the token `index` of one text; `sides` are the texts of the map's queries and keys.
+
+        Rows are called after the token that stands `n_ahead` places behind their query.
+        """
         query_side, key_side = sides
+        row = None if index is None or index < n_ahead else index - n_ahead
         self.set_highlight(
             Highlight(
-                query=index if side == query_side else None,
+                query=row if side == query_side else None,
                 key=index if side == key_side else None,
             )
         )
 
-    def lit_tokens(self, side: Side, sides: tuple[Axis, Axis]) -> Highlight:
-        """Which tokens of one text are lit: as a query, as a key."""
+    def lit_tokens(self, side: Side, sides: tuple[Axis, Axis], n_ahead: int = 0) -> Highlight:
+        """Which tokens of one text are lit: as a query, as a key; see `hover_token`."""
         query_side, key_side = sides
+        row = self.highlight.query
         return Highlight(
-            query=self.highlight.query if query_side == side else None,
+            query=row + n_ahead if query_side == side and row is not None else None,
             key=self.highlight.key if key_side == side else None,
         )
 

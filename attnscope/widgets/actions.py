@@ -269,6 +269,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ),
     ActionSpec(name="renormalise", text="Let rows sum to 1 again", menu="View", shortcuts=("N",)),
     ActionSpec(name="by-word", text="Words instead of pieces", menu="View", shortcuts=("W",)),
+    ActionSpec(
+        name="next-rows",
+        text="Rows: written or read",
+        menu="View",
+        shortcuts=("Shift+R",),
+        tip="Call the rows of cross-attention after the word written there, or after the word read last",
+    ),
     ActionSpec(name="plain-maps", text="Maps as they are", menu="View", shortcuts=("Shift+K",)),
     ActionSpec(name="larger", text="Larger type", menu="Window", shortcuts=("Ctrl++", "Ctrl+=")),
     ActionSpec(name="smaller", text="Smaller type", menu="Window", shortcuts=("Ctrl+-",)),

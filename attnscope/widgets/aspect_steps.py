@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from attnscope.records.axes import ROWS, written_after
 from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, PLAIN
 from attnscope.viewmodels.maps.segments import segments_of
 from attnscope.viewmodels.session.state import Session
@@ -42,6 +43,9 @@ def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
             return
         session.set_aspect(replace(session.aspect, is_by_word=not session.aspect.is_by_word))
 
+    def next_rows() -> None:
+        session.set_aspect(replace(session.aspect, rows=following(ROWS, session.aspect.rows)))
+
     def plain() -> None:
         session.set_aspect(PLAIN)
 
@@ -52,8 +56,15 @@ def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
         "next-block": next_block,
         "renormalise": renormalise,
         "by-word": by_word,
+        "next-rows": next_rows,
         "plain-maps": plain,
     }
+
+
+def writes(session: Session) -> bool:
+    """Whether the rows of the shown stack write: they can be called after what is written or read there."""
+    traced, stack = session.traced, session.stack
+    return traced is not None and stack is not None and written_after(stack, traced.target) is not None
 
 
 def has_words(session: Session) -> bool:

@@ -7,14 +7,14 @@ from PySide6.QtGui import QAction, QKeySequence
 
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS
+from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, ROW_WORDS
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.gating import every_head
 from attnscope.viewmodels.session.head_measures import describe_head
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, SCALES, THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS
-from attnscope.widgets.aspect_steps import has_two_texts
+from attnscope.widgets.aspect_steps import has_two_texts, writes
 
 _MAX_HEADS = 6000
 
@@ -125,6 +125,7 @@ def _aspect_offers(session: Session) -> Iterable[Offer]:
         ("Blend", "over", OVERS),
         ("Keys", "hidden", HIDDEN),
         *((("Two texts", "block", BLOCKS),) if has_two_texts(session) else ()),
+        *((("Rows", "rows", ROW_WORDS),) if writes(session) else ()),
     ):
         for value, text in texts.items():
             wanted = replace(aspect, **{field: value})

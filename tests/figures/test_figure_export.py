@@ -62,7 +62,7 @@ def test_that_every_view_renders_in_every_format(view: str) -> None:
 def test_that_text_stays_text_and_cells_are_one_image() -> None:
     content = export.render(spec("head"), "svg")
     texts = svg_texts(content)
-    for word in ("q0", "k4", "L1H0", "key ", "query ", "weight"):
+    for word in ("q0", "k4", "L1H0", "Key", "Query", "weight"):
         assert word in texts
     images = svg_images(content)
     assert len(images) == 2  # the cells, and the colour bar

@@ -213,7 +213,7 @@ def test_that_a_question_comes_back_with_every_field_other_than_usual():
     origin = FigureOrigin(
         source="m", model="M", sha256="cd" * 32, text="a cat", target="", past_trained=True, heads=(HEAD,),
         aspect=Aspect(blend="mean", over="layer", hidden="special", is_renormalised=True, is_by_word=True,
-                      block="ab"),
+                      block="ab", rows="read"),
     )  # fmt: skip
     style = MapStyle(
         colour_map="greys", scale="row", show_values=True, least_weight=0.5, n_strongest=3, turn=90,

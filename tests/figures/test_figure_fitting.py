@@ -82,8 +82,8 @@ def test_that_rows_are_filled_alike(n, width, columns):
 
 def test_that_the_outer_panels_name_the_axes():
     found = texts_at(export.render(sized(three(columns=2), preset="double"), "svg"))
-    words = {name: len(places) for name, places in found.items() if re.match("key|query", name)}
-    assert words == {"key": 2, "query": 2}  # two in the upper row, two in the left column
+    words = {name: len(places) for name, places in found.items() if re.match("Key|Query", name)}
+    assert words == {"Key": 2, "Query": 2}  # two in the upper row, two in the left column
 
 
 def test_that_a_page_of_ones_own_height_stays():

@@ -70,7 +70,7 @@ def test_that_cells_are_whole_images_and_text_is_text_in_both_vector_formats():
     images = list(root.iter(f"{SVG}image"))
     assert len(images) == 2 + 3 + 1  # maps, thumbnails, the colour bar: no cell is a shape of its own
     assert content.count(b"image-rendering:pixelated") == len(images)
-    assert {"q0", "k4", "query", "key", "weight"} <= set(texts(content))
+    assert {"q0", "k4", "Query", "Key", "weight"} <= set(texts(content))
     pdf = export.render(panels(), "pdf")
     assert b"/FontFile" in pdf
     assert b"/Type /Font" in pdf

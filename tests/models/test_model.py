@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -183,7 +184,8 @@ def test_that_a_translation_is_traced_as_the_model_writes_it() -> None:
     assert list(inputs.target.ids[1:]) == expected
     gates = Gates.of({HeadRef(stack="cross", layer=0, head=0): 0.0})
     look = model.look(SENTENCE, None, gates)
-    assert look.trace.target == inputs.target
+    follows = look.comparison.after.predictions[-1].candidates[0].token
+    assert look.trace.target == replace(inputs.target, following=follows)
     assert look.comparison.before.generated == inputs.target.text
     assert look.comparison.after.generated == model.generate(SENTENCE, gates, max_tokens=len(expected))
     assert len(look.comparison.kl_nats) == len(inputs.target)

@@ -203,3 +203,16 @@ def test_that_figures_of_no_text_are_kept_and_drawn_again(capsys, tiny_model, tm
     assert "--columns" in run(capsys, str(kept), "--columns", "2", "-o", str(second))[1]
     assert run(capsys, str(kept), "--title", "T", "--width-mm", "120", "-o", str(second)) == (0, "")
     assert ">T</text>" in second.read_text(encoding="utf-8")
+
+
+def test_that_the_command_line_takes_rows(tiny_model, tmp_path: Path, capsys):
+    wish = ("--text", "the cat sat", "--target", "le chat", "--view", "head", "--head", "cross:L0H0")
+    kept, out = tmp_path / "a.figure.json", tmp_path / "a.csv"
+    for rows in ("written", "read"):
+        assert cli.main(["figure", tiny_model, *wish, "--rows", rows, "-o", str(out)]) == 0
+        assert ("written token" in out.read_text()) == (rows == "written")
+    assert cli.main(["figure", tiny_model, *wish, "--rows", "read", "-o", str(kept)]) == 0
+    assert json.loads(kept.read_text())["aspect"]["rows"] == "read"
+    assert cli.main(["figure", str(kept), "--rows", "written", "-o", str(out)]) == 0
+    assert "written token" in out.read_text()
+    capsys.readouterr()

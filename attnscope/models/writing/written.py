@@ -12,6 +12,7 @@ from attnscope.models.network import Network
 from attnscope.models.writing.loop import Choice, Draft, write_ids
 from attnscope.models.writing.rows import RowProbe
 from attnscope.models.writing.writer import Writer, writer_of
+from attnscope.records.axes import NOT_WRITTEN
 from attnscope.records.generation import WriteSettings, WrittenText, WrittenToken
 from attnscope.records.outputs import Candidate
 from attnscope.records.sites import Gates
@@ -79,13 +80,19 @@ def write_text(
         sites=network.sites,
         gates=gates,
         source=whole.source,
-        target=whole.target,
+        target=_read_to_write(network, whole.target, draft),
         records=records,
         logits=None,
     )
     written = _written_text(network, inputs, whole, draft, settings)
     written = replace(written, tokens_per_s=len(draft.choices) / max(seconds, 1e-9))
     return Written(text=written, inputs=whole, trace=trace, is_from_rows=is_from_rows)
+
+
+def _read_to_write(network: Network, target: Tokens | None, draft: Draft) -> Tokens | None:
+    """The target with the end that was written after it, where one was."""
+    after = network.vocabulary.token(draft.choices[-1].id) if draft.has_ended else NOT_WRITTEN
+    return None if target is None else replace(target, following=after)
 
 
 def _told(

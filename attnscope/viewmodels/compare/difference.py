@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import counted
 from attnscope.records.arrays import frozen_array
+from attnscope.records.axes import Rows
 from attnscope.records.compare import (
     NO_TOKEN,
     TokenAlignment,
@@ -29,6 +30,7 @@ from attnscope.records.compare import (
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
+from attnscope.viewmodels.maps.aggregation import labelled
 
 GAP = Token(id=NO_TOKEN, piece="–", is_special=True)
 """Stands on an axis where a side has no token."""
@@ -115,8 +117,13 @@ def compare_maps(
     *,
     names: tuple[str, str] = ("A", "B"),
     limit: float = 0.0,
+    row_names: Rows = "written",
 ) -> ComparedMaps:
-    """Both maps of one head on shared axes, from their exact weights."""
+    """Both maps of one head on shared axes, from their exact weights; rows are called after `row_names`.
+
+    Rows are aligned by the tokens that were read there, whatever they are called after.
+    """
+    first, second = labelled(first, row_names), labelled(second, row_names)
     placed = on_slots(first.weights, rows, cols, "A"), on_slots(second.weights, rows, cols, "B")
     delta, kinds = difference(*placed)
     side_queries = _placed(first.queries, rows.first), _placed(second.queries, rows.second)
@@ -147,8 +154,10 @@ def cell_words(shown: ComparedMaps, query: int, key: int) -> tuple[str, str]:
     values = f"A {sides[0]}   B {sides[1]}"
     if np.isfinite(delta):
         values += f"   Δ {signed(float(delta))}"
-    names = f"query “{_slot_name(shown.queries[query])}” → key “{_slot_name(shown.keys[key])}”"
-    return values, names
+    row = shown.queries[query]
+    name = f"“{_slot_name(row)}”"
+    name = f"reading “{row.read}”, writing {name}" if row.read else name
+    return values, f"query {name} → key “{_slot_name(shown.keys[key])}”"
 
 
 def signed(value: float) -> str:
@@ -185,6 +194,7 @@ def _merged(first: tuple[Token, ...], second: tuple[Token, ...]) -> tuple[Token,
                     piece=f"{a.label} → {b.label}",
                     is_special=a.is_special and b.is_special,
                     joins_previous=a.joins_previous and b.joins_previous,
+                    read=a.read if a.read == b.read else f"{a.read} → {b.read}",
                 )
             )
     return tuple(merged)

@@ -166,9 +166,11 @@ class CompareState:
             shown = self._maps[1] if self._maps and self.is_waiting else None
             return shown if shown is not None and shown.head == self.head else None
         names = self.name("A"), self.name("B")
-        key = (self._compared_key, self.head, names, self.end)
+        rows = self._session.aspect.rows
+        key = (self._compared_key, self.head, names, self.end, rows)
         if self._maps is None or self._maps[0] != key:
-            made = compare_maps(first, second, aligned.queries, aligned.keys, names=names, limit=self.end)
+            axes = (aligned.queries, aligned.keys)
+            made = compare_maps(first, second, *axes, names=names, limit=self.end, row_names=rows)
             self._maps = (key, made)
         return self._maps[1]
 

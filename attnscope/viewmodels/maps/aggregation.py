@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.records.axes import Rows, row_labels
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aspect import HIDDEN, Aspect, Blend, blend_name
@@ -26,6 +27,7 @@ def map_through(aspect: Aspect, maps: tuple[HeadMap, ...]) -> HeadMap | None:
     """
     if not maps:
         return None
+    maps = tuple(labelled(one, aspect.rows) for one in maps)
     last = maps[-1]
     if not aspect.changes_maps:
         return last
@@ -47,6 +49,13 @@ def map_through(aspect: Aspect, maps: tuple[HeadMap, ...]) -> HeadMap | None:
         full=float(len(alike)) if aspect.blend == "sum" else 1.0,
         check=_worst_check(alike),
     )
+
+
+def labelled(head_map: HeadMap, rows: Rows) -> HeadMap:
+    """The map with its rows called after what is written, or read, there; its numbers stay."""
+    queries = row_labels(head_map.queries, head_map.following, rows)
+    is_so = queries is head_map.queries
+    return head_map if is_so else dataclasses.replace(head_map, queries=queries, following=None)
 
 
 def _worst_check(maps: tuple[HeadMap, ...]) -> SelfCheck | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from attnscope.errors import UserError
+from attnscope.records.axes import ROWS, Rows
 from attnscope.records.sites import HeadRef, Site
 
 Blend = Literal["none", "mean", "max", "sum"]
@@ -42,6 +43,10 @@ BLOCKS: dict[Block, str] = {
     "bb": "B → B",
 }
 """Of two texts that are read as one: queries of the first named, keys of the second."""
+ROW_WORDS: dict[Rows, str] = {  # what a row is called after
+    "written": "written",
+    "read": "read",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +55,8 @@ class Aspect:
 
     `blend` makes one map of the heads `over`. `hidden` keys are left out of every row; with
     `is_renormalised` what is left of a row sums to 1 again. `is_by_word` sums the keys and averages the
-    queries of each word's pieces. `block` shows one of the four parts of a map between two texts.
+    queries of each word's pieces. `block` shows one of the four parts of a map between two texts. `rows` says
+    what the rows of cross-attention are called after; see `records.axes.row_labels`.
     """
 
     blend: Blend = "none"
@@ -59,6 +65,7 @@ class Aspect:
     is_renormalised: bool = False
     is_by_word: bool = False
     block: Block = "all"
+    rows: Rows = "written"
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -66,6 +73,7 @@ class Aspect:
             ("over", self.over, get_args(Over)),
             ("hidden", self.hidden, get_args(Hidden)),
             ("block", self.block, get_args(Block)),
+            ("rows", self.rows, ROWS),
         ):
             if value not in known:
                 raise UserError(
@@ -76,7 +84,7 @@ class Aspect:
 
     @property
     def changes_maps(self) -> bool:
-        """Whether maps look different through it."""
+        """Whether the numbers of maps are others through it."""
         return self.blend != "none" or self.leaves_out or self.is_by_word
 
     @property
@@ -130,4 +138,6 @@ def aspect_words(aspect: Aspect) -> str:
         parts.append(", ".join(left) + (", renormalised" if aspect.is_renormalised else ""))
     if aspect.is_by_word:
         parts.append("words")
+    if aspect.rows != PLAIN.rows:
+        parts.append(f"rows {aspect.rows}")
     return "show " + (" · ".join(parts) or "maps as they are")

@@ -1,20 +1,21 @@
 """Which of the session's maps are too long to be held whole, and so are shown by tiles."""
 
-from attnscope.records.axes import tokens_of_site, tokens_on
+from attnscope.records.axes import Rows, row_labels, tokens_of_site, tokens_on, written_after
 from attnscope.records.messages import Traced
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tiles import LongMap, is_long
 from attnscope.records.tokens import Token
 
 
-def long_map_of(traced: Traced | None, head: HeadRef | None) -> LongMap | None:
-    """The map of a head of a traced text when it is a long one."""
+def long_map_of(traced: Traced | None, head: HeadRef | None, rows: Rows = "read") -> LongMap | None:
+    """The map of a head of a traced text when it is a long one, its rows called after `rows`."""
     if traced is None or head is None:
         return None
     grid = next((grid for grid in traced.grids if grid.site.key == head.site_key), None)
     if grid is None or not is_long(grid.n_queries, grid.n_keys):
         return None
     queries, keys = tokens_of(traced, head.stack)
+    queries = row_labels(queries, written_after(head.stack, traced.target), rows)
     return LongMap(model=traced.model, trace=traced.number, head=head, queries=queries, keys=keys)
 
 

@@ -34,7 +34,8 @@ class ShownMaps:
         """
         found = {m.head: m for m in maps}
         own = found.get(head) if head else None
-        if own is None or not aspect.changes_maps:
+        is_called_anew = own is not None and own.following is not None and aspect.rows == "written"
+        if own is None or not (aspect.changes_maps or is_called_anew):
             return own
         is_blend = aspect.blend != "none" and len(heads) > 1 and own.head in heads
         names = (*(h for h in heads if h != heads[-1]), heads[-1]) if is_blend else (own.head,)

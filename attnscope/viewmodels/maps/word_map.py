@@ -47,6 +47,7 @@ def words_of_tokens(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
                     start=pieces[0].start,
                     end=pieces[-1].end,
                     segment=pieces[0].segment,
+                    read=pieces[0].read,
                 )
             )
     return tuple(words)

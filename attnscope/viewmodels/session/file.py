@@ -115,6 +115,7 @@ def _content(saved: SavedSession, folder: Path | None) -> dict[str, object]:
             "is_renormalised": setting.aspect.is_renormalised,
             "is_by_word": setting.aspect.is_by_word,
             "block": setting.aspect.block,
+            "rows": setting.aspect.rows,
         },
         "compare": comparing_to_json(setting.compared, folder),
         "look": {**look, "lab_values": dict(saved.look.lab_values)},
@@ -178,6 +179,7 @@ def _read_content(reader: SessionReader, folder: Path | None) -> SavedSession:
                 is_renormalised=aspect.flag("is_renormalised"),
                 is_by_word=aspect.flag("is_by_word"),
                 block=aspect.text("block", PLAIN.block),  # type: ignore[arg-type]
+                rows=aspect.text("rows", "read"),  # type: ignore[arg-type]
             ),
             interventions=read_interventions(reader),
             compared=comparing_from(reader.part("compare"), folder),

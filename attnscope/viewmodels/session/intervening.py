@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from attnscope.counting import counted
+from attnscope.records.axes import Rows, row_labels, written_after
 from attnscope.records.interventions import (
     CopyPattern,
     Intervention,
@@ -80,13 +81,14 @@ def changes_counted(interventions: Interventions) -> str:
     return " · ".join((*masks, *heads))
 
 
-def in_words(change: Intervention, traced: Traced | None) -> str:
+def in_words(change: Intervention, traced: Traced | None, rows: Rows = "read") -> str:
     """A change with the tokens it is about, where they are known; of a mask how much it allows, first."""
     if isinstance(change, UseMask):
         return f"mask: {change.seen_sentence} · {change.name}"
     if traced is None or not isinstance(change, RemoveEdge):
         return change.sentence
     queries, keys = tokens_of(traced, change.head.stack)
+    queries = row_labels(queries, written_after(change.head.stack, traced.target), rows)
     if change.query >= len(queries) or change.key >= len(keys):
         return change.sentence
     return f"{change.head.label}: “{queries[change.query].piece}” ↛ “{keys[change.key].piece}”"

@@ -147,6 +147,7 @@ def _options(shown: Shown) -> tuple[tuple[str, object, object], ...]:
         ("renormalised", aspect.is_renormalised, False),
         ("by_word", aspect.is_by_word, False),
         ("block", aspect.block, "all"),
+        ("rows", aspect.rows, PLAIN.rows),
         ("least_weight", shown.least_weight, 0.0),
         ("n_strongest", shown.n_strongest, 0),
     )

@@ -74,6 +74,12 @@ def _query(spot: Spot) -> str | None:
     return spot.map.queries[spot.row].piece.strip() if spot.map and spot.row is not None else None
 
 
+def _read(spot: Spot) -> str | None:
+    """The token that was read: the query itself."""
+    row = spot.map.queries[spot.row] if spot.map and spot.row is not None else None
+    return (row.read or row.piece).strip() if row is not None else None
+
+
 def _key(spot: Spot) -> str | None:
     return spot.map.keys[spot.column].piece.strip() if spot.map and spot.column is not None else None
 
@@ -144,6 +150,7 @@ NUMBERS: Mapping[str, Read] = {
     "n_hidden": _n_hidden,
     "n_seen": _n_seen,
     "query": _query,
+    "read": _read,
     "key": _key,
     "weight": _weight,
     "strongest": _strongest,

@@ -11,6 +11,8 @@ from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.messages import TRAINING_MODEL, Failed, Reply, Request, Traced, TraceText
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.listeners import Listeners
+from attnscope.viewmodels.maps.aggregation import labelled
+from attnscope.viewmodels.maps.aspect import PLAIN
 from attnscope.viewmodels.numbers import Numbers
 
 LIVE_INTERVAL_S = 0.5
@@ -106,7 +108,7 @@ class WatchState:
     def head_map(self) -> HeadMap | None:
         """The chosen head in full, None until it has come."""
         maps = self.traced.maps if self.traced else ()
-        return next((m for m in maps if m.head == self.head), None)
+        return next((labelled(m, PLAIN.rows) for m in maps if m.head == self.head), None)
 
     @property
     def n_places(self) -> int:

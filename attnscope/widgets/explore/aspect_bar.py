@@ -7,13 +7,25 @@ from typing import TypeVar
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
+from attnscope.records.axes import ROWS, Rows
 from attnscope.records.messages import Traced
 from attnscope.records.tiles import is_long
-from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, Aspect, Blend, Block, Hidden, Over
+from attnscope.viewmodels.maps.aspect import (
+    BLENDS,
+    BLOCKS,
+    HIDDEN,
+    OVERS,
+    ROW_WORDS,
+    Aspect,
+    Blend,
+    Block,
+    Hidden,
+    Over,
+)
 from attnscope.viewmodels.maps.evenness import even_words
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import LEAST_WEIGHTS, STRONGEST, ViewState
-from attnscope.widgets.aspect_steps import has_two_texts, has_words
+from attnscope.widgets.aspect_steps import has_two_texts, has_words, writes
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.labels import ElidedLabel, listen, plain_tooltip, tool_button
 
@@ -36,6 +48,8 @@ class AspectBar(QWidget):
         self.block = ChoiceButton("Texts", texts_name, _texts(BLOCKS))
         self.renormalise = _switch("Rows to 1", "Let what is left of each row sum to 1 again (N)")
         self.words = _switch("Words", "Words instead of pieces: keys summed, queries averaged (W)")
+        rows_name = "What the rows of cross-attention are called after (Shift+R)"
+        self.rows = ChoiceButton("Rows", rows_name, _texts(ROW_WORDS))
         self.lines = ChoiceButton("Lines", "Which lines are drawn", _line_choices())
         self.note = ElidedLabel(role="muted")
         self.note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -43,7 +57,7 @@ class AspectBar(QWidget):
         layout.setContentsMargins(8, 2, 16, 2)
         layout.setSpacing(4)
         left_out = (self.hidden, self.block, self.renormalise)
-        for widget in (self.blend, self.over, *left_out, self.words, self.lines):
+        for widget in (self.rows, self.blend, self.over, *left_out, self.words, self.lines):
             layout.addWidget(widget)
         layout.addWidget(self.note, 1)
         self._connect()
@@ -54,6 +68,7 @@ class AspectBar(QWidget):
         overs: dict[str, Over] = {name: name for name in OVERS}
         keys: dict[str, Hidden] = {name: name for name in HIDDEN}
         blocks: dict[str, Block] = {name: name for name in BLOCKS}
+        rows: dict[str, Rows] = {name: name for name in ROWS}
         self.block.chosen.connect(lambda name: self._look(lambda a: replace(a, block=blocks[name])))
         self.blend.chosen.connect(lambda name: self._look(lambda a: replace(a, blend=blends[name])))
         self.over.chosen.connect(lambda name: self._look(lambda a: replace(a, over=overs[name])))
@@ -62,6 +77,7 @@ class AspectBar(QWidget):
             lambda is_on: self._look(lambda a: replace(a, is_renormalised=is_on))
         )
         self.words.clicked.connect(lambda is_on: self._look(lambda a: replace(a, is_by_word=is_on)))
+        self.rows.chosen.connect(lambda name: self._look(lambda a: replace(a, rows=rows[name])))
         self.lines.chosen.connect(self._on_lines_chosen)
         listen(self, self._session, self._on_session)
         listen(self, self._view, self._on_view)
@@ -89,6 +105,8 @@ class AspectBar(QWidget):
 
     def _show(self) -> None:
         aspect, view = self._session.aspect, self._view
+        self.rows.setVisible(writes(self._session))
+        self.rows.show_choice(aspect.rows)
         self.blend.show_choice(aspect.blend)
         self.over.show_choice(aspect.over)
         self.over.setVisible(aspect.blend != "none")

@@ -63,7 +63,7 @@ class ChangeList(QWidget):
         layout = QHBoxLayout(row)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
-        label = ElidedLabel(plain_text(in_words(change, self._session.traced)))
+        label = ElidedLabel(plain_text(in_words(change, self._session.traced, self._session.aspect.rows)))
         is_mask = isinstance(change, UseMask)
         told = change.sentence if is_mask else f"{change.head.stack} {change.sentence}"
         label.setToolTip(plain_tooltip(told))

@@ -6,12 +6,14 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, Palette
-from attnscope.figures.plain import plain_piece
+from attnscope.figures.plain import plain_piece, query_words
 from attnscope.figures.spec import MapPart
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
+from attnscope.records.tiles import LongMap
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.heads.aligning import AligningState
+from attnscope.viewmodels.maps.aggregation import labelled
 from attnscope.viewmodels.maps.long_maps import long_map_of
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
@@ -19,6 +21,7 @@ from attnscope.viewmodels.session.intervening import knocked_out
 from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import SCALES, Cell, Highlight, Scale, ViewState
+from attnscope.widgets.aspect_steps import aspect_handlers, writes
 from attnscope.widgets.causes.inside_panel import InsidePanel
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.explore.alignment_bar import AlignmentBar
@@ -172,6 +175,7 @@ class HeadPanel(QWidget):
         self.heatmap.cell_hovered.connect(self._on_cell_hovered)
         self.heatmap.menu_wanted.connect(self._on_menu_wanted)
         self.heatmap.edge_toggled.connect(self._on_edge_toggled)
+        self.heatmap.rows_clicked.connect(aspect_handlers(self._session)["next-rows"])
         self.heatmap.left.connect(self._on_left)
         self.lines.token_hovered.connect(self._on_line_token_hovered)
         listen(self, self._session, self._on_session)
@@ -185,6 +189,7 @@ class HeadPanel(QWidget):
             head_map = session.map_of(session.primary) if has_text else None
             if head_map is not None or not has_text or session.traced is None:
                 self.heatmap.set_map(head_map)
+            self.heatmap.set_renaming(writes(session))
             self.heatmap.set_knocked_out(self._knocked_out())
             maps = tuple(m for m in map(session.map_of, session.selection) if m and has_text)
             if maps or not has_text:
@@ -192,7 +197,8 @@ class HeadPanel(QWidget):
             if maps or not has_text or session.traced is None:
                 self.lines.set_maps(maps)
             if self.street_map is not None:
-                self.street_map.state.show(long_map_of(session.traced if has_text else None, session.primary))
+                traced = session.traced if has_text else None
+                self.street_map.state.show(long_map_of(traced, session.primary, session.aspect.rows))
             self._ask_long_lines()
             self._show_picture()
         if name in ("gates", "selection", "heads") and self._session.primary:
@@ -274,7 +280,8 @@ class HeadPanel(QWidget):
             return
         session = self._session
         is_looking = self._view.view == "lines" and bool(session.text.strip())
-        found = (long_map_of(session.traced, head) for head in session.selection if is_looking)
+        heads = session.selection if is_looking else ()
+        found = (long_map_of(session.traced, head, session.aspect.rows) for head in heads)
         self.street_map.state.lines.show(tuple(long_map for long_map in found if long_map is not None))
 
     def _on_long_lines(self, _name: str) -> None:
@@ -335,15 +342,19 @@ class HeadPanel(QWidget):
 
     def _on_cell_hovered(self, query: int, key: int, weight: float) -> None:
         shown = self._session.map_of(self._session.primary)
-        if shown is None or query >= len(shown.queries) or key >= len(shown.keys):
-            return
+        if shown is not None and query < len(shown.queries) and key < len(shown.keys):
+            self._tell_cell(shown, (query, key), weight)
+
+    def _tell_cell(self, shown: HeadMap | LongMap, cell: tuple[int, int], weight: float) -> None:
+        query, key = cell
+        row = shown.queries[query]
         self._view.set_highlight(Highlight(query=query, key=key))
         self._view.set_cell(
             Cell(
-                query=plain_piece(shown.queries[query].label),
+                query=query_words(row) if row.read else plain_piece(row.label),
                 key=plain_piece(shown.keys[key].label),
                 weight=weight if math.isfinite(weight) else None,
-                is_knocked_out=(query, key) in self._knocked_out(),
+                is_knocked_out=isinstance(shown, HeadMap) and cell in self._knocked_out(),
             )
         )
 
@@ -369,20 +380,12 @@ class HeadPanel(QWidget):
     def _is_whole(self, shown: HeadMap) -> bool:
         """Whether the cells of the shown map are those of one head, token by token."""
         own = next((m for m in self._session.maps if m.head == shown.head), None)
-        return own is not None and own.weights.shape == shown.weights.shape and shown.queries == own.queries
+        return own is not None and shown.queries == labelled(own, self._session.aspect.rows).queries
 
     def _on_long_cell_hovered(self, query: int, key: int, weight: float) -> None:
         shown = self.street_map.state.shown if self.street_map is not None else None
-        if shown is None:
-            return
-        self._view.set_highlight(Highlight(query=query, key=key))
-        self._view.set_cell(
-            Cell(
-                query=plain_piece(shown.queries[query].label),
-                key=plain_piece(shown.keys[key].label),
-                weight=weight if math.isfinite(weight) else None,
-            )
-        )
+        if shown is not None:
+            self._tell_cell(shown, (query, key), weight)
 
     def _on_left(self) -> None:
         self._view.set_highlight(Highlight())

@@ -5,6 +5,7 @@ from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QKeyEvent,
+    QMouseEvent,
     QPainter,
     QPaintEvent,
 )
@@ -14,11 +15,17 @@ from attnscope.figures.map_layout import MapLayout, map_layout
 from attnscope.figures.paint_gold import paint_gold
 from attnscope.figures.paint_map import paint_head_map, paint_readout
 from attnscope.figures.raster import ImageCache
+from attnscope.figures.style import type_px
+from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.widgets.cell_map import CellMap
+from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
+_RENAMING = (
+    "Written: a row is called after the word written there.\nQuery: after the word read last. (Shift+R)"
+)
 _NO_HEAD = ("No head chosen", "Click a small map to see it here with its tokens and exact weights.")
 
 
@@ -31,6 +38,8 @@ class HeadView(CellMap):
     """Where (QPoint in the view) a menu is wanted, and the cell (query, key) there or None."""
     edge_toggled = Signal(int, int)
     """Query and key of the cell that the person knocks out or puts back."""
+    rows_clicked = Signal()
+    """The rows are to be called after something else."""
     left = Signal()
     """The cursor is over no cell any more."""
 
@@ -42,7 +51,7 @@ class HeadView(CellMap):
         self._knocked_out: frozenset[tuple[int, int]] = frozenset()
         self._gold: tuple[GoldCell, ...] = ()
         self._cache = ImageCache()
-        self._is_compact = False
+        self._is_compact = self._can_rename = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -59,6 +68,10 @@ class HeadView(CellMap):
         self._is_stale = False
         self._tell_cell()
         self.update()
+
+    def set_renaming(self, can_rename: bool) -> None:
+        """Let the name of the rows be clicked."""
+        self._can_rename = can_rename
 
     def set_gate(self, gate: float) -> None:
         """Name the head's gate in the title."""
@@ -97,7 +110,32 @@ class HeadView(CellMap):
             view=self._view,
             has_title=not self._is_compact,
             is_compact=self._is_compact,
+            names=axis_names(self._map.queries, self._style),
         )
+
+    def names_rows_at(self, position: QPointF) -> bool:
+        """Whether the name of rows that can be called otherwise stands there."""
+        layout = self.layout_now()
+        if layout is None or not self._can_rename or self._is_compact:
+            return False
+        bottom, height = layout.cells.top(), type_px(LINE_PX) + PAD_PX
+        name = QRectF(layout.cells.left() - layout.row_width, bottom - height, layout.row_width, height)
+        return name.contains(position)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and self.names_rows_at(event.position()):
+            self.rows_clicked.emit()
+            return
+        super().mousePressEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        is_name = self.names_rows_at(event.position())
+        self.setToolTip(plain_tooltip(_RENAMING) if is_name else "")
+        if is_name:
+            self.setCursor(Qt.CursorShape.PointingHandCursor)
+        elif self.cursor().shape() == Qt.CursorShape.PointingHandCursor:
+            self.unsetCursor()
 
     def sizeHint(self) -> QSize:
         return QSize(560, 480)

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QWidget
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_gold import paint_gold_on_tiles
 from attnscope.figures.paint_map import weight_text
-from attnscope.figures.paint_rulers import paint_axis_names, paint_rulers
+from attnscope.figures.paint_rulers import paint_ruler_names, paint_rulers
 from attnscope.figures.paint_tiles import (
     TileImages,
     paint_cell_values,
@@ -29,9 +29,10 @@ from attnscope.figures.paint_tiles import (
     part_rect,
     small_map_rect,
 )
-from attnscope.figures.plain import isolated, plain_piece
+from attnscope.figures.plain import isolated, plain_piece, query_words
 from attnscope.figures.style import SMALL_PX, font
 from attnscope.figures.tile_layout import TileLayout, tile_layout
+from attnscope.figures.token_axis import axis_names
 from attnscope.records.alignment import GoldCell
 from attnscope.records.sites import gate_note
 from attnscope.records.tiles import CellReading, LongMap, MapTile
@@ -216,7 +217,7 @@ class StreetMap(MapWidget):
         self._paint_marked(painter, layout)
         lit = self._highlight if self._cell is None else self._cell
         paint_rulers(painter, layout, window, shown.queries, shown.keys, palette=palette, lit=lit)
-        paint_axis_names(painter, layout, window, palette)
+        paint_ruler_names(painter, layout, window, axis_names(shown.queries, style), palette)
         paint_small_map(
             painter, layout.corner, window, state.overview, self._images,
             style=style, palette=palette, head_peak=head_peak,
@@ -336,11 +337,9 @@ def reading_words(shown: LongMap, reading: CellReading) -> tuple[str, str]:
     weight = weight_text(float("nan") if reading.weight is None else reading.weight)
     if reading.weight is None:
         return weight, f"queries {reading.rows[0]:,}… → keys {reading.cols[0]:,}…"
-    names = [
-        isolated(plain_piece(tokens[i].label))
-        for tokens, i in ((shown.queries, reading.query), (shown.keys, reading.key))
-    ]
-    place = f"query {reading.query:,} “{names[0]}” → key {reading.key:,} “{names[1]}”"
+    key = isolated(plain_piece(shown.keys[reading.key].label))
+    query = query_words(shown.queries[reading.query])
+    place = f"query {reading.query:,} {query} → key {reading.key:,} “{key}”"
     if n_rows * n_cols > 1:
         weight = f"{weight}  largest of {n_rows:,}×{n_cols:,}"
     return weight, place

@@ -19,6 +19,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import text_notes
 from attnscope.viewmodels.stage import wanted_input
 from attnscope.viewmodels.view_state import ViewState, sides_of
+from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.explore.token_menu import token_menu
 from attnscope.widgets.explore.token_scroll import TokenScroll
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
@@ -239,8 +240,13 @@ class TextBar(QWidget):
 
     def _show_lit(self) -> None:
         sides = self._sides()
-        self._source_scroll.show_lit(self._view.lit_tokens("source", sides))
-        self._target_scroll.show_lit(self._view.lit_tokens("target", sides))
+        n_ahead = self._n_ahead()
+        self._source_scroll.show_lit(self._view.lit_tokens("source", sides, n_ahead))
+        self._target_scroll.show_lit(self._view.lit_tokens("target", sides, n_ahead))
+
+    def _n_ahead(self) -> int:
+        """How far ahead of its query the token stands that a row is called after."""
+        return int(self._session.aspect.rows == "written" and writes(self._session))
 
     def _sides(self) -> tuple[Axis, Axis]:
         model = self._session.model
@@ -269,10 +275,10 @@ class TextBar(QWidget):
         )
 
     def _on_source_hovered(self, index: int) -> None:
-        self._view.hover_token("source", index, self._sides())
+        self._view.hover_token("source", index, self._sides(), self._n_ahead())
 
     def _on_target_hovered(self, index: int) -> None:
-        self._view.hover_token("target", index, self._sides())
+        self._view.hover_token("target", index, self._sides(), self._n_ahead())
 
     def _on_source_menu(self, index: int, place: QPoint) -> None:
         traced = self._session.traced

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.colours import Palette
+from attnscope.figures.plain import query_words
 from attnscope.figures.style import MapStyle
 from attnscope.records.sites import STACKS, HeadRef
 from attnscope.viewmodels.stage import Stage
@@ -222,7 +223,9 @@ class WatchPanel(QWidget):
         head_map = self._watch.head_map
         if head_map is None:
             return
-        pieces = f"{head_map.queries[query].piece} → {head_map.keys[key].piece}"
+        row = head_map.queries[query]
+        read = query_words(row) if row.read else row.piece
+        pieces = f"{read} → {head_map.keys[key].piece}"
         self.hover_text.emit(f"{head_map.head.label} · {pieces} · weight {weight:.4g}")
 
     @Slot()
