@@ -124,7 +124,7 @@ class ReachQuestion:
     """Tiny models with different positions, trained on short texts and read on longer ones."""
 
     n_trained: int = 16
-    n_steps: int = 300
+    n_steps: int = 1000
     look_back: int = 1
     seed: int = 0
 
@@ -158,7 +158,7 @@ class WritingQuestion:
     task: WritingTask = "reverse"
     n_trained: int = 12
     d_model: int = 32
-    n_steps: int = 600
+    n_steps: int = 2000
     seed: int = 0
 
 

@@ -32,7 +32,7 @@ from attnscope.records.experiments import (
 
 VOCABULARY, BEGIN, END = 16, 16, 17
 SHORTEST, FURTHER = 3, 1.5
-BATCH, N_ROWS, READ_EVERY = 32, 100, 50
+BATCH, N_ROWS = 32, 100
 _RATE, _N_WARMUP, _LAST_SHARE, _MOST_NORM = 6e-3, 30, 0.05, 1.0
 _STEPS_A_PIECE = 4
 _READ_SEED = 10_007
@@ -43,8 +43,9 @@ def compare_writers(question: WritingQuestion, number: int = 0) -> Iterator[Expe
     courses = [Course(writer, question) for writer in WRITERS]
     found: dict[Writer, WritingCurve] = {}
     n_total = len(courses) * question.n_steps
-    for first in range(0, question.n_steps, READ_EVERY):
-        n_steps = min(READ_EVERY, question.n_steps - first)
+    every = steps_a_reading(question.n_steps)
+    for first in range(0, question.n_steps, every):
+        n_steps = min(every, question.n_steps - first)
         for course in courses:
             for _ in course.train(n_steps):
                 yield _news(number, courses, found, n_total)
@@ -68,11 +69,16 @@ def _news(
         question=question,
         lengths=read_lengths(question.n_trained),
         n_rows=N_ROWS,
-        read_every=READ_EVERY,
+        read_every=steps_a_reading(question.n_steps),
         curves=tuple(found.values()),
     )
     n_done = sum(course.n_done for course in courses)
     return ExperimentNews(number=number, n_done=n_done, n_total=n_total, finding=finding, is_done=is_done)
+
+
+def steps_a_reading(n_steps: int) -> int:
+    """So many steps lie between two readings: some twenty of these in a long course."""
+    return max(50, n_steps // 20)
 
 
 def read_lengths(n_trained: int) -> tuple[int, ...]:

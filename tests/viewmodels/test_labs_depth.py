@@ -224,7 +224,8 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     assert np.isnan(shown.past["learned"])
     numbers = dict(shown.words.numbers)
     assert (numbers["learned"], numbers["loss of a guess, ln 16"]) == ("0.1 → nothing", "2.77")
-    assert shown.words.sentence.endswith("ALiBi keeps it on longer texts; rotary loses it past the end.")
+    said = "ALiBi keeps it on longer texts; rotary loses it past the end. Each was trained for 1,000 steps."
+    assert shown.words.sentence.endswith(said)
     started = replace(finding, curves=curves[:2])
     answer = Answer(finding=started, is_asked=True, n_done=40, n_total=240)
     half = read_longer(LongerChoice(n_trained=2, answer=answer)).words.sentence

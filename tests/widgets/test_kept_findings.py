@@ -30,8 +30,25 @@ def test_that_the_examples_are_known_at_once_and_say_that_they_were_trained_befo
         assert answer.is_kept
         words = resolve(type(choice)(answer=answer)).words  # type: ignore[operator]
         assert "trained before: steps" in dict(words.numbers)
-        assert "beforehand" in words.sentence
+        assert words.sentence.endswith(f"Each was trained for {choice.n_steps:,} steps, beforehand.")
     assert posted == []
+
+
+def test_that_what_is_kept_was_trained_until_it_is_learned() -> None:
+    """With attention every trained length is right, as `attnscope study length` and the lecture have it."""
+    found = kept_findings()
+    writing, reach = found[QualityChoice().question], found[LongerChoice().question]
+    assert isinstance(writing, WritingFinding)
+    assert isinstance(reach, ReachFinding)
+    at = writing.lengths.index(writing.question.n_trained)
+    exact = {curve.writer: curve.n_exact[: at + 1] for curve in writing.curves}
+    for writer in ("additive", "dot", "transformer"):
+        assert min(exact[writer]) >= 0.99 * writing.n_rows, writer
+    assert exact["none"][0] == writing.n_rows
+    assert exact["none"][-1] <= 0.05 * writing.n_rows
+    for curve in reach.curves:
+        if curve.scheme != "none":  # which has nothing to count with
+            assert max(curve.losses[1 : reach.question.n_trained]) < 0.1, curve.scheme
 
 
 def test_that_another_choice_is_asked_of_the_worker() -> None:

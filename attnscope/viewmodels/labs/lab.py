@@ -49,9 +49,9 @@ def claimed(claim: str, answer: Answer) -> str:
     return f"{claim} Measured here now{done}…" if answer.is_asked else claim
 
 
-def said_beforehand(answer: Answer) -> str:
-    """That the numbers of an answer came with the program, as the end of a sentence; else empty."""
-    return " Trained beforehand." if answer.is_kept else ""
+def said_trained(answer: Answer, n_steps: int) -> str:
+    """How long each model of an answer was trained, and where, as the end of a sentence."""
+    return f" Each was trained for {n_steps:,} steps{', beforehand' if answer.is_kept else ''}."
 
 
 def where_trained(answer: Answer) -> str:

@@ -25,11 +25,11 @@ from attnscope.records.experiments import (
     WritingTask,
 )
 from attnscope.records.shares import wilson
-from attnscope.viewmodels.labs.lab import LabWords, said, said_beforehand, where_trained
+from attnscope.viewmodels.labs.lab import LabWords, said, said_trained, where_trained
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 12, 16)
-STEPS: tuple[int, ...] = (200, 400, 600, 1000)
+STEPS: tuple[int, ...] = (200, 600, 1000, 2000)
 WIDTHS: tuple[int, ...] = (16, 32, 64)
 TASK_NAMES: dict[WritingTask, str] = {"reverse": "backwards", "copy": "again"}
 WRITER_NAMES: dict[Writer, str] = {
@@ -47,7 +47,7 @@ class QualityChoice:
     task: WritingTask = "reverse"
     n_trained: int = 12
     d_model: int = 32
-    n_steps: int = 600
+    n_steps: int = 2000
     seed: int = 0
     answer: Answer = NO_ANSWER
 
@@ -148,7 +148,7 @@ def _sentence(choice: QualityChoice, found: WritingFinding | None) -> str:
         )
     if found is None:
         return ""
-    return f"{_of_vector(found)} {_of_attention(found)}{said_beforehand(answer)}"
+    return f"{_of_vector(found)} {_of_attention(found)}{said_trained(answer, found.question.n_steps)}"
 
 
 def _of_vector(found: WritingFinding) -> str:

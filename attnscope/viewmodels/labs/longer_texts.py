@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.experiments import NO_ANSWER, SCHEMES, Answer, ReachFinding, ReachQuestion, Scheme
-from attnscope.viewmodels.labs.lab import LabWords, claimed, said, said_beforehand, where_trained
+from attnscope.viewmodels.labs.lab import LabWords, claimed, said, said_trained, where_trained
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 16, 24, 32)
-STEPS: tuple[int, ...] = (100, 200, 300, 400, 600)
+STEPS: tuple[int, ...] = (100, 200, 300, 600, 1000)
 LOOK_BACKS: tuple[int, ...] = (1, 2, 3, 4)
 FURTHER = 4
 CLAIM = (
@@ -40,7 +40,7 @@ class LongerChoice:
     """How the models are trained."""
 
     n_trained: int = 16
-    n_steps: int = 300
+    n_steps: int = 1000
     look_back: int = 1
     seed: int = 0
     answer: Answer = NO_ANSWER
@@ -112,7 +112,7 @@ def _words(
     return LabWords(
         formula=(f"say again {back}", "loss = −ln p(right), nats", f"trained on {choice.n_trained} tokens"),
         numbers=numbers,
-        sentence=_sentence(choice, within, past, len(is_known)),
+        sentence=_sentence(choice, question.n_steps, within, past, len(is_known)),
     )
 
 
@@ -121,7 +121,11 @@ def _both(within: float, past: float) -> str:
 
 
 def _sentence(
-    choice: LongerChoice, within: dict[Scheme, float], past: dict[Scheme, float], n_known: int
+    choice: LongerChoice,
+    n_steps: int,
+    within: dict[Scheme, float],
+    past: dict[Scheme, float],
+    n_known: int,
 ) -> str:
     if choice.answer.error:
         return choice.answer.error
@@ -138,7 +142,7 @@ def _sentence(
     lost = f"; {_listed(lose)} {'loses' if len(lose) == 1 else 'lose'} it past the end" if lose else ""
     return (
         f"Every model learnt on {choice.n_trained} tokens. A learned table ends there; of the others that "
-        f"can do the task, {kept}{lost}.{said_beforehand(choice.answer)}"
+        f"can do the task, {kept}{lost}.{said_trained(choice.answer, n_steps)}"
     )
 
 
