@@ -7,6 +7,7 @@ worker thread does, after the first paint.
 import ctypes
 import gc
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -190,6 +191,17 @@ def open_missing_output() -> None:
 def forget_output() -> None:
     """Let nothing more be written to standard output: its reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def forget_terminal() -> None:
+    """Let nothing more be written to a terminal that has gone; files and pipes are written on."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            number = stream.fileno()
+            if stat.S_ISCHR(os.fstat(number).st_mode):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+        except (OSError, ValueError, AttributeError):
+            continue
 
 
 def hard_exit(code: int) -> NoReturn:

@@ -219,17 +219,54 @@ def build_manifest(folder: Path) -> dict[str, dict[str, object]]:
     }
 
 
-def check_manifest(folder: Path) -> None:
+def check_manifest(folder: Path, *, leaving_out: frozenset[str] = frozenset()) -> None:
     """Compare a folder with its manifest; a folder without one passes.
 
     Raises LoadError of kind `changed` when a file differs from what was saved.
     """
+    for name, (n_bytes, sha256) in manifest_entries(folder).items():
+        if name not in leaving_out:
+            _check_entry(folder, name, n_bytes, sha256)
+
+
+def check_listed(folder: Path, name: str) -> None:
+    """Compare one file with the folder's manifest; raises LoadError when it differs or is not in there."""
+    entry = manifest_entries(folder).get(name)
+    if entry is None:
+        raise LoadError(
+            f"The file {folder / name} is not in the manifest.",
+            kind="manifest",
+            expected="the manifest that was saved with it",
+            action="Restore the folder from a copy.",
+        )
+    _check_entry(folder, name, *entry)
+
+
+def drop_listed(folder: Path, name: str) -> None:
+    """Remove one file of a saved folder; a reader finds the folder whole at any moment. Raises SaveError.
+
+    Does nothing where there is no such file; one that a killed process left unlisted goes too.
+    """
+    try:
+        entries = json.loads((folder / MANIFEST_NAME).read_bytes())
+        if entries.pop(name, None) is not None:
+            replace_file(folder / MANIFEST_NAME, json.dumps(entries, indent=1).encode())
+        (folder / name).unlink(missing_ok=True)
+    except (OSError, ValueError, AttributeError) as error:
+        raise save_error(folder / name, error) from error
+
+
+def manifest_entries(folder: Path) -> dict[str, tuple[int, str]]:
+    """Size and SHA-256 of each file by name, as they were saved; empty without a manifest.
+
+    Raises LoadError.
+    """
     path = folder / MANIFEST_NAME
     if not path.is_file():
-        return
+        return {}
     try:
         manifest = json.loads(path.read_bytes())
-        entries = {str(name): (int(e["n_bytes"]), str(e["sha256"])) for name, e in manifest.items()}
+        return {str(name): (int(e["n_bytes"]), str(e["sha256"])) for name, e in manifest.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise LoadError(
             f"The manifest {path} cannot be read.",
@@ -237,8 +274,6 @@ def check_manifest(folder: Path) -> None:
             expected="the file that was saved with the folder",
             action="Restore the folder from a copy, or delete manifest.json to open it unchecked.",
         ) from error
-    for name, (n_bytes, sha256) in entries.items():
-        _check_entry(folder, name, n_bytes, sha256)
 
 
 def _check_entry(folder: Path, name: str, n_bytes: int, sha256: str) -> None:
@@ -273,14 +308,17 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def sweep_temporary(folder: Path) -> int:
-    """Remove what killed saves left in `folder` over an hour ago; returns how many were removed."""
+def sweep_temporary(folder: Path, *, stale_after_s: float = _STALE_AFTER_S) -> int:
+    """Remove what killed saves left in `folder` over an hour ago; returns how many were removed.
+
+    Whoever alone may write there gives 0 seconds.
+    """
     n_removed = 0
     if not folder.is_dir():
         return 0
     for entry in folder.glob(f"{TEMPORARY_PREFIX}*"):
         try:
-            if time.time() - entry.stat().st_mtime < _STALE_AFTER_S:
+            if time.time() - entry.stat().st_mtime < stale_after_s:
                 continue
         except OSError:
             continue

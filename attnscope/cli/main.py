@@ -1,7 +1,8 @@
 """The command line: which command, and how it ends.
 
 Exit code 0: done. 2: something the person can mend, told in one line. 1: a fault of the program, with
-the name of its crash log. 130: stopped with Ctrl+C.
+the name of its crash log. 130: stopped with Ctrl+C; a training that saved and stopped for another signal ends
+with 129 (its terminal was closed) or 143 (SIGTERM).
 """
 
 import argparse

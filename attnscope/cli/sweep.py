@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import json
-import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.runs_table import table_of_runs, values_of_runs
-from attnscope.cli.stopping import STOP_AT_EOF, at_end_of_input
+from attnscope.cli.stopping import STOP_AT_EOF, StopSignals, at_end_of_input
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import RecipeError, UserError
 from attnscope.paths import own_command
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from attnscope.training.loop import TrainingRun
     from attnscope.training.recipe import Recipe
 
-_STOPPED = 130
+_ENDS = ("done", "stopped")
+"""How a run ends that came as far as it was to come."""
 
 
 def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +68,7 @@ class _Sweep:
         self._places = {run.name: f"[{i + 1}/{len(runs)}] {run.name}" for i, run in enumerate(runs)}
         self._recipes = _checked_recipes(arguments, overrides, runs)
         self._is_stopping = False
+        self._signals = StopSignals(lambda _number: self.stop())
         self._failed: list[str] = []
         self._current: TrainingRun | None = None
         self._children: set[subprocess.Popen[str]] = set()
@@ -78,18 +79,13 @@ class _Sweep:
         waiting = [run for run in runs if self._is_due(run, until, done)]
         if len(waiting) < len(runs):
             say_error(f"{len(runs) - len(waiting)} of {len(runs)} runs are that far already.")
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self._on_signal) for number in numbers}
-        try:
+        with self._signals:
             if self._arguments.jobs == 1:
                 for run in waiting:
                     self._guarded(run, until, self._train_here)
             else:
                 with ThreadPoolExecutor(self._arguments.jobs) as pool:
                     list(pool.map(lambda run: self._guarded(run, until, self._train_apart), waiting))
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
         return not self._is_stopping
 
     def stop(self) -> None:
@@ -133,7 +129,7 @@ class _Sweep:
                 say("± is the standard deviation of the seeds' best losses (n − 1).")
         if not is_whole:
             say_error("attnscope: stopped; the same command goes on from here.")
-            return _STOPPED
+            return self._signals.exit_code
         for message in self._failed:
             say_error(f"attnscope: {message}")
         return 2 if self._failed else 0
@@ -161,11 +157,16 @@ class _Sweep:
         from attnscope.training.loop import TrainingRun
 
         self._current = TrainingRun(self._recipes[run.name], self._out / run.name, self._arguments.device)
+        note = ""
         for event in self._current.events():
             if self._is_stopping or (until is not None and event.step >= until):
                 self._current.request_stop()
-            self._tell(run, type(event).__name__, dataclasses.asdict(event))
-        self._current = None
+            values = dataclasses.asdict(event)
+            self._tell(run, type(event).__name__, values)
+            note = values.get("note", "")
+        is_saved, self._current = self._current.is_saved, None
+        if not is_saved:
+            raise UserError(note)
 
     def _train_apart(self, run: "SweepRun", until: int | None) -> None:
         """Train in a process of its own, which has its share of the processor cores."""
@@ -198,27 +199,23 @@ class _Sweep:
             self._children.add(child)
             if self._is_stopping:
                 _close_input(child)
-            has_finished = False
+            values: dict[str, object] = {}
             for line in child.stdout or ():
                 values = json.loads(line)
-                has_finished |= values["event"] == "Finished"
-                self._tell(run, values["event"], values)
+                self._tell(run, str(values["event"]), values)
             told = (child.stderr.read() if child.stderr else "").strip().splitlines()
             self._children.discard(child)
-        if child.returncode and not has_finished:
+        if values.get("event") != "Finished":
             raise UserError(told[-1].removeprefix("attnscope: ") if told else "Its process ended early.")
+        if child.returncode == 2 and values["reason"] in _ENDS:  # it could not be saved
+            raise UserError(str(values["note"]))
 
     def _tell(self, run: "SweepRun", event: str, values: Mapping[str, object]) -> None:
         place, n_steps = self._places[run.name], self._recipes[run.name].training.n_steps
         if event == "Evaluated":
             say_error(f"{place}: step {values['step']:,} of {n_steps:,}, validation {values['loss']:.4f}")
-        if event == "Finished" and values["reason"] not in ("done", "stopped"):
+        if event == "Finished" and values["reason"] not in _ENDS:
             say_error(f"{place}: {values['reason']} at step {values['step']:,}. {values['note']}")
-
-    def _on_signal(self, number: int, frame: object) -> None:
-        if self._is_stopping and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.stop()
 
     def _summaries(self) -> "tuple[RunSummary, ...]":
         from attnscope.training.summaries import read_runs

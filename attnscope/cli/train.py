@@ -5,14 +5,14 @@ import dataclasses
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.inputs import tell_columns
 from attnscope.cli.resuming import add_resume_arguments, resumed_words, take_resumed
-from attnscope.cli.stopping import add_stop_argument, at_end_of_input
+from attnscope.cli.stopping import StopSignals, add_stop_argument, at_end_of_input
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
 from attnscope.cli.terminal import json_text, say, say_error
 from attnscope.errors import RecipeError, UserError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from attnscope.training.loop import TrainingRun
 
 _BAR_WIDTH = 24
-_REDRAW_S = 0.1
+_REDRAW_S, _LOOK_S = 0.1, 0.2
 _EPILOG = (
     "Fine-tuning: --set start.from=MODEL goes on from a trained model, start.lora_rank=4 with low-rank "
     "adapters (LoRA) alone, start.layer_decay and start.reinit_layers with care. --set gates.l0_penalty=0.1 "
@@ -85,7 +85,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, telling the progress; Ctrl+C or SIGTERM once saves and stops. torchrun may start several."""
+    """Train, telling the progress; a signal once saves and stops. torchrun may start several."""
     from attnscope.cli.presets import recipe_of
     from attnscope.models.device import choose_device
     from attnscope.training import read_recipe
@@ -118,25 +118,36 @@ def _train(arguments: argparse.Namespace, recipe: "Recipe", device: "torch.devic
         tell_columns(Path(recipe.data.path))
     started_at, cpu_at = time.monotonic(), time.process_time()
     is_resumed = bool(arguments.resume)
-    training = TrainingRun(recipe, Path(arguments.out), device, ranks=ranks, may_lengthen=is_resumed)
+    training = TrainingRun(
+        recipe,
+        Path(arguments.out),
+        device,
+        ranks=ranks,
+        may_lengthen=is_resumed,
+        wait=lambda seconds: _wait(training, seconds),
+    )
     if arguments.stop_at_eof:
         at_end_of_input(training.request_stop)
     teller = _teller(arguments, ranks)
     last_evaluated: Evaluated | None = None
     finished: Finished | None = None
-    for event in until_interrupted(training, ranks):
-        teller.tell(event)
-        if arguments.until is not None and event.step >= arguments.until:
-            training.request_stop()
-        match event:
-            case Evaluated():
-                last_evaluated = event
-            case Finished():
-                finished = event
-    if finished is not None and finished.reason in ("diverged", "out-of-memory"):
+    # torchrun passes a signal on that has come already: there a second one says nothing new
+    with StopSignals(lambda number: _stop(training, ranks, number), may_leave=ranks.n == 1) as signals:
+        for event in training.events():
+            teller.tell(event)
+            if arguments.until is not None and event.step >= arguments.until:
+                training.request_stop()
+            match event:
+                case Evaluated():
+                    last_evaluated = event
+                case Finished():
+                    finished = event
+    if finished is None or finished.reason in ("diverged", "out-of-memory") or not training.is_saved:
         return 2
-    is_done = finished is not None and finished.reason == "done"
-    if arguments.export and is_done and ranks.is_writer:
+    if finished.reason == "stopped":
+        is_as_told = arguments.until is not None and training.step >= arguments.until
+        return 0 if is_as_told else signals.exit_code
+    if arguments.export and ranks.is_writer:
         from attnscope.cli.card import export_model
 
         seconds = (time.monotonic() - started_at, time.process_time() - cpu_at)
@@ -161,29 +172,19 @@ def read_overrides(pairs: Sequence[str]) -> Mapping[str, str]:
     return overrides
 
 
-def until_interrupted(training: "TrainingRun", ranks: "Ranks") -> Iterator[TrainingEvent]:
-    """The run's events; Ctrl+C or SIGTERM asks the run to save and stop, a second Ctrl+C leaves at once.
+def _stop(training: "TrainingRun", ranks: "Ranks", number: int) -> None:
+    if ranks.is_writer:
+        again = "; press Ctrl+C again to leave without saving" if number == signal.SIGINT else ""
+        say_error(f"attnscope: stopping after this step{again if ranks.n == 1 else ''}.")
+    training.request_stop()
 
-    torchrun passes a signal on that has come already, so there a second one says nothing new.
-    """
-    n_presses = 0
 
-    def on_signal(number: int, frame: object) -> None:
-        nonlocal n_presses
-        n_presses += 1
-        if n_presses > 1 and number == signal.SIGINT and ranks.n == 1:
-            raise KeyboardInterrupt
-        if n_presses == 1 and ranks.is_writer:
-            again = "; press Ctrl+C again to leave without saving" if number == signal.SIGINT else ""
-            say_error(f"attnscope: stopping after this step{again if ranks.n == 1 else ''}.")
-        training.request_stop()
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield from training.events()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _wait(training: "TrainingRun", seconds: float) -> None:
+    """Wait before the finished model is tried to be saved again, but no longer than nobody stops it."""
+    say_error(f"attnscope: the finished model is in memory only; the next try is in {seconds:.0f} s.")
+    until = time.monotonic() + seconds
+    while not training.is_stop_wanted and time.monotonic() < until:
+        time.sleep(_LOOK_S)
 
 
 def _teller(arguments: argparse.Namespace, ranks: "Ranks") -> "_JsonTeller | _BarTeller | _Silence":

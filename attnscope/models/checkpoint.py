@@ -4,6 +4,7 @@
     model.safetensors    the weights
     tokenizer.json       the tokenizer
     card.md              what the model is, for people
+    state.safetensors    in a run's last checkpoints: what a resume needs (training/state.py)
     manifest.json        size and SHA-256 of each of the above
 
 Nothing in a model folder is ever run.
@@ -30,6 +31,7 @@ from attnscope.trace.tensor_file import read_tensors, require_regular_file, writ
 
 FORMAT = 1
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "card.md"
+STATE = "state.safetensors"
 _KNOWN_KEYS = {"format", "name", "objective", "model", "training", "labels"}
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _MAX_CARD_BYTES = 1_000_000
@@ -58,7 +60,7 @@ def read_model_folder(folder: Path, *, has_weights: bool = True) -> LoadedFolder
     """
     for name in (CONFIG, WEIGHTS, TOKENIZER):
         _require(folder, name)
-    check_manifest(folder)
+    check_manifest(folder, leaving_out=frozenset({STATE}))  # the model is whole without it
     config, card, note = _read_config(folder)
     refuse_too_large(config, str(folder / CONFIG))
     tokenizer = Tokenizer.load(folder)

@@ -33,8 +33,8 @@ class Plan:
     A batch holds at most `n_sequences` texts of `n_tokens` tokens (and as many target tokens where one is
     read); `mean_tokens` is what a text has on average, padding included. `flops_a_step` are those of forward
     and backward pass at the mean length. `memory` is by parts, for the longest batch. `disk_bytes` is of all
-    checkpoints and the state. `n_learned` is how many numbers change where not all parameters do: beside
-    the parameters, for low-rank changes.
+    checkpoints and states at the most. `n_learned` is how many numbers change where not all parameters do:
+    beside the parameters, for low-rank changes.
     """
 
     name: str

@@ -8,7 +8,7 @@ import torch
 from attnscope import __version__
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.files import replace_file, sweep_temporary
-from attnscope.models.checkpoint import is_model_folder, read_model_folder
+from attnscope.models.checkpoint import is_model_folder
 from attnscope.models.memory import available_bytes
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
@@ -21,10 +21,16 @@ from attnscope.training.lengthening import length_note
 from attnscope.training.old_recipes import mended_recipe
 from attnscope.training.optimizers import build_optimizer, restore_tensors
 from attnscope.training.recipe import Recipe, differences, parse_recipe, write_recipe
+from attnscope.training.resume_points import (
+    ResumePoint,
+    read_newest_point,
+    read_point,
+    require_states,
+    set_aside,
+)
 from attnscope.training.run import RunFolder, require_writable
 from attnscope.training.saving import card_of
 from attnscope.training.starting import first_module, read_start, start_note
-from attnscope.training.state import load_state
 from attnscope.training.techniques import Techniques
 
 _LENGTHENING = " For more steps: attnscope train --resume, or Go on… on the Train page."
@@ -63,18 +69,26 @@ def begin(
     """
     check_fits(recipe.model, available_bytes(), is_training=True)
     ranks.check_batch(recipe.training.batch_size)
-    holds_state = folder.holds_run and folder.state.exists()
-    if ranks.any(ranks.is_writer and holds_state, device):
+    holds_state = ranks.is_writer and _holds_state(folder)
+    if ranks.any(holds_state, device):
         return _resume(recipe, folder, device, ranks, may_lengthen=may_lengthen)
-    if ranks.is_writer and folder.holds_run and folder.checkpoints():
-        load_state(folder.state)  # says that it is missing
-    if ranks.is_writer and not folder.holds_run and is_model_folder(folder.folder):
+    return _begin_new(recipe, folder, device, ranks)
+
+
+def _holds_state(folder: RunFolder) -> bool:
+    """Whether there is a run to resume; raises what says that the folder holds something else."""
+    for inner in (folder.folder, folder.folder / "checkpoints", folder.folder / "probes"):
+        sweep_temporary(inner, stale_after_s=0.0)  # the lock is held: nobody else writes here
+    if folder.holds_run:
+        return bool(require_states(folder))
+    found = "a model" if is_model_folder(folder.folder) else folder.leavings()
+    if found:
         raise UserError(
-            f"{folder.folder} holds a model, not a run.",
+            f"{folder.folder} holds {found}, but no recipe.toml.",
             expected="a new or an empty folder, or that of a run to resume",
             action="Choose another folder for the run; nothing was written.",
         )
-    return _begin_new(recipe, folder, device, ranks)
+    return False
 
 
 def _begin_new(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks) -> Begun:
@@ -128,8 +142,6 @@ def _holds_whole(recipe: Recipe, ranks: Ranks) -> bool:
 def _write_beginning(recipe: Recipe, folder: RunFolder, ranks: Ranks) -> None:
     if ranks.is_writer:
         require_writable(folder.folder)
-        for inner in (folder.folder, folder.folder / "checkpoints", folder.folder / "probes"):
-            sweep_temporary(inner)
         replace_file(folder.recipe, write_recipe(recipe).encode())
 
 
@@ -137,16 +149,8 @@ def _resume(
     recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks, *, may_lengthen: bool
 ) -> Begun:
     earlier, mending = _require_same_recipe(recipe, folder.recipe, may_lengthen=may_lengthen)
-    is_whole = _holds_whole(recipe, ranks)
-    state, tensors = load_state(folder.state, has_values=is_whole)
-    loaded = read_model_folder(folder.checkpoint(state.step), has_weights=is_whole)
-    if loaded.sha256 != state.weights_sha256:
-        raise LoadError(
-            f"The checkpoint of step {state.step} is not the one the run was stopped at.",
-            kind="state",
-            expected=f"weights with the SHA-256 {state.weights_sha256[:12]}…",
-            action="Restore the run folder from a copy, or start a new run in another folder.",
-        )
+    point = _read_point(recipe, folder, device, ranks)
+    state, loaded = point.state, point.loaded
     data = prepare(recipe, loaded.tokenizer)
     if data.sha256 != state.data_sha256:
         raise RecipeError(
@@ -157,9 +161,10 @@ def _resume(
     whole, loss = _spread(loaded.module, recipe, device, ranks)
     techniques = Techniques(recipe, loss.module, folder, device, ranks)
     optimizer = build_optimizer(loss.module, recipe.optimizer, layer_decay=recipe.start.layer_decay)
-    restore_tensors(optimizer, loss.module, techniques.restore(tensors))
+    restore_tensors(optimizer, loss.module, techniques.restore(point.tensors))
+    aside = set_aside(folder, point.damaged)
     _write_beginning(recipe, folder, ranks)
-    parts = (f"Resumed at step {state.step}.", mending, length_note(earlier, recipe, state.step))
+    parts = (f"Resumed at step {state.step}.", aside, mending, length_note(earlier, recipe, state.step))
     note = " ".join(filter(None, parts))
     if state.version != __version__:
         note += f" The run was begun with version {state.version}; this is {__version__}."
@@ -176,6 +181,13 @@ def _resume(
         step=state.step,
         note=note,
     )
+
+
+def _read_point(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks) -> ResumePoint:
+    """The point to go on from, which the writing process chooses for all of them."""
+    point = read_newest_point(folder) if ranks.is_writer else None
+    step = int(ranks.totals([point.state.step if point else 0], device)[0])
+    return point or read_point(folder, step, is_whole=_holds_whole(recipe, ranks))
 
 
 def _require_same_recipe(recipe: Recipe, path: Path, *, may_lengthen: bool) -> tuple[Recipe, str]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from attnscope.counting import counted
 from attnscope.errors import LoadError, UserError
 from attnscope.training.parts import Recipe
+from attnscope.training.resume_points import require_states
 from attnscope.training.run import RunFolder
 from attnscope.training.schedules import follows_length, learning_rate_at
-from attnscope.training.state import load_state
 
 
 def lengthened(overrides: Mapping[str, str], folder: Path, n_steps: int | None) -> dict[str, str]:
@@ -32,7 +32,7 @@ def lengthened(overrides: Mapping[str, str], folder: Path, n_steps: int | None) 
         )
     if n_steps is None:
         return dict(overrides)
-    step = load_state(run.state, has_values=False)[0].step
+    step = max((step for step, _ in require_states(run)), default=0)
     if n_steps <= step:
         raise UserError(
             f"The run in {folder} has made {counted(step, 'step')} already.",

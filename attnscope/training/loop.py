@@ -31,7 +31,7 @@ from attnscope.training.objectives import Batch
 from attnscope.training.optimizers import set_learning_rate
 from attnscope.training.recipe import Recipe
 from attnscope.training.run import RunFolder
-from attnscope.training.saving import Saver
+from attnscope.training.saving import Saver, hand_over
 from attnscope.training.schedules import learning_rate_at
 from attnscope.training.tensorboard import TensorBoardMirror
 
@@ -50,7 +50,8 @@ class TrainingRun:
     """One run of a recipe in a run folder; resumes when the folder holds a run, and with `may_lengthen` goes
     on beyond the length it had.
 
-    Reading data and building the model happen here; the steps happen in `events`. Raises RecipeError,
+    Reading data and building the model happen here; the steps happen in `events`. With a `wait` for some
+    seconds the end waits for a disk that takes the model nowhere. Raises RecipeError,
     LoadError, SaveError or UserError, and leaves an earlier run in the folder as it was.
     """
 
@@ -63,6 +64,7 @@ class TrainingRun:
         clock: Callable[[], float] = time.monotonic,
         ranks: Ranks = ALONE,
         may_lengthen: bool = False,
+        wait: Callable[[float], object] | None = None,
     ) -> None:
         self.recipe = recipe
         self.device = choose_device(device) if isinstance(device, str) else device
@@ -78,7 +80,11 @@ class TrainingRun:
         self.first_step = self.step = self._begun.step
         self._autocast = autocast_of(recipe.training.precision, self.device)
         self._clock = clock
+        self._wait = wait
         self._is_stop_wanted = False
+        self._metrics = Metrics(self._begun.folder.metrics)
+        self._books: list[Metrics | TensorBoardMirror] = [self._metrics]
+        self._handed_over: Path | None = None
         self._graph: StepGraph | None = None
         self._saver = Saver(
             self._begun.folder,
@@ -89,6 +95,7 @@ class TrainingRun:
             ranks,
             self._begun.techniques,
             data_sha256=self._begun.data.sha256,
+            write_metrics=self._flush_durably,
             clock=clock,
         )
         self._parameters = [p for p in self._begun.loss.module.parameters() if p.requires_grad]
@@ -103,6 +110,16 @@ class TrainingRun:
         """Of held-out running text: a loss in nats per token over this is one per character."""
         return self._begun.data.characters_per_token
 
+    @property
+    def is_stop_wanted(self) -> bool:
+        """Whether the run was asked to end."""
+        return self._is_stop_wanted
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether every step that was made is in the run folder."""
+        return self._saver.last_saved == self.step or self.step == self._begun.step
+
     def request_stop(self) -> None:
         """End after the step in progress: save, then `Finished`."""
         self._is_stop_wanted = True
@@ -112,25 +129,31 @@ class TrainingRun:
         if not self._ranks.is_writer:
             yield from self._events()
             return
-        metrics = Metrics(self._begun.folder.metrics)
-        metrics.open()
-        books: list[Metrics | TensorBoardMirror] = [metrics]
+        self._metrics.open()
         if self.recipe.training.tensorboard:
-            books.append(TensorBoardMirror(self._begun.folder.folder))
+            self._books.append(TensorBoardMirror(self._begun.folder.folder))
         flushed_at = self._clock()
         try:
             for event in self._events():
-                for book in books:
+                for book in self._books:
                     book.add(event)
                 if not isinstance(event, Step) or self._clock() - flushed_at >= 1.0:
-                    for book in books:
-                        book.flush()
+                    self._flush()
+                    self._is_stop_wanted |= self._saver.is_gone
                     flushed_at = self._clock()
                 yield event
         finally:
-            for book in books:
-                book.flush()
+            self._flush()
             self._let_go()
+
+    def _flush(self) -> None:
+        if not self._saver.is_gone:
+            for book in self._books:
+                book.flush()
+
+    def _flush_durably(self) -> None:
+        self._flush()
+        self._metrics.sync()
 
     def _let_go(self) -> None:
         if self._lock is not None:
@@ -172,7 +195,17 @@ class TrainingRun:
                 yield from self._saver.save(self.step)
         if self._agreed(self._saver.last_saved != self.step) and self.step > self._begun.step:
             yield from self._saver.save(self.step)
+        yield from self._save_somewhere()
         yield self._finished()
+
+    def _save_somewhere(self) -> Iterator[TrainingEvent]:
+        """Hand over what the run folder did not take; where nothing takes it, try again and again."""
+        while not self.is_saved and self._handed_over is None:
+            self._handed_over = hand_over(self.model, self._begun.folder.folder, self.step)
+            if self._handed_over or self._wait is None or self._is_stop_wanted or self._ranks.n > 1:
+                return
+            self._wait(self._saver.pause_s)
+            yield from self._saver.save(self.step)
 
     def _agreed(self, is_so: bool) -> bool:
         """Whether it is so for any of the processes that train together."""
@@ -282,6 +315,16 @@ class TrainingRun:
     def _finished(self) -> Finished:
         is_done = self.step >= self.recipe.training.n_steps
         note = ""
-        if self._saver.last_saved != self.step and self.step > self._begun.step:
-            note = "The last checkpoint could not be written: save the model elsewhere before closing."
+        if not self.is_saved:
+            folder = self._begun.folder.folder
+            note = (
+                f"The run folder {folder} is gone: it was deleted or moved."
+                if self._saver.is_gone
+                else f"The last checkpoint could not be written to {folder}."
+            )
+            note += (
+                f" The model is saved in {self._handed_over}, without what a resume needs."
+                if self._handed_over
+                else " The model is in memory only: save it elsewhere before closing."
+            )
         return Finished(step=self.step, reason="done" if is_done else "stopped", note=note)

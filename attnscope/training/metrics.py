@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -87,6 +88,14 @@ class Metrics:
             return False
         self._waiting.clear()
         return True
+
+    def sync(self) -> None:
+        """Have what was flushed outlast a loss of power, where the disk can."""
+        try:
+            with self.path.open("r+b") as stream:
+                os.fsync(stream.fileno())
+        except OSError:
+            pass
 
 
 def _cut(path: Path, n_bytes: int) -> None:

@@ -3,7 +3,7 @@
 Operations are those of `models/cost.py`, three times the forward pass for a step (Kaplan et al. 2020,
 section 2.1), four times where blocks are computed again in the backward pass; memory is that of
 `nn/memory_on_paper.py`. The weights of a checkpoint are 4 bytes a parameter, the state that a resume needs
-8 more, and only one state is kept.
+8 more; the last states are kept while another one is written.
 """
 
 import shutil
@@ -33,6 +33,7 @@ from attnscope.text.tasks import make_task
 from attnscope.training.evaluation import has_quick_bfloat16
 from attnscope.training.fields import Value
 from attnscope.training.recipe import Recipe
+from attnscope.training.resume_points import N_KEPT
 
 Lengths = NDArray[np.int64]
 _N_SAMPLED = 256
@@ -212,7 +213,8 @@ def plan_recipe(
         pace=pace,
         n_checkpoints=n_checkpoints,
         checkpoint_bytes=checkpoint_bytes,
-        disk_bytes=n_checkpoints * checkpoint_bytes + moment_bytes(recipe) * learned_parameters(recipe),
+        disk_bytes=n_checkpoints * checkpoint_bytes
+        + min(N_KEPT + 1, n_checkpoints) * moment_bytes(recipe) * learned_parameters(recipe),
         free_disk_bytes=_free_disk(out),
         notes=_notes(recipe),
         n_learned=learned_parameters(recipe) if recipe.start.lora_rank else None,

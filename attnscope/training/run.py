@@ -2,14 +2,16 @@
 
 recipe.toml                what is trained, every value written out
 metrics.jsonl              one event a line, numbered by attempt (a resume begins a new one)
-checkpoints/<step>/        a model folder each
 probes/<step>.safetensors  the traces of the watched sentences
-state.safetensors          what a resume needs beside the newest checkpoint
+checkpoints/<step>/        a model folder each, the last two with the state that a resume needs
+
+They are written in this order, so that a checkpoint, once it is there, has everything before it.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnscope.counting import counted
 from attnscope.errors import LoadError, SaveError
 from attnscope.records.training import TrainingEvent
 from attnscope.training.metrics import in_order, read_lines
@@ -33,14 +35,22 @@ class RunFolder:
         return self.folder / "metrics.jsonl"
 
     @property
-    def state(self) -> Path:
-        """What a resume needs beside the checkpoint."""
+    def old_state(self) -> Path:
+        """Where the versions 0.1 to 0.7 kept what a resume needs."""
         return self.folder / "state.safetensors"
 
     @property
     def holds_run(self) -> bool:
         """Whether a run was begun here."""
         return self.recipe.is_file()
+
+    def leavings(self) -> str:
+        """What of a run is there beside its recipe, in words; empty in a folder without any."""
+        steps = [step for step, _ in self.checkpoints()]
+        checkpoints = f"{counted(len(steps), 'checkpoint')} to step {steps[-1]:,}" if steps else ""
+        probes = "probes" if any((self.folder / "probes").glob("*.safetensors")) else ""
+        files = [path.name for path in (self.metrics, self.old_state) if path.exists()]
+        return ", ".join(filter(None, (checkpoints, probes, *files)))
 
     def checkpoint(self, step: int) -> Path:
         """The model folder of `step`."""

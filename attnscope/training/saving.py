@@ -1,19 +1,24 @@
 """Saving a run while it trains: checkpoints, traces of the watched sentences, state; and trying again.
 
-The order is checkpoint, state, traces: whatever moment the machine stops at, the state on disk names a
-checkpoint that is on disk.
+The order is metrics, traces, then weights and state in one folder, whose name makes all of them count:
+whatever moment the machine stops at, the newest checkpoint has everything before it.
 """
 
+import math
+import shutil
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import torch
 
-from attnscope import __version__
+from attnscope import __version__, paths
 from attnscope.counting import counted
 from attnscope.errors import SaveError, UserError
+from attnscope.files import replace_folder, sha256_of
 from attnscope.models.card import ModelCard
-from attnscope.models.checkpoint import write_model_folder
+from attnscope.models.checkpoint import STATE, WEIGHTS, fill_model_folder
 from attnscope.models.closed_heads import CLOSED_HEADS, closed_names
 from attnscope.models.model import Model
 from attnscope.records.sites import HeadRef
@@ -22,6 +27,7 @@ from attnscope.trace.store import save_traces
 from attnscope.training.distributed import Ranks, SharedLoss, whole_of
 from attnscope.training.optimizers import tensors_of
 from attnscope.training.recipe import Recipe
+from attnscope.training.resume_points import drop_old_states
 from attnscope.training.run import RunFolder
 from attnscope.training.starting import start_facts
 from attnscope.training.state import TrainingState, save_state
@@ -29,6 +35,8 @@ from attnscope.training.techniques import Techniques
 
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 300.0
+_SPARE_BYTES = 1_000_000
+"""What a checkpoint may take beside its tensors."""
 
 
 class Saver:
@@ -45,6 +53,7 @@ class Saver:
         techniques: Techniques,
         *,
         data_sha256: str,
+        write_metrics: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
@@ -55,9 +64,10 @@ class Saver:
         self._ranks = ranks
         self._techniques = techniques
         self._data_sha256 = data_sha256
+        self._write_metrics = write_metrics
         self._clock = clock
         self._retry_at: float | None = None
-        self._pause_s = _FIRST_PAUSE_S
+        self.pause_s = _FIRST_PAUSE_S
         self.last_saved: int | None = None
 
     def is_due(self, step: int) -> bool:
@@ -71,6 +81,11 @@ class Saver:
             return self._clock() >= self._retry_at
         return step % self._recipe.training.save_every == 0 or step == self._recipe.training.n_steps
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the run folder was taken away: nothing is written then, lest half a run be left."""
+        return self._ranks.is_writer and not self.folder.holds_run
+
     def save(self, step: int) -> Iterator[Saved | SaveFailed]:
         """Write everything about `step` and say how it went; never raises for a full or missing disk.
 
@@ -82,17 +97,18 @@ class Saver:
                 self._hand_over()
             self.last_saved = step
             return
+        self._write_metrics()  # where that fails they wait: the weights matter more than a hole in a curve
         tensors = tensors_of(self._optimizer, self._loss.module) | self._techniques.tensors()
         try:
             self._write(step, tensors)
         except SaveError as error:
-            self._retry_at = self._clock() + self._pause_s
-            yield SaveFailed(
-                step=step, reason=f"{error} Training goes on; the next try is in {self._pause_s:.0f} s."
-            )
-            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+            self._retry_at = self._clock() + self.pause_s
+            next_try = f" Training goes on; the next try is in {self.pause_s:.0f} s."
+            is_last = step == self._recipe.training.n_steps
+            yield SaveFailed(step=step, reason=f"{error}{'' if is_last else next_try}")
+            self.pause_s = min(2 * self.pause_s, _LONGEST_PAUSE_S)
             return
-        self._retry_at, self._pause_s, self.last_saved = None, _FIRST_PAUSE_S, step
+        self._retry_at, self.pause_s, self.last_saved = None, _FIRST_PAUSE_S, step
         yield Saved(step=step, folder=str(self.folder.checkpoint(step)))
 
     def _hand_over(self) -> None:
@@ -103,17 +119,25 @@ class Saver:
                     whole_of(torch.as_tensor(value))
 
     def _write(self, step: int, tensors: Mapping[str, torch.Tensor]) -> None:
-        model = self._model
-        card = card_of(self._recipe, step, model.own.card.labels, self._techniques.closed_heads)
-        model.own.card = card
-        sha256 = write_model_folder(
-            self.folder.checkpoint(step), model.own.module, model.own.config, model.own.vocabulary, card
-        )
-        state = TrainingState(
-            step=step, data_sha256=self._data_sha256, weights_sha256=sha256, version=__version__
-        )
-        save_state(self.folder.state, state, tensors)
+        own = self._model.own
+        own.card = card_of(self._recipe, step, own.card.labels, self._techniques.closed_heads)
+        if self.is_gone:
+            raise SaveError(f"The run folder {self.folder.folder} is gone: it was deleted or moved.")
+        _require_room(self.folder.folder, (*own.module.state_dict().values(), *tensors.values()))
         self._write_traces(step)
+
+        def fill(temporary: Path) -> None:
+            fill_model_folder(temporary, own.module, own.config, own.vocabulary, own.card)
+            state = TrainingState(
+                step=step,
+                data_sha256=self._data_sha256,
+                weights_sha256=sha256_of(temporary / WEIGHTS),
+                version=__version__,
+            )
+            save_state(temporary / STATE, state, tensors)
+
+        replace_folder(self.folder.checkpoint(step), fill)
+        drop_old_states(self.folder)
 
     def _write_traces(self, step: int) -> None:
         traces = []
@@ -126,6 +150,35 @@ class Saver:
                 continue
         if traces:
             save_traces(self.folder.probe(step), traces, has_logits=False)
+
+
+def hand_over(model: Model, folder: Path, step: int) -> Path | None:
+    """Save a model that its run folder does not take in the first place that does; None when none does."""
+    for place in (paths.runs_folder(), Path(tempfile.gettempdir()), folder.parent):
+        target, n = place / f"{folder.name} step {step}", 1
+        while target.exists():
+            n += 1
+            target = place / f"{folder.name} step {step} ({n})"
+        try:
+            model.save(str(target))
+        except SaveError:
+            continue
+        return target
+    return None
+
+
+def _require_room(folder: Path, tensors: Iterable[torch.Tensor]) -> None:
+    """Raise SaveError when the disk has no room for some tensors; nothing is written then."""
+    needed = sum(math.prod(t.shape) * t.element_size() for t in tensors) + _SPARE_BYTES
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:  # writing will tell
+        return
+    if free < needed:
+        raise SaveError(
+            f"A checkpoint needs {needed / 1e6:,.1f} MB and {folder} has {free / 1e6:,.1f} MB left.",
+            action="Free some space there.",
+        )
 
 
 def card_of(

@@ -1,4 +1,4 @@
-"""What a resume needs beside the checkpoint, in one safetensors file (never a pickle).
+"""What a resume needs beside the weights, in one safetensors file of their folder (never a pickle).
 
 The tensors are the optimiser's memory; the header names the step, the data and the weights they belong
 to. Random states need no saving: every draw of step n comes from the pair (seed, n).
@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import safetensors.torch
 from torch import Tensor
 
 from attnscope.errors import LoadError
-from attnscope.files import replace_file
-from attnscope.trace.tensor_file import read_shapes, read_tensors
+from attnscope.trace.tensor_file import read_shapes, read_tensors, write_tensors
 
 _KEY = "attnscope"
 
@@ -31,7 +29,7 @@ class TrainingState:
 
 def save_state(path: Path, state: TrainingState, tensors: Mapping[str, Tensor]) -> None:
     """Write the state in one step; raises SaveError and leaves the old one when that fails."""
-    replace_file(path, safetensors.torch.save(dict(tensors), {_KEY: json.dumps(asdict(state))}))
+    write_tensors(path, tensors, {_KEY: json.dumps(asdict(state))})
 
 
 def load_state(path: Path, *, has_values: bool = True) -> tuple[TrainingState, dict[str, Tensor]]:
@@ -53,7 +51,7 @@ def load_state(path: Path, *, has_values: bool = True) -> tuple[TrainingState, d
         raise LoadError(
             f"The run cannot be resumed: {path} is {'damaged' if path.exists() else 'missing'}.",
             kind="state",
-            expected="the file that training saves beside its checkpoints",
+            expected="the file that training saves with its checkpoints",
             action="Open one of the run's checkpoints instead, or start a new run in another folder.",
         ) from error
     return state, dict(file.tensors)

@@ -298,16 +298,23 @@ def test_f41_that_a_resume_with_other_data_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["missing", "cut", "checkpoint"])
 def test_f41_that_a_resume_without_its_state_is_refused(tmp_path: Path, damage: str) -> None:
     list(_run(tmp_path / "run").events())
-    state = tmp_path / "run" / "state.safetensors"
-    if damage == "missing":
-        state.unlink()
-    elif damage == "cut":
-        state.write_bytes(state.read_bytes()[:-7])
-    else:
-        other = tmp_path / "other"
-        list(_run(other, training__seed="9").events())
-        for file in (other / "checkpoints" / "6").iterdir():
-            (tmp_path / "run" / "checkpoints" / "6" / file.name).write_bytes(file.read_bytes())
+    other = tmp_path / "other"
+    list(_run(other, training__seed="9").events())
+    for step in ("4", "6"):
+        checkpoint = tmp_path / "run" / "checkpoints" / step
+        state = checkpoint / "state.safetensors"
+        if damage == "missing":
+            state.unlink()
+        elif damage == "cut":
+            state.write_bytes(state.read_bytes()[:-7])
+        else:  # another run's weights, with a manifest that fits them
+            digests = json.loads((checkpoint / "manifest.json").read_bytes())
+            for file in (other / "checkpoints" / step).iterdir():
+                if file.name not in (state.name, "manifest.json"):
+                    (checkpoint / file.name).write_bytes(file.read_bytes())
+            theirs = json.loads((other / "checkpoints" / step / "manifest.json").read_bytes())
+            digests = {**theirs, state.name: digests[state.name]}
+            (checkpoint / "manifest.json").write_text(json.dumps(digests))
     with pytest.raises(LoadError) as caught:
         _run(tmp_path / "run")
     assert caught.value.kind == "state"

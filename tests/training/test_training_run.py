@@ -306,7 +306,7 @@ def test_that_a_process_that_gets_its_parts_elsewhere_reads_only_the_shapes_of_a
     tiny_recipe: str, tmp_path: Path
 ) -> None:
     list(train(tiny_recipe, tmp_path / "run", "cpu", {"training.n_steps": "1"}))
-    path = tmp_path / "run" / "state.safetensors"
+    path = tmp_path / "run" / "checkpoints" / "1" / "state.safetensors"
     (state, whole), (same, shapes) = load_state(path), load_state(path, has_values=False)
     assert state == same
     assert {n: (t.shape, t.dtype) for n, t in whole.items()} == {

@@ -108,7 +108,7 @@ def disk_rows(plan: Plan) -> tuple[Row, ...]:
     """What the run writes."""
     rows = [
         ("a checkpoint", bytes_text(plan.checkpoint_bytes)),
-        (f"all {plan.n_checkpoints:,} and the state", bytes_text(plan.disk_bytes)),
+        (f"all {plan.n_checkpoints:,} and the last states", bytes_text(plan.disk_bytes)),
     ]
     if plan.free_disk_bytes is not None:
         rows.append(("free on the disk", bytes_text(plan.free_disk_bytes)))
