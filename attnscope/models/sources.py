@@ -20,8 +20,6 @@ from attnscope.trace.tensor_file import require_regular_file
 OPENS = (
     "a folder saved by AttnScope, or one in the format of Hugging Face (config.json, safetensors, tokenizer)"
 )
-OLDER_CHECKPOINT = "The newest checkpoint cannot be read"
-"""How the note of a model begins that is not the newest of its run."""
 _ACTION = "Give the name of a demo model, a model folder or a run folder."
 
 
@@ -143,7 +141,9 @@ def _read_newest_checkpoint(run: Path, *, has_weights: bool) -> tuple[LoadedFold
             continue
         if first_error is None:
             return loaded, folder
-        note = f"{OLDER_CHECKPOINT} ({first_error.happened.rstrip('.')}); this is step {step}."
+        note = (
+            f"The newest checkpoint cannot be read ({first_error.happened.rstrip('.')}); this is step {step}."
+        )
         return _with_note(loaded, note), folder
     if first_error is not None:
         raise first_error

@@ -350,7 +350,7 @@ def test_that_a_mask_is_read_again_where_it_was_changed_or_means_something_else(
         found = trace.all_weights(layer).nan_to_num(0.0).double()
         torch.testing.assert_close(found, slow_weights(Q[0], K[0], cells).nan_to_num(0.0), atol=1e-6, rtol=0)
     mask = some(4, 5, 7)
-    with attnscope.record(row=0) as recording:
+    with attnscope.record(row=0, heads=1) as recording:
         F.scaled_dot_product_attention(Q[0], K[0], V[0], attn_mask=mask)  # four texts of one head
         F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)  # one text of four
     trace = recording.trace()

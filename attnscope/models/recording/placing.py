@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from attnscope.counting import counted
 from attnscope.errors import UserError
+from attnscope.models.recording.folded import Fold
 from attnscope.records.sites import Site, SiteKey, Stack
 from attnscope.trace.record import SiteRecord
 
@@ -32,7 +33,8 @@ class RecordedCall:
     tokens; `dropout` is what the module dropped of its weights, which are shown without it. Of a softmax it
     is not known, and `is_training` says that there may be one. `module` is the path of the module, empty
     where there was none. `n_steps` above 1: so many calls of it, which wrote a text, joined to one. The call
-    was made with `n_rows` batch rows; `rows` are the facts of each where none was chosen.
+    was made with `n_rows` batch rows; `rows` are the facts of each where none was chosen. `fold` says how
+    heads and rows shared an axis.
     """
 
     number: int
@@ -47,6 +49,7 @@ class RecordedCall:
     n_steps: int = 1
     n_rows: int = 1
     rows: tuple[SiteRecord, ...] = ()
+    fold: Fold | None = None
 
     @property
     def is_cross(self) -> bool:

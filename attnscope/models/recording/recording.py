@@ -27,6 +27,7 @@ from attnscope.models.recording.arguments import (
     see_layer,
     see_product,
 )
+from attnscope.models.recording.folded import Fold, find_fold
 from attnscope.models.recording.given_weights import record_of_weights
 from attnscope.models.recording.grouped import groups_of
 from attnscope.models.recording.joining import join_calls
@@ -38,7 +39,7 @@ from attnscope.models.recording.placing import (
     place_calls,
 )
 from attnscope.models.recording.rows import MAX_ROWS, Reading, choose_rows
-from attnscope.models.recording.seen import record_seen
+from attnscope.models.recording.seen import check_numbers, record_seen
 from attnscope.models.recording.shared_keys import SharedKeys
 from attnscope.models.recording.texts import read_ids, read_texts
 from attnscope.models.recording.unwritten import without_unwritten
@@ -61,9 +62,11 @@ _MAX_TOLD = 6
 class Recording:
     """The attention calls of a block, in their order; grows while the block lasts."""
 
-    def __init__(self, module: nn.Module | None, *, row: int | None, softmax: bool) -> None:
+    def __init__(
+        self, module: nn.Module | None, *, row: int | None, heads: int | None, softmax: bool
+    ) -> None:
         self._name = "" if module is None else type(module).__name__
-        self._row = row
+        self._row, self._heads = row, heads
         self._masks = Masks()
         self._keys = SharedKeys()
         self._calls: list[RecordedCall] = []
@@ -179,11 +182,27 @@ class Recording:
                 expected="one pass, or a few",
                 action="Record fewer passes.",
             )
+        args, named, found, fold = self._unfolded(kind, args, named, found)
         n_rows = n_rows_of(kind, found)
         rows = range(n_rows) if self._row is None and 1 < n_rows <= MAX_ROWS else (self._row,)
         found_rows = [self._of_row(number, name, kind, args, named, found, row) for row in rows]
         own = tuple(call.record for call in found_rows) if len(rows) > 1 else ()
-        return replace(found_rows[0], n_rows=n_rows, rows=own)
+        return replace(found_rows[0], n_rows=n_rows, rows=own, fold=fold)
+
+    def _unfolded(
+        self, kind: str, args: tuple[Any, ...], named: dict[str, Any], found: Any
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Any, Fold | None]:
+        """A call with an axis for heads, where these stood on that of the batch."""
+        if kind == "layer" or found.ndim != 3:
+            return args, named, found, None
+        check_numbers([found], kind)
+        n_keys = found.shape[2]
+        if kind == "product":
+            n_keys = (named["key"] if "key" in named else args[1]).shape[-2]
+        fold = find_fold(found.shape[0], found.shape[1], n_keys, self._heads, self._modules.around)
+        if kind == "product":
+            args, named = (), fold.product(args, named)
+        return args, named, fold.unfolded(found), fold
 
     def _of_row(
         self,
@@ -260,7 +279,9 @@ class record:
 
     `module` names the calls by their modules' paths and leaves out calls outside of it; without one the
     outermost module that is called is taken. `row` chooses one text of a batch. With `softmax` every softmax
-    over the last axis counts as attention, too: for attention written by hand.
+    over the last axis counts as attention, too: for attention written by hand. `heads` tells how many heads
+    stand on the first axis of attention with three, [batch · heads, n_queries, n_keys]; it is read off the
+    module and its input where these say so.
 
     The module's output is not changed, bit by bit, except that PyTorch's inference fast path of
     `nn.MultiheadAttention` and `nn.TransformerEncoder` is off inside the block: its result may differ in
@@ -268,7 +289,12 @@ class record:
     """
 
     def __init__(
-        self, module: nn.Module | None = None, *, row: int | None = None, softmax: bool = False
+        self,
+        module: nn.Module | None = None,
+        *,
+        row: int | None = None,
+        heads: int | None = None,
+        softmax: bool = False,
     ) -> None:
         if module is not None and not isinstance(module, nn.Module):
             raise UserError(
@@ -278,14 +304,16 @@ class record:
             )
         if row is not None and not isinstance(row, SupportsIndex):
             raise of_wrong_kind(row, "the row", "the number of a batch row, from 0")
+        if heads is not None and (not isinstance(heads, int) or isinstance(heads, bool) or heads < 1):
+            raise of_wrong_kind(heads, "heads", "the number of heads, from 1")
         for path, part in () if module is None else module.named_modules():
             if is_compiled(part):
                 raise compiled(path or type(part).__name__)
-        self._module, self._row, self._softmax = module, row, softmax
+        self._module, self._row, self._heads, self._softmax = module, row, heads, softmax
         self._recording: Recording | None = None
 
     def __enter__(self) -> Recording:
-        self._recording = Recording(self._module, row=self._row, softmax=self._softmax)
+        self._recording = Recording(self._module, row=self._row, heads=self._heads, softmax=self._softmax)
         self._recording._start()
         return self._recording
 
@@ -321,6 +349,7 @@ def _notes(calls: Sequence[RecordedCall], joined: Sequence[RecordedCall]) -> tup
         notes.append(
             "The module was in training mode: what it may have dropped after the softmax is not seen."
         )
+    notes += dict.fromkeys(call.fold.note for call in calls if call.fold is not None and call.fold.note)
     n_steps = max(call.n_steps for call in joined)
     if n_steps > 1:
         notes.append(f"The text was written in {n_steps} calls of the module, which are joined to one map.")

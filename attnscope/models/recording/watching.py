@@ -16,6 +16,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 
 from attnscope.errors import UserError
+from attnscope.models.recording.folded import Entered, shapes_of
 
 _SOFTMAXES = (torch.softmax, F.softmax, Tensor.softmax)
 _ATTENTION = "attention", "attn"
@@ -54,7 +55,7 @@ class ModuleStack:
 
     def __init__(self, root: nn.Module | None, told_read: Callable[[str, Tensor], None]) -> None:
         self._root, self._names, self._told_read = root, _paths(root), told_read
-        self._stack: list[nn.Module] = []
+        self._stack: list[Entered] = []
         self._thread = threading.get_ident()
         self._handles: list[Any] = []
         self.seen: Counter[str] = Counter()
@@ -77,21 +78,26 @@ class ModuleStack:
         """Whether a module of the root is at work, or there is no root; outside of all modules counts too."""
         if self._root is None or not self._stack:
             return True
-        return any(id(module) in self._names for module in self._stack)
+        return any(id(entered.module) in self._names for entered in self._stack)
 
     @property
     def name(self) -> str:
         """The innermost module's path; its class where it has none, and empty outside of every module."""
-        for module in reversed(self._stack):
-            path = self._names.get(id(module))
+        for entered in reversed(self._stack):
+            path = self._names.get(id(entered.module))
             if path is not None:
-                return path or type(module).__name__
-        return type(self._stack[-1]).__name__ if self._stack else ""
+                return path or type(entered.module).__name__
+        return type(self._stack[-1].module).__name__ if self._stack else ""
 
     @property
     def innermost(self) -> nn.Module | None:
         """The innermost module at work."""
-        return self._stack[-1] if self._stack else None
+        return self._stack[-1].module if self._stack else None
+
+    @property
+    def around(self) -> tuple[Entered, ...]:
+        """The modules at work, the outermost first."""
+        return tuple(self._stack)
 
     @property
     def is_attention(self) -> bool:
@@ -102,7 +108,7 @@ class ModuleStack:
     @property
     def is_training(self) -> bool:
         """Whether the innermost module is in training mode."""
-        return bool(self._stack) and self._stack[-1].training
+        return bool(self._stack) and self._stack[-1].module.training
 
     @property
     def unseen(self) -> tuple[str, ...]:
@@ -116,7 +122,7 @@ class ModuleStack:
             raise compiled(type(module).__name__)
         if self._root is None and not self._stack:
             self._names = _paths(module)
-        self._stack.append(module)
+        self._stack.append(Entered(module=module, shapes=shapes_of(args)))
         if isinstance(module, nn.Embedding) and args and isinstance(args[0], Tensor) and self.is_inside:
             self._told_read(self.name, args[0])
         kind = type(module).__name__
@@ -124,8 +130,8 @@ class ModuleStack:
             self.seen[f"{self.name} ({kind})"] += 1
 
     def _leave(self, module: nn.Module, _: Any, __: Any) -> None:
-        if threading.get_ident() == self._thread and any(module is inside for inside in self._stack):
-            while self._stack.pop() is not module:
+        if threading.get_ident() == self._thread and any(module is inside.module for inside in self._stack):
+            while self._stack.pop().module is not module:
                 pass
 
 
