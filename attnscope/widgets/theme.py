@@ -129,7 +129,7 @@ QListView[role="contents"] { background: transparent; border: none; border-radiu
     border-left: 2px solid transparent; }
 QListView[role="contents"]::item { padding: 4px 4px 4px 12px; border-radius: 0; color: @text@; }
 QListView[role="contents"]::item:disabled { color: @muted@; padding: 8px 4px 2px 8px; }
-QListView[role="contents"]::item:hover:!disabled { background: @grid@; }
+QListView[role="contents"]::item:hover:!selected:!disabled { background: @grid@; }
 QListView::item:selected { background: @accent@; color: @accent_text@; }
 QListView:focus, QTreeView:focus, QTableView:focus, QScrollArea:focus { border: 1px solid @accent@; }
 QListView[role="contents"]:focus { border: none; border-left: 2px solid @accent@; }
