@@ -184,19 +184,14 @@ def sum_site(
     lse: Tensor,
     facts: Facts,
     has_detectors: bool = True,
-    max_cells: int | None = None,
 ) -> HeadSums:
-    """The sums of a site from its queries [B, H, Q, D], keys [B, K, T, D] and lse [B, H, Q].
-
-    Of longer maps than `max_cells` over all heads only that many are read, in blocks of rows spread evenly.
-    """
+    """The sums of a site from its queries [B, H, Q, D], keys [B, K, T, D] and lse [B, H, Q]."""
     sums = HeadSums(facts, q.shape[1], has_detectors=has_detectors)
     n_queries, n_keys = q.shape[2], k.shape[2]
     if not n_keys:
         return sums
     n_maps = q.shape[0] * q.shape[1]
-    blocks = _blocks(n_maps, n_queries, n_keys, is_causal=rule.is_causal, max_cells=max_cells)
-    for rows, cols in blocks:
+    for rows, cols in _blocks(n_maps, n_queries, n_keys, is_causal=rule.is_causal):
         logs = scores(q, k, rule=rule, score=score, rows=rows, cols=cols)
         logs -= lse[:, :, rows, None]
         allowed = rule.allowed(n_queries, n_keys, rows, cols, device=q.device).to(q.device)
@@ -204,20 +199,10 @@ def sum_site(
     return sums
 
 
-SAMPLED_ROWS = 8
-"""Rows of a block where only some of a long map's rows are read."""
-
-
-def _blocks(
-    n_maps: int, n_queries: int, n_keys: int, *, is_causal: bool, max_cells: int | None = None
-) -> Iterator[tuple[slice, slice]]:
-    """Rows that fit into BLOCK_CELLS, with the columns that they may see; of too many rows only some."""
-    n_rows = apart = max(1, BLOCK_CELLS // max(1, n_maps * n_keys))
-    n_cells = n_maps * n_queries * n_keys
-    if max_cells is not None and n_cells > max_cells:
-        n_rows = min(n_rows, SAMPLED_ROWS)
-        apart = n_rows * -(-n_cells // max_cells)
-    for start in range(0, n_queries, apart):
+def _blocks(n_maps: int, n_queries: int, n_keys: int, *, is_causal: bool) -> Iterator[tuple[slice, slice]]:
+    """Rows that fit into BLOCK_CELLS, with the columns that they may see."""
+    n_rows = max(1, BLOCK_CELLS // max(1, n_maps * n_keys))
+    for start in range(0, n_queries, n_rows):
         stop = min(start + n_rows, n_queries)
         last = min(n_keys, stop + n_keys - n_queries) if is_causal else n_keys
         yield slice(start, stop), slice(0, max(1, last))

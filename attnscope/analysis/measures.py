@@ -26,6 +26,7 @@ from torch import Tensor
 
 from attnscope.analysis.facts import build_facts, facts_of_site
 from attnscope.analysis.head_sums import HeadSums, sum_site
+from attnscope.analysis.row_sample import FEWEST_ROWS, SAMPLED, estimate_rows
 from attnscope.errors import of_wrong_kind
 from attnscope.records.axes import is_self_attention
 from attnscope.records.maps import HeadMeasures
@@ -34,35 +35,52 @@ from attnscope.records.tokens import Token
 from attnscope.trace.trace import Trace
 
 MAX_CELLS = 64_000_000
-"""Longer traces are measured on so many cells, in rows spread evenly (about a second)."""
+"""Longer traces are estimated from rows with so many cells in all (less than a second)."""
+
 _NAMES = ("entropy", "distance", "confidence", "previous", "first", "diagonal")
 
 
 def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMeasures, ...]:
     """The measures of every head of a trace, in the order of its sites.
 
-    Of longer maps than `max_cells` in all, some rows are read, and the records say how many; None reads
+    Of maps of more than `max_cells` cells in all, entropy, distance and confidence are estimated from some of
+    the rows, always the same: the records say how many, with standard errors (`entropy_error` …). None reads
     every row, whatever time it takes.
     """
     if not isinstance(trace, Trace):
         action = "Of a model measure(model.trace(text)) measures a text, measure_texts(model, texts) many."
         raise of_wrong_kind(trace, "what to measure", "a trace", action)
     found: list[HeadMeasures] = []
-    most = None if max_cells is None else max(1, max_cells // max(1, len(trace.sites)))
+    most = None if max_cells is None else max_cells // max(1, len(trace.sites))
     for site in trace.sites:
-        sums = site_sums(trace, site, has_detectors=False, max_cells=most)
-        measures = _named(site, sums.values())
         record = trace.records[site.key]
-        if most is not None and site.n_heads * record.n_queries * record.n_keys > most:
-            n_rows = int(sums.n_rows.max())
-            measures = [replace(m, n_rows=n_rows, n_all_rows=record.n_queries) for m in measures]
-        found += measures
+        n_rows = math.inf if most is None else most // max(1, site.n_heads * record.n_keys)
+        if max(FEWEST_ROWS, n_rows) < record.n_queries:
+            found += _estimated(trace, site, max(FEWEST_ROWS, int(n_rows)))
+        else:
+            found += _named(site, site_sums(trace, site, has_detectors=False).values())
     return tuple(found)
 
 
-def site_sums(
-    trace: Trace, site: Site, *, has_detectors: bool = True, max_cells: int | None = None
-) -> HeadSums:
+def _estimated(trace: Trace, site: Site, n_rows: int) -> list[HeadMeasures]:
+    values, errors, n_read = estimate_rows(trace, site, n_rows)
+    found = []
+    for head, one in enumerate(_named(site, values)):
+        entropy, distance, confidence = (float(errors[name][head]) for name in SAMPLED)
+        found.append(
+            replace(
+                one,
+                n_rows=n_read,
+                n_all_rows=trace.records[site.key].n_queries,
+                entropy_error=entropy,
+                distance_error=distance,
+                confidence_error=confidence,
+            )
+        )
+    return found
+
+
+def site_sums(trace: Trace, site: Site, *, has_detectors: bool = True) -> HeadSums:
     """The sums behind every measure of a site of a trace, as a batch of one text; see `sum_site`."""
     record = trace.records[site.key]
     facts = facts_of_site(
@@ -79,7 +97,6 @@ def site_sums(
         lse=record.lse[None],
         facts=facts,
         has_detectors=has_detectors,
-        max_cells=max_cells,
     )
 
 

@@ -53,6 +53,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="special tokens of a corpus: kept, dropped, or dropped and the rest renormalised",
     )
     parser.add_argument("--max-texts", type=int, default=MAX_TEXTS, metavar="N", help=f"default {MAX_TEXTS}")
+    parser.add_argument(
+        "--every-row",
+        action="store_true",
+        help="read every row of a very long text: exact numbers instead of estimates, in minutes",
+    )
     parser.add_argument("--stack", help="show the heads of one stack only")
     parser.add_argument("--sort", metavar="COLUMN", help="the largest first; with --ascending the smallest")
     parser.add_argument("--ascending", action="store_true", help="sort the smallest first")
@@ -108,7 +113,7 @@ def _check_sort(arguments: argparse.Namespace) -> None:
 
 
 def _measure_text(arguments: argparse.Namespace) -> int:
-    from attnscope.analysis.measures import measure
+    from attnscope.analysis.measures import MAX_CELLS, measure
     from attnscope.cli.measure_tables import sort_measures, table_of_text
     from attnscope.records.head_tables import csv_of_text
     from attnscope.text.corpora import read_lines
@@ -117,7 +122,8 @@ def _measure_text(arguments: argparse.Namespace) -> int:
         arguments.text = "\n".join(read_lines(arguments.file))
     model, trace = load_and_trace(arguments)
     stack = _stack(arguments, model)
-    measures = [m for m in measure(trace, max_cells=None) if stack is None or m.head.stack == stack]
+    max_cells = None if arguments.every_row else MAX_CELLS
+    measures = [m for m in measure(trace, max_cells=max_cells) if stack is None or m.head.stack == stack]
     measures = sort_measures(measures, arguments.sort, is_ascending=arguments.ascending)
     if arguments.csv is not None:
         replace_file(arguments.csv, csv_of_text(measures).encode())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnscope.errors import UserError
-from attnscope.records.head_tables import COLUMNS
+from attnscope.records.head_tables import COLUMNS, ERROR_COLUMNS
 from attnscope.records.measures import CORPUS_MEASURES
 from attnscope.viewmodels.session.head_measures import MEASURES
 
@@ -40,7 +40,22 @@ def table_of_text(measures: "Sequence[HeadMeasures]") -> str:
         lines.append(f"{one.head.stack + ' ' + one.head.label:<16}{cells}")
     kinds = {kind.field: kind for kind in MEASURES}
     legend = (_legend_line(name, kinds[name].unit, kinds[name].definition) for name in COLUMNS)
-    return "\n".join([*lines, "", *legend])
+    return "\n".join([*lines, "", *_estimates(measures), *legend])
+
+
+def _estimates(measures: "Sequence[HeadMeasures]") -> list[str]:
+    """What is said of estimates from some rows, with their largest standard errors; nothing elsewhere."""
+    some = [one for one in measures if one.n_rows]
+    if not some:
+        return []
+    errors = ((name, max([0.0, *(getattr(one, name) for one in some)])) for name in ERROR_COLUMNS)
+    said = ", ".join(f"{name.removesuffix('_error')} {error:.2g}" for name, error in errors if error > 0)
+    rows = f"{some[0].n_rows:,} of {some[0].n_all_rows:,} rows"
+    return [
+        f"Entropy, distance and confidence are estimated from {rows}; largest standard errors: {said}.",
+        "--every-row reads every row.",
+        "",
+    ]
 
 
 def sort_measures(

@@ -11,6 +11,8 @@ from attnscope.records.word_tables import ALIGNMENT_NUMBERS, AlignmentTable, Syn
 
 COLUMNS = ("entropy", "distance", "confidence", "previous", "first", "diagonal")
 """The measures of one text."""
+ERROR_COLUMNS = ("entropy_error", "distance_error", "confidence_error")
+"""Standard errors of the measures that are estimated on very long texts; 0 elsewhere."""
 
 
 def rows_of_corpus(
@@ -39,12 +41,13 @@ def csv_of_corpus(table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCar
 
 
 def csv_of_text(measures: Sequence[HeadMeasures]) -> str:
-    """The measures of one text, one head to a line."""
+    """The measures of one text, one head to a line, with standard errors where they are estimates."""
+    fields = (*COLUMNS, *ERROR_COLUMNS)
     lines = [
-        [m.head.stack, m.head.layer, m.head.head, *(_cell(getattr(m, name)) for name in COLUMNS)]
+        [m.head.stack, m.head.layer, m.head.head, *(_cell(getattr(m, name)) for name in fields)]
         for m in measures
     ]
-    return _csv(["stack", "layer", "head", *COLUMNS], lines)
+    return _csv(["stack", "layer", "head", *fields], lines)
 
 
 def json_of_corpus(table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCard]) -> dict[str, object]:

@@ -164,8 +164,8 @@ class HeadMeasures:
     `entropy` is normalised to 0…1 by the keys each row may see; `distance` is in tokens;
     `confidence` is the mean largest weight, an end token's column left out; `previous`, `first` and
     `diagonal` are the mean weight on the previous token, the first token and the token itself. Not
-    applicable is NaN. Of long maps
-    `n_rows` of `n_all_rows` rows were read, spread evenly; 0: all of them.
+    applicable is NaN. Of very long maps only `n_rows` of `n_all_rows` rows were read for the first three
+    (0: all of them), which are estimates then; their standard errors stand in the fields named so.
     """
 
     head: HeadRef
@@ -175,5 +175,8 @@ class HeadMeasures:
     previous: float
     first: float
     diagonal: float
+    entropy_error: float = 0.0
+    distance_error: float = 0.0
+    confidence_error: float = 0.0
     n_rows: int = 0
     n_all_rows: int = 0

@@ -75,7 +75,8 @@ MEASURES: tuple[MeasureKind, ...] = (
 class MeasureShown:
     """One measure of one head: its value, and its place between the least and the most of all heads.
 
-    `place` lies in 0…1 and is NaN when the measure does not apply; `others` are all heads' places.
+    `place` lies in 0…1 and is NaN when the measure does not apply; `others` are all heads' places. An
+    estimate from some `rows` of a very long map has a standard `error`.
     """
 
     kind: MeasureKind
@@ -83,6 +84,8 @@ class MeasureShown:
     place: float
     others: tuple[float, ...]
     is_between_texts: bool = False
+    error: float = 0.0
+    rows: str = ""
 
     @property
     def text(self) -> str:
@@ -93,8 +96,10 @@ class MeasureShown:
 
     @property
     def tooltip(self) -> str:
-        """Definition and unit."""
+        """Definition and unit, and how sure an estimate is."""
         about = f"{self.kind.name}, {self.kind.unit}\n{self.kind.definition}"
+        if self.error > 0:
+            about += f"\nEstimated from {self.rows}: {self.value:.4g} ± {self.error:.2g} (standard error)."
         if self.is_between_texts and not math.isfinite(self.value):
             return f"not defined between two texts\n{about}"
         return f"{about}\nTicks: all heads of this model."
@@ -127,6 +132,8 @@ def measures_shown(all_measures: tuple[HeadMeasures, ...], head: HeadRef) -> tup
                 place=value / top,
                 others=others,
                 is_between_texts=head.stack == "cross",
+                error=float(getattr(own, f"{kind.field}_error", 0.0)),
+                rows=f"{own.n_rows:,} of {own.n_all_rows:,} rows",
             )
         )
     return tuple(shown)

@@ -91,7 +91,7 @@ class Inspector(QWidget):
         sites = session.model.sites if session.model else ()
         own = find_measures(session.measures, head)
         if own and own.n_rows:
-            place = f"{head.stack} · measured on {own.n_rows:,} of {own.n_all_rows:,} rows"
+            place = f"{head.stack} · estimated from {own.n_rows:,} of {own.n_all_rows:,} rows"
         once = next((s.former_label(head.head) for s in sites if s.key == head.site_key), "")
         once = f"once {once}" if once else ""
         module = dict(session.model.site_names).get(head.site_key, "") if session.model else ""
