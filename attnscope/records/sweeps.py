@@ -4,6 +4,7 @@ Start many, stop early, continue some (Dodge et al. 2020, section 5): all runs m
 only the best by held-out loss go on. Nothing is lost, for a stopped run can be continued later.
 """
 
+import hashlib
 import itertools
 import math
 import re
@@ -16,6 +17,8 @@ from attnscope.records.runs import RunSummary
 SEED = "training.seed"
 MAX_RUNS = 200
 """Of one sweep."""
+_KEY = re.compile(r"[a-z_]{1,40}\.[a-z0-9_]{1,40}")
+_MAX_VALUE, _MAX_NAME_BYTES = 500, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +36,13 @@ def parse_axes(texts: Iterable[str], seeds: str = "") -> dict[str, tuple[str, ..
         key, equals, values = text.partition("=")
         key = key.strip()
         found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
-        if not equals or "." not in key or not found:
+        if not equals or not _KEY.fullmatch(key) or not found:
             raise RecipeError(
-                f"{text!r} names no values to sweep over.",
+                f"{text[:80]!r} names no values to sweep over.",
                 expected="section.key=value,value, for instance model.d_model=64,128",
                 action="Correct it: one key with its values, several keys one by one.",
             )
+        _check_values(key, found)
         if key in axes:
             raise RecipeError(
                 f"{key} is swept twice.", expected="each key once", action="Put all of its values together."
@@ -57,12 +61,29 @@ def sweep_runs(axes: Mapping[str, Sequence[str]]) -> tuple[SweepRun, ...]:
             action="Sweep over fewer values, or split it up.",
         )
     short = _short_keys(tuple(axes))
-    runs = []
+    runs: dict[str, SweepRun] = {}
     for values in itertools.product(*axes.values()):
         overrides = tuple(zip(axes, values, strict=True))
         name = ",".join(f"{short[key]}={_as_file_name(value)}" for key, value in overrides)
-        runs.append(SweepRun(name=name, overrides=overrides))
-    return tuple(runs)
+        if name in runs or len(name.encode()) > _MAX_NAME_BYTES:  # each run has a folder of its own
+            mark = hashlib.sha256(repr(overrides).encode()).hexdigest()[:8]
+            name = f"{name.encode()[:_MAX_NAME_BYTES].decode(errors='ignore')}-{mark}"
+        runs[name] = SweepRun(name=name, overrides=overrides)
+    return tuple(runs.values())
+
+
+def _check_values(key: str, values: Sequence[str]) -> None:
+    """Raise RecipeError for a value that no recipe can hold."""
+    for value in values:
+        fault = f"{len(value):,} characters" if len(value) > _MAX_VALUE else ""
+        if not value.isprintable():
+            fault = "a character that cannot be printed"
+        if fault:
+            raise RecipeError(
+                f"A value of {key} has {fault}: {value[:40]!r}…",
+                expected=f"at most {_MAX_VALUE} characters that can be printed",
+                action="Correct it.",
+            )
 
 
 def best_at(runs: Sequence[RunSummary], step: int, n_kept: int) -> tuple[RunSummary, ...]:

@@ -114,6 +114,11 @@ def _decoded(raw: bytes, number: int, path: Path) -> str:
     return line.removesuffix("\n").removesuffix("\r")
 
 
+def require_corpus(path: Path) -> None:
+    """Raise LoadError unless the path is a regular file of a size that can be read; it is not opened."""
+    _signature(path)
+
+
 def _signature(path: Path) -> tuple[int, int]:
     """Size and time of change; raises LoadError unless the path is a regular file of sane size."""
     try:

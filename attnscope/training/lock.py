@@ -32,13 +32,14 @@ class RunLock:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOCK_NAME
-        made = not folder.exists()
         try:
+            made = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
             descriptor = _open_locked(self._path)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise SaveError(
-                f"The run folder {folder} cannot be written: {error.strerror or error}.",
+                f"The run folder {str(folder)[:200]} cannot be written: "
+                f"{getattr(error, 'strerror', None) or error}.",
                 action="Choose another folder, for instance in your own home.",
             ) from error
         held_by = read_writer(folder)

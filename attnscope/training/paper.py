@@ -250,6 +250,6 @@ def _free_disk(out: Path | None) -> int | None:
     for folder in (out, *out.absolute().parents):
         try:
             return shutil.disk_usage(folder).free
-        except OSError:
+        except (OSError, ValueError):
             continue
     return None

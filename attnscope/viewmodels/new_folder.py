@@ -46,6 +46,13 @@ def find_folder(place: str, name: str, purpose: Purpose) -> FolderFound:
         return FolderFound(path=str(path), words=f"It cannot be a folder here: {reason}.", is_possible=False)
 
 
+def place_problem(folder: str, purpose: Purpose) -> str:
+    """Why nothing can be written into a folder that is typed as one text; empty where it can."""
+    path = Path(folder.strip())
+    found = find_folder(str(path.parent), path.name, purpose)
+    return "" if found.is_possible else found.words
+
+
 def _look(path: Path, purpose: Purpose) -> FolderFound:
     try:
         path.lstat()

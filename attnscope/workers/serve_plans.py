@@ -12,6 +12,7 @@ from attnscope.records.plans import PlanRecipe, PresetsShown, RecipePlanned, Sho
 
 def plan_text(request: PlanRecipe) -> Iterator[Reply]:
     """The plan of the recipe as it is typed; a recipe with a fault has a problem instead of a plan."""
+    from attnscope.text.corpora import require_corpus
     from attnscope.training.advice import advise
     from attnscope.training.paper import plan_recipe
     from attnscope.training.recipe import parse_recipe
@@ -22,6 +23,8 @@ def plan_text(request: PlanRecipe) -> Iterator[Reply]:
         device = choose_device(request.device)
         base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
         recipe = recipe_on_paper(parse_recipe(request.recipe, base_folder=base_folder, needs_data=False))
+        if recipe.data.kind != "task" and recipe.data.path:
+            require_corpus(Path(recipe.data.path))
         folders = [Path(folder) for folder in request.run_folders]
         plan = plan_recipe(recipe, device, out=Path(request.out) if request.out else None)
         plan = replace(plan, advice=advise(recipe, device, plan.available_bytes))

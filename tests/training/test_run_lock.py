@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.errors import UserError
+from attnscope.errors import SaveError, UserError
 from attnscope.training import parse_recipe
 from attnscope.training.lock import LOCK_NAME, RunLock, age_words, read_writer
 from attnscope.training.loop import TrainingRun
@@ -85,3 +85,9 @@ def test_that_a_run_that_cannot_begin_leaves_no_folder_behind(tiny_recipe: str, 
 def test_that_ages_are_told_in_the_largest_unit() -> None:
     ages = {5: "just now", 60: "1 min ago", 7200: "2 h ago", 3 * 86400 + 1: "3 d ago"}
     assert {seconds: age_words(seconds) for seconds in ages} == ages
+
+
+@pytest.mark.parametrize("name", ["x" * 1000, "a\0b", "y/" * 3000])
+def test_that_a_folder_that_cannot_be_is_a_save_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SaveError, match="Choose another folder"):
+        RunLock(tmp_path / name)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from attnscope import paths
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.run_place import RunPlace
@@ -40,3 +42,16 @@ def test_that_a_folder_holds_a_run_where_its_recipe_lies(private_folders: Path, 
     assert not place.holds_run
     (tmp_path / "recipe.toml").write_text("", encoding="utf-8")
     assert place.holds_run
+
+
+@pytest.mark.parametrize("name", ["x" * 1000, "a\0b", "y/" * 3000, "file/below"])
+def test_that_a_folder_that_cannot_be_is_told_while_it_is_typed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    place = RunPlace(RecipeDraft(lambda: None), lambda: None)
+    place.choose(str(tmp_path / name))
+    assert not place.holds_run
+    assert place.problem
+    place.choose(str(tmp_path / "new"))
+    assert place.problem == ""
+    place.choose("")
+    assert place.problem == ""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attnscope import paths
-from attnscope.errors import RecipeError
+from attnscope.errors import RecipeError, UserError
 from attnscope.records.messages import Request
 from attnscope.records.runs import OpenRuns
 from attnscope.viewmodels.numbers import Numbers
@@ -156,11 +156,43 @@ def test_that_the_best_run_is_told_with_the_spread_over_its_seeds() -> None:
         (SweepWish(), "nothing to vary"),
         (SweepWish(values=("model.d_model=",)), "names no values"),
         (SweepWish(values=("model.d_model=1,2",), seeds="150"), "300 runs"),
+        (SweepWish(values=("training.name=" + "x" * 1000,)), "has 1,000 characters"),
+        (SweepWish(values=("training.name=a\0b,c",)), "cannot be printed"),
+        (SweepWish(seeds="0,\udc80"), "cannot be printed"),
+        (SweepWish(values=("x" * 1000 + ".y=1",)), "names no values"),
     ],
 )
 def test_that_wrong_values_are_refused_before_anything_starts(wish: SweepWish, words: str) -> None:
     with pytest.raises(RecipeError, match=words):
         _ = wish.runs
+
+
+@pytest.mark.parametrize("name", ["x" * 1000, "a\0b", "y/" * 3000, "file/below"])
+def test_that_an_impossible_folder_is_refused_before_anything_starts(desk: Desk, name: str) -> None:
+    (desk.out.parent / "file").write_text("")
+    wish = SweepWish(seeds="2", out=str(desk.out.parent / name))
+    with pytest.raises(UserError):
+        desk.state.summary(wish)
+    with pytest.raises(UserError):
+        desk.state.start(wish)
+    assert desk.commands == []
+    assert not desk.state.is_active
+
+
+def test_that_every_run_has_a_folder_of_its_own_with_a_name_that_fits() -> None:
+    keys = ("training.name", "data.about", "data.path")
+    values = tuple(f"{key}={'é' * 60 + end},{'é' * 60 + end}2" for key, end in zip(keys, "abc", strict=True))
+    runs = SweepWish(values=values, seeds="2").runs
+    assert len({run.name for run in runs}) == len(runs) == 16
+    assert all(len(run.name.encode()) < 256 for run in runs)
+    assert SweepWish(values=("data.path=a/b,a_b",)).runs[0].name == "path=a_b"
+    assert len({run.name for run in SweepWish(values=("data.path=a/b,a_b",)).runs}) == 2
+
+
+def test_that_a_recipe_with_an_impossible_path_is_told_and_not_a_fault(desk: Desk) -> None:
+    desk.state.training.recipe.take(f'[data]\nkind = "text"\npath = "{"x" * 3000}"\n')
+    desk.state.start(_wish(desk))
+    assert desk.state.is_active  # the engine says that there is no such file
 
 
 def test_that_stopping_early_costs_less() -> None:

@@ -3,10 +3,11 @@
 Must not import Qt.
 """
 
+import os
 from collections.abc import Callable
-from pathlib import Path
 
 from attnscope import paths
+from attnscope.viewmodels.new_folder import place_problem
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.recipe_text import fresh_folder
 
@@ -27,7 +28,13 @@ class RunPlace:
     @property
     def holds_run(self) -> bool:
         """Whether a run in it would go on with one."""
-        return bool(self.folder) and (Path(self.folder) / "recipe.toml").is_file()
+        return bool(self.folder) and os.path.isfile(os.path.join(self.folder, "recipe.toml"))
+
+    @property
+    def problem(self) -> str:
+        """Why no run can be written there; empty where one can, or where the engine is to say."""
+        is_open = not self.folder or os.path.isdir(self.folder)
+        return "" if is_open else place_problem(self.folder, "run")
 
     def choose(self, folder: str) -> None:
         """Put the next run where a person wants it."""

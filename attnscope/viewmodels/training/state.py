@@ -134,6 +134,7 @@ class TrainingState:
     @property
     def _is_free(self) -> bool:
         is_free = not self.is_active and not self.is_followed
+        is_free = is_free and not self.place.problem
         return is_free and self.recipe.can_run and not self.planning.is_refused
 
     @property

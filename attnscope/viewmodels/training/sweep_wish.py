@@ -12,6 +12,7 @@ from attnscope import paths
 from attnscope.errors import RecipeError
 from attnscope.files import replace_file
 from attnscope.records.sweeps import MAX_RUNS, SweepRun, parse_axes, sweep_runs
+from attnscope.viewmodels.new_folder import place_problem
 
 RECIPE_FILE, _WISH_FILE = "sweep.toml", "sweep.wish"
 _MAX_BYTES = 100_000
@@ -55,6 +56,11 @@ class SweepWish:
                 action="Give the seeds 0,1,2 for instance.",
             )
         return sweep_runs(axes)
+
+    @property
+    def place_problem(self) -> str:
+        """Why no runs can be written into its folder; empty where they can."""
+        return place_problem(self.out, "runs") if self.out.strip() else ""
 
     def words(self, recipe: Path, device: str) -> list[str]:
         """The command of it."""

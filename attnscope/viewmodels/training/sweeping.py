@@ -7,9 +7,10 @@ training; the end of this program closes that too, whatever ended it. Must not i
 
 import json
 import math
+import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -102,7 +103,9 @@ class SweepState:
     def summary(self, wish: SweepWish) -> str:
         """How many runs that is, about how long, and which go on; raises RecipeError for what is wrong."""
         words = summary_of(wish, self.training.planning.plan)
-        n_begun = sum((Path(wish.out) / run.name / "recipe.toml").is_file() for run in wish.runs)
+        if wish.place_problem:
+            raise UserError(wish.place_problem)
+        n_begun = _n_begun(wish.out, wish.runs)
         begun = "1 of them is in this folder already and goes on"
         if n_begun > 1:
             begun = f"{n_begun} of them are in this folder already and go on"
@@ -115,6 +118,8 @@ class SweepState:
         runs = wish.runs
         if not wish.out.strip():
             raise UserError("There is no folder for the runs.", action="Name one.")
+        if wish.place_problem:
+            raise UserError(wish.place_problem)
         out = Path(wish.out)
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -169,7 +174,7 @@ class SweepState:
 
     def _list_runs(self, *, is_over: bool) -> None:
         """Have the runs listed that there are, as each comes."""
-        n = sum((Path(self.out) / run.name / "recipe.toml").is_file() for run in self._runs)
+        n = _n_begun(self.out, self._runs)
         if n and (n > self._n_folders or is_over):
             self._n_folders = n
             self.training.runs.add(self.out)
@@ -195,6 +200,11 @@ class SweepState:
     def _show(self, phase: SweepPhase, what: str) -> None:
         self.phase, self.what = phase, what
         self._listeners.tell("sweep")
+
+
+def _n_begun(out: str, runs: Sequence[SweepRun]) -> int:
+    """How many of the runs have a folder that holds one."""
+    return sum(os.path.isfile(os.path.join(out, run.name, "recipe.toml")) for run in runs)
 
 
 def share_of(wish: SweepWish, n_runs: int, n_steps: int) -> float:
@@ -251,7 +261,7 @@ def _anchored(text: str, folder: Path) -> str:
     """The recipe with paths that do not depend on where its file is."""
     for section, key in (("data", "path"), ("start", "from")):
         value = recipe_value(text, section, key)
-        if isinstance(value, str) and value and (folder / value).exists():
+        if isinstance(value, str) and value and os.path.exists(folder / value):
             text = with_recipe_value(text, section, key, str((folder / value).resolve()))
     return text
 

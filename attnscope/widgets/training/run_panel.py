@@ -246,7 +246,7 @@ class RunPanel(QWidget):
         if state.recipe.lacks_data:
             reason = _NO_DATA
         elif not state.is_followed:
-            reason = state.planning.problem if state.planning.is_refused else ""
+            reason = state.place.problem or (state.planning.problem if state.planning.is_refused else "")
         self._start.setToolTip(reason or f"{self._start.text()} ({_key_text(self.start_action)})")
 
     def show_progress(self) -> None:

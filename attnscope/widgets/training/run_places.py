@@ -92,8 +92,10 @@ class RunPlaces(QWidget):
     def show_status(self) -> None:
         """Show what the folder holds, and what may be changed while a run is in progress."""
         state = self._state
-        self._out_row.setVisible(state.place.holds_run and not state.is_active)
+        problem = state.place.problem
+        self._out_row.setVisible((state.place.holds_run or bool(problem)) and not state.is_active)
         words = "Holds a complete run." if state.is_complete else "Holds a run to go on with."
+        words = problem or words
         writer = state.writer if state.is_followed else None
         self._out_note.setText(f"Following, written by process {writer.pid}" if writer else words)
         for field in (self._out, self._device):

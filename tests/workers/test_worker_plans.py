@@ -1,0 +1,47 @@
+"""What a recipe costs, asked while it is typed."""
+
+from pathlib import Path
+
+import pytest
+
+from attnscope.records.plans import PlanRecipe, RecipePlanned
+from attnscope.workers.serve_plans import plan_text
+
+RECIPE = """
+[model]
+d_model = 16
+n_layers = 1
+n_heads = 2
+[data]
+kind = "text"
+path = "{path}"
+[objective]
+kind = "causal"
+[training]
+n_steps = 2
+"""
+
+
+def _planned(path: str, base_folder: Path, out: str = "") -> RecipePlanned:
+    recipe = RECIPE.format(path=path)
+    request = PlanRecipe(
+        number=1, recipe=recipe, out=out, device="cpu", base_folder=str(base_folder), run_folders=()
+    )
+    *_, last = plan_text(request)
+    assert isinstance(last, RecipePlanned)
+    return last
+
+
+@pytest.mark.parametrize("path", ["none.txt", "x" * 1000, "."])
+def test_that_data_that_is_no_file_is_told_while_the_recipe_is_typed(tmp_path: Path, path: str) -> None:
+    told = _planned(path, tmp_path)
+    assert told.plan is None
+    assert path[:40] in told.problem or str(tmp_path) in told.problem
+
+
+@pytest.mark.parametrize("out", ["", "x" * 1000, "a\0b"])
+def test_that_a_recipe_is_planned_whatever_its_folder_is_called(tmp_path: Path, out: str) -> None:
+    (tmp_path / "text.txt").write_text("some words\n" * 20)
+    plan = _planned("text.txt", tmp_path, out).plan
+    assert plan is not None
+    assert plan.seconds is not None
