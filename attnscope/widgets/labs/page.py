@@ -225,7 +225,8 @@ class LabsPage(QWidget):
 
     def _fit_list(self) -> None:
         """The list beside the lab, or as a box above it where the lab would have little room."""
-        self.list.setFixedWidth(round(type_px(_LIST_PX)))
+        longest = self.list.sizeHintForColumn(0) + 2 * self.list.frameWidth()
+        self.list.setFixedWidth(max(round(type_px(_LIST_PX)), longest))
         is_narrow = self.width() < type_px(_NARROW_PX)
         if is_narrow != self.list.isHidden() or self._above.isHidden() == is_narrow:
             self.list.setVisible(not is_narrow)

@@ -22,7 +22,6 @@ from attnscope.widgets.actions import ACTIONS, HANDS, MENUS
 from attnscope.widgets.labels import PlainLabel
 
 Rows = list[tuple[str, str]]
-_COLUMN_PX = 350
 
 
 class ShortcutsSheet(QDialog):
@@ -59,15 +58,13 @@ class ShortcutsSheet(QDialog):
         groups = [(name, [row for row in rows if _fits(row, query)]) for name, rows in self._groups]
         groups = [(name, rows) for name, rows in groups if rows]
         self.rows = [row for _, rows in groups for row in rows]
-        inner = QWidget()
-        columns = QHBoxLayout(inner)
-        columns.setContentsMargins(0, 0, 8, 0)
-        columns.setSpacing(32)
-        n_columns = 3 if self.width() >= 3 * type_px(_COLUMN_PX) else 2
-        for column in _in_columns(groups, n_columns):
-            columns.addLayout(_column(column), 1)
-        self._scroll.setWidget(inner)
-        inner.setAutoFillBackground(False)  # setWidget turns it on
+        room = self.width() - 48 - self._scroll.verticalScrollBar().sizeHint().width()
+        inner = next(
+            (inner for n in (3, 2) if (inner := _columns(groups, n)).minimumSizeHint().width() <= room),
+            None,
+        )
+        self._scroll.setWidget(inner or _columns(groups, 1))
+        self._scroll.widget().setAutoFillBackground(False)  # setWidget turns it on
 
 
 def shortcut_groups(actions: Iterable[QAction]) -> list[tuple[str, Rows]]:
@@ -101,6 +98,16 @@ def _in_columns(groups: list[tuple[str, Rows]], n_columns: int) -> list[list[tup
         key=lambda ends: max(sum(heights[a:b]) for a, b in itertools.pairwise(ends)),
     )
     return [groups[a:b] for a, b in itertools.pairwise(best) if a < b]
+
+
+def _columns(groups: list[tuple[str, Rows]], n_columns: int) -> QWidget:
+    inner = QWidget()
+    columns = QHBoxLayout(inner)
+    columns.setContentsMargins(0, 0, 8, 0)
+    columns.setSpacing(32)
+    for column in _in_columns(groups, n_columns):
+        columns.addLayout(_column(column), 1)
+    return inner
 
 
 def _column(groups: list[tuple[str, Rows]]) -> QGridLayout:

@@ -47,7 +47,7 @@ class CurvesBar(QWidget):
         self._slider.setToolTip("Exponential running mean with bias correction; the raw values stay, pale.")
         self._slider.valueChanged.connect(self._on_smoothing)
         self._smoothing_text = PlainLabel(role="value")
-        self._smoothing_text.setFixedWidth(40)
+        self._smoothing_text.setMinimumWidth(40)
         self._log = QCheckBox("Log axis")
         self._log.toggled.connect(self.changed)
         self.setLayout(
