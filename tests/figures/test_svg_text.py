@@ -58,6 +58,8 @@ def test_that_every_script_is_text_in_the_figure_and_nothing_hidden_reaches_it()
     shown = spec(
         "head",
         maps=(type(one)(head=one.head, queries=tokens(*WORDS), keys=tokens(*WORDS), weights=one.weights),),
+        width_mm=200.0,  # no label is cut, however wide the font
+        height_mm=200.0,
     )
     root = ElementTree.fromstring(render(shown, "svg"))
     texts = ["".join(e.itertext()) for e in root.iter("{http://www.w3.org/2000/svg}text")]

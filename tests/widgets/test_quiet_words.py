@@ -87,12 +87,12 @@ def test_that_an_interval_over_few_texts_comes_with_a_word_of_caution(n_texts, i
 def test_that_the_clocks_of_the_rotation_fill_their_panel_and_each_has_its_words(qtbot):
     shown = look_past(OffsetChoice())
     chart = next(chart for chart in offset_charts(shown) if chart.title == "Rotation")
-    canvas = QImage(350, 270, QImage.Format.Format_RGB32)
+    canvas = QImage(420, 324, QImage.Format.Format_RGB32)
     painter = QPainter(canvas)
-    layout = paint_chart(painter, QRectF(0, 0, 350, 270), chart, palette=LIGHT)
+    layout = paint_chart(painter, QRectF(0, 0, 420, 324), chart, palette=LIGHT)
     painter.end()
     (left, right), _ = layout.place(np.array([-1.0, 1.0]), np.zeros(2))
-    assert right - left > 70
+    assert right - left > 84
     plot = LabPlot(LIGHT)
     qtbot.addWidget(plot)
     plot.resize(350, 270)

@@ -59,12 +59,10 @@ class ShortcutsSheet(QDialog):
         groups = [(name, rows) for name, rows in groups if rows]
         self.rows = [row for _, rows in groups for row in rows]
         room = self.width() - 48 - self._scroll.verticalScrollBar().sizeHint().width()
-        inner = next(
-            (inner for n in (3, 2) if (inner := _columns(groups, n)).minimumSizeHint().width() <= room),
-            None,
-        )
-        self._scroll.setWidget(inner or _columns(groups, 1))
-        self._scroll.widget().setAutoFillBackground(False)  # setWidget turns it on
+        tried = (_columns(groups, n) for n in (3, 2))
+        inner = next((one for one in tried if one.minimumSizeHint().width() <= room), _columns(groups, 1))
+        self._scroll.setWidget(inner)
+        inner.setAutoFillBackground(False)  # setWidget turns it on
 
 
 def shortcut_groups(actions: Iterable[QAction]) -> list[tuple[str, Rows]]:
