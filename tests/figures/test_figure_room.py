@@ -68,7 +68,7 @@ def test_that_ticks_of_one_axis_never_touch():
 @pytest.mark.parametrize("view", ["curves", "positions", "difference", "head"])
 def test_that_the_size_of_type_rules_the_whole_page(view):
     shown = curves(1) if view == "curves" else spec(view, caption=None)
-    small, large = (sized(shown, width_mm=210.0, font_pt=pt) for pt in (7.0, 14.0))
+    small, large = (sized(shown, width_mm=330.0, font_pt=pt) for pt in (7.0, 14.0))
     smallest = [min(size for *_, size in texts(one)) for one in (small, large)]
     assert smallest[1] == pytest.approx(2 * smallest[0], rel=0.02)
 
