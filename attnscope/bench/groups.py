@@ -22,9 +22,9 @@ def _start(wish: Wish) -> tuple[Measurement, ...]:
 
 
 def _typing(wish: Wish) -> tuple[Measurement, ...]:
-    from attnscope.bench.keystroke import measure_typing
+    from attnscope.bench.keystroke import measure_large_typing, measure_typing
 
-    return measure_typing()
+    return (*measure_typing(), *measure_large_typing())
 
 
 def _lag(wish: Wish) -> tuple[Measurement, ...]:

@@ -1,9 +1,17 @@
-"""How soon the maps follow a keystroke, at 64 tokens: text typed, traced on the worker, painted."""
+"""How soon the maps follow a keystroke: text typed, traced on the worker, painted.
 
+At 64 tokens of a demo, and at 250 of a model of GPT-2's shape against the plain pass, in turns.
+"""
+
+import tempfile
 import time
+from pathlib import Path
+
+import torch
 
 from attnscope.app import Program
-from attnscope.bench.report import Measurement, spread
+from attnscope.bench.long_model import long_text, write_gpt2_model
+from attnscope.bench.report import Measurement, percentile, spread
 from attnscope.bench.window import is_settled, open_program, turn_loop, wait_until
 from attnscope.errors import UserError
 
@@ -12,6 +20,9 @@ N_KEYSTROKES = 60
 TARGET_MS = 100.0
 PAUSE_S = 0.12
 """Between two keystrokes: a quick typist, eight a second."""
+N_LARGE_TOKENS, N_LARGE_KEYSTROKES = 250, 20
+MAX_RATIO = 1.5
+"""Milliseconds to the painted maps over those of the plain pass, medians."""
 WORDS = "the king shall come to the house of my lord and speak with him of love and war this night "
 
 
@@ -24,6 +35,42 @@ def measure_typing(n_keystrokes: int = N_KEYSTROKES) -> tuple[Measurement, ...]:
         name = program.session.model.name if program.session.model else ""
     note = f"{name}, {n_tokens} tokens"
     return spread("keystroke to painted maps", samples, "ms", targets={95: TARGET_MS}, note=note)
+
+
+def measure_large_typing(n_keystrokes: int = N_LARGE_KEYSTROKES) -> tuple[Measurement, ...]:
+    """The same for a model of GPT-2's shape, whose plain pass is timed after each keystroke."""
+    words = long_text(N_LARGE_TOKENS).split()
+    keys_ms, plain_ms = [], []
+    with tempfile.TemporaryDirectory(prefix="attnscope-typing-") as folder:
+        module = write_gpt2_model(Path(folder) / "model")
+        ids = torch.randint(5, module.config.vocab_size, (1, N_LARGE_TOKENS))
+        with open_program(str(Path(folder) / "model")) as program:
+            for index in range(n_keystrokes + 2):
+                for word in (words[index], words[index + 1]):  # the second comes while a text is written
+                    last_ms = type_text(program, " ".join((*words[: N_LARGE_TOKENS - 2], word)))
+                keys_ms.append(last_ms)
+                wait_until(program, lambda: is_written(program), "the output")
+                begin_s = time.perf_counter()
+                with torch.inference_mode():
+                    module(ids)
+                plain_ms.append((time.perf_counter() - begin_s) * 1e3)
+    keys_ms, plain_ms = keys_ms[2:], plain_ms[2:]
+    name = "GPT-2's shape, keystroke to painted maps"
+    ratio = Measurement(
+        name=f"{name} / plain pass",
+        value=percentile(keys_ms, 50) / percentile(plain_ms, 50),
+        unit="×",
+        target=MAX_RATIO,
+        n_samples=len(keys_ms),
+        note=f"medians; plain {percentile(plain_ms, 50):.0f} ms, {N_LARGE_TOKENS} tokens",
+    )
+    return (*spread(name, keys_ms, "ms"), ratio)
+
+
+def is_written(program: Program) -> bool:
+    """Whether what the model writes after the newest text is there."""
+    traced = program.session.traced
+    return is_settled(program) and traced is not None and not traced.comparison.is_writing
 
 
 def longest_demo() -> str:
@@ -51,8 +98,13 @@ def text_of(program: Program, n_tokens: int) -> str:
 
 def type_once(program: Program, text: str, index: int) -> float:
     """Change the last letter; milliseconds until the new maps are painted."""
+    return type_text(program, text[:-1] + "abcdefghij"[index % 10])
+
+
+def type_text(program: Program, text: str) -> float:
+    """Take another text; milliseconds until its maps are painted. A pause follows."""
     begin_s = time.perf_counter()
-    program.session.set_text(text[:-1] + "abcdefghij"[index % 10])
+    program.session.set_text(text)
     wait_until(program, lambda: is_settled(program), "a trace")
     program.window.repaint()
     duration_ms = (time.perf_counter() - begin_s) * 1e3

@@ -1,14 +1,18 @@
-"""A tiny decoder with rotary positions and room for 32,768 tokens, and a text to fill it, for measuring."""
+"""Decoders with random weights to measure with: a tiny one with room for 32,768 tokens and a text to fill it,
+and one of GPT-2's shape.
+"""
 
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from attnscope.models.card import ModelCard
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn.presets import PRESETS
+from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.text.tokenizer import train_tokenizer
 
 N_TOKENS = 32_768
@@ -33,6 +37,15 @@ def long_files() -> Iterator[tuple[Path, Path]]:
         text = Path(folder) / "long.txt"
         text.write_text(long_text(N_TOKENS - 1), encoding="utf-8")
         yield write_long_model(Path(folder) / "model"), text
+
+
+def write_gpt2_model(folder: Path) -> Transformer:
+    """Save a model of GPT-2's shape that reads the same words; returns the network itself."""
+    tokenizer = train_tokenizer("words", _WORDS, vocab_size=100)
+    config = replace(PRESETS["gpt-2"], dropout=0.0, vocab_size=tokenizer.vocab_size)
+    module = build_transformer(config, seed=3).eval()
+    write_model_folder(folder, module, config, tokenizer, ModelCard(name="gpt-2-shape", objective="causal"))
+    return module
 
 
 def write_long_model(folder: Path, *, n_layers: int = 2, n_heads: int = 2, d_model: int = 32) -> Path:

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import NotFiniteError, UserError
+from attnscope.models.both_outputs import compare_outputs
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.edits import build_edits, without_copies
 from attnscope.models.inputs import Inputs, check_strings, with_pattern, with_segments
 from attnscope.models.network import Network, Pass
-from attnscope.models.outputs import build_output, kl_nats, log_probabilities
-from attnscope.models.own import OwnNetwork, OwnPass
+from attnscope.models.outputs import log_probabilities
+from attnscope.models.own import OwnNetwork
 from attnscope.models.spans import written_text
 from attnscope.models.writing.written import SoFar, Written, write_text
 from attnscope.nn.edits import Edits
@@ -45,12 +46,14 @@ class Look:
     """Everything about one text from the fewest passes: the gated trace, and before against after.
 
     `log_p` [n_predictions, n_answers] is the whole output behind `comparison.after`, when it was asked for.
+    Where writing was put off, `write` does it and gives the whole comparison.
     """
 
     inputs: Inputs
     trace: Trace
     comparison: Comparison
     log_p: Tensor | None = None
+    write: Callable[[], Comparison] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +223,9 @@ class Model:
         probe = GateProbe(self.sites, change.gates, is_paired=bool(change), edits=change.edits)
         inputs = self.encode(text, target)
         done = self.network.run(inputs, probe, n_copies=2 if change else 1)
-        return self._compare(inputs, change, done, top=top, n_continue=n_continue)
+        comparison = compare_outputs(self.network, inputs, done, is_changed=bool(change), top=top)
+        write = self._writer(inputs, change, comparison, n_continue)
+        return write() if write is not None else comparison
 
     def look(
         self,
@@ -233,22 +238,31 @@ class Model:
         n_continue: int = N_CONTINUE,
         past_trained: bool = False,
         keep_output: bool = False,
+        is_writing_later: bool = False,
     ) -> Look:
-        """`trace` (without its logits) and `compare` at once, for the price of one of them."""
+        """`trace` (without its logits) and `compare` at once, for the price of one of them.
+
+        With `is_writing_later`, texts that take passes of their own to write are left to `Look.write`.
+        """
         change = self._change(gates, interventions)
         probe = TraceProbe(self.sites, change.gates, is_paired=bool(change), edits=change.edits)
         inputs = self.encode(text, target, past_trained=past_trained)
         done = self.network.run(inputs, probe, n_copies=2 if change else 1)
         trace = self._build_trace(inputs, change, probe, done, has_logits=False)
         try:
-            comparison = self._compare(inputs, change, done, top=top, n_continue=n_continue)
+            comparison = compare_outputs(self.network, inputs, done, is_changed=bool(change), top=top)
+            write = self._writer(inputs, change, comparison, n_continue)
+            if write is not None and not is_writing_later:
+                comparison, write = write(), None
         except NotFiniteError as error:  # its maps can be looked at all the same
             nothing = Output(kind=self.network.output_kind, predictions=())
             comparison = Comparison(before=nothing, after=nothing, kl_nats=(), refused=str(error))
+            write = None
         is_output_kept = keep_output and not comparison.refused
         positions = self.network.shown_positions(inputs) if is_output_kept else []
         log_p = log_probabilities(done.logits(positions)) if positions else None
-        return Look(inputs=inputs, trace=trace, comparison=comparison, log_p=log_p)
+        comparison = replace(comparison, is_writing=write is not None)
+        return Look(inputs=inputs, trace=trace, comparison=comparison, log_p=log_p, write=write)
 
     def generate(self, text: str, gates: GateSetting = None, max_tokens: int = 50) -> str:
         """What the model writes greedily: a continuation, or a translation.
@@ -355,38 +369,29 @@ class Model:
         best = done.logits([len(target) - 1])[0].argmax()
         return lambda: self.network.answer(int(best))
 
-    def _compare(
-        self, inputs: Inputs, change: _Change, done: Pass, *, top: int, n_continue: int
-    ) -> Comparison:
-        positions = self.network.shown_positions(inputs)
-        if not positions:
-            nothing = Output(kind=self.network.output_kind, predictions=())
-            return Comparison(before=nothing, after=nothing, kl_nats=())
-        texts = self._written(inputs, change, n_continue)
+    def _writer(
+        self, inputs: Inputs, change: _Change, comparison: Comparison, n_continue: int
+    ) -> Callable[[], Comparison] | None:
+        """What completes the comparison by what the model writes; None where that takes no pass."""
+        if self.network.output_kind not in ("next-token", "translation"):
+            return None
+        if not (change if inputs.is_own_target else n_continue > 0):
+            return None
 
-        def output(log_p: Tensor, written: str, copy: int = -1) -> Output:
-            told = build_output(self.network, inputs, positions, log_p, top=top, generated=written)
-            return replace(told, follows=done.follows(copy)) if isinstance(done, OwnPass) else told
+        def write() -> Comparison:
+            before, after = self._written(inputs, change, n_continue)
+            first = replace(comparison.before, generated=before)
+            second = replace(comparison.after, generated=after) if change else first
+            return replace(comparison, before=first, after=second)
 
-        after = log_probabilities(done.logits(positions))
-        if not change:
-            same = output(after, texts[0])
-            return Comparison(before=same, after=same, kl_nats=(0.0,) * len(positions))
-        before = log_probabilities(done.logits(positions, copy=0))
-        return Comparison(
-            before=output(before, texts[0], 0), after=output(after, texts[1]), kl_nats=kl_nats(before, after)
-        )
+        return write
 
     def _written(self, inputs: Inputs, change: _Change, n_continue: int) -> tuple[str, str]:
-        """What the model writes as it is and as it is changed; empty where it does not write.
+        """What the model writes as it is and as it is changed.
 
         A copied pattern is of one text and cannot go with a text that grows: nothing is written then.
         """
         network = self.network
-        if network.output_kind not in ("next-token", "translation"):
-            return "", ""
-        if n_continue <= 0 and not inputs.is_own_target:
-            return "", ""
         n_tokens = n_continue if network.form == "decoder" else None
         target: Sequence[int] = inputs.target.ids[1:] if inputs.target is not None else ()
         if inputs.is_own_target:

@@ -35,7 +35,7 @@ from attnscope.records.interventions import Interventions
 from attnscope.records.lens import LensShown, ShowLens
 from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
 from attnscope.records.models import ModelInfo
-from attnscope.records.outputs import Comparison
+from attnscope.records.outputs import Comparison, OutputWritten
 from attnscope.records.pictures import PictureShown, ShowPicture
 from attnscope.records.plans import PlanRecipe, PresetsShown, RecipePlanned, ShowPresets
 from attnscope.records.positions import PositionTable
@@ -252,8 +252,8 @@ class Traced:
     """One text seen by one model: every head small, the wanted heads in full, what the model says.
 
     `source` and `target` are the tokens of both texts. `grids` has one entry for each site, in the
-    model's order. `measures` covers every head. `comparison` is without gates against with gates. Of a
-    trace for a `view`, `info` is its model.
+    model's order. `measures` covers every head. `comparison` is without gates against with gates; where it
+    is being written, an `OutputWritten` follows. Of a trace for a `view`, `info` is its model.
     """
 
     number: int
@@ -351,6 +351,7 @@ Reply = (
     Ready
     | ModelLoaded
     | Traced
+    | OutputWritten
     | HeadsShown
     | PositionsShown
     | TrainingNews

@@ -55,10 +55,20 @@ class Comparison:
     """The output without gates and with them.
 
     `kl_nats` holds KL(before ‖ after) in nats for each prediction, over the whole vocabulary. `refused` says
-    why nothing is told of what the model said: it was no number.
+    why nothing is told of what the model said: it was no number. While `is_writing`, what is `generated` is
+    not known yet.
     """
 
     before: Output
     after: Output
     kl_nats: tuple[float, ...]
     refused: str = ""
+    is_writing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputWritten:
+    """The whole comparison of the trace with this number, whose maps came before it was written."""
+
+    number: int
+    comparison: Comparison

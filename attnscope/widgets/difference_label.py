@@ -29,6 +29,7 @@ class DifferenceLabel(QWidget):
         super().__init__(parent)
         self._name, self._palette = name, palette
         self._segments: tuple[Segment, ...] = ()
+        self.is_stale = False
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._fit()
@@ -39,6 +40,12 @@ class DifferenceLabel(QWidget):
             self._segments = segments
             self.setAccessibleDescription("".join(segment.text for segment in segments))
             self._fit()
+            self.update()
+
+    def set_stale(self, is_stale: bool) -> None:
+        """Dim the text while another one is on its way."""
+        if is_stale != self.is_stale:
+            self.is_stale = is_stale
             self.update()
 
     def set_theme(self, palette: Palette) -> None:
@@ -61,6 +68,8 @@ class DifferenceLabel(QWidget):
         layout, _ = self._text_layout()
         with QPainter(self) as painter:
             painter.setPen(QColor(self._palette.text))
+            if self.is_stale:
+                painter.setOpacity(0.45)
             layout.draw(painter, QPointF(0, 0))
 
     def _fit(self) -> None:

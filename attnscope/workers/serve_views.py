@@ -22,6 +22,7 @@ from attnscope.records.messages import (
     Traced,
     TraceText,
 )
+from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import check_heads
 from attnscope.workers.serve_compare import Answer, Answers
 from attnscope.workers.serve_models import OpenModels
@@ -34,7 +35,7 @@ MAX_CONTINUED = 16_000
 def trace_text(
     request: TraceText, models: OpenModels, views: Views, answers: Answers | None = None
 ) -> Iterator[Reply]:
-    """Trace one text with and without gates and show what the window needs of it."""
+    """Trace one text with and without gates and show what the window needs of it; then what it writes."""
     if request.view and not models.has(request.model):
         yield Progress(number=request.number, what=f"Opening {Path(request.model).name}")
     begin_s = time.perf_counter()
@@ -56,6 +57,7 @@ def trace_text(
         past_trained=request.past_trained and model.info.can_read_past,
         n_continue=0 if is_long else N_CONTINUE,
         keep_output=bool(request.view),
+        is_writing_later=True,
     )
     trace = look.trace
     if is_long:
@@ -84,6 +86,8 @@ def trace_text(
     if request.view and answers is not None:
         answers.keep(request.view, Answer(number=request.number, model=model, log_p=look.log_p))
     yield traced
+    if look.write is not None:
+        yield OutputWritten(number=request.number, comparison=look.write())
 
 
 def _fitting(request: TraceText, model: Model) -> Interventions:

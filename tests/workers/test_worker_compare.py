@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worker_tools import ask, save_tiny
+from worker_tools import ask, save_tiny, traced_whole
 
 from attnscope.models import load
 from attnscope.records.compare import CompareTraces, TracesCompared
@@ -21,9 +21,8 @@ OFF = Gates.of({HeadRef(stack="decoder", layer=0, head=1): 0.0})
 def trace(
     engine: Engine, number: int, view: str, text: str, *, model: str = "", gates: Gates = NO_GATES
 ) -> Traced:
-    *_, reply = ask(engine, TraceText(number=number, text=text, model=model, gates=gates, view=view))
-    assert isinstance(reply, Traced), reply
-    return reply
+    replies = ask(engine, TraceText(number=number, text=text, model=model, gates=gates, view=view))
+    return traced_whole(reply for reply in replies if not isinstance(reply, Progress))
 
 
 def compare(engine: Engine, first: Traced, second: Traced) -> TracesCompared:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from worker_tools import ask, save_tiny, train_to_end
+from worker_tools import ask, save_tiny, traced_whole, train_to_end
 
 from attnscope.models import load
 from attnscope.records.importance import RANKINGS
@@ -42,7 +42,7 @@ def test_that_curves_come_one_by_one_between_views(engine: Engine, texts: str) -
     )
     assert ask(engine, asked) == []
     assert isinstance(next(iter(engine.advance_training())), CurvesNews)
-    (traced,) = ask(engine, TraceText(number=3, text="a dog", model=""))
+    traced = traced_whole(ask(engine, TraceText(number=3, text="a dog", model="")))
     assert isinstance(traced, Traced)
     found = list(train_to_end(engine))
     curves = [one.curve for one in found if isinstance(one, CurveMeasured)]

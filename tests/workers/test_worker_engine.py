@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worker_tools import ask, save_tiny
+from worker_tools import ask, save_tiny, traced_whole
 
 from attnscope.models import Model, load
 from attnscope.records.messages import (
@@ -40,9 +40,7 @@ def load_into(engine: Engine, source: str) -> None:
 
 def trace(engine: Engine, **more: object) -> Traced:
     request = TraceText(**({"number": 2, "text": "the cat sat on the mat"} | more))  # type: ignore[arg-type]
-    (reply,) = ask(engine, request)
-    assert isinstance(reply, Traced), reply
-    return reply
+    return traced_whole(ask(engine, request))
 
 
 def failure(engine: Engine, request: Request) -> Failed:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from session_samples import Desk, ref
+from worker_tools import traced_whole
 
 from attnscope.models.huggingface.library import library_faults
 from attnscope.nn.stopping import Stopped, stoppable
@@ -37,14 +38,14 @@ def opened() -> Engine:
 
 def test_that_heads_of_another_trace_than_the_shown_one_do_not_come() -> None:
     engine = opened()
-    (shown,) = engine.handle(TraceText(number=2, text="to be or not"))
+    shown = traced_whole(engine.handle(TraceText(number=2, text="to be or not")))
     given_up = engine.handle(TraceText(number=3, text="the king"))
     assert isinstance(next(given_up), Traced)  # made, but nobody waits for it any more
     given_up.close()  # type: ignore[attr-defined]
     assert [*engine.handle(ShowHeads(number=4, heads=(HEAD,), trace=2))] == []
     (heads,) = engine.handle(ShowHeads(number=5, heads=(HEAD,), trace=3))
     assert isinstance(heads, HeadsShown)
-    assert len(heads.maps[0].queries) != len(shown.source.tokens)  # type: ignore[attr-defined]
+    assert len(heads.maps[0].queries) != len(shown.source.tokens)
     assert len([*engine.handle(ShowHeads(number=6, heads=(HEAD,)))]) == 1
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from worker_tools import ask
+from worker_tools import ask, traced_whole
 
 import attnscope
 from attnscope.records.causes import AttributeOutput
@@ -138,6 +138,5 @@ def test_that_other_models_open_as_before_and_damaged_recordings_are_told(
     assert isinstance(failed, Failed)
     assert "cut short" in failed.message
     assert isinstance(ask(engine, LoadModel(number=8, source=decoder, device="cpu"))[-1], ModelLoaded)
-    (traced,) = ask(engine, TraceText(number=9, text="the cat sat"))
-    assert isinstance(traced, Traced)
+    traced_whole(ask(engine, TraceText(number=9, text="the cat sat")))
     assert crashes == []

@@ -11,6 +11,7 @@ from session_samples import Desk, gates_off, ref
 
 from attnscope.nn.stopping import stoppable
 from attnscope.records.messages import Failed, LoadModel, ModelLoaded, Reply, Traced, TraceText
+from attnscope.records.outputs import OutputWritten
 from attnscope.records.pruning import PruningTried, TryPruning
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
@@ -44,13 +45,24 @@ def test_that_a_stopped_request_ends_without_a_reply_and_leaves_the_model_as_it_
         with stoppable(lambda: asked.append(1) or len(asked) > n):  # type: ignore[func-returns-value]
             return list(engine.handle(TraceText(number=3, text="to be or not to be")))
 
-    assert [type(reply) for reply in after(1_000_000)] == [Traced]
-    n_places = len(asked)
+    shown: list[int] = []
+
+    def count(reply: Reply) -> type:
+        shown.append(len(asked))
+        return type(reply)
+
+    with stoppable(lambda: bool(asked.append(1))):  # type: ignore[func-returns-value]
+        replies = map(count, engine.handle(TraceText(number=3, text="to be or not to be")))
+        assert list(replies) == [Traced, OutputWritten]
+    n_places, n_written = shown
     assert n_places > 2 * len(model.sites)  # each layer, and each head that is measured
+    assert n_written - n_places > len(model.sites)  # each layer of what is written
     for n in range(0, n_places, 3):
         assert after(n) == []
+    for n in range(n_places, n_written, 3):
+        assert [type(reply) for reply in after(n)] == [Traced]
     again = list(engine.handle(TraceText(number=4, text="to be or not to be")))
-    assert again[0].comparison == whole[0].comparison  # type: ignore[attr-defined]
+    assert again[1].comparison == whole[1].comparison  # type: ignore[attr-defined]
     gates = gates_off(model.sites[0].heads[0])
     with stoppable(lambda: True):
         tried = list(engine.handle(TryPruning(number=5, gates=gates, text="to be")))

@@ -1,12 +1,14 @@
 """Tiny models in folders, and short ways to talk to an engine."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from attnscope.models import ModelCard, write_model_folder
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import build_transformer
-from attnscope.records.messages import Reply, Request
+from attnscope.records.messages import Reply, Request, Traced
+from attnscope.records.outputs import OutputWritten
 from attnscope.text.tokenizer import train_tokenizer
 from attnscope.workers.handlers import Engine
 
@@ -34,6 +36,20 @@ def save_tiny(folder: Path, form: str, *, seed: int = 0) -> str:
 def ask(engine: Engine, request: Request) -> list[Reply]:
     """Every reply to one request."""
     return list(engine.handle(request))
+
+
+def traced_whole(replies: Iterable[Reply]) -> Traced:
+    """The trace of its replies, with what the model wrote: in it, or after it."""
+    first, *later = replies
+    assert isinstance(first, Traced), first
+    if not first.comparison.is_writing:
+        assert later == []
+        return first
+    (written,) = later
+    assert isinstance(written, OutputWritten), written
+    assert written.number == first.number
+    assert not written.comparison.is_writing
+    return replace(first, comparison=written.comparison)
 
 
 def train_to_end(engine: Engine, n_most: int = 10_000) -> Iterator[Reply]:

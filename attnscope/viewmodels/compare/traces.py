@@ -4,6 +4,7 @@ Must not import Qt.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 from attnscope.records.compare import Which
@@ -19,6 +20,7 @@ from attnscope.records.messages import (
     Traced,
     TraceText,
 )
+from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import is_long
 from attnscope.viewmodels.compare.sides import Side, SideWish, wish_of
@@ -27,7 +29,7 @@ from attnscope.viewmodels.session.comparing import Comparing
 from attnscope.viewmodels.session.state import Session
 
 WHICH: tuple[Which, Which] = ("A", "B")
-News = Literal["", "traced", "failed", "heads", "busy"]
+News = Literal["", "traced", "failed", "heads", "output", "busy"]
 HeadOf = Callable[[Which], HeadRef | None]
 
 
@@ -141,6 +143,8 @@ class SideTraces:
                 return self._take(side, reply) if side is not None else ""
             case HeadsShown():
                 return self._take_heads(reply)
+            case OutputWritten():
+                return self._take_output(reply)
             case _:
                 return ""
 
@@ -165,6 +169,13 @@ class SideTraces:
                 side.heads_number = 0
                 side.maps.update({found.head: found for found in reply.maps})
                 return "heads"
+        return ""
+
+    def _take_output(self, reply: OutputWritten) -> News:
+        for side in self.sides.values():
+            if side.traced is not None and side.traced.number == reply.number:
+                side.traced = replace(side.traced, comparison=reply.comparison)
+                return "output"
         return ""
 
     def _trace(self, which: Which, side: Side, wish: SideWish) -> None:

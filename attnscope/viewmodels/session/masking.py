@@ -31,7 +31,7 @@ from attnscope.viewmodels.session.mask_steps import MaskSteps, mask_in, with_mas
 from attnscope.viewmodels.session.state import Session
 
 Cell = tuple[int, int]
-_FOLLOWED = ("model", "text", "traced", "interventions", "history")
+_FOLLOWED = ("model", "text", "traced", "interventions", "history", "output")
 
 
 class MaskState:

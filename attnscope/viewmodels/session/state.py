@@ -2,7 +2,7 @@
 
 Widgets read the attributes (never write them), call the intents and listen to `subscribe`. What can
 change has a name: ready, model, text, traced, heads, gates, interventions, selection, aspect, compared,
-history, busy, notice, grids (better thumbnails of the same trace).
+history, busy, notice, grids (better thumbnails of the same trace), output (what the model writes).
 """
 
 from collections.abc import Callable, Mapping
@@ -24,6 +24,7 @@ from attnscope.records.messages import (
     Traced,
 )
 from attnscope.records.models import ModelInfo, Sample
+from attnscope.records.outputs import Comparison, OutputWritten
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
 from attnscope.records.texts import TextOpened
 from attnscope.viewmodels.listeners import Listener, Listeners
@@ -248,6 +249,8 @@ class Session:
                 self._take_model(reply.info)
             case Traced() if reply.number == self._asking.trace_number and reply.model == OPEN_MODEL:
                 self._take_trace(reply)
+            case OutputWritten() if self.traced and reply.number == self.traced.number:
+                self._take_output(self.traced, reply.comparison)
             case HeadsShown() if reply.number == self._asking.heads_number:
                 kept = tuple(m for m in self.maps if m.head not in {new.head for new in reply.maps})
                 self.maps = kept + reply.maps
@@ -301,6 +304,11 @@ class Session:
         if self._is_trace_wanted:
             self._trace()
 
+    def _take_output(self, traced: Traced, comparison: Comparison) -> None:
+        """What the model writes has come for the trace that is shown."""
+        self.traced = replace(traced, comparison=comparison)
+        self._listeners.tell("output")
+
     def _take_text(self, reply: TextOpened) -> None:
         self.history.close_group()
         self.typed = TypedText(text=reply.text, n_cut=reply.n_cut, n_replaced=reply.n_replaced)
@@ -313,6 +321,8 @@ class Session:
     def _take_failure(self, reply: Failed) -> None:
         if reply.number == self._asking.load_number:
             self.give_up_loading()
+        elif self.traced is not None and reply.number == self.traced.number:
+            self._take_output(self.traced, replace(self.traced.comparison, is_writing=False))
         elif reply.number == self._asking.trace_number:
             self._asking.trace_number = 0  # the old pictures stay, dimmed
             self._listeners.tell("traced")

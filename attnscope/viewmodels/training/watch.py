@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.messages import TRAINING_MODEL, Failed, Reply, Request, Traced, TraceText
+from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.maps.aggregation import labelled
@@ -209,6 +210,8 @@ class WatchState:
 
     def handle(self, reply: Reply) -> None:
         """Take the reply to the request under way; everything else is not for us."""
+        if isinstance(reply, OutputWritten):
+            self._take_output(reply)
         if self._pending is None or not isinstance(reply, Traced | Failed):
             return
         number, wish, _ = self._pending
@@ -313,6 +316,15 @@ class WatchState:
             head=head,
             freshness=self._freshness,
         )
+
+    def _take_output(self, reply: OutputWritten) -> None:
+        """What a model writes after its maps have come."""
+        for wish, traced in self._kept.items():
+            if traced.number == reply.number:
+                self._kept[wish] = replace(traced, comparison=reply.comparison)
+        if self.traced is not None and self.traced.number == reply.number:
+            self.traced = replace(self.traced, comparison=reply.comparison)
+            self._listeners.tell("watch")
 
     def _keep(self, traced: Traced, wish: _Wish) -> None:
         if wish.model != TRAINING_MODEL:

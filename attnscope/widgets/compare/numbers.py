@@ -116,7 +116,7 @@ class CompareOutput(QWidget):
         column.addStretch(1)
 
     def _on_state(self, name: str) -> None:
-        if name in ("traced", "heads", "compared"):
+        if name in ("traced", "heads", "compared", "output"):
             self._show()
 
     def _on_chosen(self, _index: int) -> None:

@@ -21,6 +21,7 @@ from attnscope.widgets.candidate_table import CandidateTable
 from attnscope.widgets.difference_label import DifferenceLabel
 from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+from attnscope.widgets.stale_watch import StaleWatch
 
 _UNWRITTEN = "not written: the mask covers only this text"
 _SIDES = ("all heads on", "with your changes")
@@ -63,6 +64,7 @@ class OutputPanel(QWidget):
         self.unwritten = PlainLabel(_UNWRITTEN, "hint")
         self._lay_out()
         self._is_chosen = False
+        self._stale = StaleWatch(self._is_late, self._show_stale, self)
         self.positions.activated.connect(self._on_chosen)
         listen(self, session, self._on_session)
         listen(self, view, self._on_view)
@@ -89,6 +91,18 @@ class OutputPanel(QWidget):
     def _on_session(self, name: str) -> None:
         if name == "traced":
             self._show_all()
+        elif name == "output":
+            self._show_texts()
+        if name in ("traced", "output", "stale"):
+            self._stale.check()
+
+    def _is_late(self) -> bool:
+        comparison = self._comparison()
+        return self._session.is_stale or (comparison is not None and comparison.is_writing)
+
+    def _show_stale(self, is_stale: bool) -> None:
+        for text in self.texts:
+            text.set_stale(is_stale)
 
     def _on_chosen(self, index: int) -> None:
         """The person chose: other gates do not move on to another prediction until the text changes."""
@@ -118,6 +132,14 @@ class OutputPanel(QWidget):
         follows = follows_text(comparison) if comparison else ""
         self.follows.setText(follows)
         self.follows.setVisible(bool(follows))
+        self._show_texts()
+        self._show_prediction()
+
+    def _show_texts(self) -> None:
+        """What the model writes; while it writes, what it wrote before."""
+        comparison = self._comparison()
+        if comparison and comparison.is_writing:
+            return
         before = comparison.before.generated if comparison else ""
         after = comparison.after.generated if comparison else ""
         is_translation = comparison is not None and comparison.before.kind == "translation"
@@ -132,7 +154,6 @@ class OutputPanel(QWidget):
         refused = comparison.refused if comparison else ""
         self.unwritten.setText(refused or _UNWRITTEN)
         self.unwritten.setVisible(is_unwritten or bool(refused))
-        self._show_prediction()
 
     def _show_prediction(self) -> None:
         comparison = self._comparison()

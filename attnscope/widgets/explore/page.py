@@ -82,7 +82,7 @@ class ExplorePage(QWidget):
         self._presented = Presented(self.columns, self.pictures, self.side, self.grid_panel)
         self._is_touring = self._gives_way = False
         self._lay_out()
-        self._stale = StaleWatch(session, self._show_stale, self)
+        self._stale = StaleWatch(lambda: session.is_stale, self._show_stale, self)
         listen(self, session, self._on_session)
         listen(self, view, self._on_view)
         self._show_stage()

@@ -1,0 +1,78 @@
+"""The old text stays, dimmed, while the model writes the new one."""
+
+from dataclasses import replace
+
+import pytest
+from session_samples import Desk, info, traced
+
+from attnscope.figures.colours import LIGHT
+from attnscope.records.messages import Failed, TraceText
+from attnscope.records.outputs import OutputWritten
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.explore.output_panel import OutputPanel
+
+pytestmark = pytest.mark.qt
+
+
+class LateDesk(Desk):
+    """A worker that shows maps first; `write` gives the text."""
+
+    def answer_one(self, request):
+        if not isinstance(request, TraceText):
+            super().answer_one(request)
+            return
+        self.whole = traced(request, self.model)
+        comparison = self.whole.comparison
+        silent = [replace(output, generated="") for output in (comparison.before, comparison.after)]
+        late = replace(comparison, before=silent[0], after=silent[1], is_writing=True)
+        self.session.handle(replace(self.whole, comparison=late))
+
+    def write(self, text):
+        comparison = self.whole.comparison
+        said = [replace(output, generated=text) for output in (comparison.before, comparison.after)]
+        comparison = replace(comparison, before=said[0], after=said[1])
+        self.session.handle(OutputWritten(number=self.whole.number, comparison=comparison))
+
+
+def shown(panel):
+    return panel.texts[0].accessibleDescription()
+
+
+def test_that_the_old_text_stays_dimmed_until_the_new_one_is_written(qtbot):
+    desk = LateDesk().open(info("decoder"))
+    panel = OutputPanel(desk.session, ViewState(), LIGHT)
+    qtbot.addWidget(panel)
+    assert shown(panel) == ""
+    desk.write("le chat")
+    assert shown(panel) == "le chat"
+    desk.session.set_text("another text")
+    desk.answer()
+    assert not desk.session.is_stale
+    assert shown(panel) == "le chat"
+    qtbot.waitUntil(lambda: panel.texts[0].is_stale, timeout=2000)
+    desk.write("le chien")
+    assert shown(panel) == "le chien"
+    assert not panel.texts[0].is_stale
+
+
+def test_that_what_comes_for_an_older_text_is_not_taken():
+    desk = LateDesk().open(info("decoder"))
+    older = desk.whole
+    desk.session.set_text("another text")
+    desk.answer()
+    desk.session.handle(OutputWritten(number=older.number, comparison=older.comparison))
+    assert desk.session.traced.comparison.is_writing
+    desk.told.clear()
+    desk.write("le chien")
+    assert desk.told == ["output"]
+    assert desk.session.traced.comparison.after.generated == "le chien"
+
+
+def test_that_maps_stay_when_writing_fails():
+    desk = LateDesk().open(info("decoder"))
+    number = desk.session.traced.number
+    desk.session.handle(Failed(number=number, request="TraceText", message="There is not enough memory."))
+    assert desk.session.traced.number == number
+    assert not desk.session.traced.comparison.is_writing
+    assert not desk.session.is_stale
+    assert "memory" in desk.session.notice.message
