@@ -48,7 +48,7 @@ class OwnPass:
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
         """See `Pass`."""
-        hidden = self._hidden[copy] if positions is None else self._hidden[copy, list(positions)]
+        hidden = self._hidden[copy] if positions is None else self._hidden[copy, _places(positions)]
         with torch.no_grad():
             return self._module.logits(hidden).float()
 
@@ -238,3 +238,9 @@ class OwnNetwork:
         """See `Network`."""
         mask_id = self.vocabulary.mask_id if self.vocabulary.has("mask") else None
         return token_positions(self.output_kind, inputs, mask_id)
+
+
+def _places(positions: Sequence[int]) -> slice | list[int]:
+    """Positions as an index: a slice where they follow each other, which waits for no device."""
+    first, n = (positions[0] if positions else 0), len(positions)
+    return slice(first, first + n) if list(positions) == list(range(first, first + n)) else list(positions)
