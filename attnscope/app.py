@@ -119,7 +119,7 @@ class Program(QObject):
         self.picturing = PictureState(self.session, self.worker.post, numbers)
         self.window.pages.explore.head_panel.offer_picture(self.picturing)
         self.aligning = AligningState(self.session, self.worker.post, numbers)
-        self.window.pages.explore.head_panel.offer_alignment(self.aligning)
+        self.window.pages.explore.offer_alignment(self.aligning)
         self.across = AcrossState(self.session, self.worker.post, numbers)
         self.graph = GraphState(self.session, self.across, self.worker.post, numbers)
         self.window.pages.explore.offer_across(self.across, self.graph)

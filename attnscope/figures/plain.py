@@ -67,10 +67,13 @@ def isolated(text: str) -> str:
     return f"{_FIRST_STRONG_ISOLATE}{text}{_POP_ISOLATE}"
 
 
-def query_words(token: Token) -> str:
+def query_words(token: Token, *, is_isolated: bool = True) -> str:
     """A row in words: `“la”`, or `reading “la”, writing “zone”` where it is called after what it writes."""
-    name = f"“{isolated(plain_piece(token.label))}”"
-    return f"reading “{isolated(plain_piece(token.read))}”, writing {name}" if token.read else name
+    name, read = (
+        f"“{isolated(piece) if is_isolated else piece}”"
+        for piece in map(plain_piece, (token.label, token.read))
+    )
+    return f"reading {read}, writing {name}" if token.read else name
 
 
 def _visible(text: str, i: int) -> str:

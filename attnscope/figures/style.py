@@ -5,7 +5,7 @@ that belongs to type is at this moment, and `paper_type` puts it back to 1 while
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -64,13 +64,18 @@ def type_px(length_px: float) -> float:
 
 
 @contextmanager
-def paper_type() -> Iterator[None]:
-    """Type at its size on paper within the `with`, whatever the screen shows."""
-    factor, _Type.factor = _Type.factor, 1.0
+def type_at(factor: float) -> Iterator[None]:
+    """Type `factor` times as large as on paper within the `with`, whatever it is elsewhere."""
+    before, _Type.factor = _Type.factor, factor
     try:
         yield
     finally:
-        _Type.factor = factor
+        _Type.factor = before
+
+
+def paper_type() -> AbstractContextManager[None]:
+    """Type at its size on paper within the `with`, whatever the screen shows."""
+    return type_at(1.0)
 
 
 def font(size_px: int = SMALL_PX, *, is_bold: bool = False, is_italic: bool = False) -> QFont:

@@ -1,10 +1,15 @@
 """What every painted view of attention is told: its style and colours, and what is stale or missing."""
 
+import math
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from attnscope.figures.colours import LIGHT, Palette
-from attnscope.figures.style import MapStyle
+from attnscope.figures.style import SMALL_PX, MapStyle, type_px
+
+_STAGE_SHARE, _MOST_SHARE, _CELL_SHARE = 0.025, 0.045, 0.16
+"""The height of labels on a stage: least and most of the window's height, and between them of a cell's."""
 
 
 class MapWidget(QWidget):
@@ -20,13 +25,26 @@ class MapWidget(QWidget):
     ) -> None:
         super().__init__(parent)
         self._style, self._palette = MapStyle(), palette
-        self._is_stale = False
+        self._is_stale = self._is_on_stage = False
         self._empty = empty
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setAccessibleName(name)
         self.setMinimumSize(200, 160)
+
+    def set_on_stage(self, is_on_stage: bool) -> None:
+        """Write labels so large that they are read from the back of a room."""
+        self._is_on_stage = is_on_stage
+        self.update()
+
+    def type_factor(self, cell_px: float = 0.0) -> float:
+        """How large type is: on a stage at least 2.5 % of the window's height, and more beside large cells."""
+        if not self._is_on_stage:
+            return type_px(1.0)
+        height = self.window().height()
+        label_px = max(_STAGE_SHARE * height, min(_CELL_SHARE * cell_px, _MOST_SHARE * height))
+        return max(type_px(1.0), math.ceil(label_px) / SMALL_PX)
 
     def set_style(self, style: MapStyle) -> None:
         """Draw with this colour map and scale."""

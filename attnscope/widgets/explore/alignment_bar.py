@@ -44,7 +44,7 @@ class GoldMark(QWidget):
 
 
 class AlignmentBar(QWidget):
-    """Shows an AligningState; hidden where the head shown does not look from one text at another."""
+    """Shows an AligningState while it is on; `switch` stands elsewhere, where there is something to show."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class AlignmentBar(QWidget):
     def _lay_out(self) -> None:
         first, second, third = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
         first.setSpacing(4)
-        for widget in (self.switch, self.rows, self.files):
+        for widget in (self.rows, self.files):
             first.addWidget(widget)
         first.addStretch(1)
         first.addWidget(self.read)
@@ -122,7 +122,8 @@ class AlignmentBar(QWidget):
 
     def _show(self) -> None:
         state, head = self._state, self._session.primary
-        self.setVisible(state.is_offered)
+        self.switch.setVisible(state.is_offered)
+        self.setVisible(state.is_offered and state.is_on)
         if not state.is_offered:
             return
         self.switch.setChecked(state.is_on)

@@ -53,7 +53,7 @@ class AspectBar(QWidget):
         self.lines = ChoiceButton("Lines", "Which lines are drawn", _line_choices())
         self.note = ElidedLabel(role="muted")
         self.note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        layout = QHBoxLayout(self)
+        layout = self._row = QHBoxLayout(self)
         layout.setContentsMargins(8, 2, 16, 2)
         layout.setSpacing(4)
         left_out = (self.hidden, self.block, self.renormalise)
@@ -62,6 +62,10 @@ class AspectBar(QWidget):
         layout.addWidget(self.note, 1)
         self._connect()
         self._show()
+
+    def add_switch(self, switch: QToolButton) -> None:
+        """One more choice of how the pictures are made, behind the others."""
+        self._row.insertWidget(self._row.indexOf(self.note), switch)
 
     def _connect(self) -> None:
         blends: dict[str, Blend] = {name: name for name in BLENDS}

@@ -3,7 +3,7 @@
 import math
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, Palette
 from attnscope.figures.plain import plain_piece, query_words
@@ -95,7 +95,7 @@ class HeadPanel(QWidget):
         """Let the selected head be looked into."""
         self.inside = InsidePanel(state, self._session, self._view, self._palette)
         self._pages.addWidget(self.inside)
-        self._heading.addWidget(self.inside.chooser)
+        self.heading.addWidget(self.inside.chooser)
         self.inside_button.setVisible(True)
         self._on_view("view")
 
@@ -110,12 +110,13 @@ class HeadPanel(QWidget):
         listen(self, state, self._on_picture)
         self._on_view("view")
 
-    def offer_alignment(self, state: AligningState) -> None:
-        """Let gold word links be shown over cross-attention."""
+    def offer_alignment(self, state: AligningState) -> QToolButton:
+        """Let gold word links be shown over cross-attention; gives the switch."""
         self._aligning = state
         self.alignment = AlignmentBar(state, self._session)
         column(self._below).addWidget(self.alignment)
         listen(self, state, self._on_alignment)
+        return self.alignment.switch
 
     def gold_cells(self) -> tuple[GoldCell, ...]:
         """The gold links that are marked on the map, for a figure."""
@@ -152,7 +153,7 @@ class HeadPanel(QWidget):
         for button in switch:
             group.addButton(button)
         self._switch, self._below = together(*switch, spacing=0), QWidget()
-        self._heading = row = FlowRow(self.back, self._switch)
+        self.heading = row = FlowRow(self.back, self._switch)
         row.setContentsMargins(8, 4, 8, 0)
         row.add_stretch()
         self._looks = together(self.scale, self.colours, spacing=8)
@@ -351,7 +352,7 @@ class HeadPanel(QWidget):
         self._view.set_highlight(Highlight(query=query, key=key))
         self._view.set_cell(
             Cell(
-                query=query_words(row) if row.read else plain_piece(row.label),
+                query=query_words(row, is_isolated=False) if row.read else plain_piece(row.label),
                 key=plain_piece(shown.keys[key].label),
                 weight=weight if math.isfinite(weight) else None,
                 is_knocked_out=isinstance(shown, HeadMap) and cell in self._knocked_out(),

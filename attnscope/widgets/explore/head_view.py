@@ -15,7 +15,7 @@ from attnscope.figures.map_layout import MapLayout, map_layout
 from attnscope.figures.paint_gold import paint_gold
 from attnscope.figures.paint_map import paint_head_map, paint_readout
 from attnscope.figures.raster import ImageCache
-from attnscope.figures.style import type_px
+from attnscope.figures.style import type_at, type_px
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
@@ -103,14 +103,26 @@ class HeadView(CellMap):
         """Where everything lies at this moment; None without a map."""
         if self._map is None:
             return None
+        with type_at(self._factor_now()):
+            return self._layout_of(self._map)
+
+    def _factor_now(self) -> float:
+        """How large type is beside the cells that are shown."""
+        if self._map is None or not self._is_on_stage:
+            return self.type_factor()
+        with type_at(self.type_factor()):
+            layout = self._layout_of(self._map)
+        return self.type_factor(min(layout.rows.step, layout.columns.step))
+
+    def _layout_of(self, shown: HeadMap) -> MapLayout:
         return map_layout(
             QRectF(self.rect()),
-            self._map.queries,
-            self._map.keys,
+            shown.queries,
+            shown.keys,
             view=self._view,
             has_title=not self._is_compact,
             is_compact=self._is_compact,
-            names=axis_names(self._map.queries, self._style),
+            names=axis_names(shown.queries, self._style),
         )
 
     def names_rows_at(self, position: QPointF) -> bool:
@@ -141,7 +153,7 @@ class HeadView(CellMap):
         return QSize(560, 480)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
+        with QPainter(self) as painter, type_at(self._factor_now()):
             rect = QRectF(self.rect())
             painter.fillRect(rect, QColor(self._palette.background))
             if self._map is None or 0 in self._map.weights.shape:

@@ -22,7 +22,7 @@ from attnscope.figures.paint_lines import (
     paint_lines,
     strong_lines,
 )
-from attnscope.figures.style import MapStyle
+from attnscope.figures.style import MapStyle, type_at
 from attnscope.records.maps import HeadMap
 from attnscope.viewmodels.maps.shown_maps import distinct
 from attnscope.widgets.map_widget import MapWidget
@@ -103,13 +103,14 @@ class LinesView(MapWidget):
         """Where everything lies at this moment; None without maps."""
         if not self._maps:
             return None
-        return lines_layout(
-            QRectF(self.rect()),
-            self._maps[0],
-            names=line_names(comparable(self._maps)),
-            zoom=self._zoom,
-            offset_px=self._offset_px,
-        )
+        with type_at(self.type_factor()):
+            return lines_layout(
+                QRectF(self.rect()),
+                self._maps[0],
+                names=line_names(comparable(self._maps)),
+                zoom=self._zoom,
+                offset_px=self._offset_px,
+            )
 
     def fit(self) -> None:
         """Show every token."""
@@ -132,7 +133,7 @@ class LinesView(MapWidget):
         return QSize(560, 480)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
+        with QPainter(self) as painter, type_at(self.type_factor()):
             rect = QRectF(self.rect())
             painter.fillRect(rect, QColor(self._palette.background))
             if not self._maps:

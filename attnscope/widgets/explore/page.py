@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.style import type_px
+from attnscope.figures.style import type_at, type_px
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
 from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.layer_lens import LensState
 from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.viewmodels.heads.aligning import AligningState
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.stage import stage_of
 from attnscope.viewmodels.view_state import ViewState
@@ -79,8 +80,9 @@ class ExplorePage(QWidget):
         self.side = QSplitter(Qt.Orientation.Vertical)
         self.columns = QSplitter(Qt.Orientation.Horizontal)
         self._sizes = FoldedSizes((self.pictures, self.side, self.columns))
-        self._presented = Presented(self.columns, self.pictures, self.side, self.grid_panel)
-        self._is_touring = self._gives_way = False
+        self.bars = QWidget()
+        self._presented = Presented(self.bars, self.columns, self.pictures, self.side, self.grid_panel)
+        self._is_touring = self._gives_way = self._is_tight = self._was_stage = False
         self._lay_out()
         self._stale = StaleWatch(lambda: session.is_stale, self._show_stale, self)
         listen(self, session, self._on_session)
@@ -93,6 +95,7 @@ class ExplorePage(QWidget):
             part.set_theme(palette)
         self._palette = palette
         self.side.setMinimumWidth(round(type_px(264)))
+        self._fit_room()
         if self.generation is not None:
             self.generation.set_theme(palette)
         if self.lens is not None:
@@ -120,6 +123,10 @@ class ExplorePage(QWidget):
         bar = self.text_bar
         bar.source_strip.token_clicked.connect(lambda place: state.choose_token("source", place))
         bar.target_strip.token_clicked.connect(lambda place: state.choose_token("target", place))
+
+    def offer_alignment(self, state: AligningState) -> None:
+        """Let gold word links be shown over cross-attention."""
+        self.aspect_bar.add_switch(self.head_panel.offer_alignment(state))
 
     def offer_across(self, state: AcrossState, graph: GraphState) -> None:
         """What an output token owes to the inputs, in a tab beside what the model says."""
@@ -150,7 +157,20 @@ class ExplorePage(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._presented.fit()
+        self._fit_room()
+        self._fit_stage()
+
+    def _fit_room(self) -> None:
+        """Where type is large for the page the maps keep their size: the rest stands as on a stage."""
+        is_tight = type_px(1.0) > 1.0 and self.width() < type_px(_ROOM_PX)
+        if is_tight != self._is_tight:
+            self._is_tight = is_tight
+            self._fold()
+
+    def _fit_stage(self) -> None:
+        heading, map_view = self.head_panel.heading.sizeHint(), self.head_panel.heatmap
+        with type_at(map_view.type_factor()):
+            self._presented.fit(QSize(0, 0) if self._view.hides("looks") else heading)
 
     def splitters(self) -> dict[str, QSplitter]:
         """The splitters whose places are remembered, by name."""
@@ -164,13 +184,15 @@ class ExplorePage(QWidget):
         self._stages.addWidget(self.card)
         self._stages.addWidget(self.pictures)
         left = QWidget()
-        column = QVBoxLayout(left)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        bars, self._column, self._layout = QVBoxLayout(self.bars), QVBoxLayout(left), QVBoxLayout(self)
+        for layout in (bars, self._column, self._layout):
+            layout.setContentsMargins(0, 0, 0, 0)
+            layout.setSpacing(0)
         self._bars = (self.text_bar, rule(), self.aspect_bar, rule())
         for bar in self._bars:
-            column.addWidget(bar)
-        column.addWidget(self._stages, 1)
+            bars.addWidget(bar)
+        self._column.addWidget(self.bars)
+        self._column.addWidget(self._stages, 1)
         for panel in (self.inspector, self.answers):
             panel.setProperty("role", "panel")
             panel.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -184,9 +206,7 @@ class ExplorePage(QWidget):
             splitter.setChildrenCollapsible(False)
         for name, splitter in self.splitters().items():
             splitter.setSizes(DEFAULT_SIZES[name])
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.columns)
+        self._layout.addWidget(self.columns, 1)
 
     def _on_session(self, name: str) -> None:
         if name in ("traced", "stale"):
@@ -210,17 +230,25 @@ class ExplorePage(QWidget):
     def _fold(self) -> None:
         """Hide what is folded away; when all is back the splitters stand where they stood."""
         hides, is_stage = self._view.hides, self._view.is_presenting and not self._is_touring
-        is_folded = self._view.is_presenting or bool(self._view.folded)
+        is_arranged = is_stage or (self._is_tight and not self._is_touring)
+        is_folded = self._view.is_presenting or bool(self._view.folded) or self._is_tight
         if is_folded:
             self._sizes.keep()
         for bar in self._bars:
             bar.setVisible(not hides("texts"))
-        if self._presented.switch(is_stage) and is_stage and self.isVisible():
+        self.text_bar.setVisible("texts" not in self._view.folded)  # to be typed in, on a stage too
+        self.text_bar.set_room("fields" if is_stage else "low" if is_arranged else "all")
+        self._presented.switch(is_arranged, self._layout, self._column)
+        for picture in (self.head_panel.heatmap, self.head_panel.lines):
+            picture.set_on_stage(is_stage)
+        if is_stage and not self._was_stage and self.isVisible():
             self.grid_panel.grid.setFocus()  # the keys of a lecture are the grid's
-        self.inspector.fold_measures(hides("measures"))
+        self._was_stage = is_stage
+        self.inspector.fold_measures(hides("measures") or (is_arranged and not is_stage))
         self._fold_side(is_stage)
         if self._presented.is_on:
-            self._presented.fit()
+            self._fit_stage()
+            QTimer.singleShot(0, self, self._fit_stage)  # once more when the bars have their height
         elif hides("measures"):
             self.side.setSizes([1, self.side.height()])  # as little as it needs for the inspector
         if not is_folded:

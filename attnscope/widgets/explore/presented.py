@@ -1,6 +1,7 @@
-"""Explore while it is presented: the head large, the grid above what the model says."""
+"""Explore on a stage, or in large type: texts on top, the head large, the grid above what the model says."""
 
-from PySide6.QtWidgets import QSplitter, QWidget
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from attnscope.figures.style import type_px
 
@@ -11,20 +12,35 @@ _MOST_SHARE, _MOST_ANSWERS = 0.5, 0.42
 
 
 class Presented:
-    """Moves `grid` out of `pictures` to the top of `side`, and `side` to the left of `columns`, and back."""
+    """Moves `bars` above all, `grid` to the top of `side`, `side` to the left of `columns`; and back."""
 
-    def __init__(self, columns: QSplitter, pictures: QSplitter, side: QSplitter, grid: QWidget) -> None:
-        self._columns, self._pictures, self._side, self._grid = columns, pictures, side, grid
+    def __init__(
+        self,
+        bars: QWidget,
+        columns: QSplitter,
+        pictures: QSplitter,
+        side: QSplitter,
+        grid: QWidget,
+    ) -> None:
+        self._bars, self._columns, self._pictures, self._side, self._grid = (
+            bars,
+            columns,
+            pictures,
+            side,
+            grid,
+        )
         self.is_on = False
 
-    def switch(self, is_on: bool) -> bool:
+    def switch(self, is_on: bool, page: QVBoxLayout, column: QVBoxLayout) -> bool:
         """Take the places of the stage, or those of every day; whether anything moved.
 
-        A grid in a window of its own stays there, and everything else where it was.
+        The bars go from the top of `column` to that of `page`. A grid in a window of its own stays there,
+        and everything else where it was.
         """
         if is_on == self.is_on or (is_on and self._grid.parentWidget() is not self._pictures):
             return False
         self.is_on = is_on
+        (page if is_on else column).insertWidget(0, self._bars)
         if is_on:
             self._side.insertWidget(0, self._grid)
             self._columns.insertWidget(0, self._side)
@@ -33,13 +49,18 @@ class Presented:
             self._columns.addWidget(self._side)
         return True
 
-    def fit(self) -> None:
-        """Give the head the width that it can use at this height, and the grid and the answers the rest."""
+    def fit(self, heading: QSize) -> None:
+        """Give the head the width that it can use at this height, and the grid and the answers the rest.
+
+        `heading` is what stands above it, in one line.
+        """
         if not self.is_on:
             return
         width, height = self._columns.width(), self._columns.height()
         beside, above = (type_px(px) for px in _AROUND_HEAD_PX)
-        left = min(max(width - (height - above + beside), self._side.minimumWidth()), _MOST_SHARE * width)
+        head = max(height - heading.height() - above + beside, heading.width())
+        left = max(width - head, self._side.minimumWidth())
+        left = min(left, _MOST_SHARE * width)
         self._columns.setSizes([round(left), round(width - left)])
         answers = min(type_px(_ANSWERS_PX), _MOST_ANSWERS * height)
         rest = [0] * (self._side.count() - 2)

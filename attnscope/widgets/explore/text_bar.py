@@ -1,6 +1,7 @@
 """Where the text is typed: the text, the decoder's text where there is one, samples, and their tokens."""
 
 from collections.abc import Callable
+from typing import Literal
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
@@ -25,6 +26,8 @@ from attnscope.widgets.explore.token_scroll import TokenScroll
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
 from attnscope.widgets.token_strip import TokenStrip
 
+Room = Literal["all", "low", "fields"]
+"""How much height there is for the texts: for all of both, for one line with its tokens, or for fields."""
 MAX_LINE_CHARACTERS = 20_000
 """Longer texts are named in the field, not shown there."""
 _OWN, _PAIR = "the model writes its own", "none: the text is read alone"
@@ -66,6 +69,8 @@ class TextBar(QWidget):
         self._source_notes = PlainLabel(role="warning")
         self._target_notes = PlainLabel(role="warning")
         self.past_button = tool_button("Read past", "Read on past the trained positions", role="status")
+        self._lines = (QWidget(), QWidget())
+        self._room: Room = "all"
         self._lay_out()
         self.past_button.clicked.connect(self._on_past_clicked)
         for edit in (self.text_edit, self.target_edit):
@@ -97,28 +102,43 @@ class TextBar(QWidget):
         self.source_strip.set_stale(is_stale)
         self.target_strip.set_stale(is_stale)
 
+    def set_room(self, room: Room) -> None:
+        """Take so much height: all, one line of fields above one of tokens, or the fields alone."""
+        if room != self._room:
+            self._room = room
+            self._place()
+
     def _lay_out(self) -> None:
-        grid = QGridLayout(self)
+        grid = self._grid = QGridLayout(self)
         grid.setContentsMargins(16, 8, 16, 8)
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(4)
+        strips = ((self._source_scroll, self._source_notes), (self._target_scroll, self._target_notes))
+        for line, (strip, notes) in zip(self._lines, strips, strict=True):
+            row = QHBoxLayout(line)
+            row.setContentsMargins(0, 0, 0, 0)
+            row.setSpacing(8)
+            row.addWidget(strip, 1)
+            row.addWidget(notes, 0, Qt.AlignmentFlag.AlignVCenter)
+            if line is self._lines[0]:
+                row.addWidget(self.past_button)
+        self._place()
+
+    def _place(self) -> None:
+        """Both texts below each other, or beside each other where the pictures need the height."""
+        grid, is_beside = self._grid, self._room != "all"
+        labels, edits = (self._text_label, self._target_label), (self.text_edit, self.target_edit)
+        for k, (label, edit, line) in enumerate(zip(labels, edits, self._lines, strict=True)):
+            row, column = (0, 2 * k) if is_beside else (2 * k, 0)
+            grid.addWidget(label, row, column)
+            grid.addWidget(edit, row, column + 1)
+            grid.addWidget(line, row + 1, column + 1, 1, 1 if is_beside else 2)
+        grid.addWidget(self.samples_button, 0, 4 if is_beside else 2)
+        takes_target = not self.target_edit.isHidden()
         grid.setColumnStretch(1, 1)
-        for row, (label, edit, strip, notes) in enumerate(
-            (
-                (self._text_label, self.text_edit, self._source_scroll, self._source_notes),
-                (self._target_label, self.target_edit, self._target_scroll, self._target_notes),
-            )
-        ):
-            grid.addWidget(label, 2 * row, 0)
-            grid.addWidget(edit, 2 * row, 1)
-            line = QHBoxLayout()
-            line.setSpacing(8)
-            line.addWidget(strip, 1)
-            line.addWidget(notes, 0, Qt.AlignmentFlag.AlignVCenter)
-            if row == 0:
-                line.addWidget(self.past_button, 0, Qt.AlignmentFlag.AlignVCenter)
-            grid.addLayout(line, 2 * row + 1, 1, 1, 2)
-        grid.addWidget(self.samples_button, 0, 2)
+        grid.setColumnStretch(3, int(is_beside and takes_target))
+        for k, line in enumerate(self._lines):
+            line.setVisible(self._room != "fields" and (k == 0 or takes_target))
 
     def _on_session(self, name: str) -> None:
         if name == "model":
@@ -152,6 +172,7 @@ class TextBar(QWidget):
             widget.setVisible(takes_target)
         if model is not None and model.reads_pairs and not model.labels:
             self._target_scroll.hide()  # both sentences are one text: its tokens stand above
+        self._place()
         self._text_label.setText(_text_name(model))
         self._target_label.setText("second" if model is not None and model.reads_pairs else "target")
         is_fixed = is_recorded(model)

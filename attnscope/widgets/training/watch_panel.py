@@ -224,7 +224,7 @@ class WatchPanel(QWidget):
         if head_map is None:
             return
         row = head_map.queries[query]
-        read = query_words(row) if row.read else row.piece
+        read = query_words(row, is_isolated=False) if row.read else row.piece
         pieces = f"{read} → {head_map.keys[key].piece}"
         self.hover_text.emit(f"{head_map.head.label} · {pieces} · weight {weight:.4g}")
 

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QAction,
     QCloseEvent,
@@ -44,7 +44,7 @@ from attnscope.widgets.window.action_states import show_dismiss, show_possible
 from attnscope.widgets.window.banner import Banner
 from attnscope.widgets.window.commands import Commands
 from attnscope.widgets.window.folding import fold_with_view
-from attnscope.widgets.window.layout_memory import restore_geometry, restore_splitters, splitter_sizes
+from attnscope.widgets.window.layout_memory import SizesByType, restore_geometry, restore_splitters
 from attnscope.widgets.window.model_menu import ModelMenu
 from attnscope.widgets.window.model_watch import ModelWatch
 from attnscope.widgets.window.page_bar import PageBar
@@ -119,6 +119,7 @@ class MainWindow(QMainWindow):
             offer_models=self._models_offered,
             open_checkpoint=self._open_checkpoint,
         )
+        self._sizes = SizesByType(self.pages.splitters(), self._settings)
         self.pages.failed.connect(self._on_failed)
         self.undoing.attach(self.actions_by_name, self.pages.labs)
         self._build_bars()
@@ -158,7 +159,10 @@ class MainWindow(QMainWindow):
 
     def set_theme(self, palette: Palette) -> None:
         """Dress everything in the colours of a theme."""
-        self._palette = palette
+        before, self._palette = self._palette.type_factor, palette
+        if before != palette.type_factor:
+            self._sizes.leave(before)
+            QTimer.singleShot(0, self, lambda: self._sizes.enter(self._palette.type_factor))
         apply_theme(self, palette)
         self.setMinimumSize(*(_LARGE_LEAST if palette.type_factor > _LARGE_FROM else _LEAST))
         for part in (
@@ -195,7 +199,7 @@ class MainWindow(QMainWindow):
             page=self.view.page,
             geometry=(place.x(), place.y(), place.width(), place.height()),
             is_maximised=self.isMaximized(),
-            splitters=splitter_sizes(self.pages.splitters(), self._settings.splitters),
+            splitters=self._sizes.to_remember(self._palette.type_factor),
             recent=self.workspace.recents.models,
             recent_sessions=self.workspace.recents.sessions,
             recent_runs=self.workspace.recents.runs,
