@@ -39,7 +39,7 @@ class MapWidget(QWidget):
         self.update()
 
     def type_factor(self, cell_px: float = 0.0) -> float:
-        """How large type is: on a stage at least 2.5 % of the window's height, and more beside large cells."""
+        """How large type is: on a stage at least 2.5 % of the window's height, more beside large cells."""
         if not self._is_on_stage:
             return type_px(1.0)
         height = self.window().height()

@@ -33,9 +33,11 @@ def test_that_the_bar_shows_numbers_selects_the_best_and_hides_without_cross_hea
     bar.show()
     desk.session.select_heads((HEADS[0],))
     desk.answer()
-    assert bar.isVisible()
+    assert not bar.switch.isHidden()
+    assert not bar.isVisible()  # until it is switched on
     assert not bar.best.isVisible()
     bar.switch.click()
+    assert bar.isVisible()
     request = asked[-1]
     assert isinstance(request, ShowAlignment)
     shown = AlignmentShown(
@@ -62,6 +64,7 @@ def test_that_the_bar_shows_numbers_selects_the_best_and_hides_without_cross_hea
     assert len(asked) == 2
     desk.open(info("decoder"))
     assert not bar.isVisible()
+    assert bar.switch.isHidden()
 
 
 def test_that_sure_and_possible_links_are_marked_on_their_cells_only(qtbot: QtBot) -> None:

@@ -101,6 +101,10 @@ _POINTED = ("head", "steps", "grid", "answers")
 def test_that_on_a_projector_what_is_pointed_at_is_large_enough_and_afterwards_all_is_back(qtbot, program):
     window, view = program.window, program.window.view
     view.set_theme("projector")
+    explore = window.pages.explore
+    parts = (explore.text_bar, explore.aspect_bar, explore.grid_panel, explore.inspector.gate)
+    assert all(part.isVisible() for part in parts)
+    assert not explore.inspector.measures.isVisible()  # they leave their room to the map, in large type
     window.learning.start_tour("attention")
     tours = window.learning.tours
     while tours.tour is not None:
@@ -111,12 +115,10 @@ def test_that_on_a_projector_what_is_pointed_at_is_large_enough_and_afterwards_a
         tours.next()
     assert not view.folded
     qtbot.waitUntil(lambda: not program.session.is_stale and program.session.busy is None, timeout=60_000)
-    for part in (
-        window.pages.explore.text_bar,
-        window.pages.explore.grid_panel,
-        window.pages.explore.inspector.measures,
-    ):
-        assert part.isVisible()
+    assert all(part.isVisible() for part in parts)
+    assert not explore.inspector.measures.isVisible()
+    view.set_theme("light")
+    assert explore.inspector.measures.isVisible()
 
 
 def test_that_a_step_makes_room_again_when_type_or_window_change(qtbot, program):

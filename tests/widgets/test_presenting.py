@@ -3,14 +3,18 @@
 import re
 
 import pytest
+from PySide6.QtCore import QRect
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
+from attnscope.figures.style import SMALL_PX, type_at, type_px
+from attnscope.figures.token_axis import widest
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.window.layout_memory import usable_geometry
 from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt
@@ -30,8 +34,8 @@ def window(qtbot: QtBot) -> MainWindow:
 
 def test_that_f11_leaves_only_data_and_esc_brings_everything_back(qtbot: QtBot, window: MainWindow) -> None:
     explore = window.pages.explore
-    gone = (window.top_bar, window.page_bar, explore.text_bar, explore.aspect_bar, explore.inspector)
-    kept = (explore.grid_panel, explore.head_panel.heatmap, explore.answers)
+    gone = (window.top_bar, window.page_bar, explore.aspect_bar, explore.inspector)
+    kept = (explore.grid_panel, explore.head_panel.heatmap, explore.answers, explore.text_bar)
     qtbot.wait(20)  # until the page has its size
     before = [splitter.sizes() for splitter in explore.splitters().values()]
     assert window.actions_by_name["present"].shortcut().toString() == "F11"
@@ -145,3 +149,70 @@ def test_that_compare_leaves_its_measures_out_where_a_drawer_leaves_little_room(
     assert page.measures.isHidden()
     page.give_way(5000)
     assert not page.measures.isHidden()
+
+
+def test_that_another_sentence_can_be_typed_while_presenting(qtbot: QtBot, window: MainWindow) -> None:
+    text = window.pages.explore.text_bar
+    window.actions_by_name["present"].trigger()
+    assert text.text_edit.isVisible()
+    assert not text.source_strip.isVisible()
+    text.text_edit.setFocus()
+    text.text_edit.selectAll()
+    qtbot.keyClicks(text.text_edit, "another one")
+    assert window.pages.explore._session.text == "another one"
+    assert window.view.is_presenting
+
+
+def test_that_labels_are_read_from_the_back_of_a_room_and_grow_with_the_cells(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    head = window.pages.explore.head_panel
+    small = head.heatmap.layout_now()
+    window.actions_by_name["present"].trigger()
+    for picture in (head.heatmap, head.lines):
+        assert SMALL_PX * picture.type_factor() >= 0.025 * window.height()
+        assert picture.type_factor(10.0) == picture.type_factor()
+        assert picture.type_factor(180.0) > 1.2 * picture.type_factor()
+        assert SMALL_PX * picture.type_factor(9000.0) <= 0.05 * window.height()
+    large = head.heatmap.layout_now()
+    assert large.row_width > 1.5 * min(small.row_width, 54)
+    with type_at(head.heatmap.type_factor()):
+        assert large.row_width >= widest(head.heatmap._map.queries)
+    assert type_px(1.0) == 1.0  # elsewhere type is as before
+
+
+def side_of_map(window: MainWindow) -> float:
+    cells = window.pages.explore.head_panel.heatmap.layout_now().cells
+    return min(cells.width(), cells.height())
+
+
+def test_that_large_type_takes_no_room_from_the_map_and_gives_the_columns_back(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    explore = window.pages.explore
+    qtbot.wait(20)
+    side, before = side_of_map(window), {n: s.sizes() for n, s in explore.splitters().items()}
+    remembered = window.settings_snapshot().splitters
+    for _ in range(2):
+        window.view.set_theme("projector")
+        qtbot.waitUntil(lambda: side_of_map(window) >= side, timeout=2000)
+        assert explore.inspector.isVisible()
+        assert window.settings_snapshot().splitters == remembered
+        window.actions_by_name["present"].trigger()
+        window.actions_by_name["dismiss"].trigger()
+        qtbot.waitUntil(lambda: side_of_map(window) >= side, timeout=2000)
+        window.view.set_theme("light")
+        qtbot.waitUntil(
+            lambda: {n: s.sizes() for n, s in explore.splitters().items()} == before, timeout=2000
+        )
+        assert explore.pictures.indexOf(explore.grid_panel) == 0
+    assert side_of_map(window) == side
+
+
+def test_that_a_window_of_a_larger_screen_opens_within_this_one() -> None:
+    screen = QRect(0, 0, 1280, 800)
+    assert usable_geometry((0, 0, 1910, 1050), [screen]) == screen
+    assert usable_geometry((200, 100, 1200, 900), [screen]) == QRect(80, 0, 1200, 800)
+    assert usable_geometry((200, 100, 1200, 700), [screen]) == QRect(200, 100, 1200, 700)
+    both = [screen, QRect(1280, 0, 1920, 1080)]
+    assert usable_geometry((0, 0, 2400, 800), both) == QRect(0, 0, 2400, 800)

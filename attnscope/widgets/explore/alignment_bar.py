@@ -86,6 +86,7 @@ class AlignmentBar(QWidget):
     def _lay_out(self) -> None:
         first, second, third = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
         first.setSpacing(4)
+        self.switch.setParent(self)  # until it gets its place
         for widget in (self.rows, self.files):
             first.addWidget(widget)
         first.addStretch(1)

@@ -41,6 +41,7 @@ class Presented:
             return False
         self.is_on = is_on
         (page if is_on else column).insertWidget(0, self._bars)
+        self._bars.show()  # at once: what goes to another parent is hidden until the next event
         if is_on:
             self._side.insertWidget(0, self._grid)
             self._columns.insertWidget(0, self._side)

@@ -73,10 +73,11 @@ class SizesByType:
 
     def to_remember(self, factor: float) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """The sizes for the next start: those of type at a desk, where type is larger than that now."""
-        if factor <= 1.0:
-            return splitter_sizes(self._splitters, self._everyday.items())
-        desk = {name: tuple(sizes) for name, sizes in self._kept.get(1.0, {}).items() if all(sizes)}
-        return tuple({**self._everyday, **desk}.items())
+        now = dict(splitter_sizes(self._splitters, self._everyday.items()))
+        if factor > 1.0:
+            desk = {name: tuple(sizes) for name, sizes in self._kept.get(1.0, {}).items() if all(sizes)}
+            now = {name: desk.get(name, self._everyday.get(name, sizes)) for name, sizes in now.items()}
+        return tuple(now.items())
 
 
 def restore_splitters(splitters: Mapping[str, QSplitter], settings: Settings) -> None:
