@@ -52,6 +52,7 @@ from attnscope.widgets.training.page import TrainingPage
 from attnscope.widgets.training.recipe_editor import RecipeEditor
 from attnscope.widgets.training.replay_bar import ReplayBar
 from attnscope.widgets.training.watch_panel import WatchPanel
+from attnscope.widgets.window.steady_focus import SteadyFocus
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from training_fakes import Clock, started, steps, traced
@@ -173,6 +174,22 @@ def test_that_buttons_follow_the_run(desk: Desk, qtbot: QtBot) -> None:
     desk.news(Finished(step=3, reason="stopped"))
     assert "Stopped at step 3" in desk.texts()
     assert not desk.editor.isReadOnly()
+
+
+def test_that_space_after_pause_does_not_stop_the_run(desk: Desk, qtbot: QtBot) -> None:
+    SteadyFocus(desk.page)
+    desk.page.show()
+    desk.page.activateWindow()
+    qtbot.waitUntil(desk.page.isActiveWindow)
+    desk.state.start()
+    desk.news(started(), *steps(1, 2))
+    pause = desk.button("Pause")
+    pause.setFocus()
+    for _ in range(3):
+        qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Space)
+    assert [r.action for r in desk.posted if isinstance(r, ControlTraining)] == ["pause"]
+    desk.news(is_paused=True)
+    assert desk.button("Resume").hasFocus()  # where the person was
 
 
 def test_that_keys_start_pause_and_stop(desk: Desk) -> None:

@@ -289,7 +289,6 @@ class RunPanel(QWidget):
 
     @Slot()
     def _on_start(self) -> None:
-        self._editor.setFocus()  # read-only in a run; the disabled button would hand the focus to a sentence
         if self._state.can_lengthen:
             dialog = LongerDialog(self._state, self)
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

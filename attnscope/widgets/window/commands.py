@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QLineEdit, QMessageBox, QWidget
+from PySide6.QtWidgets import QMessageBox, QWidget
 
 from attnscope import paths
 from attnscope.errors import UserError
@@ -251,12 +251,7 @@ class Commands:
         self._view.set_theme(following(THEMES, self._view.theme))
 
     def _present(self) -> None:
-        before = self._window.focusWidget()
         self._view.present(not self._view.is_presenting)
-        now = self._window.focusWidget()
-        if isinstance(now, QLineEdit) and now is not before:  # Qt went on to it from what was hidden
-            now.deselect()
-            self._window.setFocus()
         if self._view.is_presenting:
             self._session.tell_person("Presenting. F11 or Esc brings everything back.", about=PRESENTING)
 

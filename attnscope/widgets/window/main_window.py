@@ -50,6 +50,7 @@ from attnscope.widgets.window.model_watch import ModelWatch
 from attnscope.widgets.window.page_bar import PageBar
 from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.status_bar import StatusBar
+from attnscope.widgets.window.steady_focus import SteadyFocus
 from attnscope.widgets.window.stops_panel import StopLine
 from attnscope.widgets.window.top_bar import TopBar
 from attnscope.widgets.window.undoing import Undoing
@@ -154,6 +155,7 @@ class MainWindow(QMainWindow):
         self._show_duration()
         self._on_session("model")
         self.pages.explore.text_bar.text_edit.setFocus()
+        self._steady_focus = SteadyFocus(self)
 
     # For the program and its commands
 
