@@ -265,7 +265,7 @@ def figure_from(saved: SavedFigure, model: Model, trace: Trace) -> Figure:
         sha256=info.sha256,
         text=source.read_text if source.n_dropped else origin.text,
         target=origin.target,
-        note="; ".join(dict.fromkeys(filter(None, (saved.note, source.cut_words)))),
+        note="; ".join(dict.fromkeys(filter(None, (saved.note, source.cut_words, info.picture_words)))),
     )
     made = figure(
         trace,

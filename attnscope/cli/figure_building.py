@@ -145,4 +145,5 @@ def build_caption(arguments: argparse.Namespace, model: "Model", trace: "Trace")
         target = trace.target.text
     source = trace.source
     text = source.read_text if source.n_dropped else arguments.text
-    return Caption(model=info.name, sha256=info.sha256, text=text, target=target, note=source.cut_words)
+    note = "; ".join(filter(None, (source.cut_words, info.picture_words)))
+    return Caption(model=info.name, sha256=info.sha256, text=text, target=target, note=note)

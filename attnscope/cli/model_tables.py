@@ -72,7 +72,8 @@ def reads(info: ModelInfo) -> str:
     """What the model takes and what it says, in words."""
     if info.reads != "text":
         own = ", and a second text that it can write itself" if info.takes_target else ""
-        return f"a {info.reads}, named by its path{own}"
+        size = f", {info.picture_words}" if info.picture_words else ""
+        return f"a {info.reads}, named by its path{size}{own}"
     if info.reads_pairs:
         return "two sentences" if info.labels else "one text, or two sentences"
     return "a text, and a second one that it can write itself" if info.takes_target else "one text"

@@ -28,6 +28,7 @@ class ModelInfo:
     that two sentences may be read together, `reads` what the text is or names; what reads "attention" is
     recorded attention: it has one text and no model (`is_recorded`), and `site_names` are the modules that
     its sites were. `labels` are all that one of our own models may say of a text, where it tells labels.
+    `picture_px` is the height and width at which pictures are read.
     """
 
     name: str
@@ -52,11 +53,17 @@ class ModelInfo:
     reads: Literal["text", "picture", "recording", "attention"] = "text"
     labels: tuple[str, ...] = ()
     site_names: tuple[tuple[SiteKey, str], ...] = ()
+    picture_px: tuple[int, int] | None = None
 
     @property
     def is_recorded(self) -> bool:
         """Whether this is recorded attention, without a model that could read, write or be changed."""
         return self.reads == "attention"
+
+    @property
+    def picture_words(self) -> str:
+        """The size at which pictures are read, in words; empty where none is."""
+        return f"read at {self.picture_px[1]} × {self.picture_px[0]} pixels" if self.picture_px else ""
 
     @property
     def takes_target(self) -> bool:

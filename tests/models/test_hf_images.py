@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hf_folders import png_bytes
+from hf_folders import png_bytes, save_folder, save_picture
 from numpy.typing import NDArray
 
+from attnscope.cli.main import main
 from attnscope.errors import LoadError
+from attnscope.models import load
 from attnscope.models.huggingface.images import Preparation, patch_tokens, prepare, read_preparation
 from attnscope.models.huggingface.png import decode_png
 
@@ -89,3 +91,65 @@ def test_that_patches_are_named_by_row_and_column_after_the_special_tokens() -> 
     assert patch_tokens("x", (1, 2), 4).pieces == ("[CLS]", "[DIST]", "0,0", "0,1")
     assert patch_tokens("x", (1, 1), 5).pieces == ("[CLS]", "[REG0]", "[REG1]", "[REG2]", "0,0")
     assert patch_tokens("x", (9, 9), 3).pieces == ("0", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, (56, 56, None)),
+        ({"size": {"height": 42, "width": 28}}, (42, 28, None)),
+        ({"size": 28}, (28, 28, None)),
+        ({"size": [42, 28]}, (42, 28, None)),
+        ({"size": {"shortest_edge": 32}}, (56, 56, 32)),
+        ({"size": {"shortest_edge": 32}, "crop_size": {"height": 28, "width": 14}}, (28, 14, 32)),
+        ({"size": {"shortest_edge": 32}, "crop_size": 28, "do_center_crop": True}, (28, 28, 32)),
+        ({"size": 32, "crop_size": 28, "do_center_crop": True}, (28, 28, 32)),
+        ({"size": 32, "crop_size": 28, "do_center_crop": False}, (32, 32, None)),
+        ({"size": {"height": 42, "width": 42}, "crop_size": 28, "do_center_crop": True}, (28, 28, None)),
+        ({"size": {"longest_edge": 32}}, (56, 56, None)),
+        ({"size": 28, "do_resize": False}, (56, 56, None)),
+    ],
+    ids=str,
+)
+def test_that_the_processors_own_size_wins(values, expected, tmp_path: Path) -> None:
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
+    how = read_preparation(tmp_path, (56, 56))
+    assert (how.height, how.width, how.shortest) == expected
+
+
+@pytest.mark.parametrize("side", [0, -3, 10_000_000, 2.5, "224", True])
+def test_that_a_size_that_cannot_be_meant_is_refused(side: object, tmp_path: Path) -> None:
+    for values in ({"size": {"height": side, "width": 8}}, {"crop_size": side, "do_center_crop": True}):
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
+        with pytest.raises(LoadError, match="size"):
+            read_preparation(tmp_path, (56, 56))
+
+
+def test_that_a_model_is_fed_the_crop_of_its_own_processor(tmp_path: Path, capsys) -> None:
+    hf = pytest.importorskip("transformers")
+    config = hf.Dinov2Config(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=56, patch_size=14
+    )
+    crop = {"size": {"shortest_edge": 32}, "crop_size": {"height": 28, "width": 28}, "do_center_crop": True}
+    save_folder(tmp_path / "dino", hf.Dinov2Model(config).eval(), None, preprocessor_config=crop)
+    model = load(tmp_path / "dino", "cpu")
+    assert model.info.picture_px == (28, 28)
+    assert model.info.max_tokens == 5  # 2 × 2 patches and [CLS], not 4 × 4
+    picture = save_picture(tmp_path / "p.png", height=40, width=60)
+    assert model.trace(picture).source.pieces == ("[CLS]", "0,0", "0,1", "1,0", "1,1")
+    assert main(["info", str(tmp_path / "dino")]) == 0
+    assert "a picture, named by its path, read at 28 × 28 pixels" in " ".join(capsys.readouterr().out.split())
+    out = tmp_path / "f.svg"
+    figure = [
+        "figure",
+        str(tmp_path / "dino"),
+        "--text",
+        picture,
+        "--view",
+        "grid",
+        "--caption",
+        "-o",
+        str(out),
+    ]
+    assert main(figure) == 0
+    assert "read at 28 × 28 pixels" in out.read_text(encoding="utf-8")

@@ -32,6 +32,8 @@ _PREPROCESSOR = "preprocessor_config.json"
 _MAX_BYTES = 200_000_000
 _MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 _FIRST_NAMES = ("CLS", "DIST")
+MAX_SIDE = 2_048
+"""The largest picture, in pixels a side, that a processor's file may ask for."""
 MAX_FIRST = 64
 """The most tokens before the patches that are taken for special ones."""
 _ACTION = "Type the path of a PNG picture."
@@ -51,18 +53,24 @@ class Preparation:
 
 
 def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
-    """The preparation that preprocessor_config.json describes; raises LoadError when it cannot be meant."""
+    """The preparation that preprocessor_config.json describes; raises LoadError when it cannot be meant.
+
+    Its own crop or size is what the model was made for; `image_size` counts where it names none.
+    """
     values: Mapping[str, Any] = {}
     path = folder / _PREPROCESSOR
     if path.exists():
         content = as_object(read_json(contained_file(folder, _PREPROCESSOR)), what=str(path), kind="config")
         values = content
-    height, width = image_size
-    size = values.get("size")
+    size, crops = values.get("size"), values.get("do_center_crop", "crop_size" in values)
     shortest = size.get("shortest_edge") if isinstance(size, dict) else None
-    shortest = size if isinstance(size, int) and values.get("do_center_crop") else shortest
-    if shortest is not None and not (isinstance(shortest, int) and 1 <= shortest <= 10_000):
+    shortest = size if isinstance(size, int) and crops else shortest
+    if shortest is not None and not _is_side(shortest):
         raise _impossible(path, "size")
+    own = _sides(values.get("crop_size"), path, "crop_size") if crops else None
+    if own is None and shortest is None and values.get("do_resize", True):
+        own = _sides(size, path, "size")
+    height, width = own or image_size
     mean, deviation = (_colours(values, key, path) for key in ("image_mean", "image_std"))
     is_normalised = values.get("do_normalize", True)
     rescale = values.get("rescale_factor", 1 / 255) if values.get("do_rescale", True) else 1.0
@@ -183,6 +191,22 @@ def _colours(values: Mapping[str, Any], key: str, path: Path) -> tuple[float, ..
     if key == "image_std" and not all(found):
         raise _impossible(path, key)
     return tuple(float(n) for n in found)
+
+
+def _sides(value: object, path: Path, key: str) -> tuple[int, int] | None:
+    """Height and width as a processor writes them; None where it names none."""
+    if value is None or (isinstance(value, dict) and not {"height", "width"} <= value.keys()):
+        return None
+    sides = (value["height"], value["width"]) if isinstance(value, dict) else (value, value)
+    if isinstance(value, list):
+        sides = (value[0], value[-1]) if len(value) == 2 else (None, None)
+    if not all(map(_is_side, sides)):
+        raise _impossible(path, key)
+    return sides
+
+
+def _is_side(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_SIDE
 
 
 def _impossible(path: Path, key: str) -> LoadError:

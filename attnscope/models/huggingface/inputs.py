@@ -213,6 +213,7 @@ class PictureReader:
         self.vocabulary = PictureVocabulary()
         self.max_tokens = n_tokens
         self._how = how
+        self.picture_px = how.height, how.width
         self._grid = (how.height // patch_size[0], how.width // patch_size[1])
 
     def encode(self, text: str, target: str | None) -> Inputs:

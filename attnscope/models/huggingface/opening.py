@@ -159,7 +159,8 @@ def _picture_reader(opened: _Opened, attached: Attached) -> PictureReader:
     image_size = sizes_of(getattr(config, "image_size", None), 224)
     patch_size = sizes_of(getattr(config, "patch_size", None), 16)
     how = read_preparation(opened.folder, image_size)
-    blank = torch.zeros((1, getattr(config, "num_channels", 3), *image_size), device=model.device)
+    size = (1, getattr(config, "num_channels", 3), how.height, how.width)
+    blank = torch.zeros(size, device=model.device)
     probe = LengthProbe(attached.sites)
     with torch.no_grad(), attached.probing(probe):
         model.base_model(pixel_values=blank)
@@ -244,6 +245,7 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         note=opened.note,
         architecture=f"{task.class_name} ({opened.config.model_type})",
         licence=licence_of(opened.folder),
+        picture_px=reader.picture_px if isinstance(reader, PictureReader) else None,
         reads="picture" if task.reads_pictures else "recording" if task.name == "speech" else "text",
         reads_pairs=reader.reads_pairs,
     )

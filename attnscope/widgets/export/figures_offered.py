@@ -100,7 +100,7 @@ def _session_figures(
         text=traced.source.read_text,
         target=traced.target.text if traced.target else None,
         step=traced.step,
-        note=traced.source.cut_words,
+        note="; ".join(filter(None, (traced.source.cut_words, session.model.picture_words))),
     )
     origin = _origin(session, session.model, caption)
     style = map_style(view)
