@@ -197,12 +197,13 @@ def _sides(value: object, path: Path, key: str) -> tuple[int, int] | None:
     """Height and width as a processor writes them; None where it names none."""
     if value is None or (isinstance(value, dict) and not {"height", "width"} <= value.keys()):
         return None
-    sides = (value["height"], value["width"]) if isinstance(value, dict) else (value, value)
     if isinstance(value, list):
-        sides = (value[0], value[-1]) if len(value) == 2 else (None, None)
-    if not all(map(_is_side, sides)):
+        height, width = value if len(value) == 2 else (None, None)
+    else:
+        height, width = (value["height"], value["width"]) if isinstance(value, dict) else (value, value)
+    if not _is_side(height) or not _is_side(width):
         raise _impossible(path, key)
-    return sides
+    return int(height), int(width)
 
 
 def _is_side(value: object) -> bool:
