@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -203,10 +203,10 @@ def _sides(value: object, path: Path, key: str) -> tuple[int, int] | None:
         height, width = (value["height"], value["width"]) if isinstance(value, dict) else (value, value)
     if not _is_side(height) or not _is_side(width):
         raise _impossible(path, key)
-    return int(height), int(width)
+    return height, width
 
 
-def _is_side(value: object) -> bool:
+def _is_side(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_SIDE
 
 

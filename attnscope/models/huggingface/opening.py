@@ -163,7 +163,7 @@ def _picture_reader(opened: _Opened, attached: Attached) -> PictureReader:
     blank = torch.zeros(size, device=model.device)
     probe = LengthProbe(attached.sites)
     with torch.no_grad(), attached.probing(probe):
-        model.base_model(pixel_values=blank)
+        model(pixel_values=blank)
     return PictureReader(how, patch_size=patch_size, n_tokens=probe.only_length(type(model).__name__))
 
 
