@@ -15,8 +15,11 @@ MAX_DIGITS = 300
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-def read_json(path: Path, *, max_bytes: int = MAX_BYTES) -> object:
-    """The content of a JSON file; raises LoadError saying what is wrong with it and where."""
+def read_json(path: Path, *, max_bytes: int = MAX_BYTES, has_infinity: bool = False) -> object:
+    """The content of a JSON file; raises LoadError saying what is wrong with it and where.
+
+    With `has_infinity` NaN and Infinity are numbers, as Python's own JSON writes them.
+    """
     if not path.is_file():
         raise LoadError(
             f"The file {path} is missing or is not a regular file.",
@@ -30,10 +33,10 @@ def read_json(path: Path, *, max_bytes: int = MAX_BYTES) -> object:
         data = path.read_bytes()
     except OSError as error:
         raise _refuse(str(path), f"it cannot be read ({error.strerror})", kind="unreadable") from error
-    return parse_json(data, what=str(path))
+    return parse_json(data, what=str(path), has_infinity=has_infinity)
 
 
-def parse_json(data: bytes, *, what: str, kind: str = "json") -> object:
+def parse_json(data: bytes, *, what: str, kind: str = "json", has_infinity: bool = False) -> object:
     """Decode strict JSON from bytes; `what` names the source in the LoadError, whose kind is `kind`."""
     if data.startswith(_UTF_16_MARKS) or (len(data) > 3 and b"\0" in data[:4]):
         raise _refuse(what, "it is UTF-16 or UTF-32 text", kind=kind)
@@ -45,7 +48,7 @@ def parse_json(data: bytes, *, what: str, kind: str = "json") -> object:
         return json.loads(
             text,
             object_pairs_hook=_object_of_unique_keys,
-            parse_constant=_refuse_constant,
+            parse_constant=float if has_infinity else _refuse_constant,
             parse_float=_finite_float,
             parse_int=_int_in_range,
         )

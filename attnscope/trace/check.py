@@ -77,6 +77,7 @@ def prove(
             n_rows=len(range(n_queries)[rows]),
             n_queries=n_queries,
             is_training=is_training,
+            is_given=not v.shape[-1],
         )
         for row_sum, forbidden, output in numbers.T.tolist()
     ]

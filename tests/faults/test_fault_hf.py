@@ -141,7 +141,7 @@ FAULTS: dict[str, tuple[Spoil, str, str]] = {
     "F19 a shard that is not in the index": (shards({WTE: FIRST}, (FIRST,)), "missing", "Shard 2 of 3"),
     "F20 a pipe": (pipe, "not-a-file", "pipe"),
     "F21 not JSON": (raw_config(b'{"model_type": "gpt2", }'), "json", "config.json"),
-    "F21 NaN": (raw_config(b'{"model_type": "gpt2", "n_embd": NaN}'), "json", "NaN"),
+    "F21 NaN": (raw_config(b'{"model_type": "gpt2", "n_embd": NaN}'), "config", "n_embd is 'nan'"),
     "F21 twice the same key": (raw_config(b'{"n_embd": 8, "n_embd": 9}'), "duplicate", "twice"),
     "F22 a width of 10^9": (config(n_embd=10**9), "too-large", "parameters"),
     "F22 a width of 10^6": (config(n_embd=10**6), "too-large", "GB"),

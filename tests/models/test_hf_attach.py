@@ -1,5 +1,7 @@
 """Entering Hugging Face models: sites, notes, proofs, refusals by name, and leaving again."""
 
+import re
+
 import hf_tiny
 import pytest
 import torch
@@ -117,7 +119,7 @@ def test_that_a_model_without_maps_is_refused_by_name_and_reason(name):
     assert model.config._attn_implementation == own
 
 
-def test_that_a_wrong_attention_is_refused_with_the_difference(monkeypatch):
+def test_that_a_wrong_attention_is_never_shown_but_the_models_own_weights_with_the_difference(monkeypatch):
     interface.register()
     functions = hf.modeling_utils.AttentionInterface
 
@@ -125,8 +127,20 @@ def test_that_a_wrong_attention_is_refused_with_the_difference(monkeypatch):
         return attend_module(module, query, key, value, None, is_causal=False, **others)
 
     monkeypatch.setitem(functions._global_mapping, NAME, wrong)
-    with pytest.raises(UserError, match=r"logits of GPT2LMHeadModel differ by 0\.\d+"):
-        attach(hf_tiny.build("gpt2"))
+    model = hf_tiny.build("gpt2")
+    attached = attach(model)
+    assert not attached.has_gates
+    assert re.search(r"logits of GPT2LMHeadModel differ by 0\.\d+", attached.note)
+    probe = TraceProbe(attached.sites, NO_GATES)
+    with attached.probing(probe), torch.no_grad():
+        model(IDS[:1])
+    attached.detach()
+    model.set_attn_implementation("eager")
+    own = model(IDS[:1], output_attentions=True).attentions
+    for site, weights in zip(attached.sites, own, strict=True):
+        found = site_weights(probe.records[site.key]).nan_to_num(0.0)
+        torch.testing.assert_close(found, weights[0], atol=1e-6, rtol=0)
+        assert probe.records[site.key].proof.is_given  # nothing is claimed of outputs
 
 
 def test_that_leaving_gives_the_model_its_own_attention_back():

@@ -69,7 +69,7 @@ def is_huggingface_folder(folder: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        values = as_object(read_json(path), what=str(path))
+        values = as_object(read_json(path, has_infinity=True), what=str(path))
     except LoadError:
         return False
     return "format" not in values and ("model_type" in values or "architectures" in values)

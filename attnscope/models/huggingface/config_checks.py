@@ -42,6 +42,8 @@ _WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
 _OWN_HEAD_WIDTH = ("head_dim", "d_kv", "kv_channels", "attention_head_size", "v_head_dim", "qk_nope_head_dim")
 _DTYPES = frozenset({"float32", "float16", "bfloat16", "float64", None, "auto"})
+_FLOAT, _FLOATS = "__float__", ("Infinity", "-Infinity", "NaN")
+"""How the library writes numbers that JSON does not know (`_encode_special_floats`, transformers 5.23)."""
 _ACTION = "Restore config.json from its origin."
 
 
@@ -58,7 +60,7 @@ class CheckedConfig:
 def read_config(folder: Path) -> CheckedConfig:
     """Read and check config.json; raises LoadError."""
     path = contained_file(folder, CONFIG)
-    values = as_object(read_json(path), what=str(path), kind="config")
+    values = as_object(read_json(path, has_infinity=True), what=str(path), kind="config")
     return check_config(values, str(path))
 
 
@@ -88,6 +90,8 @@ def _without_code(value: Any, dropped: set[str]) -> Any:
         return [_without_code(item, dropped) for item in value]
     if not isinstance(value, dict):
         return value
+    if value.keys() == {_FLOAT} and value[_FLOAT] in _FLOATS:
+        return float(value[_FLOAT])
     kept: dict[str, Any] = {}
     for key, item in value.items():
         names_code = key in _CODE_KEYS or "_implementation" in key or key.startswith("__")

@@ -34,8 +34,6 @@ ROW_SUM_TOLERANCE = 2e-2
 _OTHER_LAYOUTS = {
     "longformer": "its maps are windows around each token, not token by token",
     "led": "its encoder's maps are windows around each token, not token by token",
-    "big_bird": "its maps are blocks of tokens, not token by token",
-    "bigbird_pegasus": "its maps are blocks of tokens, not token by token",
     "reformer": "its maps are of hashed buckets, not token by token",
     "funnel": "its layers shorten the text, so that rows are no tokens",
     "nystromformer": "its weights are an approximation that is never laid out",
@@ -72,6 +70,11 @@ def attach_eager(
 def check_layout(model: Any) -> None:
     """Raise UserError for an architecture whose weights are no map of tokens on tokens."""
     layout = _OTHER_LAYOUTS.get(getattr(model.config, "model_type", ""))
+    if getattr(model.config, "attention_type", "") == "block_sparse":
+        layout = (
+            "its attention_type is block_sparse, whose maps are blocks of tokens, some drawn at random; with "
+            "original_full in config.json the same weights are shown"
+        )
     if layout is not None:
         raise _refusal(type(model).__name__, layout)
 
@@ -94,7 +97,7 @@ class EagerModel:
             "out, kept whole and not checked against its values; heads cannot be gated or edited."
         )
         if reason:
-            self.note += f" ({reason})"
+            self.note += f" ({reason}.)"
         self._model, self._switch = model, switch
 
     @contextmanager

@@ -46,7 +46,7 @@ def read_special_ids(values: Mapping[str, Any], folder: Path, n_rows: int) -> Sp
     merged = dict(values)
     if (folder / _GENERATION).exists():
         path = contained_file(folder, _GENERATION)
-        more = as_object(read_json(path), what=str(path), kind="config")
+        more = as_object(read_json(path, has_infinity=True), what=str(path), kind="config")
         merged.update((key, value) for key, value in more.items() if value is not None)
 
     def ids(key: str) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ def _position_rows(model: Any) -> int | None:
     """Positions that a table beginning after its padding row really has (RoBERTa: 514 rows, 512 tokens)."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-            return int(module.num_embeddings) - int(module.padding_idx) - 1
+            return int(module.weight.shape[0]) - int(module.padding_idx) - 1
     return None
 
 

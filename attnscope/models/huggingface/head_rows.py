@@ -156,7 +156,7 @@ def _pass_pictures(network: HuggingFaceNetwork, probe: QuietProbe | None) -> Non
 
 def first_tokens(network: HuggingFaceNetwork, stack: Stack) -> Tensor:
     """The ids of these texts, [n_texts, n_tokens]; those of an encoder–decoder's second stack are others."""
-    n_pieces = min(network.module.get_input_embeddings().num_embeddings, network.info.vocab_size or 2**31)
+    n_pieces = min(network.module.get_input_embeddings().weight.shape[0], network.info.vocab_size or 2**31)
     n_texts, n_tokens = min(_N_TEXTS, n_pieces), min(_N_TOKENS, network.max_tokens)
     ids: Tensor = (torch.arange(n_texts * n_tokens, device=network.device) * 7 + 3) % n_pieces
     ids = ids.reshape(n_tokens, n_texts).T.contiguous()

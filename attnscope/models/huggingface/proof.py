@@ -162,7 +162,7 @@ def _text(
 
 def _n_pieces(model: Any) -> int:
     named = _number(model.config.get_text_config(), "vocab_size")
-    return named or int(model.get_input_embeddings().num_embeddings)
+    return named or int(model.get_input_embeddings().weight.shape[0])
 
 
 def _special_ids(config: Any) -> set[int]:

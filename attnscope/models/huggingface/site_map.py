@@ -83,12 +83,15 @@ def _enter(model: Any, example: Example, own: dict[str, Tensor], switch: Switch)
         with watching(scout):
             output = run_example(model, example)
     except UserError as error:
-        reason = str(error)
-    if not scout.calls or reason:
-        switch.set("eager")
-        return attach_eager(model, example, own, switch, reason)
-    difference = check_equal(model, own, numbers_of(output, example))
-    return _ThroughInterface(model, map_sites(model, scout.calls), difference, switch)
+        reason = error.happened.rstrip(".")
+    try:
+        if scout.calls and not reason:
+            difference = check_equal(model, own, numbers_of(output, example))
+            return _ThroughInterface(model, map_sites(model, scout.calls), difference, switch)
+    except UserError as error:
+        reason = error.happened.rstrip(".")
+    switch.set("eager")
+    return attach_eager(model, example, own, switch, reason)
 
 
 class _ThroughInterface:

@@ -59,6 +59,9 @@ _KINDS: Mapping[TaskName, OutputKind] = {
 }
 _VISION_PART = {"clip": "CLIPVisionModel", "siglip": "SiglipVisionModel", "siglip2": "Siglip2VisionModel"}
 _PICTURE_AND_TEXT = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES")
+_ONLY_HEARS = (
+    "hears sounds and does not write token by token what it hears (Whisper, which does, is opened)"
+)
 _NO_HEAD = "It has no output head: attention can be looked at, there are no predictions."
 
 
@@ -137,9 +140,9 @@ def _headless(lists: Any, config: CheckedConfig, base: str) -> Task:
     if kind in lists.MODEL_FOR_IMAGE_MAPPING_NAMES or has_pictures:
         return Task(name="image", class_name=base, form="encoder", note=_NO_HEAD)
     if "vocab_size" not in config.values and kind in lists.MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES:
-        raise _not_offered(config, "reads sounds")
+        raise _not_offered(config, _ONLY_HEARS)
     if kind in lists.MODEL_FOR_CTC_MAPPING_NAMES or kind in lists.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES:
-        raise _not_offered(config, "reads sounds")
+        raise _not_offered(config, _ONLY_HEARS)
     named = ", ".join(config.architectures)[:80]
     note = _NO_HEAD
     if named and base not in config.architectures:
@@ -186,6 +189,6 @@ def _not_offered(config: CheckedConfig, reason: str) -> LoadError:
     return LoadError(
         f"{name} {reason}, which is not offered.",
         kind="architecture",
-        expected="a model that reads text, or pictures alone",
+        expected="a model that reads text, pictures alone, or speech that it writes down",
         action="Open another model.",
     )

@@ -105,7 +105,7 @@ def _inside(anatomy: Anatomy) -> set[nn.Module]:
 def _entered(network: HuggingFaceNetwork, anatomy: Anatomy, reading: _Reading, stack: Stack) -> Tensor:
     """Every embedding as it enters the first layer when there are no positions."""
     table = _embedding(network, stack)
-    ids = torch.arange(table.num_embeddings, device=network.device)
+    ids = torch.arange(table.weight.shape[0], device=network.device)
     every: Tensor = table(ids[None])[0].float()
     _, first = reading.entered[(stack, min(layer for name, layer in anatomy.blocks if name == stack))]
     passed = list(_passed(first, [step for step in reading.steps if step.module not in _inside(anatomy)]))

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnscope.errors import UserError
 from attnscope.models.huggingface.proof import RUN_ERRORS
 from attnscope.models.outputs import best_ids
 
@@ -153,7 +154,7 @@ def can_cache(model: Any, ids: Sequence[int], source: Mapping[str, Tensor] | Non
         parts.select([0, 0])
         again = parts.read([[ids[0]], [ids[0]]])
         direct = once.read([[ids[0]]])
-    except RUN_ERRORS:
+    except (*RUN_ERRORS, UserError):  # for instance a mask that leaves out what the cache holds
         return False
     scale = float(whole.abs().max().clamp(min=1e-6))
     pairs = ((on, whole[:, half:]), (again, direct.expand_as(again)))

@@ -175,7 +175,7 @@ def _n_pieces(network: Network) -> int:
         return network.config.vocab_size
     sizes = [getattr(network.vocabulary, "size", None), network.info.vocab_size]
     if isinstance(network, ForeignNetwork):
-        sizes[1] = network.module.get_input_embeddings().num_embeddings
+        sizes[1] = network.module.get_input_embeddings().weight.shape[0]
     return min(size for size in sizes if isinstance(size, int))
 
 
