@@ -105,7 +105,8 @@ def test_that_a_model_opens_and_its_maps_are_those_the_library_gives_out(build, 
 @pytest.mark.parametrize("written", ["Infinity", '{"__float__": "Infinity"}', '{"__float__": "NaN"}'])
 def test_that_numbers_as_the_library_writes_them_are_read(written: str, tmp_path: Path) -> None:
     folder = folder_of(
-        lambda: (hf.LlamaForCausalLM(hf.LlamaConfig(**WORDS | {"vocab_size": 300})), byte_tokenizer()), tmp_path / "m"
+        lambda: (hf.LlamaForCausalLM(hf.LlamaConfig(**WORDS | {"vocab_size": 300})), byte_tokenizer()),
+        tmp_path / "m",
     )
     change_config(folder, time_step_limit="HERE")
     path = folder / "config.json"
@@ -119,7 +120,8 @@ def test_that_numbers_as_the_library_writes_them_are_read(written: str, tmp_path
 
 def test_that_a_tagged_number_that_is_none_stays_out(tmp_path: Path) -> None:
     folder = folder_of(
-        lambda: (hf.LlamaForCausalLM(hf.LlamaConfig(**WORDS | {"vocab_size": 300})), byte_tokenizer()), tmp_path / "m"
+        lambda: (hf.LlamaForCausalLM(hf.LlamaConfig(**WORDS | {"vocab_size": 300})), byte_tokenizer()),
+        tmp_path / "m",
     )
     change_config(folder, odd={"__float__": "__import__('os')"}, odder={"__float__": ["Infinity"]})
     assert "__float__" in load(folder, "cpu").info.note

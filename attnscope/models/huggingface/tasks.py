@@ -59,9 +59,7 @@ _KINDS: Mapping[TaskName, OutputKind] = {
 }
 _VISION_PART = {"clip": "CLIPVisionModel", "siglip": "SiglipVisionModel", "siglip2": "Siglip2VisionModel"}
 _PICTURE_AND_TEXT = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES")
-_ONLY_HEARS = (
-    "hears sounds and does not write token by token what it hears (Whisper, which does, is opened)"
-)
+_ONLY_HEARS = "hears sounds and does not write token by token what it hears (Whisper, which does, is opened)"
 _NO_HEAD = "It has no output head: attention can be looked at, there are no predictions."
 
 
