@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from attnscope import paths
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 
@@ -93,6 +94,22 @@ def read_settings(folder: Path) -> Remembered:
         return Remembered(settings=settings_from_json(path.read_bytes().decode("utf-8-sig")))
     except (OSError, ValueError, RecursionError) as error:
         return Remembered(settings=Settings(), warning=_move_aside(path, error))
+
+
+def known_run_folders(out: str = "") -> tuple[str, ...]:
+    """Where runs are looked for that tell the speed of this machine, whoever asks.
+
+    The usual place, that of the next run, and the runs that the window remembers.
+    """
+    places = (str(paths.runs_folder()), *((out,) if out else ()))
+    path = paths.settings_folder() / SETTINGS_NAME
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            return places
+        remembered = settings_from_json(path.read_bytes().decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return places
+    return tuple(dict.fromkeys((*places, *remembered.recent_runs, *remembered.listed_runs)))
 
 
 def write_settings(settings: Settings, folder: Path) -> None:

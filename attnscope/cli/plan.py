@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.terminal import one_line, say, say_json
-from attnscope.paths import runs_folder
 from attnscope.records.plans import Plan, PresetRow
+from attnscope.settings import known_run_folders
 from attnscope.viewmodels.training.plan_words import (
     PRESET_COLUMNS,
     Row,
@@ -33,7 +33,7 @@ def tell_plan(recipe: "Recipe", *, out: str = "", device: str = "auto", is_json:
     from attnscope.training.starting import recipe_on_paper
 
     recipe, where = recipe_on_paper(recipe), choose_device(device)
-    folders = [runs_folder(), *((Path(out),) if out else ())]
+    folders = map(Path, known_run_folders(out))
     plan = plan_recipe(
         recipe, where, out=Path(out) if out else Path.cwd(), pace=pace_of(recipe, where, folders)
     )

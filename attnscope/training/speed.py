@@ -1,19 +1,20 @@
-"""How many operations a second this machine makes in training: from earlier runs, or from a measured product.
+"""How many operations a second this machine makes in training: the one estimate of a run's time.
 
-An earlier run is the better witness: its tokens per second (the middle of its last steps) times the
-operations of one of its tokens. Without one, products of the recipe's own width are timed, and work on single
-numbers, which is most of a step where models are narrow.
+The last run of the same recipe is the best witness: its tokens per second (the middle of its last steps)
+times the operations of one of its tokens. Runs of other recipes tell little: the operations a second of two
+that come with the program differ up to ninefold. Without such a run products of the recipe's own width are
+timed, and work on single numbers, which is most of a step where models are narrow.
 """
 
 import json
-import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
 
-import numpy as np
 import torch
 
 from attnscope.errors import UserError
@@ -40,48 +41,50 @@ NUMBERS_A_CELL = 55.0
 These three are from reverse-bahdanau, 64 and 128 wide, batches of 16 and 64, and english-french-luong, on one
 CPU thread; with them the time came to within 25 % for all of them.
 """
-_DOUBT_OF_PRODUCTS = 2.0
-_NEAR, _FAR, _TOO_FAR = 1.25, 1.6, 8.0
-_MOST_RUNS = 40
+_DOUBT_OF_PRODUCTS, _DOUBT_OF_RUNS = 2.0, 1.25
+_MOST_RUNS, _DEEPEST = 200, 2
 _HEAD_BYTES, _TAIL_BYTES = 4096, 65_536
 _LEAST_STEPS = 5
 _LEAST_ROWS, _MOST_ROWS, _MOST_WIDE = 64, 1024, 2048
 _PRODUCT_NUMBERS = 2**28
-_LEAST_S, _MOST_REPEATS = 0.02, 50
+_LEAST_S, _LEAST_PROBES, _MOST_PROBES, _KEPT_PROBES = 0.02, 5, 50, 250
+_OF_SPEED = {
+    "data": ("kind", "task", "similar_lengths"),
+    "objective": ("kind", "mask_share", "next_sentence", "corrupted_share", "mean_span"),
+    "optimizer": ("kind",),
+    "training": ("batch_size", "accumulate", "precision", "checkpointing", "compile"),
+    "start": ("lora_rank",),
+}
+"""What of a recipe, beside its model and the options of its task, decides how long a step takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """The speed of a run that was: operations of one step, and operations a second."""
+    """The speed of a run that was, and what of its recipe decided it."""
 
     name: str
     device: str
-    is_bfloat16: bool
-    is_recurrent: bool
-    step_flops: float
+    cause: str
     flops_per_s: float
 
 
 def pace_of(recipe: Recipe, device: torch.device, folders: Iterable[Path]) -> Pace:
-    """The best guess there is for a recipe on a device."""
-    wanted = math.log(step_flops(recipe, mean_tokens(recipe)))
-    is_narrow = uses_bfloat16(recipe, device)
-    alike = [
-        run
-        for run in _earlier_runs(folders)
-        if run.device.partition(":")[0] == device.type
-        and (run.is_bfloat16, run.is_recurrent) == (is_narrow, recipe.model.is_recurrent)
-    ]
-    if not alike:
-        return measured_pace(recipe, device)
-    nearest = min(alike, key=lambda run: abs(math.log(run.step_flops) - wanted))
-    apart = math.exp(abs(math.log(nearest.step_flops) - wanted))
-    if apart >= _TOO_FAR:  # a rate of such other steps says less than products of the right width
-        return measured_pace(recipe, device)
-    doubt = _NEAR if apart < 1.5 else _FAR
-    size = "of this size" if apart < 1.5 else f"whose steps are {apart:,.1f} times as large or small"
-    words = f"from the speed of the run {nearest.name}, {size}; give or take a factor of {doubt:g}"
-    return Pace(flops_per_s=nearest.flops_per_s, doubt=doubt, words=words)
+    """The best guess there is for a recipe on a device, for whoever asks.
+
+    `folders` are runs, folders of runs, and folders of these; the newest run that fits counts.
+    """
+    cause = _cause(recipe)
+    for run in _earlier_runs(folders):
+        if run.device.partition(":")[0] == device.type and run.cause == cause:
+            words = f"from the speed of the last run of this recipe, {run.name}"
+            return Pace(flops_per_s=run.flops_per_s, doubt=_DOUBT_OF_RUNS, words=words)
+    return measured_pace(recipe, device)
+
+
+def _cause(recipe: Recipe) -> str:
+    """What decides the time of a step, as one text."""
+    told = {name: [getattr(getattr(recipe, name), key) for key in keys] for name, keys in _OF_SPEED.items()}
+    return json.dumps([recipe.model.to_dict(), recipe.task_options, told], sort_keys=True)
 
 
 def measured_pace(recipe: Recipe, device: torch.device) -> Pace:
@@ -118,45 +121,52 @@ def _cells_s(recipe: Recipe, device: torch.device) -> float:
     return n_tokens * FED_TOKEN_OVERHEAD_S + NUMBERS_A_CELL * n_numbers * number_s(str(device))
 
 
-@lru_cache(maxsize=8)
 def number_s(device: str) -> float:
-    """Seconds for one number of GELU, the best of some; takes a few milliseconds."""
+    """Seconds for one number of GELU; takes a few milliseconds."""
     x = torch.full((_MOST_ROWS, 256), 0.5, device=device)
-    return _best_s(lambda: torch.nn.functional.gelu(x), device) / x.numel()
+    return _usual_s(lambda: torch.nn.functional.gelu(x), device, _probes(device)) / x.numel()
 
 
-@lru_cache(maxsize=64)
 def product_rate(device: str, is_bfloat16: bool, width: int, inner: int) -> float:
-    """Operations a second of products [rows, width] · [width, inner], the best of some; takes about 20 ms."""
+    """Operations a second of products [rows, width] · [width, inner]; takes about 20 ms."""
     dtype = torch.bfloat16 if is_bfloat16 else torch.float32
     n_rows = max(_LEAST_ROWS, min(_MOST_ROWS, _PRODUCT_NUMBERS // (width * inner)))
     a = torch.full((n_rows, width), 0.5, device=device, dtype=dtype)
     b = torch.full((width, inner), 0.5, device=device, dtype=dtype)
-    return 2.0 * n_rows * width * inner / _best_s(lambda: a @ b, device)
+    probes = _probes(device, is_bfloat16, width, inner)
+    return 2.0 * n_rows * width * inner / _usual_s(lambda: a @ b, device, probes)
 
 
-def _best_s(work: Callable[[], object], device: str) -> float:
-    """The shortest time that a piece of work took, of at least three."""
-    best, spent, n = math.inf, 0.0, 0
+@lru_cache(maxsize=64)
+def _probes(*_of: object) -> deque[float]:
+    """The times that one kind of work took, newest last: a bad moment is outvoted by the others."""
+    return deque(maxlen=_KEPT_PROBES)
+
+
+def _usual_s(work: Callable[[], object], device: str, probes: deque[float]) -> float:
+    """The median time of a piece of work, over some probes now and those before."""
+    spent, n = 0.0, 0
     with torch.inference_mode():
-        while n < 3 or (spent < _LEAST_S and n < _MOST_REPEATS):
+        work()  # the first may still look for its way
+        while n < _LEAST_PROBES or (spent < _LEAST_S and n < _MOST_PROBES):
             start = time.perf_counter()
             work()
             wait_for(torch.device(device))
             took = time.perf_counter() - start
-            best, spent, n = min(best, took), spent + took, n + 1
-    return max(best, 1e-9)
+            probes.append(took)
+            spent, n = spent + took, n + 1
+    return max(median(probes), 1e-9)
 
 
 def _earlier_runs(folders: Iterable[Path]) -> Iterator[EarlierRun]:
-    """The newest runs in these folders that made enough steps."""
+    """The runs in these folders that made enough steps, newest first."""
     found: dict[Path, float] = {}
-    for folder in folders:
-        for run in (folder, *_children(folder)):
-            try:
-                found[run] = (run / "metrics.jsonl").stat().st_mtime
-            except OSError:
-                continue
+    waiting = [(folder, 0) for folder in folders]
+    for folder, depth in waiting:  # it grows on the way
+        try:
+            found[folder] = (folder / "metrics.jsonl").stat().st_mtime
+        except OSError:
+            waiting += [(child, depth + 1) for child in _children(folder) if depth < _DEEPEST]
     newest = sorted(found, key=lambda run: -found[run])[:_MOST_RUNS]
     for run in newest:
         earlier = _read_speed(run, found[run])
@@ -192,10 +202,8 @@ def _read_speed(folder: Path, _changed_at: float) -> EarlierRun | None:
     return EarlierRun(
         name=folder.name,
         device=device,
-        is_bfloat16=uses_bfloat16(recipe, torch.device(device)),
-        is_recurrent=recipe.model.is_recurrent,
-        step_flops=flops,
-        flops_per_s=float(np.median(speeds)) * flops / tokens_a_step(recipe, mean),
+        cause=_cause(recipe),
+        flops_per_s=median(speeds) * flops / tokens_a_step(recipe, mean),
     )
 
 

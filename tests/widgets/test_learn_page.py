@@ -105,7 +105,7 @@ def test_that_a_lesson_says_how_long_it_takes_here_as_the_train_page_would(progr
         assert not welcome.lesson_cards[name].side.text(), "not before a time is known"
         training.handle(RecipePlanned(number=asked.number, plan=dataclasses.replace(planned, pace=pace)))
     sides = [card.side.text() for card in welcome.lesson_cards.values()]
-    assert sides == ["about 21 s", "about 6 min 40 s"]
+    assert sides == ["about 20 s", "about 7 min"]
     assert "from the speed of a run" in welcome.lesson_cards["copy"].toolTip()
     assert training.planning.plan is None, "the Train page's own plan is another"
 

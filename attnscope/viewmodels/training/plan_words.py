@@ -1,7 +1,7 @@
 """What a recipe costs, in words: the same in the window and on the command line. Must not import Qt."""
 
 from attnscope.counting import counted
-from attnscope.records.durations import duration_text
+from attnscope.records.durations import rough_text
 from attnscope.records.plans import Plan, PresetRow
 
 Row = tuple[str, str]
@@ -42,7 +42,7 @@ def flops_text(n: float) -> str:
 
 def seconds_text(plan: Plan | None) -> str:
     """How long training takes, as expected; empty while that is not known."""
-    return "" if plan is None or plan.seconds is None else f"about {duration_text(plan.seconds[1])}"
+    return "" if plan is None or plan.seconds is None else f"about {rough_text(plan.seconds[1])}"
 
 
 def memory_line(plan: Plan) -> str:
@@ -98,8 +98,9 @@ def work_rows(plan: Plan) -> tuple[Row, ...]:
     ]
     if plan.seconds is not None and plan.pace is not None:
         low, expected, high = plan.seconds
-        least, most = duration_text(low), duration_text(high)
-        rows.append(("time", f"about {duration_text(expected)} ({least} to {most})"))
+        least, most = rough_text(low), rough_text(high)
+        span = "" if least == most else f" ({least} to {most})"
+        rows.append(("time", f"about {rough_text(expected)}{span}"))
         rows.append(("a second", f"{flops_text(plan.pace.flops_per_s)} operations in {plan.precision}"))
     return tuple(rows)
 

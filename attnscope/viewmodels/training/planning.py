@@ -16,11 +16,12 @@ from attnscope.records.plans import (
     RecipePlanned,
     ShowPresets,
 )
+from attnscope.settings import known_run_folders
 from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.recipe_text import with_written_value
-from attnscope.viewmodels.training.recipe_times import RecipeTimes, speed_folders
+from attnscope.viewmodels.training.recipe_times import RecipeTimes
 
 PAUSE_S = 0.25
 """How long the person must have stopped typing."""
@@ -95,7 +96,7 @@ class PlanState:
                 out=wish.out,
                 device=wish.device,
                 base_folder=wish.base_folder,
-                run_folders=speed_folders(wish.out),
+                run_folders=known_run_folders(wish.out),
             )
         )
 

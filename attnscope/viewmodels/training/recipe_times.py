@@ -6,18 +6,13 @@ Must not import Qt.
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from attnscope import paths
 from attnscope.errors import LoadError
 from attnscope.records.messages import Failed, Reply, Request
 from attnscope.records.plans import Plan, PlanRecipe, RecipePlanned
+from attnscope.settings import known_run_folders
 from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.recipe_text import RecipeFile, read_recipe_text
-
-
-def speed_folders(out: str) -> tuple[str, ...]:
-    """Where runs are looked for that tell the speed of this machine, whoever asks."""
-    return (str(paths.runs_folder()), *((out,) if out else ()))
 
 
 class RecipeTimes:
@@ -36,7 +31,7 @@ class RecipeTimes:
 
         `device` and `out`, the folder of the next run, are those of the Train page.
         """
-        self._waiting, self._device, self._folders = list(recipes), device, speed_folders(out)
+        self._waiting, self._device, self._folders = list(recipes), device, known_run_folders(out)
         self._ask_next()
 
     def handle(self, reply: Reply) -> bool:

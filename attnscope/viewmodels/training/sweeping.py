@@ -18,7 +18,7 @@ from typing import Literal
 from attnscope import paths
 from attnscope.errors import UserError
 from attnscope.files import replace_file
-from attnscope.records.durations import duration_text
+from attnscope.records.durations import rough_text
 from attnscope.records.plans import Plan
 from attnscope.records.sweeps import SEED, SweepRun
 from attnscope.viewmodels.listeners import Listener, Listeners
@@ -223,7 +223,7 @@ def summary_of(wish: SweepWish, plan: Plan | None) -> str:
         return f"{words}."
     seconds = plan.seconds[1] * n * share_of(wish, n, plan.n_steps)
     values = "" if all(key == SEED for key, _ in wish.runs[0].overrides) else ", with the recipe's own values"
-    return f"{words}: about {duration_text(seconds)} of steps{values}."
+    return f"{words}: about {rough_text(seconds)} of steps{values}."
 
 
 def best_of(text: str) -> BestRun | None:

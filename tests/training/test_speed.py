@@ -1,0 +1,96 @@
+"""The one estimate of a run's time: the last run of the same recipe, else probes; alike at every door."""
+
+import json
+import os
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnscope import paths
+from attnscope.cli.main import main
+from attnscope.records.durations import rough_text
+from attnscope.records.plans import PlanRecipe, RecipePlanned
+from attnscope.settings import Settings, known_run_folders, write_settings
+from attnscope.training import find_recipe, read_recipe
+from attnscope.training.paper import plan_recipe, with_training
+from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
+from attnscope.training.speed import measured_pace, pace_of
+from attnscope.workers.serve_plans import plan_text
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def recipe(tiny_recipe: str) -> Recipe:
+    return parse_recipe(tiny_recipe)
+
+
+def leave_run(folder: Path, recipe: Recipe, tokens_per_s: float = 1000.0, at_s: float = 1e9) -> None:
+    folder.mkdir(parents=True)
+    (folder / "recipe.toml").write_text(write_recipe(recipe))
+    lines = [{"attempt": 1, "event": "started", "device": "cpu"}]
+    lines += [{"attempt": 1, "event": "step", "step": i, "tokens_per_s": tokens_per_s} for i in range(1, 9)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.utime(folder / "metrics.jsonl", (at_s, at_s))
+
+
+def test_that_the_last_run_of_the_same_recipe_counts_wherever_it_is(recipe: Recipe, tmp_path: Path) -> None:
+    longer = with_training(recipe, n_steps=7, seed=9, name="another", save_every=3)
+    leave_run(tmp_path / "one", longer, 1000.0, 1e9)
+    leave_run(tmp_path / "several" / "seed=1", longer, 2000.0, 1.1e9)
+    assert "one" in pace_of(recipe, CPU, [tmp_path / "one"]).words
+    pace = pace_of(recipe, CPU, [tmp_path])
+    seconds = plan_recipe(recipe, CPU, pace=pace).seconds
+    assert seconds is not None
+    assert seconds[1] == pytest.approx(recipe.training.n_steps * 4 * 16 / 2000.0)
+    assert pace.doubt < 1.5
+    for other in (with_training(recipe, batch_size=3), replace(recipe, model=replace(recipe.model, d_ff=65))):
+        assert "measured" in pace_of(other, CPU, [tmp_path]).words  # what other recipes reach tells nothing
+
+
+def test_that_a_bad_moment_does_not_change_the_estimate(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the window is just opening: of five probes one takes a hundred times as long."""
+    monkeypatch.setattr("attnscope.training.speed._probes", lambda *_: deque(maxlen=99))
+
+    def measured(slow: float) -> float:
+        now, n = 0.0, 0
+
+        def clock() -> float:
+            nonlocal now, n
+            n += 1
+            now += 0.001 * (slow if n % 10 == 0 else 1.0)
+            return now
+
+        monkeypatch.setattr("attnscope.training.speed.time.perf_counter", clock)
+        return measured_pace(recipe, CPU).flops_per_s
+
+    assert measured(slow=100.0) == pytest.approx(measured(slow=1.0))
+
+
+def test_that_every_door_tells_the_same_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], private_folders: Path
+) -> None:
+    """The command line, the Train page and what Learn offers."""
+    recipe = read_recipe(find_recipe("copy"))
+    remembered = tmp_path / "anywhere" / "run"
+    leave_run(remembered, recipe)
+    write_settings(Settings(recent_runs=(str(remembered),)), paths.settings_folder())
+    assert main(["--device", "cpu", "train", "copy", "--plan", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["seconds"]["expected"]
+    text = find_recipe("copy").read_text()
+    for out in ("", str(tmp_path / "next")):
+        request = PlanRecipe(number=1, recipe=text, device="cpu", out=out, run_folders=known_run_folders(out))
+        *_, planned = plan_text(request)
+        assert isinstance(planned, RecipePlanned)
+        assert planned.plan is not None
+        assert planned.plan.seconds is not None
+        assert planned.plan.seconds[1] == pytest.approx(told)
+    tokens = planned.plan.tokens_a_step * planned.plan.n_steps
+    assert told == pytest.approx(tokens / 1000.0)
+    assert main(["--device", "cpu", "train", "copy", "--plan"]) == 0
+    assert f"about {rough_text(told)}" in capsys.readouterr().out
