@@ -40,6 +40,7 @@ from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.tours.states import TourPlaces, TourStates
+from attnscope.viewmodels.training.kept_draft import bring_draft_back, keep_draft
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.viewmodels.work_found import (
@@ -55,6 +56,7 @@ from attnscope.viewmodels.work_found import (
 )
 from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.widgets.labs.kept_findings import kept_findings
+from attnscope.widgets.window.leaving import Leaving
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.widgets.window.token_labs import TokenLabs
 from attnscope.workers.preload import build_engine
@@ -109,7 +111,11 @@ class Program(QObject):
         )
         self.sweep = SweepState(self.training)
         self.window.pages.training.offer_sweep(self.sweep)
+        self.leaving = Leaving(self.training, self.sweep, self.window)
+        self.window.may_close = self.leaving.may_close
         self.window.pages.training.offer_last(self.window.workspace.recents)
+        if is_remembering:
+            bring_draft_back(self.training, paths.settings_folder())
         self.generation = GenerationState(self.session, self.worker.post, self.worker.cancel, numbers)
         self.window.pages.explore.offer_writing(self.generation)
         self.lens = LensState(self.session, self.worker.post, numbers)
@@ -170,7 +176,8 @@ class Program(QObject):
             self.window.workspace.start_autosave(paths.settings_folder() / "sessions")
 
     def close(self) -> None:
-        """Close the window as a person would."""
+        """Close the window, without asking anything of anybody."""
+        self.leaving.is_asked = False
         self.window.close()
 
     @Slot()
@@ -190,8 +197,9 @@ class Program(QObject):
         self.worker.stop()
         if self._is_remembering and snapshot is not None:
             try:
+                keep_draft(self.training, paths.settings_folder())
                 write_settings(snapshot, paths.settings_folder())
-            except UserError:
+            except (UserError, OSError):
                 pass  # the window is gone; layout alone is lost
         self.ended.emit()
 

@@ -20,7 +20,7 @@ _OF_SIGNALS = 128
 """What a shell adds to a signal's number in the exit code of what it ended: 129, 130, 143."""
 
 
-class StopSignals:
+class TrainingSignals:
     """While it lasts, Ctrl+C, SIGTERM and the end of the terminal call `stop` with the signal's number.
 
     Where `may_leave` a second Ctrl+C raises KeyboardInterrupt. A hang-up that is ignored from outside, as
@@ -37,7 +37,7 @@ class StopSignals:
         """Of a command that was stopped and not done."""
         return _OF_SIGNALS + (signal.SIGINT if self._first is None else self._first)
 
-    def __enter__(self) -> "StopSignals":
+    def __enter__(self) -> "TrainingSignals":
         numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
         hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
         if hang_up is not None and signal.getsignal(hang_up) != signal.SIG_IGN:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.runs_table import table_of_runs, values_of_runs
-from attnscope.cli.stopping import STOP_AT_EOF, StopSignals, at_end_of_input
+from attnscope.cli.stopping import STOP_AT_EOF, TrainingSignals, at_end_of_input
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import RecipeError, UserError
 from attnscope.paths import own_command
@@ -68,7 +68,7 @@ class _Sweep:
         self._places = {run.name: f"[{i + 1}/{len(runs)}] {run.name}" for i, run in enumerate(runs)}
         self._recipes = _checked_recipes(arguments, overrides, runs)
         self._is_stopping = False
-        self._signals = StopSignals(lambda _number: self.stop())
+        self._signals = TrainingSignals(lambda _number: self.stop())
         self._failed: list[str] = []
         self._current: TrainingRun | None = None
         self._children: set[subprocess.Popen[str]] = set()

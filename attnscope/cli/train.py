@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from attnscope import boot
 from attnscope.cli.inputs import tell_columns
 from attnscope.cli.resuming import add_resume_arguments, resumed_words, take_resumed
-from attnscope.cli.stopping import StopSignals, add_stop_argument, at_end_of_input
+from attnscope.cli.stopping import TrainingSignals, add_stop_argument, at_end_of_input
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
 from attnscope.cli.terminal import json_text, say, say_error
 from attnscope.errors import RecipeError, UserError
@@ -132,7 +132,7 @@ def _train(arguments: argparse.Namespace, recipe: "Recipe", device: "torch.devic
     last_evaluated: Evaluated | None = None
     finished: Finished | None = None
     # torchrun passes a signal on that has come already: there a second one says nothing new
-    with StopSignals(lambda number: _stop(training, ranks, number), may_leave=ranks.n == 1) as signals:
+    with TrainingSignals(lambda number: _stop(training, ranks, number), may_leave=ranks.n == 1) as signals:
         for event in training.events():
             teller.tell(event)
             if arguments.until is not None and event.step >= arguments.until:

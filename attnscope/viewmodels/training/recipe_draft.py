@@ -76,6 +76,24 @@ class RecipeDraft:
         """Whether a run of it can begin, as far as its form tells."""
         return self.is_ready and not self.lacks_data
 
+    @property
+    def unsaved(self) -> dict[str, object]:
+        """What was edited and is in no file, to be kept for the next start; empty when nothing is."""
+        return {"path": self.path, "origin": self.origin, "texts": dict(self._drafts)} if self._drafts else {}
+
+    def take_unsaved(self, kept: object) -> bool:
+        """Bring back what `unsaved` gave; whether the text that is shown has changed by it."""
+        match kept:
+            case {"path": str(path), "origin": str(origin), "texts": dict(texts)}:
+                self._drafts |= {str(name): str(text) for name, text in texts.items()}
+            case _:
+                return False
+        if path not in self._drafts:
+            return False
+        self.path, self.origin = path, origin
+        self._set(self._drafts[path])
+        return True
+
     def open(self, path: str) -> None:
         """Take the text of a file. Raises LoadError; the draft is then as it was."""
         text = self._drafts[path] if path in self._drafts else read_recipe_text(Path(path))

@@ -5,14 +5,17 @@ it after this one was closed over them. Must not import Qt.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 from attnscope import paths
-from attnscope.errors import RecipeError
+from attnscope.errors import LoadError, RecipeError
 from attnscope.files import replace_file
 from attnscope.records.sweeps import MAX_RUNS, SweepRun, parse_axes, sweep_runs
 from attnscope.viewmodels.new_folder import place_problem
+from attnscope.viewmodels.training.recipe_text import read_recipe_text
 
 RECIPE_FILE, _WISH_FILE = "sweep.toml", "sweep.wish"
 _MAX_BYTES = 100_000
@@ -102,6 +105,34 @@ def unfinished_wish(where: Path, name: str, recipe: str) -> SweepWish | None:
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             continue  # damaged: an older one may be whole
     return None
+
+
+def newest_unfinished(folders: Iterable[Path]) -> tuple[str, float]:
+    """The folder of runs that was left last, among these and below them, and when; empty and 0 for none."""
+    newest = ("", 0.0)
+    for folder in folders:
+        for pattern in (_WISH_FILE, f"*/{_WISH_FILE}"):
+            for file in folder.glob(pattern):
+                try:
+                    left_at = max(path.stat().st_mtime for path in file.parent.glob("sweep.*"))
+                except (OSError, ValueError):
+                    continue
+                newest = max(newest, (str(file.parent), left_at), key=itemgetter(1))
+    return newest
+
+
+def read_unfinished(folder: Path) -> tuple[SweepWish, str]:
+    """What was asked for in a folder of runs, and their recipe; raises LoadError."""
+    try:
+        wish = replace(_read_wish(folder / _WISH_FILE), out=str(folder))
+        return wish, read_recipe_text(folder / RECIPE_FILE)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise LoadError(
+            f"What was asked for in {folder} cannot be read any more.",
+            kind="run",
+            expected="the files sweep.wish and sweep.toml",
+            action="Ask for the runs anew, in the same folder: what is complete is kept.",
+        ) from error
 
 
 def _read_wish(file: Path) -> SweepWish:

@@ -29,6 +29,8 @@ from attnscope.viewmodels.training.sweep_wish import (
     SweepWish,
     forget_wish,
     keep_wish,
+    newest_unfinished,
+    read_unfinished,
     unfinished_wish,
 )
 
@@ -134,6 +136,20 @@ class SweepState:
         self._n_told = self._n_folders = self._n_steps = 0
         self._steps, self.best, self.problem = {}, None, ""
         self._show("checking", "The recipes are checked.")
+
+    @property
+    def left(self) -> tuple[str, float]:
+        """The folder of runs that the program was closed over, and when; empty and 0 for none."""
+        if self.is_active:
+            return "", 0.0
+        return newest_unfinished([paths.runs_folder(), *map(Path, self.training.runs.remembered[0])])
+
+    def take_up(self, folder: str) -> None:
+        """Have what was left in a folder suggested, with its recipe. Raises LoadError."""
+        wish, recipe = read_unfinished(Path(folder))
+        self.training.take_recipe(recipe, Path(folder).name)
+        self._wish, self.out = wish, folder
+        self._show("stopped", "")
 
     def stop(self) -> None:
         """Save what is in training and stop; the same wish goes on from there."""

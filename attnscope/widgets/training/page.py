@@ -156,6 +156,7 @@ class TrainingPage(QWidget):
         self.sweep_line.begun.connect(lambda: self.lower_tabs.show_panel("Runs"))
         self._runs.add_line(self.sweep_line)
         self._run.several_button.clicked.connect(self.sweep_line.open_dialog)
+        self._run.last_button.several_wanted.connect(self.sweep_line.open_dialog)
         self._run.offer_sweep(sweep)
 
     def offer_last(self, recents: Recents) -> None:

@@ -159,9 +159,10 @@ class RunPanel(QWidget):
         self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._warning = PlainLabel(role="warning")
         self._warning.setWordWrap(True)
-        self._last = LastRunButton(self._state, self)
+        self.last_button = LastRunButton(self._state, self)
+        self.last_button.failed.connect(self.failed)
         layout.addLayout(row(self._title, None, self._remaining))
-        for widget in (self._progress, self._detail, self._last, self._warning):
+        for widget in (self._progress, self._detail, self.last_button, self._warning):
             layout.addWidget(widget)
 
     # --- showing ----------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ class RunPanel(QWidget):
         self._detail.setText(status.detail)
         self._warning.setText(state.save_warning)
         self._warning.setVisible(bool(state.save_warning))
-        self._last.show_run()
+        self.last_button.show_run()
         self._show_start()
         self.hold_action.setText("Resume" if phase == "paused" else "Pause")
         self._hold.setText(self.hold_action.text())
@@ -226,10 +227,11 @@ class RunPanel(QWidget):
         self._sweep = sweep
         listen(self, sweep, lambda _name: self.show_status())
         self.several_button.show()
+        self.last_button.offer_sweep(sweep)
 
     def offer_last(self, recents: Recents) -> None:
         """Let the run that was trained or opened last be opened again while none is shown here."""
-        self._last.offer(recents)
+        self.last_button.offer(recents)
 
     @property
     def _has_several(self) -> bool:

@@ -79,6 +79,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         dress_application()
         self._session, self._training = session, training
+        self.may_close: Callable[[], bool] = lambda: True
         self._settings = settings or Settings()
         self.view = remembered_view(self._settings)
         self._palette = palette_for(self.view.theme, self.view.size_percent)
@@ -212,7 +213,10 @@ class MainWindow(QMainWindow):
         )
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Tell the program, which stops the worker and saves."""
+        """Tell the program, which stops the worker and saves; where something is in training, ask first."""
+        if not self.may_close():
+            event.ignore()
+            return
         release_clipboard()
         self.workspace.end()
         super().closeEvent(event)
