@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.analysis.bootstrap import LEVEL, resampled_sums
+from attnscope.analysis.bootstrap import interval_of_sums
 from attnscope.counting import counted, there_are
 from attnscope.errors import UserError
 
@@ -55,15 +55,13 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScore:
         )
     pairs = zip(hypotheses, references, strict=True)
     counts = np.stack([count_ngrams(text, reference) for text, reference in pairs])
-    resampled = bleu_of(resampled_sums(counts))
-    edges = (50 * (1 - LEVEL), 50 * (1 + LEVEL))
     counter = _counter(is_whole=True)
     whole = counter.corpus_score(list(hypotheses), [list(references)])
-    low, high = np.nanpercentile(resampled, edges)
+    low, high = interval_of_sums(counts, bleu_of, limits=(0.0, 100.0))
     return BleuScore(
         value=float(whole.score),
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
         precisions=tuple(float(p) for p in whole.precisions),
         brevity=float(whole.bp),
         n_texts=len(references),

@@ -3,28 +3,36 @@
 | symbol | meaning                                         | shape                      |
 |--------|-------------------------------------------------|----------------------------|
 | w      | how often a resample drew each text             | [n_resamples, n_texts]     |
-| num, den | what each text adds to a ratio                | [n_texts, n_columns]       |
+| num, den | what each text adds to a ratio r              | [n_texts, n_columns]       |
+| e      | num − r den                                     | [n_texts, n_columns]       |
 
-A text is drawn Poisson(1) times by each resample (the Poisson bootstrap: Hanley and MacGibbon 2006,
-Chamandy et al. 2012), so nothing but two sums is kept for a resample. The draws of a text depend on its
-number and the seed alone: neither the order nor the batches change the result. A mean is a ratio whose
-denominators are 1, or 0 where a text has no number.
+Which interval there is, `records/intervals.py` says. Of few texts it is r ± t √(Σe² n / (n − 1)) / |Σ den|:
+for a mean Student's t interval, for a ratio the same by linearising it (Cochran 1977, section 2.11).
+
+Of many texts it is the percentile bootstrap. A text is drawn Poisson(1) times by each resample (the Poisson
+bootstrap: Hanley and MacGibbon 2006, Chamandy et al. 2012), so nothing but two sums is kept for a resample.
+The draws of a text depend on its number and the seed alone: neither the order nor the batches change the
+result. A mean is a ratio whose denominators are 1, or 0 where a text has no number.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.records.intervals import FEWEST, LEVEL, MANY, student_t
+
 N_RESAMPLES = 1000
-LEVEL = 0.95
+Limits = tuple[float | NDArray[np.float64], float | NDArray[np.float64]]
+_ANY: Limits = (-np.inf, np.inf)
 _BUFFER_TEXTS = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """Ratios with their percentile intervals: float64 [n_columns]; `counts` texts with a denominator."""
+    """Ratios with their intervals: float64 [n_columns]; `counts` texts with a denominator."""
 
     values: NDArray[np.float64]
     low: NDArray[np.float64]
@@ -42,7 +50,7 @@ class RatioBootstrap:
 
     def __init__(self, n_columns: int, *, seed: int = 0, n_resamples: int = N_RESAMPLES) -> None:
         self.seed, self.n_resamples = seed, n_resamples
-        self._totals = np.zeros((2, n_columns))
+        self._totals, self._products = np.zeros((2, n_columns)), np.zeros((3, n_columns))
         self._counts = np.zeros(n_columns)
         self._resampled = np.zeros((2, n_resamples, n_columns), np.float32)
         self._numbers: list[int] = []
@@ -60,22 +68,36 @@ class RatioBootstrap:
         if both.shape != (2, len(numbers), self._totals.shape[1]):
             raise ValueError(f"{both.shape[1:]} numbers, expected {(len(numbers), self._totals.shape[1])}")
         self._totals += both.sum(axis=1, dtype=np.float64)
+        for product, (one, other) in zip(self._products, ((0, 0), (0, 1), (1, 1)), strict=True):
+            product += np.einsum("nc,nc->c", both[one], both[other], dtype=np.float64)
         self._counts += (below != 0).sum(axis=0)
         self._numbers.extend(numbers)
         self._buffer.append(both)
         if len(self._numbers) >= _BUFFER_TEXTS:
             self._draw()
 
-    def intervals(self, level: float = LEVEL) -> Intervals:
-        """The ratios and the interval that covers `level` of the resamples; NaN where nothing was added."""
-        self._draw()
+    def intervals(self, level: float = LEVEL, limits: Limits = _ANY) -> Intervals:
+        """The ratios with intervals that cover `level`, within `limits`; NaN for too few texts."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = self._totals[0] / np.where(self._totals[1] == 0, np.nan, self._totals[1])
-            above, below = self._resampled
-            ratios = (above / np.where(below == 0, np.nan, below)).astype(np.float32)
-        edges = (50 * (1 - level), 50 * (1 + level))
-        low, high = _percentiles(ratios, edges)
-        return Intervals(values=values, low=low, high=high, counts=self._counts.copy())
+            below = np.where(self._totals[1] == 0, np.nan, self._totals[1])
+            values = self._totals[0] / below
+            squares = self._products[0] - 2 * values * self._products[1] + values**2 * self._products[2]
+            error = np.sqrt(np.maximum(squares, 0.0) * self._counts / (self._counts - 1)) / np.abs(below)
+        reach = _t_of(self._counts, level) * error
+        low, high = values - reach, values + reach
+        many = self._counts >= MANY
+        if many.any():
+            self._draw()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                drawn, drawn_below = self._resampled[..., many]
+                ratios = (drawn / np.where(drawn_below == 0, np.nan, drawn_below)).astype(np.float32)
+            low[many], high[many] = _percentiles(ratios, _edges(level))
+        return Intervals(
+            values=values,
+            low=np.clip(low, *limits),
+            high=np.clip(high, *limits),
+            counts=self._counts.copy(),
+        )
 
     def _draw(self) -> None:
         if not self._numbers:
@@ -91,14 +113,48 @@ class RatioBootstrap:
         return _draws_of(number, self.seed, self.n_resamples)
 
 
-def resampled_sums(
-    counts: NDArray[np.float64], *, seed: int = 0, n_resamples: int = N_RESAMPLES
-) -> NDArray[np.float64]:
-    """Sums over the texts of each resample, [n_resamples, n_columns], of counts [n_texts, n_columns]."""
-    sums = np.zeros((n_resamples, counts.shape[1]))
+def interval_of_sums(
+    counts: NDArray[np.float64],
+    value_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    *,
+    limits: tuple[float, float] = (-math.inf, math.inf),
+    seed: int = 0,
+    level: float = LEVEL,
+) -> tuple[float, float]:
+    """The interval, within `limits`, of a number that is counted from sums over texts [..., n_columns].
+
+    `counts` [n_texts, n_columns] is what each text adds. Of few texts it is Student's t with the jackknife's
+    standard error (Efron and Tibshirani 1993, section 11.2), else the percentile bootstrap.
+    """
+    n = len(counts)
+    if n < FEWEST:
+        return math.nan, math.nan
+    if n >= MANY:
+        low, high = np.nanpercentile(value_of(_resampled_sums(counts, seed)), _edges(level))
+        return float(low), float(high)
+    total = counts.sum(axis=0)
+    value, without = float(value_of(total)), value_of(total - counts)
+    error = float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum()))
+    reach = student_t(n - 1, level) * error
+    return max(limits[0], value - reach), min(limits[1], value + reach)
+
+
+def _resampled_sums(counts: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """Sums over the texts of each resample, [N_RESAMPLES, n_columns]."""
+    sums = np.zeros((N_RESAMPLES, counts.shape[1]))
     for number, row in enumerate(counts):
-        sums += _draws_of(number, seed, n_resamples)[:, None] * row
+        sums += _draws_of(number, seed, N_RESAMPLES)[:, None] * row
     return sums
+
+
+def _t_of(counts: NDArray[np.float64], level: float) -> NDArray[np.float64]:
+    """Student's t for numbers of texts below MANY, NaN for too few."""
+    few = [student_t(n - 1, level) if n >= FEWEST else np.nan for n in range(MANY)]
+    return np.array([*few, np.nan])[np.minimum(counts, MANY).astype(np.int64)]
+
+
+def _edges(level: float) -> tuple[float, float]:
+    return 50 * (1 - level), 50 * (1 + level)
 
 
 def _draws_of(number: int, seed: int, n_resamples: int) -> NDArray[np.float32]:

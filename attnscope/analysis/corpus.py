@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.bootstrap import LEVEL, N_RESAMPLES, RatioBootstrap
+from attnscope.analysis.bootstrap import N_RESAMPLES, RatioBootstrap
 from attnscope.analysis.corpus_texts import (
     NumberedInputs,
     Text,
@@ -35,7 +35,9 @@ from attnscope.analysis.value_norms import output_grams, value_norms
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.nn.edits import Call
+from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import (
+    CORPUS_MEASURES,
     MEASURE_NAMES,
     N_TELLING,
     OFFSET_REACH,
@@ -182,7 +184,7 @@ class _Table:
 
     def finish(self, name: str, n_given: int, level: float, stripes: NDArray[np.float32]) -> HeadTable:
         """The table of everything that was added, with the stripes [n_rows, n_sites, n_heads]."""
-        found = self._bootstrap.intervals(level)
+        found = self._bootstrap.intervals(level, self._limits())
         n_heads = len(self._heads)
         shape = (n_heads, len(_STREAMED))
         places = 1 + self._offsets[:, 1:-1].argmax(axis=1)  # the ends hold many offsets together
@@ -225,6 +227,14 @@ class _Table:
             seed=self._bootstrap.seed,
         )
 
+    def _limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The least and the most that each column can be."""
+        ends = np.array([m.limits for m in CORPUS_MEASURES if m.name in _STREAMED]).T  # [2, measures]
+        streamed = np.tile(ends, len(self._heads))
+        shares = np.repeat([[0.0], [1.0]], self._offsets.size, axis=1)
+        low, high = np.concatenate([streamed, shares], axis=1)
+        return low, high
+
     def _gather(self, n_texts: int, probe: MeasureProbe) -> NDArray[np.float32]:
         """The measures of all heads, [batch, n_heads, n_measures]; one transfer for each site."""
         parts = []
@@ -240,8 +250,7 @@ class _Table:
         parts = [scores[:, i, : site.n_heads] for i, site in zip(wanted, self._sites, strict=True)]
         if len(scores):
             bootstrap.add_means(range(len(scores)), np.concatenate(parts, axis=1))
-        found = bootstrap.intervals(level)
-        return found.parts
+        return bootstrap.intervals(level, (0.0, 1.0)).parts
 
 
 def _translates(model: Model) -> bool:

@@ -15,6 +15,7 @@ gives the right text if and only if every token is told first. The alignment err
 head on; S are the sure and P the possible gold links.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -46,11 +47,12 @@ Counts = NDArray[np.float64]
 class Metric:
     """`count` gives, with some gates, the counts of a few texts at a time; `value` turns sums into numbers.
 
-    `value` takes sums [..., n_sums] and gives [...]; NaN where nothing was counted.
+    `value` takes sums [..., n_sums] and gives [...], within `limits`; NaN where nothing was counted.
     """
 
     count: Callable[[Gates], Iterator[Counts]]
     value: Callable[[Counts], NDArray[np.float64]]
+    limits: tuple[float, float] = (0.0, 1.0)
 
     def of(self, gates: Gates) -> float:
         """The metric over all texts."""
@@ -68,7 +70,9 @@ def make_metric(
     """The metric of that name over the texts; raises UserError for one that does not apply to them."""
     match name:
         case "loss":
-            return Metric(lambda gates: (_loss(subject, batch, gates) for batch in batches), ratio_of)
+            return Metric(
+                lambda gates: (_loss(subject, batch, gates) for batch in batches), ratio_of, (0.0, math.inf)
+            )
         case "accuracy" | "exact-match":
             is_whole = name == "exact-match"
             return Metric(
@@ -181,7 +185,7 @@ def _bleu_metric(model: Model, samples: Sequence[Sample]) -> Metric:
         for written in translate_texts(model, sources, gates=gates):
             yield count_ngrams(written.text, pairs[written.index][1])[None]
 
-    return Metric(count, bleu_of)
+    return Metric(count, bleu_of, limits=(0.0, 100.0))
 
 
 def _reference(model: Model, sample: Sample) -> tuple[str, str] | None:

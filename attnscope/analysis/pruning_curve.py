@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from attnscope.analysis.batches import Sample, build_batches
-from attnscope.analysis.bootstrap import LEVEL, resampled_sums
+from attnscope.analysis.bootstrap import interval_of_sums
 from attnscope.analysis.hard_concrete import importance_of_gates, learn_gates
 from attnscope.analysis.importance import heads_of, measure_importance
 from attnscope.analysis.metrics import Counts, Metric, make_metric
@@ -185,11 +185,11 @@ def _removals(
 
 
 def _point(n_removed: int, gates: Gates, counts: Counts, measure: Metric) -> CurvePoint:
-    low, high = np.nanpercentile(measure.value(resampled_sums(counts)), (50 * (1 - LEVEL), 50 * (1 + LEVEL)))
+    low, high = interval_of_sums(counts, measure.value, limits=measure.limits)
     return CurvePoint(
         n_removed=n_removed,
         gates=gates,
         value=float(measure.value(counts.sum(axis=0))),
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
     )

@@ -173,7 +173,7 @@ def _role(
     said = shown or estimate
     return Role(
         name=name,
-        sentence=f"{sentence.format(f'{said.value:.2f}')}{_interval(said)}",
+        sentence=f"{sentence.format(f'{said.value:.2f}')}{said.interval}",
         strength=estimate.value / threshold,
         estimate=estimate,
         measure=measure,
@@ -191,19 +191,21 @@ def _syntactic(head: HeadRef, syntax: SyntaxTable | None) -> Role | None:
     if margin < SYNTACTIC_MARGIN:
         return None
     relation, direction = syntax.relations[best]
+    n_arcs = int(syntax.n_arcs[row, best])
     estimate = Estimate(
         value=float(syntax.values[row, best]),
         low=float(syntax.low[row, best]),
         high=float(syntax.high[row, best]),
-        n=int(syntax.n_arcs[row, best]),
+        n=int(syntax.counts[row, best]),
+        of="sentence",
     )
     looks = "from a word to its head" if direction == "to head" else "from a head to its word"
     return Role(
         name="syntactic",
         sentence=(
-            f"follows {relation} {looks}: {estimate.value:.2f} of {estimate.n:,} arcs against"
+            f"follows {relation} {looks}: {estimate.value:.2f} of {n_arcs:,} arcs against"
             f" {float(syntax.baseline[row, best]):.2f} at the best fixed offset"
-            f" ({int(syntax.offsets[row, best]):+d}){_interval(estimate)}"
+            f" ({int(syntax.offsets[row, best]):+d}){estimate.interval}"
         ),
         strength=1 + margin,
         estimate=estimate,
@@ -220,12 +222,12 @@ def _aligning(head: HeadRef, alignment: AlignmentTable | None) -> Role | None:
     if not 1 - rate >= ALIGNS:
         return None
     pairs = counted(n, "pair")
-    estimate = Estimate(value=rate, low=low, high=high, n=n)
+    estimate = Estimate(value=rate, low=low, high=high, n=n, of="pair")
     precision, recall = _alignment_estimates(alignment, row)
     return Role(
         name="aligns",
         sentence=(
-            f"aligns (AER {rate:.2f}{_interval(estimate)}): its strongest words are the gold links of {pairs}"
+            f"aligns (AER {rate:.2f}{estimate.interval}): its strongest words are the gold links of {pairs}"
             f" with precision {precision.text} and recall {recall.text}"
         ),
         strength=(1 - rate) / ALIGNS,
@@ -284,7 +286,7 @@ def _undecided(head: HeadRef, table: HeadTable, column: str) -> str:
     estimate = table.estimate(head, measure)
     said = _WAYS[measure].replace("first token", f"first {column}").format(f"{estimate.value:.2f}")
     why = "too few texts for a role" if table.n_texts < _FEWEST_TEXTS else "has no single role"
-    return f"{why}; most of all it {said}{_interval(estimate)}"
+    return f"{why}; most of all it {said}{estimate.interval}"
 
 
 def _strongest(head: HeadRef, table: HeadTable) -> str:
@@ -303,9 +305,3 @@ def _place(offset: float) -> str:
     names = {-1.0: "the previous token", 0.0: "the token itself", 1.0: "the next token"}
     side = "before" if offset < 0 else "after"
     return names.get(offset, f"the token {abs(int(offset))} places {side}")
-
-
-def _interval(estimate: Estimate) -> str:
-    if estimate.n < 2:
-        return ""
-    return f", interval {estimate.low:.2f}–{estimate.high:.2f}"

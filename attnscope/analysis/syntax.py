@@ -23,13 +23,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.bootstrap import LEVEL, RatioBootstrap
+from attnscope.analysis.bootstrap import RatioBootstrap
 from attnscope.analysis.conllu import Tree
 from attnscope.analysis.corpus_texts import NumberedInputs, length_batches, run_batch
 from attnscope.analysis.telling import TellingTexts
 from attnscope.analysis.words import WordProbe, find_spans, stack_maps, word_maps
 from attnscope.errors import UserError
 from attnscope.models.model import Model
+from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import N_TELLING, CorpusProgress
 from attnscope.records.sites import Site
 from attnscope.records.word_tables import Direction, Manner, SyntaxTable
@@ -160,8 +161,8 @@ class _Table:
     def finish(self, name: str, n_given: int, level: float) -> SyntaxTable:
         """The table of everything that was added."""
         shape = (len(self._heads), len(self._relations))
-        found = self._bootstrap.intervals(level)
-        values, low, high, _ = (part.reshape(shape).astype(np.float32) for part in found.parts)
+        found = self._bootstrap.intervals(level, (0.0, 1.0))
+        values, low, high, sentences = (part.reshape(shape).astype(np.float32) for part in found.parts)
         offsets, shares, counts = self._baselines()
         return SyntaxTable(
             model=self._model.info.name,
@@ -174,6 +175,7 @@ class _Table:
             baseline=shares,
             offsets=offsets,
             n_arcs=counts,
+            counts=sentences.astype(np.int32),
             telling=np.moveaxis(self._telling.texts.reshape(N_TELLING, *shape), 0, 2),
             n_texts=self.n_texts,
             n_skipped=n_given - self.n_texts,

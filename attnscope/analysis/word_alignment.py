@@ -18,12 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.bootstrap import LEVEL, RatioBootstrap
+from attnscope.analysis.bootstrap import RatioBootstrap
 from attnscope.analysis.corpus_texts import NumberedInputs, length_batches, run_batch
 from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.words import Span, WordMaps, WordProbe, find_spans, stack_maps, word_maps
 from attnscope.errors import UserError
 from attnscope.models.model import Model
+from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import CorpusProgress
 from attnscope.records.word_tables import AlignmentTable
 
@@ -65,7 +66,7 @@ def measure_alignment(
         bootstrap.add([one.number for one in batch], above, below)
         n_texts += len(batch)
         yield CorpusProgress(n_done=n_texts, n_total=len(pairs))
-    found = bootstrap.intervals(level)
+    found = bootstrap.intervals(level, (0.0, 1.0))
     values, low, high = (part.reshape(-1, 3) for part in (found.values, found.low, found.high))
     order = heads_then_means([site.n_heads for site in sites])
     yield AlignmentTable(

@@ -18,6 +18,7 @@ from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.importance import METRICS, RANKINGS, PruningCurve, Ranking
+from attnscope.records.intervals import interval_said, with_interval
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -96,6 +97,7 @@ def table_of_curves(curves: Sequence[PruningCurve]) -> str:
     """One line for each number of heads removed; each ranking with its interval."""
     lines = [f"{'removed':<10}" + "".join(f"{curve.ranking:>28}" for curve in curves)]
     for row in zip(*(curve.points for curve in curves), strict=True):
-        cells = (f"{f'{p.value:.4f} ({p.low:.4f}–{p.high:.4f})':>28}" for p in row)
+        cells = (f"{with_interval(point.value, point.low, point.high, 4):>28}" for point in row)
         lines.append(f"{row[0].n_removed:<10}" + "".join(cells))
-    return "\n".join(lines)
+    said = interval_said(curves[0].n_texts) if curves else ""
+    return "\n".join([*lines, "", said])

@@ -19,6 +19,7 @@ from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import counted
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Importance, LearnedGates
+from attnscope.records.intervals import interval_said
 
 if TYPE_CHECKING:
     from attnscope.analysis.batches import Sample
@@ -100,7 +101,7 @@ def table_of_scores(found: Importance) -> str:
         )
         lines.append(f"{score.head.stack + ' ' + score.head.label:<16}{cells}")
     has_intervals = any(score.low == score.low for score in found.scores)
-    low_high = "; low, high: its 95 % interval over texts" if has_intervals else ""
+    low_high = f"; low, high: {interval_said(found.n_texts)}" if has_intervals else ""
     return "\n".join((*lines, "", f"value: {score_unit(found)}{low_high}"))
 
 

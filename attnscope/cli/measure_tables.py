@@ -7,7 +7,9 @@ import numpy as np
 
 from attnscope.errors import UserError
 from attnscope.records.head_tables import COLUMNS, ERROR_COLUMNS
+from attnscope.records.intervals import with_interval
 from attnscope.records.measures import CORPUS_MEASURES
+from attnscope.records.word_tables import ALIGNMENT_NUMBERS
 from attnscope.viewmodels.session.head_measures import MEASURES
 
 if TYPE_CHECKING:
@@ -109,9 +111,8 @@ def table_of_syntax(table: "SyntaxTable") -> str:
             continue
         row = int(np.nanargmax(margins))
         head = table.heads[row]
-        found = (
-            f"{table.values[row, column]:.2f} ({table.low[row, column]:.2f}–{table.high[row, column]:.2f})"
-        )
+        value, low, high = (float(part[row, column]) for part in (table.values, table.low, table.high))
+        found = with_interval(value, low, high)
         lines.append(
             f"{relation + ' ' + direction:<28}{head.stack + ' ' + head.label:<14}{found:>18}"
             f"{int(table.offsets[row, column]):>+8d}{table.baseline[row, column]:>8.2f}"
@@ -124,16 +125,13 @@ def table_of_alignment(table: "AlignmentTable") -> str:
     """Error rate, precision and recall of every head and layer mean, the best first."""
     lines = [f"{'cross-attention':<18}{'error rate':>22}{'precision':>22}{'recall':>22}"]
     for index in np.argsort(np.where(np.isnan(table.error_rate), np.inf, table.error_rate), kind="stable"):
-        numbers = (
-            (table.error_rate, table.low, table.high),
-            (table.precision, table.precision_low, table.precision_high),
-            (table.recall, table.recall_low, table.recall_high),
-        )
-        cells = (f"{value[index]:.3f} ({low[index]:.3f}–{high[index]:.3f})" for value, low, high in numbers)
+        numbers = [float(getattr(table, name)[index]) for name in ALIGNMENT_NUMBERS]
+        parts = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+        cells = (with_interval(value, low, high, 3) for value, low, high in parts)
         lines.append(f"{table.label(int(index)):<18}" + "".join(f"{cell:>22}" for cell in cells))
     n_heads = len(table.heads)
     rates = table.error_rate[:n_heads]
     best = "" if np.isnan(rates).all() else f"Best head {table.label(int(np.nanargmin(rates)))}; "
     said = f"{best}{table.n_texts:,} pairs, words merged from pieces, rows {table.rows} a word"
     left_out = f"; {table.n_skipped} left out" if table.n_skipped else ""
-    return "\n".join([*lines, "", f"{said}{left_out}; {100 * table.level:g} % bootstrap intervals."])
+    return "\n".join([*lines, "", f"{said}{left_out}; {table.interval_said}."])

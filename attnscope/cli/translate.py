@@ -13,13 +13,12 @@ from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.generation import WriteSettings
+from attnscope.records.intervals import interval_said, with_interval
 
 if TYPE_CHECKING:
     from attnscope.analysis.bleu import BleuScore
     from attnscope.models import Model
 
-_ENOUGH_TEXTS = 30
-"""Intervals over fewer texts are too narrow: drawing a handful again and again shows little of the spread."""
 _BATCHES_AT_ONCE = 8
 """Lines are translated so many batches at a time, those of like length together, and then printed."""
 
@@ -192,19 +191,12 @@ def sources_of(columns: list[list[str]], where: str) -> tuple[list[str], list[st
 def score_sentence(score: "BleuScore") -> str:
     """The score as a paper states it."""
     parts = "/".join(f"{p:.1f}" for p in score.precisions)
-    few = "" if score.n_texts >= _ENOUGH_TEXTS else ": too few for the interval to be trusted"
-    return (
-        f"BLEU {score.value:.2f} (95 % interval {score.low:.2f}–{score.high:.2f}), "
-        f"{counted(score.n_texts, 'text')}{few}; precisions {parts}, brevity {score.brevity:.3f}; "
-        f"{score.signature}"
-    )
+    return f"{length_sentence(score)}; precisions {parts}, brevity {score.brevity:.3f}; {score.signature}"
 
 
 def length_sentence(score: "BleuScore") -> str:
     """The score of a part in short; what all parts share stands in that of the whole."""
-    few = "" if score.n_texts >= _ENOUGH_TEXTS else ", too few for the interval to be trusted"
-    texts = counted(score.n_texts, "text")
-    return f"BLEU {score.value:.2f} ({score.low:.2f}–{score.high:.2f}), {texts}{few}"
+    return f"BLEU {with_interval(score.value, score.low, score.high)}, {interval_said(score.n_texts)}"
 
 
 def by_length(

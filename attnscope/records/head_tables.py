@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 
+from attnscope.records.intervals import interval_kind
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.measures import Estimate, HeadTable
 from attnscope.records.roles import HeadCard
@@ -27,7 +28,7 @@ def rows_of_corpus(
         for name in table.names:
             one = table.estimate(head, name)
             cells |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
-            cells[f"{name}_texts"] = one.n
+            cells |= {f"{name}_texts": one.n, f"{name}_interval": one.kind}
         found.append(cells)
     return found
 
@@ -83,6 +84,8 @@ def json_of_syntax(table: SyntaxTable) -> dict[str, object]:
                         "best_offset": int(table.offsets[row, column]),
                         "baseline": float(table.baseline[row, column]),
                         "n_arcs": int(table.n_arcs[row, column]),
+                        "n_sentences": int(table.counts[row, column]),
+                        "interval": interval_kind(int(table.counts[row, column])),
                     }
                     for row, head in enumerate(table.heads)
                 ],
@@ -99,6 +102,7 @@ def json_of_alignment(table: AlignmentTable) -> dict[str, object]:
         "n_skipped": table.n_skipped,
         "rows": table.rows,
         "level": table.level,
+        "interval": interval_kind(table.n_texts),
         "best": None if table.best is None else table.label(table.best),
         "heads": [
             {
@@ -142,7 +146,13 @@ def _json_head(table: HeadTable, row: int, card: HeadCard) -> dict[str, object]:
 
 
 def _json_estimate(found: Estimate) -> dict[str, object]:
-    return {"value": found.value, "low": found.low, "high": found.high, "n_texts": found.n}
+    return {
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "n_texts": found.n,
+        "interval": found.kind,
+    }
 
 
 def _cell(value: float) -> str:

@@ -3,7 +3,7 @@
 | symbol | meaning                                               |
 |--------|-------------------------------------------------------|
 | value  | the measured number, a mean over texts                |
-| low    | lower end of its 95 % bootstrap interval over texts   |
+| low    | lower end of its 95 % interval over texts             |
 | high   | upper end                                             |
 
 An interval that was not computed is NaN at both ends.

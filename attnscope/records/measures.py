@@ -3,11 +3,12 @@
 | symbol  | meaning                                              | shape                          |
 |---------|------------------------------------------------------|--------------------------------|
 | values  | mean over the texts; NaN = does not apply            | [n_heads, n_measures]          |
-| low, high | bootstrap interval over the texts                  | [n_heads, n_measures]          |
+| low, high | interval over the texts, see `intervals.py`        | [n_heads, n_measures]          |
 | counts  | texts in which the measure applied                   | [n_heads, n_measures]          |
 | offsets | queries whose largest weight lies at an offset       | [n_heads, 2 · OFFSET_REACH + 3]|
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,15 @@ from numpy.typing import NDArray
 
 from attnscope.counting import counted
 from attnscope.records.arrays import frozen_array
+from attnscope.records.intervals import (
+    FEWEST,
+    LEVEL,
+    IntervalKind,
+    interval_kind,
+    interval_said,
+    intervals_said,
+    with_interval,
+)
 from attnscope.records.sites import HeadRef
 
 SpecialTokens = Literal["kept", "dropped", "renormalised"]
@@ -41,6 +51,13 @@ class CorpusMeasure:
     unit: str
     definition: str
     is_self_only: bool = False
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the most that it can be."""
+        if self.unit == "score up to 1":
+            return -math.inf, 1.0
+        return 0.0, math.inf if self.unit in ("tokens", "length", "nats") else 1.0
 
 
 CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
@@ -190,12 +207,30 @@ MEASURE_NAMES: tuple[str, ...] = tuple(measure.name for measure in CORPUS_MEASUR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean over `n` texts with its bootstrap interval; NaN where it does not apply."""
+    """A mean over `n` texts, or over sentences or random rows `of`, with its interval; NaN where none is."""
 
     value: float
     low: float
     high: float
     n: int
+    of: str = "text"
+
+    @property
+    def kind(self) -> IntervalKind:
+        """The kind of the interval."""
+        return interval_kind(self.n) if self.low == self.low else "none"
+
+    @property
+    def interval(self) -> str:
+        """For instance `, 95 % t interval 0.95–0.97`; empty where there is none."""
+        said = f", {100 * LEVEL:g} % {self.kind} interval {self.low:.2f}–{self.high:.2f}"
+        return "" if self.kind == "none" else said
+
+    @property
+    def basis(self) -> str:
+        """What the number rests on, for instance `95 % t interval over 12 texts`."""
+        is_told = self.kind == "none" and self.n >= FEWEST  # a number that never has an interval
+        return counted(self.n, self.of) if is_told else interval_said(self.n, self.of)
 
     @property
     def is_known(self) -> bool:
@@ -207,7 +242,7 @@ class Estimate:
         """For instance `0.96 (0.95–0.97)`; a dash where nothing applies."""
         if not self.is_known:
             return "–"
-        return f"{self.value:.2f} ({self.low:.2f}–{self.high:.2f})"
+        return with_interval(self.value, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +265,7 @@ class HeadTable:
 
     `telling` [n_heads, n_names, N_TELLING] are the numbers of the texts in which the measure was largest,
     −1 where there are fewer. `best_offsets` are the most frequent places of the largest weight, NaN between
-    two texts. Intervals cover `level` and come from `n_resamples` Poisson bootstrap samples of the texts.
+    two texts. Intervals cover `level`; those over many texts come from `n_resamples` Poisson bootstraps.
     """
 
     model: str
@@ -276,6 +311,7 @@ class HeadTable:
             low=float(self.low[row, column]),
             high=float(self.high[row, column]),
             n=int(self.counts[row, column]),
+            of="random row" if name == "stripe" else "text",
         )
 
     def column(self, name: str) -> NDArray[np.float32]:
@@ -294,8 +330,10 @@ class HeadTable:
         parts = [
             f"{counted(self.n_texts, 'text')}, {counted(self.n_tokens, 'token')}",
             SPECIALS_SAID[self.specials],
-            f"means over texts, {100 * self.level:g} % bootstrap intervals",
+            f"means over texts, {intervals_said(self.n_texts, level=self.level)}",
         ]
+        if "stripe" in self.names and (n_rows := int(self.counts[:, self._column("stripe")].max(initial=0))):
+            parts.append(f"induction scores: {interval_said(n_rows, 'random row', level=self.level)}")
         if self.n_cut:
             parts.append(f"{self.n_cut} cut to what the model takes")
         if self.n_skipped:

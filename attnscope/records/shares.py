@@ -21,9 +21,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from attnscope.records.intervals import student_t
+
 Z = 1.959964
-T: dict[int, float] = {2: 12.7062, 3: 4.30265, 4: 3.18245, 5: 2.77645}
-"""Student's 97.5 % points by the number of seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,4 +67,4 @@ def difference_of(first: Sequence[int], n_first: int, second: Sequence[int], n_s
 def _reach(values: Sequence[float]) -> float:
     """Half of the interval over seeds; 0 for a single one, which says nothing of others."""
     n = len(values)
-    return T[n] * statistics.stdev(values) / math.sqrt(n) if n > 1 else 0.0
+    return student_t(n - 1) * statistics.stdev(values) / math.sqrt(n) if n > 1 else 0.0

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import counted
 from attnscope.records.arrays import frozen_array
+from attnscope.records.intervals import interval_said, intervals_said
 from attnscope.records.sites import HeadRef
 
 Direction = Literal["to head", "to dependent"]
@@ -27,7 +28,8 @@ class SyntaxTable:
     """Shares of arcs whose other end gets most weight, of every head, relation and direction.
 
     All arrays are [n_heads, n_relations]; `baseline` is the share that the best fixed offset between words
-    (`offsets`) gets right on the same arcs; `n_arcs` counts arcs whose other end the head may see.
+    (`offsets`) gets right on the same arcs; `n_arcs` counts arcs whose other end the head may see, `counts`
+    the sentences that have any.
     """
 
     model: str
@@ -40,6 +42,7 @@ class SyntaxTable:
     baseline: NDArray[np.float32]
     offsets: NDArray[np.int32]
     n_arcs: NDArray[np.int32]
+    counts: NDArray[np.int32]
     telling: NDArray[np.int32]
     n_texts: int
     n_skipped: int = 0
@@ -48,8 +51,8 @@ class SyntaxTable:
 
     def __post_init__(self) -> None:
         shape = (len(self.heads), len(self.relations))
-        for field in ("values", "low", "high", "baseline", "offsets", "n_arcs"):
-            dtype = np.int32 if field in ("offsets", "n_arcs") else np.float32
+        for field in ("values", "low", "high", "baseline", "offsets", "n_arcs", "counts"):
+            dtype = np.int32 if field in ("offsets", "n_arcs", "counts") else np.float32
             array = frozen_array(getattr(self, field), dtype=dtype, rank=2, name=field)
             if array.shape != shape:
                 raise ValueError(f"{field} is {array.shape}, expected {shape}")
@@ -77,7 +80,7 @@ class SyntaxTable:
             "weights between words: summed over key pieces, averaged over query pieces",
             "special tokens left out",
             MANNERS_SAID[self.manner],
-            f"{self.level:.0%} bootstrap intervals",
+            intervals_said(self.n_texts, "sentence", level=self.level),
         ]
         if self.n_skipped:
             parts.append(f"{counted(self.n_skipped, 'sentence')} left out")
@@ -125,6 +128,11 @@ class AlignmentTable:
             if len(array) != len(self.heads) + len(self.layers):
                 raise ValueError(f"{field} has {len(array)} numbers")
             object.__setattr__(self, field, array)
+
+    @property
+    def interval_said(self) -> str:
+        """Which intervals there are, in words."""
+        return interval_said(self.n_texts, "pair", level=self.level)
 
     @property
     def best(self) -> int | None:

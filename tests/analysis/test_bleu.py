@@ -33,8 +33,11 @@ def slow_bleu(written: tuple[str, ...], right: tuple[str, ...]) -> float:
 def test_that_bleu_is_its_definition() -> None:
     score = bleu(WRITTEN, RIGHT)
     assert score.value == pytest.approx(slow_bleu(WRITTEN, RIGHT), rel=1e-9)
-    assert score.low <= score.value <= score.high
+    assert np.isnan([score.low, score.high]).all()
     assert score.n_texts == 3
+    wide, narrow = (bleu(WRITTEN * n, RIGHT * n) for n in (2, 9))
+    assert 0 <= wide.low < narrow.low < score.value < narrow.high < wide.high <= 100
+    assert [bleu(WRITTEN * 12, RIGHT * 12).low < score.value]
     assert "tok:13a" in score.signature
     assert "eff:no" in score.signature
 

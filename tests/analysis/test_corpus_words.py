@@ -145,9 +145,10 @@ def test_that_alignment_rates_equal_those_of_sets(rows: str) -> None:
         ),
         AlignedPair(source="a dog saw the bird", target="le chat", sure=frozenset({(0, 3)})),
     ]
+    pairs = [*pairs, *pairs, pairs[0]]
     table = table_of(measure_alignment(model, pairs, rows=rows), AlignmentTable)
     assert isinstance(table, AlignmentTable)
-    assert (len(table.error_rate), table.label(8), table.n_texts) == (10, "L0 mean", 2)
+    assert (len(table.error_rate), table.label(8), table.n_texts) == (10, "L0 mean", 5)
     for index in range(10):
         found, sure, possible = set(), set(), set()
         for number, pair in enumerate(pairs):
@@ -165,25 +166,22 @@ def test_that_alignment_rates_equal_those_of_sets(rows: str) -> None:
         below = [len(slow_links(model, pair, table, index, rows)) for pair in pairs]
         hits = [len(slow_links(model, p, table, index, rows) & (p.sure | p.possible)) for p in pairs]
         slow = slow_interval(hits, below)
-        assert (table.precision_low[index], table.precision_high[index]) == pytest.approx(slow, abs=1e-5)
+        assert (table.precision_low[index], table.precision_high[index]) == pytest.approx(slow, abs=1e-4)
         caught = [len(slow_links(model, p, table, index, rows) & p.sure) for p in pairs]
         slow = slow_interval(caught, [len(p.sure) for p in pairs])
-        assert (table.recall_low[index], table.recall_high[index]) == pytest.approx(slow, abs=1e-5)
+        assert (table.recall_low[index], table.recall_high[index]) == pytest.approx(slow, abs=1e-4)
         assert table.low[index] <= table.error_rate[index] + 1e-6
     with pytest.raises(UserError, match="no cross-attention"):
         next(measure_alignment(tiny_model("decoder"), pairs))
 
 
 def slow_interval(above: list[int], below: list[int]) -> tuple[float, float]:
-    """The middle 95 % of Σ above / Σ below over texts that are drawn Poisson(1) times, one by one."""
-    drawn = [np.random.Generator(np.random.Philox(key=[0, k])).poisson(1.0, 1000) for k in range(len(above))]
-    ratios = []
-    for times in zip(*drawn, strict=True):
-        total = sum(n * one for n, one in zip(times, below, strict=True))
-        if total:
-            ratios.append(sum(n * one for n, one in zip(times, above, strict=True)) / total)
-    low, high = np.percentile(ratios, (2.5, 97.5))
-    return float(low), float(high)
+    """Student's t interval of Σ above / Σ below over five texts, between 0 and 1."""
+    ratio, mean, n = sum(above) / sum(below), sum(below) / len(below), len(above)
+    assert n == 5
+    spread = sum((a - ratio * b) ** 2 for a, b in zip(above, below, strict=True)) / (n - 1)
+    reach = 2.776445 * (spread / n) ** 0.5 / mean
+    return max(0.0, ratio - reach), min(1.0, ratio + reach)
 
 
 def slow_links(
@@ -228,10 +226,7 @@ def test_that_cards_say_what_heads_set_by_hand_do_and_show_where() -> None:
         sentences[head.label] = card.sentence
         assert len(card.texts) == 3
         assert card.texts[0].source == texts[card.texts[0].number]
-    assert (
-        sentences["L0H0"]
-        == "attends to the previous token: 1.00 of its weight over 4 texts, interval 1.00–1.00"
-    )
+    assert sentences["L0H0"] == "attends to the previous token: 1.00 of its weight over 4 texts"
     assert sentences["L0H1"].startswith("attends to the token itself: 1.00")
     assert sentences["L0H2"].startswith("spreads its weight almost evenly: entropy 1.00")
     assert sentences["L0H3"].startswith("rests on the first token: 1.00")
@@ -247,4 +242,4 @@ def test_that_heads_without_a_role_say_what_they_do_most() -> None:
     table = measure_texts(model, texts).table
     cards = [head_card(head, table) for head in table.heads]
     assert any(card.sentence.startswith("too few texts for a role") and not card.roles for card in cards)
-    assert all("interval" in card.sentence for card in cards)
+    assert not any("interval" in card.sentence for card in cards)

@@ -143,10 +143,10 @@ def test_that_the_control_is_random_and_repeats() -> None:
 
 def test_that_order_and_progress_follow_the_scores() -> None:
     model = tiny_model("decoder")
-    subject, batches = subject_of(model), build_batches(model, samples_of("decoder"), batch_size=1)
+    subject, batches = subject_of(model), build_batches(model, samples_of("decoder") * 2, batch_size=1)
     events = list(measure_importance(subject, batches, "leave-one-out"))
-    assert [e.n_done for e in events[:-1]] == list(range(1, 3 * 9 + 1))
-    assert all(isinstance(e, Progress) and e.n_total == 27 for e in events[:-1])
+    assert [e.n_done for e in events[:-1]] == list(range(1, 6 * 9 + 1))
+    assert all(isinstance(e, Progress) and e.n_total == 54 for e in events[:-1])
     found = events[-1]
     assert isinstance(found, Importance)
     values = [found.score(head).value for head in found.order]

@@ -40,13 +40,15 @@ def test_that_a_corpus_becomes_a_sorted_table_with_progress(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
     out = folder / "table.csv"
+    (folder / "many.txt").write_text(TEXTS * 3, encoding="utf-8")
     code, said, progress = run(
-        capsys, folder, "encoder", "--corpus", "texts.txt", "--sort", "first", "--csv", str(out)
+        capsys, folder, "encoder", "--corpus", "many.txt", "--sort", "first", "--csv", str(out)
     )
     assert code == 0
-    assert "3 texts" in said
+    assert "9 texts" in said
     assert "special tokens kept" in said
-    assert "3 of 3 texts" in progress
+    assert "means over texts, 95 % t intervals over texts (none below 5)" in said
+    assert "9 of 9 texts" in progress
     rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
     firsts = [float(row["first"]) for row in rows]
     assert len(rows) == 8

@@ -149,6 +149,7 @@ def test_that_a_relation_whose_best_head_is_an_offset_says_nothing_of_the_paper(
         baseline=one - 0.5,
         offsets=np.ones((1, 1), np.int32),
         n_arcs=np.full((1, 1), 4, np.int32),
+        counts=np.full((1, 1), 4, np.int32),
         telling=np.zeros((1, 1, 3), np.int32),
         n_texts=1,
         manner="clark",

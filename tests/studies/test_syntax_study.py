@@ -161,6 +161,7 @@ def a_table() -> SyntaxTable:
         baseline=np.tile(np.array([0.5, 0.5, 0.8], np.float32), (2, 1)),
         offsets=np.ones((2, 3), np.int32),
         n_arcs=np.tile(np.array([4, 4, 6], np.int32), (2, 1)),
+        counts=np.tile(np.array([4, 4, 6], np.int32), (2, 1)),
         telling=np.zeros((2, 3, 3), np.int32),
         n_texts=1,
         manner="clark",

@@ -157,9 +157,12 @@ def test_that_the_statement_names_the_best_head_and_the_best_mean():
     shown = statement_of(table(0.5, 0.25, math.nan, 0.75, 0.625, 0.375))
     assert shown == (
         "alignment over 1 pair with gold links, rows predicting a word, best head L0H1 with AER 0.250 "
-        "(0.250–0.250), best layer L1 mean with AER 0.375 (0.375–0.375)"
+        "(0.250–0.250), best layer L1 mean with AER 0.375 (0.375–0.375), no interval: 1 pair, and 5 are "
+        "needed"
     )
-    assert statement_of(table(0.0, *[math.nan] * 5)).endswith("best head L0H0 with AER 0.000 (0.000–0.000)")
+    assert statement_of(table(0.0, *[math.nan] * 5)).endswith(
+        "best head L0H0 with AER 0.000 (0.000–0.000), no interval: 1 pair, and 5 are needed"
+    )
     parts = {
         name: np.arange(6) + 10 * k
         for k, name in enumerate(

@@ -69,6 +69,7 @@ def test_that_a_cell_has_two_digits_or_three_that_count_and_its_interval_where_w
     assert cell_text(gradient, found, has_interval=False) == "0.123"
     assert cell_text(gradient, bare, has_interval=True) == "0.000432"
     assert cell_text(gradient, unknown, has_interval=True) == "–"
-    assert cell_tip(found) == "0.1235, interval 0.1000 to 0.2500, 7 texts"
-    assert cell_tip(bare) == "0.0004321, 3 texts"
+    assert cell_tip(found) == "0.1235, 0.1000 to 0.2500; 95 % t interval over 7 texts"
+    assert cell_tip(bare) == "0.0004321; no interval: 3 texts, and 5 are needed"
+    assert cell_tip(dataclasses.replace(bare, n=300)) == "0.0004321; 300 texts"  # a number that never has one
     assert cell_tip(unknown) == "does not apply"

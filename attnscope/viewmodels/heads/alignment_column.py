@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import counted
+from attnscope.records.intervals import with_interval
 from attnscope.records.measures import N_TELLING, CorpusMeasure, HeadTable
 from attnscope.records.word_tables import AlignmentTable
 
@@ -75,5 +76,6 @@ def statement_of(alignment: AlignmentTable) -> str:
         if len(rates) and not np.isnan(rates).all():
             best = first + int(np.nanargmin(rates))
             rate, low, high = (float(a[best]) for a in (alignment.error_rate, alignment.low, alignment.high))
-            parts.append(f"best {what} {alignment.label(best)} with AER {rate:.3f} ({low:.3f}–{high:.3f})")
+            parts.append(f"best {what} {alignment.label(best)} with AER {with_interval(rate, low, high, 3)}")
+    parts.append(alignment.interval_said)
     return ", ".join(parts)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnscope.counting import counted
 from attnscope.records.importance import Importance, Ranking
 from attnscope.records.measures import (
     CORPUS_MEASURES,
@@ -134,8 +133,8 @@ def cell_tip(found: Estimate) -> str:
     """The same with four digits and the number of texts."""
     if not found.is_known:
         return "does not apply"
-    interval = "" if found.low != found.low else f", interval {_digits(found.low)} to {_digits(found.high)}"
-    return f"{_digits(found.value)}{interval}, {counted(found.n, 'text')}"
+    interval = "" if found.kind == "none" else f", {_digits(found.low)} to {_digits(found.high)}"
+    return f"{_digits(found.value)}{interval}; {found.basis}"
 
 
 def _digits(value: float) -> str:

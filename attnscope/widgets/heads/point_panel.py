@@ -3,8 +3,8 @@
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
-from attnscope.counting import counted
 from attnscope.records.importance import UNITS
+from attnscope.records.intervals import interval_said
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, PointRef
 from attnscope.viewmodels.heads.pruning_curves import METRIC_NAMES, CurvesState, pruning_label
 from attnscope.viewmodels.heads.pruning_words import taken_words, value_words
@@ -105,7 +105,7 @@ class PointPanel(QWidget):
         again = ", scored again each time" if curve.is_rescored else ""
         self.ranking.setText(f"by {RANKING_NAMES[curve.ranking]}{order}{again}")
         self.value.setText(f"{METRIC_NAMES[curve.metric]} {value_words(point)}")
-        self.unit.setText(f"{UNITS[curve.metric]}; 95 % interval over {counted(curve.n_texts, 'text')}")
+        self.unit.setText(f"{UNITS[curve.metric]}; {interval_said(curve.n_texts)}")
         self.untouched.setText(f"{value_words(curve.points[0])} with every head on")
         taken = taken_words(found.taken_last)
         self.taken_title.setVisible(bool(taken))

@@ -23,6 +23,7 @@ from attnscope.figures.pruning_charts import pruning_chart
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Ranking
+from attnscope.records.intervals import interval_said
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES
 from attnscope.viewmodels.heads.pruning_curves import MAX_TEXTS, METRIC_NAMES, CurvesState
 from attnscope.viewmodels.stage import Stage
@@ -227,10 +228,7 @@ class PruningPage(QWidget):
             return ""
         stopped = " · cancelled: only the curves that were whole" if state.phase == "stopped" else ""
         n = state.curves[0].n_texts
-        return (
-            f"{state.texts or state.texts_name}: {counted(n, 'text')}; 95 % bootstrap "
-            f"intervals over texts{stopped}"
-        )
+        return f"{state.texts or state.texts_name}: {counted(n, 'text')}; {interval_said(n)}{stopped}"
 
     def _stage_now(self, fraction: float | None) -> Stage:
         state = self._state
