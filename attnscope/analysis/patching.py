@@ -58,10 +58,11 @@ def patch_map(
 ) -> Iterator[Progress | PatchMap]:
     """Progress after each pass, then the map of every layer and position, or every layer and head.
 
-    `stack` chooses whose stream is patched (None: the one that predicts). `answer` None is what the clean
-    run says at `position`, `other` None what the corrupt one says. `gates` hold in every run; they act on a
-    head's output before it is read or patched. Raises UserError when the texts differ in length or the patch
-    can change nothing because both runs say the same.
+    `stack` chooses whose stream is patched. None takes that of the stack which reads the texts, of a
+    translator the encoder: causal tracing restores states at its tokens (Meng et al. 2022, section 2).
+    `answer` None is what the clean run says at `position`, `other` None what the corrupt one says. `gates`
+    hold in every run; they act on a head's output before it is read or patched. Raises UserError when the
+    texts differ in length or the patch can change nothing because both runs say the same.
     """
     subject = patched_subject(model)
     inputs = {name: model.encode(*texts) for name, texts in (("clean", clean), ("corrupt", corrupt))}
@@ -69,7 +70,7 @@ def patch_map(
     position = check_position(position, len(predicting_tokens(inputs["clean"])))
     if reads_classes(model):
         told_position(model, inputs["clean"], position)
-    stack = stack or predicting_stack(subject.form)
+    stack = stack or ("encoder" if subject.form == "encoder-decoder" else predicting_stack(subject.form))
     probe = GateProbe(model.sites, gates) if gates else None
     runs = {name: _read(subject, one, stack, position, probe) for name, one in inputs.items()}
     answer = int(best_ids(runs["clean"].logits)) if answer is None else answer

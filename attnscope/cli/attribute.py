@@ -1,9 +1,7 @@
 """`attnscope attribute`: what every part of the model adds to the difference of two logits."""
 
 import argparse
-import csv
 import dataclasses
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +13,7 @@ from attnscope.cli.inputs import (
     refuse_second,
 )
 from attnscope.cli.samples import add_figure_arguments
+from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -142,14 +141,18 @@ def table_of_parts(found: "Attribution", order: str) -> list[str]:
 
 def csv_of_parts(found: "Attribution") -> str:
     """One line for each part, in the order of the model."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("part", "kind", "stack", "layer", "head", "logits"))
-    for part in found.contributions:
-        layer = "" if part.layer < 0 else part.layer
-        head = "" if part.head is None else part.head.head
-        writer.writerow((part.label, part.kind, part.stack, layer, head, part.value))
-    return out.getvalue()
+    rows = (
+        (
+            part.label,
+            part.kind,
+            part.stack,
+            "" if part.layer < 0 else part.layer,
+            "" if part.head is None else part.head.head,
+            part.value,
+        )
+        for part in found.contributions
+    )
+    return csv_text(("part", "kind", "stack", "layer", "head", "logits"), rows)
 
 
 def _attribute(model: "Model", arguments: argparse.Namespace, target: str | None) -> "Attribution":

@@ -1,9 +1,7 @@
 """`attnscope importance`: how much each head matters to the loss."""
 
 import argparse
-import csv
 import dataclasses
-import io
 from typing import TYPE_CHECKING
 
 from attnscope.cli.given import flag_of, given_options, note_given
@@ -15,6 +13,7 @@ from attnscope.cli.samples import (
     save_chart,
     tell_progress,
 )
+from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import counted
 from attnscope.files import replace_file
@@ -107,14 +106,21 @@ def table_of_scores(found: Importance) -> str:
 
 def csv_of_scores(found: Importance) -> str:
     """One line for each head, in the order of the model."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("stack", "layer", "head", "ranking", "value", "low", "high", "n_texts"))
-    for score in found.scores:
-        head = score.head
-        row = (head.stack, head.layer, head.head, found.ranking, score.value, score.low, score.high)
-        writer.writerow((*row, found.n_texts))
-    return out.getvalue()
+    header = ("stack", "layer", "head", "ranking", "value", "low", "high", "n_texts")
+    rows = (
+        (
+            score.head.stack,
+            score.head.layer,
+            score.head.head,
+            found.ranking,
+            score.value,
+            score.low,
+            score.high,
+            found.n_texts,
+        )
+        for score in found.scores
+    )
+    return csv_text(header, rows)
 
 
 def _score(

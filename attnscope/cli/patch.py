@@ -1,18 +1,19 @@
 """`attnscope patch`: put pieces of one text's run into that of another, and see how much comes back."""
 
 import argparse
-import csv
-import io
 from typing import TYPE_CHECKING
 
 from attnscope.cli.attribute import add_answer_arguments, check_text, read_target, save_maps
 from attnscope.cli.inputs import add_device_argument, open_model, parse_gates
 from attnscope.cli.samples import add_figure_arguments, tell_progress
+from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from attnscope.models import Model
     from attnscope.records.attribution import PatchMap
 
@@ -35,7 +36,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--kind", choices=("stream", "head"), default="stream", help="what is put in (default: stream)"
     )
-    parser.add_argument("--stack", choices=("encoder", "decoder"), help="whose stream (default: encoder)")
+    parser.add_argument(
+        "--stack",
+        choices=("encoder", "decoder"),
+        help="whose stream (default: the encoder's, which reads the texts, where there is one)",
+    )
     add_answer_arguments(parser)
     add_figure_arguments(parser)
     add_device_argument(parser)
@@ -100,15 +105,16 @@ def table_of_patches(found: "PatchMap") -> str:
 
 def csv_of_patches(found: "PatchMap") -> str:
     """One line for each cell that there is."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("stack", "layer", "head" if found.kind == "head" else "position", "token", "share"))
+    header = ("stack", "layer", "head" if found.kind == "head" else "position", "token", "share")
+    return csv_text(header, _csv_rows(found))
+
+
+def _csv_rows(found: "PatchMap") -> "Iterator[tuple[object, ...]]":
     for name, numbers in zip(found.rows, found.patched.tolist(), strict=True):
         for column, value in enumerate(numbers):
             if value == value:
                 token = "" if found.kind == "head" else found.columns[column]
-                writer.writerow((*name.split(), column, token, value))
-    return out.getvalue()
+                yield (*name.split(), column, token, value)
 
 
 def _patch(model: "Model", arguments: argparse.Namespace, target: str | None) -> "tuple[PatchMap, int]":
@@ -118,7 +124,7 @@ def _patch(model: "Model", arguments: argparse.Namespace, target: str | None) ->
     from attnscope.records.attribution import PatchMap
 
     gates = parse_gates(arguments.gate, model.sites)
-    stack = arguments.stack or ("encoder" if model.info.form == "encoder-decoder" else None)
+    stack = arguments.stack
     if stack is not None and stack not in {site.stack for site in model.sites}:
         raise UserError(f"The model {model.info.name} has no {stack}.", action="Leave out --stack.")
     clean, corrupt = (

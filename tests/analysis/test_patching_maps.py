@@ -64,9 +64,10 @@ def test_that_causal_patches_act_on_later_tokens_only() -> None:
 
 def test_that_the_source_stream_of_a_translation_can_be_patched() -> None:
     found = map_of(tiny_model("encoder-decoder"), stack="encoder")
+    np.testing.assert_array_equal(map_of(tiny_model("encoder-decoder")).patched, found.patched)
     assert found.columns[0] == "a"
     # The target is the same in both runs, so what enters the decoder is too.
-    own = map_of(tiny_model("encoder-decoder"))
+    own = map_of(tiny_model("encoder-decoder"), stack="decoder")
     np.testing.assert_allclose(own.patched[0], 0.0, atol=1e-5)
     assert np.abs(found.patched).max() > 1e-2
 

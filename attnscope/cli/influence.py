@@ -1,0 +1,156 @@
+"""What one output token owes to the inputs across layers, by one method: `rollout`, `flow`, `relevance`."""
+
+import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from attnscope.cli.attribute import check_text, read_target, save_maps
+from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
+from attnscope.cli.samples import add_figure_arguments, tell_progress
+from attnscope.cli.tables import csv_text
+from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.errors import UserError
+from attnscope.files import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from attnscope.models import Model
+    from attnscope.records.importance import Progress
+    from attnscope.records.influence import InfluenceMap
+    from attnscope.records.sites import Gates
+
+FollowedBy = Literal["rollout", "flow", "relevance"]
+_ABOUT: dict[FollowedBy, str] = {
+    "rollout": "Attention rollout (Abnar and Zuidema 2020): the mean attention of each layer, half of it the"
+    " token's own stream, multiplied along the layers.",
+    "flow": "Attention flow (Abnar and Zuidema 2020): the largest flow from each input through the network"
+    " that the layers' mean attention makes.",
+    "relevance": "Relevance (Chefer, Gur and Wolf 2021): attention weighted by its gradient, layer upon"
+    " layer, without the 1 that every token gives itself.",
+}
+
+
+def add_influence_parser(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", method: FollowedBy
+) -> None:
+    """Add the command of one method."""
+    parser = commands.add_parser(method, description=_ABOUT[method])
+    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
+    parser.add_argument("--text", required=True, help="the text to look at, or the path of a picture")
+    parser.add_argument("--target", help="the second text of a translation (default: what it writes)")
+    parser.add_argument(
+        "--position",
+        type=int,
+        metavar="N",
+        help="the token whose output is explained, from 0, or from the end if negative",
+    )
+    add_gate_argument(parser)
+    add_figure_arguments(parser)
+    add_device_argument(parser)
+    parser.set_defaults(run=run, method=method)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Follow one output token to the inputs, print, write."""
+    check_text(arguments.text, "--text")
+    model = open_model(arguments)
+    if model.info.body:
+        raise UserError(
+            f"There is no {arguments.method} in {model.info.name}: recurrent cells read its text.",
+            expected="a model whose layers read their own text through attention",
+            action="Look at the weights of the cross-attention: attnscope figure.",
+        )
+    target = read_target(model, arguments.text, arguments.target)
+    found, position = _follow(model, arguments, target)
+    row = found.weights[0]
+    token = found.queries[0].piece
+    if arguments.position is None:
+        say_error(
+            f"attnscope: the output at token {position} “{token}” is taken; --position N asks for another."
+        )
+    rows = [_row_of(found, place, float(value)) for place, value in enumerate(row)]
+    if arguments.csv is not None:
+        header = ("text", "position", "token", arguments.method)
+        replace_file(arguments.csv, csv_text(header, rows).encode())
+    if arguments.out is not None:
+        note = f"Output at token {position} “{token}” of: {target or arguments.text}"
+        _draw(model, arguments, found, note)
+    if arguments.json:
+        about = {"model": model.info.name, "sha256": model.info.sha256, "text": arguments.text}
+        inputs = [{"text": text, "position": place, "token": piece} for text, place, piece, _ in rows]
+        more = {"target": target, "method": found.method, "position": position, "token": token}
+        say_json({**about, **more, "inputs": inputs, "weights": row.tolist(), "about": found.about})
+        return 0
+    say(f"{found.method} from the inputs to the output at token {position} “{token}”, {found.about}")
+    for text, place, piece, value in rows:
+        say(f"{f'{text} {place}':<12}{piece[:20]:<22}{value:>10.5f}")
+    return 0
+
+
+def _row_of(found: "InfluenceMap", place: int, value: float) -> tuple[str, int, str, float]:
+    """One input: of which text, where in it, its piece, what it counts."""
+    is_source = place < found.n_source
+    text = "input" if not found.n_source else "source" if is_source else "target"
+    return text, place if is_source else place - found.n_source, found.keys[place].piece, value
+
+
+def _follow(model: "Model", arguments: argparse.Namespace, target: str | None) -> "tuple[InfluenceMap, int]":
+    """A map of one row, and the output token whose row it is."""
+    from attnscope.analysis.answers import telling_position
+    from attnscope.analysis.flow import check_position
+    from attnscope.analysis.reading import predicting_tokens
+    from attnscope.records.influence import InfluenceMap
+
+    gates = parse_gates(arguments.gate, model.sites)
+    n_tokens = len(predicting_tokens(model.encode(arguments.text, target)))
+    position = arguments.position
+    if position is None:
+        position = telling_position(model, arguments.text, target)
+    position = check_position(position, n_tokens)
+    events = influence_row(model, arguments.method, arguments.text, target, position, gates)
+    found = next(one for one in tell_progress(events, "inputs") if isinstance(one, InfluenceMap))
+    return found, position
+
+
+def influence_row(
+    model: "Model", method: FollowedBy, text: str, target: str | None, position: int, gates: "Gates"
+) -> "Iterator[Progress | InfluenceMap]":
+    """Progress of what takes long, then the row of one output token by one method."""
+    import numpy as np
+
+    from attnscope.analysis.flow import flow_values
+    from attnscope.analysis.levels import rollout, trace_levels
+    from attnscope.analysis.relevance import relevance
+    from attnscope.records.importance import Progress
+
+    if method == "relevance":
+        yield relevance(model, text, target, position=position, gates=gates, keeps_start=False)
+        return
+    trace = model.trace(text, target, gates)
+    found = rollout(trace)
+    weights = found.weights[position]
+    if method == "flow":
+        values: list[float] = []
+        for value in flow_values(trace_levels(trace), position):
+            values.append(value)
+            yield Progress(n_done=len(values), n_total=len(found.keys), about="flow")
+        weights = np.array(values, np.float32)
+    queries = found.queries[position : position + 1]
+    yield replace(found, method=method, queries=queries, weights=weights[None])
+
+
+def _draw(model: "Model", arguments: argparse.Namespace, found: "InfluenceMap", note: str) -> None:
+    """The row as a table of inputs, or over the patches of a picture."""
+    import numpy as np
+
+    from attnscope.figures.cause_maps import influence_cells, table_cells
+    from attnscope.models.pictures import picture_under
+
+    numbers = found.weights[0].astype(np.float64)
+    picture = picture_under(model, arguments.text)
+    if picture is not None:
+        cells = influence_cells(found.method, numbers, picture)
+    else:
+        cells = table_cells(found.keys, {found.method: numbers}, found.n_source, "as computed")
+    save_maps((cells,), arguments.out, model, note)
