@@ -8,18 +8,20 @@ import hashlib
 import json
 import os
 import shutil
-import stat
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 from attnscope.errors import LoadError, SaveError
+from attnscope.outside import open_outside
+from attnscope.streams import open_stream
+from attnscope.strict_json import as_object, read_json
 
 TEMPORARY_PREFIX = ".attnscope-tmp-"
 _ASIDE_PREFIX = f"{TEMPORARY_PREFIX}old-"
 MANIFEST_NAME = "manifest.json"
+_MAX_MANIFEST_BYTES, _MAX_NAME = 10_000_000, 255
 _STALE_AFTER_S = 3600.0
 _IN_USE = (5, 32)
 """Windows' ERROR_ACCESS_DENIED and ERROR_SHARING_VIOLATION."""
@@ -36,7 +38,7 @@ def replace_file(path: Path, content: bytes) -> None:
     untouched.
     """
     try:
-        descriptor = _open_stream(path)
+        descriptor = open_stream(path)
         if descriptor is None:
             _replace(Path(os.path.realpath(path)), content)
         else:
@@ -44,55 +46,6 @@ def replace_file(path: Path, content: bytes) -> None:
                 stream.write(content)
     except (OSError, ValueError) as error:
         raise save_error(path, error) from error
-
-
-def _open_stream(path: Path) -> int | None:
-    """A descriptor to write into where `path` is no regular file, or is the program's own output.
-
-    Raises OSError for what cannot be written into.
-    """
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    own = _own_output(status)
-    if own is not None:
-        own.flush()
-        return os.dup(own.fileno())
-    if stat.S_ISREG(status.st_mode):
-        return None
-    if stat.S_ISDIR(status.st_mode):
-        raise OSError("it is a folder")
-    if not (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode)):
-        raise OSError("it is not a regular file")
-    try:
-        descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            raise OSError("nothing reads from this pipe") from error
-        raise
-    if hasattr(os, "O_NONBLOCK"):
-        os.set_blocking(descriptor, True)
-    return descriptor
-
-
-def is_own_output(path: Path) -> bool:
-    """Whether a file of that name is where the program's own words go, as `/dev/stdout` is."""
-    try:
-        return _own_output(path.stat()) is not None
-    except (OSError, ValueError):
-        return False
-
-
-def _own_output(status: os.stat_result) -> TextIO | None:
-    """Standard output or standard error, where it is the file with this status."""
-    for own in (sys.__stdout__, sys.__stderr__):
-        try:
-            if own is not None and os.path.samestat(os.fstat(own.fileno()), status):
-                return own
-        except (OSError, ValueError):  # it is closed
-            continue
-    return None
 
 
 def _replace(path: Path, content: bytes) -> None:
@@ -195,12 +148,12 @@ def refuse_foreign_content(folder: Path) -> None:
             )
         entries = {entry.name for entry in folder.iterdir()}
         manifest = folder / MANIFEST_NAME
-        saved = json.loads(manifest.read_bytes()) if manifest.is_file() else {}
+        saved = read_manifest(manifest) if manifest.exists() else {}
     except OSError as error:
         raise save_error(folder, error) from error
-    except ValueError:
+    except LoadError:
         saved = {}
-    foreign = sorted(entries - {MANIFEST_NAME, *saved}) if isinstance(saved, dict) else sorted(entries)
+    foreign = sorted(entries - {MANIFEST_NAME, *saved})
     if foreign:
         raise SaveError(
             f"{folder} holds something that was not saved with it: {foreign[0][:80]!r}"
@@ -248,11 +201,11 @@ def drop_listed(folder: Path, name: str) -> None:
     Does nothing where there is no such file; one that a killed process left unlisted goes too.
     """
     try:
-        entries = json.loads((folder / MANIFEST_NAME).read_bytes())
+        entries = read_manifest(folder / MANIFEST_NAME)
         if entries.pop(name, None) is not None:
             replace_file(folder / MANIFEST_NAME, json.dumps(entries, indent=1).encode())
         (folder / name).unlink(missing_ok=True)
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, LoadError) as error:
         raise save_error(folder / name, error) from error
 
 
@@ -262,12 +215,11 @@ def manifest_entries(folder: Path) -> dict[str, tuple[int, str]]:
     Raises LoadError.
     """
     path = folder / MANIFEST_NAME
-    if not path.is_file():
+    if not path.exists():
         return {}
     try:
-        manifest = json.loads(path.read_bytes())
-        return {str(name): (int(e["n_bytes"]), str(e["sha256"])) for name, e in manifest.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return {name: _entry(value) for name, value in read_manifest(path).items()}
+    except (LoadError, ValueError) as error:
         raise LoadError(
             f"The manifest {path} cannot be read.",
             kind="manifest",
@@ -276,11 +228,24 @@ def manifest_entries(folder: Path) -> dict[str, tuple[int, str]]:
         ) from error
 
 
+def read_manifest(path: Path) -> dict[str, object]:
+    """What a manifest says of each file; raises LoadError."""
+    return as_object(read_json(path, max_bytes=_MAX_MANIFEST_BYTES), what=str(path))
+
+
+def _entry(value: object) -> tuple[int, str]:
+    """Size and SHA-256 of one file; raises ValueError where they cannot be."""
+    n_bytes, sha256 = (value.get("n_bytes"), value.get("sha256")) if isinstance(value, dict) else (0, 0)
+    if not isinstance(n_bytes, int) or not 0 <= n_bytes < 2**63 or not isinstance(sha256, str):
+        raise ValueError("an entry is no size and hash")
+    return n_bytes, sha256
+
+
 def _check_entry(folder: Path, name: str, n_bytes: int, sha256: str) -> None:
     file = folder / name
-    if Path(name).name != name or not file.is_file():
+    if Path(name).name != name or len(name) > _MAX_NAME or not file.is_file():
         raise LoadError(
-            f"The file {name} is missing from {folder}.",
+            f"The file {name[:80]!r} is missing from {folder}.",
             kind="missing",
             expected=f"the {n_bytes} bytes that were saved",
             action="Restore the folder from a copy.",
@@ -304,7 +269,7 @@ def _check_entry(folder: Path, name: str, n_bytes: int, sha256: str) -> None:
 
 def sha256_of(file: Path) -> str:
     """SHA-256 of a file's content, in hexadecimal."""
-    with file.open("rb") as stream:
+    with open_outside(file, expected="a file to check") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from attnscope import paths
-from attnscope.errors import UserError
+from attnscope.errors import LoadError, UserError
 from attnscope.files import replace_file
+from attnscope.outside import read_outside_text
 
 SETTINGS_NAME = "settings.json"
 _FORMAT = 1
@@ -89,10 +90,9 @@ def read_settings(folder: Path) -> Remembered:
     try:
         if not path.exists():
             return Remembered(settings=Settings())
-        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
-            raise ValueError("it is not a small plain file")
-        return Remembered(settings=settings_from_json(path.read_bytes().decode("utf-8-sig")))
-    except (OSError, ValueError, RecursionError) as error:
+        text = read_outside_text(path, expected="a settings file", max_bytes=_MAX_BYTES)
+        return Remembered(settings=settings_from_json(text))
+    except (OSError, LoadError, ValueError, RecursionError) as error:
         return Remembered(settings=Settings(), warning=_move_aside(path, error))
 
 

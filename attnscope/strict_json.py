@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 
 from attnscope.errors import LoadError
+from attnscope.outside import read_outside
 
 MAX_BYTES = 10_000_000
 MAX_DIGITS = 300
@@ -20,19 +21,8 @@ def read_json(path: Path, *, max_bytes: int = MAX_BYTES, has_infinity: bool = Fa
 
     With `has_infinity` NaN and Infinity are numbers, as Python's own JSON writes them.
     """
-    if not path.is_file():
-        raise LoadError(
-            f"The file {path} is missing or is not a regular file.",
-            kind="missing" if not path.exists() else "not-a-file",
-            expected="a JSON file",
-            action="Check the path, or restore the file from a copy.",
-        )
-    if path.stat().st_size > max_bytes:
-        raise _refuse(str(path), f"it is larger than {max_bytes} bytes", kind="too-large")
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise _refuse(str(path), f"it cannot be read ({error.strerror})", kind="unreadable") from error
+    action = "Check the path, or restore the file from a copy."
+    data = read_outside(path, expected="a JSON file", max_bytes=max_bytes, action=action)
     return parse_json(data, what=str(path), has_infinity=has_infinity)
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.errors import LoadError
+from attnscope.outside import open_outside
 
 _N_COLUMNS = 10
+_EXPECTED = "a CoNLL-U file, plain or gzipped"
 _MAX_BYTES = 512 * 2**20
 
 
@@ -57,14 +59,14 @@ def read_conllu(path: Path, max_trees: int | None = None) -> list[Tree]:
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with path.open("rb") as file:
+        with open_outside(path, expected=_EXPECTED, max_bytes=_MAX_BYTES) as file:
             stream = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
             data = stream.read(_MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise LoadError(
             f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.",
             kind="unreadable",
-            expected="a CoNLL-U file, plain or gzipped",
+            expected=_EXPECTED,
             action="Check the path.",
         ) from error
     if len(data) > _MAX_BYTES:

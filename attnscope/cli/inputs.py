@@ -9,6 +9,7 @@ from attnscope.cli.masks import add_mask_arguments, mask_changes
 from attnscope.cli.recorded import take_recorded, tell_recorded_notes
 from attnscope.cli.terminal import say_error
 from attnscope.errors import LoadError, UserError
+from attnscope.outside import open_outside
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack, check_heads
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ def read_file_argument(path: Path) -> str:
 def tell_columns(path: Path) -> None:
     """Say on standard error when the lines of a file of pairs have more than two columns."""
     try:
-        with path.open(encoding="utf-8-sig", errors="replace") as stream:
-            n_columns = stream.readline(_MAX_FIRST_LINE).rstrip().count("\t") + 1
-    except (OSError, ValueError):
+        with open_outside(path, expected="a text file") as stream:
+            n_columns = stream.readline(_MAX_FIRST_LINE).rstrip().count(b"\t") + 1
+    except (OSError, LoadError):
         return  # whoever reads the file says so
     if n_columns > 2:
         say_error(f"attnscope: {path} has {n_columns} columns; the first two are read as pairs.")

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.terminal import one_line
+from attnscope.errors import LoadError
 from attnscope.nn.recurrent_choices import OF_TRANSFORMERS
+from attnscope.outside import open_outside
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Site
 
@@ -61,8 +63,9 @@ def licence_in_card(folder: Path) -> str:
     """The paragraph on the licence in a model folder's own card; empty when there is none."""
     card = folder / "card.md"
     try:
-        text = card.read_text(encoding="utf-8", errors="replace")[:_CARD_LETTERS]
-    except OSError:
+        with open_outside(card, expected="a card") as stream:
+            text = stream.read(_CARD_LETTERS).decode(errors="replace")
+    except (OSError, LoadError):
         return ""
     heading, _, rest = text.partition("## Data and licence")
     return rest.strip().split("\n\n")[0][:400] if heading != text else ""

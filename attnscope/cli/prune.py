@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, open_model, parse_stack
+from attnscope.cli.inputs import add_device_argument, open_model, parse_stack, read_file_argument
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.counting import counted
 from attnscope.errors import UserError
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     from attnscope.models.pruning import prune, shapes_of
 
     _refuse_taken(arguments.out)
-    text = _read_text(arguments.file) if arguments.file is not None else arguments.text
+    text = read_file_argument(arguments.file) if arguments.file is not None else arguments.text
     model = open_model(arguments)
     if arguments.shape not in shapes_of(model):
         raise UserError(
@@ -174,14 +174,3 @@ def _read_gates(path: Path, sites: tuple[Site, ...]) -> Gates:
         words = " ".join(part for part in (match["stack"], match["head"]) if part)
         gates[parse_head_list(words, sites)[0]] = float(value)
     return Gates.of(gates)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"The text {path} cannot be read: {error}.",
-            expected="a UTF-8 text file",
-            action="Give another file with -f, or the text itself with --text.",
-        ) from error

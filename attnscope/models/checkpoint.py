@@ -24,6 +24,7 @@ from attnscope.models.weights import fill_own
 from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
+from attnscope.outside import read_outside
 from attnscope.strict_json import as_object, read_json
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace.sniff import refuse_foreign
@@ -192,13 +193,11 @@ def _empty_note(config: ModelConfig) -> str:
 
 
 def _read_card(folder: Path) -> str:
-    path = folder / CARD
     try:
-        if not path.is_file() or path.stat().st_size > _MAX_CARD_BYTES:
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        data = read_outside(folder / CARD, expected="a card", max_bytes=_MAX_CARD_BYTES)
+    except LoadError:
         return ""
+    return data.decode(errors="replace")
 
 
 def _check_sizes(config: ModelConfig, tokenizer: Tokenizer, folder: Path) -> None:

@@ -12,8 +12,9 @@ from attnscope.models.checkpoint import (
 )
 from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX, is_model_id
 from attnscope.nn.config import ModelConfig
+from attnscope.outside import unreadable
 from attnscope.paths import resources_folder
-from attnscope.trace.sniff import refuse_foreign, unreadable
+from attnscope.trace.sniff import SAFE, refuse_foreign
 from attnscope.trace.store import is_trace_file
 from attnscope.trace.tensor_file import require_regular_file
 
@@ -87,7 +88,7 @@ def locate_source(source: str | Path) -> Path:
     try:
         (path / WEIGHTS).exists()
     except OSError as error:  # a folder that may not be entered
-        raise unreadable(path, error) from error
+        raise unreadable(path, error, expected=SAFE) from error
     return path
 
 

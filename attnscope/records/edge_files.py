@@ -2,19 +2,12 @@
 
 from pathlib import Path
 
-from attnscope.errors import LoadError
+from attnscope.outside import read_outside_text
 from attnscope.records.edge_lists import MAX_CHARACTERS
 
 
 def read_edge_list(path: Path) -> str:
     """The text of an edge list; raises LoadError."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(4 * MAX_CHARACTERS + 4).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise LoadError(
-            f"The edge list {path} cannot be read: {getattr(error, 'strerror', None) or error}.",
-            kind="missing" if isinstance(error, FileNotFoundError) else "unreadable",
-            expected="a text file in UTF-8",
-            action="Choose another file.",
-        ) from error
+    return read_outside_text(
+        path, expected="a text file", max_bytes=4 * MAX_CHARACTERS, what=f"The edge list {path}"
+    )

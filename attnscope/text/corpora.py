@@ -1,17 +1,19 @@
 """Reading text files to train on: lines and tab-separated pairs, checked with line numbers."""
 
 import hashlib
-import stat
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from attnscope.errors import LoadError, RecipeError
+from attnscope.outside import open_outside, unreadable
 
 Item = TypeVar("Item")
 _MAX_BYTES = 2 * 2**30
 _MAX_LINE_BYTES = 64 * 2**20
 _SHOWN = 24
+_EXPECTED = "a text file in UTF-8"
 
 
 def read_lines(path: Path) -> list[str]:
@@ -77,16 +79,19 @@ def split_pairs(
 
 
 def _checked_lines(path: Path) -> Iterator[str]:
-    before = _signature(path)
-    try:
-        with path.open("rb") as stream:
-            number = 0
+    with open_outside(path, expected=_EXPECTED, max_bytes=_MAX_BYTES) as stream:
+        before = _signature(stream)
+        number = 0
+        try:
             while raw := stream.readline(_MAX_LINE_BYTES + 1):
                 number += 1
                 yield _decoded(raw, number, path)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    if _signature(path) != before:
+            is_changed = before != _signature(stream) or not os.path.samestat(
+                os.fstat(stream.fileno()), path.stat()
+            )
+        except OSError as error:
+            raise unreadable(path, error, expected=_EXPECTED) from error
+    if is_changed:
         raise LoadError(
             f"{path} changed while it was read.",
             kind="changed",
@@ -115,39 +120,14 @@ def _decoded(raw: bytes, number: int, path: Path) -> str:
 
 
 def require_corpus(path: Path) -> None:
-    """Raise LoadError unless the path is a regular file of a size that can be read; it is not opened."""
-    _signature(path)
+    """Raise LoadError unless the path is a regular file of a size that can be read; it is not read."""
+    open_outside(path, expected=_EXPECTED, max_bytes=_MAX_BYTES).close()
 
 
-def _signature(path: Path) -> tuple[int, int]:
-    """Size and time of change; raises LoadError unless the path is a regular file of sane size."""
-    try:
-        status = path.stat()
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise LoadError(
-            f"{path} is not a file.", kind="not-a-file", expected="a text file", action="Choose a file."
-        )
-    if status.st_size > _MAX_BYTES:
-        raise LoadError(
-            f"{path} has {status.st_size} bytes.",
-            kind="too-large",
-            expected=f"at most {_MAX_BYTES} bytes",
-            action="Train on a part of it.",
-        )
+def _signature(stream: BinaryIO) -> tuple[int, int]:
+    """Size and time of change."""
+    status = os.fstat(stream.fileno())
     return status.st_size, status.st_mtime_ns
-
-
-def _unreadable(path: Path, error: Exception) -> LoadError:
-    is_missing = isinstance(error, FileNotFoundError)
-    reason = "it does not exist" if is_missing else getattr(error, "strerror", None) or str(error)
-    return LoadError(
-        f"{path} cannot be read: {reason}.",
-        kind="missing" if is_missing else "unreadable",
-        expected="a text file in UTF-8",
-        action="Check the path.",
-    )
 
 
 def _check_share(share: float) -> None:

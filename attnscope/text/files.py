@@ -1,13 +1,14 @@
 """Reading a text from a file, in pieces and no more of it than can be used."""
 
 import codecs
-import stat
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from attnscope.errors import LoadError
+from attnscope.outside import open_outside
 from attnscope.text.cleaning import MAX_CHARACTERS
 
 PIECE_BYTES = 32_768
@@ -34,14 +35,11 @@ def read_text_file(path: Path, *, max_characters: int = MAX_CHARACTERS) -> Itera
 
     Raises LoadError for what is no regular file, cannot be read, or is not a text.
     """
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise _unreadable(path, "it is not a file", "Choose a text file.")
-        with path.open("rb") as stream:
-            yield from _read(stream, path, status.st_size, max_characters)
-    except OSError as error:
-        raise _unreadable(path, error.strerror or str(error), "Check its path and rights.") from error
+    with open_outside(path, expected="a UTF-8 text file", what=f"The text {path}") as stream:
+        try:
+            yield from _read(stream, path, os.fstat(stream.fileno()).st_size, max_characters)
+        except OSError as error:
+            raise _unreadable(path, error.strerror or str(error), "Check its path and rights.") from error
 
 
 def _read(stream: BinaryIO, path: Path, n_bytes: int, max_characters: int) -> Iterator[float | TextOfFile]:

@@ -1,12 +1,12 @@
 """What kind of tokenizer a file holds, and whether it can be used; our own files and foreign ones."""
 
-import stat
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import LoadError
+from attnscope.outside import read_outside_text
 from attnscope.text.pieces import METASPACE, Notation
 from attnscope.text.pipelines import CHARACTER_PATTERN
 
@@ -25,28 +25,13 @@ _ROLES: dict[str, tuple[str, ...]] = {
 
 def read_tokenizer_file(path: Path) -> str:
     """The content of a tokenizer file; raises LoadError unless it is a readable UTF-8 file of sane size."""
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise LoadError(
-                f"{path} is not a file.", kind="not-a-file", expected="a tokenizer.json", action=_ACTION
-            )
-        if status.st_size > _MAX_BYTES:
-            raise LoadError(
-                f"The tokenizer {path} has {status.st_size} bytes.",
-                kind="too-large",
-                expected=f"at most {_MAX_BYTES} bytes",
-                action=_ACTION,
-            )
-        return path.read_bytes().decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise LoadError(
-            f"The tokenizer {path} cannot be read: {reason}.",
-            kind="missing" if isinstance(error, FileNotFoundError) else "unreadable",
-            expected="a file tokenizer.json in UTF-8",
-            action="Choose the folder that was saved with the model.",
-        ) from error
+    return read_outside_text(
+        path,
+        expected=f"a file {TOKENIZER_FILE}",
+        max_bytes=_MAX_BYTES,
+        what=f"The tokenizer {path}",
+        action="Choose the folder that was saved with the model.",
+    )
 
 
 def kind_of(library: LibraryTokenizer) -> str:

@@ -4,6 +4,8 @@ import pickletools
 import zipfile
 from pathlib import Path
 
+from attnscope.outside import open_outside
+
 _MAX_BYTES = 4_000_000
 _HARMLESS = ("torch", "collections", "numpy")
 _MAX_OPCODES = 200_000
@@ -45,7 +47,7 @@ def _imported(opcode: str, argument: object, strings: list[str]) -> str:
 
 def _pickle_bytes(path: Path) -> bytes:
     if not zipfile.is_zipfile(path):
-        with path.open("rb") as stream:
+        with open_outside(path, expected="a checkpoint") as stream:
             return stream.read(_MAX_BYTES)
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist()[:10_000]:

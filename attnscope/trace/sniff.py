@@ -7,49 +7,37 @@ import zipfile
 from pathlib import Path
 
 from attnscope.errors import LoadError
+from attnscope.outside import open_outside
 from attnscope.trace.pickle_names import foreign_names
 
 _N_BYTES = 512
-_SAFE = "weights in the safetensors format"
+SAFE = "weights in the safetensors format"
 _PICKLE_SUFFIXES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
-
-
-def unreadable(path: Path, error: OSError) -> LoadError:
-    """The error of a file that is there and may not, or can not, be read."""
-    return LoadError(
-        f"{path} cannot be read: {error.strerror}.",
-        kind="unreadable",
-        expected=_SAFE,
-        action="Check that you may read it, or copy it again; nothing was opened.",
-    )
 
 
 def refuse_foreign(path: Path) -> None:
     """Raise LoadError when `path` is recognisably something else than a safetensors file, or unreadable."""
-    try:
-        with path.open("rb") as stream:
-            start = stream.read(_N_BYTES)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with open_outside(path, expected=SAFE) as stream:
+        start = stream.read(_N_BYTES)
     if not start:
         raise LoadError(
             f"{path} is an empty file.",
             kind="truncated",
-            expected=_SAFE,
+            expected=SAFE,
             action="Download or copy the file again.",
         )
     if start.startswith(b"version https://git-lfs"):
         raise LoadError(
             f"{path} is a Git LFS pointer, not the weights themselves.",
             kind="lfs-pointer",
-            expected=_SAFE,
+            expected=SAFE,
             action="Run `git lfs pull` in its repository and open it again.",
         )
     if start.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         raise LoadError(
             f"{path} is a web page, not weights.",
             kind="web-page",
-            expected=_SAFE,
+            expected=SAFE,
             action="Download the file itself rather than the page that shows it.",
         )
     if start.startswith(b"PK\x03\x04"):
@@ -81,14 +69,14 @@ def _archive_error(path: Path) -> LoadError:
         return LoadError(
             f"{path} is a TorchScript program, not a checkpoint.",
             kind="torchscript",
-            expected=_SAFE,
+            expected=SAFE,
             action="Save the model's state_dict with safetensors instead.",
         )
     if names and not any(name.endswith(".pkl") for name in names):
         return LoadError(
             f"{path} is a ZIP archive.",
             kind="archive",
-            expected=_SAFE,
+            expected=SAFE,
             action="Unpack it, and open the folder that holds config.json and the weights.",
         )
     return _pickle_error(path, b"PK")
@@ -104,7 +92,7 @@ def _pickle_error(path: Path, start: bytes) -> LoadError:
     return LoadError(
         f"{path} is {what}; it was not opened.",
         kind="pickle" if is_torch else "not-weights",
-        expected=_SAFE,
+        expected=SAFE,
         action="Where you trust its origin, convert it in Python: "
         "safetensors.torch.save_file(torch.load(path, weights_only=True), 'model.safetensors'). "
         "It opens in its model's folder only, beside config.json and the tokenizer.",

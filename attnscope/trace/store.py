@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import LoadError, SaveError, of_wrong_kind
+from attnscope.outside import open_outside
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
 from attnscope.records.recorded import Recorded
 from attnscope.records.sites import KEY_KINDS, STACKS, Gates, HeadRef, Site, SiteKey
@@ -70,12 +71,10 @@ def save_traces(path: str | Path, traces: Sequence[Trace], *, has_logits: bool =
 def is_trace_file(path: str | Path) -> bool:
     """Whether a file says in its header that it holds traces; it may be damaged all the same."""
     try:
-        if not Path(path).is_file():
-            return False  # a pipe would be waited for
-        with Path(path).open("rb") as stream:
+        with open_outside(Path(path), expected="recorded attention") as stream:
             n_header = int.from_bytes(stream.read(8), "little")
             return n_header <= MAX_HEADER_BYTES and f'"{_KEY}"'.encode() in stream.read(n_header)
-    except (OSError, ValueError):
+    except (OSError, LoadError):
         return False
 
 

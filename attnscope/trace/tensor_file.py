@@ -6,7 +6,6 @@ Format: https://huggingface.co/docs/safetensors (8 bytes length, JSON header, da
 """
 
 import math
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,9 @@ from torch import Tensor
 
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
+from attnscope.outside import open_outside, regular_size, unreadable
 from attnscope.strict_json import as_object, parse_object
-from attnscope.trace.sniff import refuse_foreign, unreadable
+from attnscope.trace.sniff import SAFE, refuse_foreign
 
 MAX_HEADER_BYTES = 10_000_000
 MAX_TENSORS = 20_000
@@ -66,12 +66,12 @@ def read_tensors(path: Path) -> TensorFile:
     n_bytes = require_regular_file(path)
     refuse_foreign(path)
     try:
-        with path.open("rb") as stream:
+        with open_outside(path, expected=SAFE) as stream:
             # a bytearray would be filled with zeros first, and hold every other thread up meanwhile
             data = np.empty(n_bytes, dtype=np.uint8).data
             n_read = stream.readinto(data)
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable(path, error, expected=SAFE) from error
     if n_read != n_bytes:
         raise _truncated(path, n_read, n_bytes)
     return tensors_from_bytes(data, path)
@@ -85,10 +85,10 @@ def read_shapes(path: Path) -> TensorFile:
     n_bytes = require_regular_file(path)
     refuse_foreign(path)
     try:
-        with path.open("rb") as stream:
+        with open_outside(path, expected=SAFE) as stream:
             return _shapes_of(stream, n_bytes, path)
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable(path, error, expected=SAFE) from error
 
 
 def _shapes_of(stream: BinaryIO, n_bytes: int, path: Path) -> TensorFile:
@@ -130,29 +130,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 def require_regular_file(path: Path) -> int:
     """The size of a regular file in bytes; raises LoadError for folders, pipes, devices and nothing."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise LoadError(
-            f"{path} cannot be opened: {error.strerror}.",
-            kind="missing",
-            expected="a file",
-            action="Check the name and that you may read it.",
-        ) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise LoadError(
-            f"{path} is {_kind_of_entry(status.st_mode)}.",
-            kind="not-a-file",
-            expected="a regular file with weights",
-            action="Choose the file itself.",
-        )
-    return status.st_size
-
-
-def _kind_of_entry(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "a folder"
-    return "a named pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+    return regular_size(path, expected="a regular file", action="Choose the file itself.")
 
 
 def _read_header(data: bytearray | memoryview, path: Path) -> tuple[dict[str, object], int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from attnscope.errors import LoadError, meant
 from attnscope.paths import resources_folder
 from attnscope.records.training import TrainingEvent
+from attnscope.strict_toml import read_toml_text
 from attnscope.training.loop import TrainingRun
 from attnscope.training.old_recipes import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
@@ -38,10 +39,10 @@ def read_recipe(
         return parse_recipe(recipe, overrides=overrides, needs_data=needs_data)
     path = find_recipe(recipe)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        text = read_toml_text(path, what=f"The recipe {path}")
+    except LoadError as error:
         raise LoadError(
-            f"The recipe {path} cannot be read: {getattr(error, 'strerror', None) or error}.",
+            error.happened,
             kind="recipe",
             expected="a TOML file in UTF-8",
             action=f"{meant(path.stem, built_in_recipes())}Check its name, or use a built-in one: "

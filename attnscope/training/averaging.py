@@ -19,6 +19,7 @@ from attnscope.models.device import choose_device
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.records.training import Evaluated
+from attnscope.strict_toml import read_toml_text
 from attnscope.training.data import Prepared, prepare
 from attnscope.training.distributed import ALONE, SharedLoss
 from attnscope.training.evaluation import autocast_of, evaluate
@@ -71,10 +72,10 @@ def average_run(folder: Path, *, last: int = 5, device: str = "auto") -> Average
 
 def _recipe_of(run: RunFolder) -> Recipe:
     try:
-        text, _ = mended_recipe(run.recipe.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        text, _ = mended_recipe(read_toml_text(run.recipe))
+    except LoadError as error:
         raise LoadError(
-            f"{run.folder} holds no run that can be read: {getattr(error, 'strerror', None) or error}.",
+            f"{run.folder} holds no run that can be read: {error.happened}",
             kind="run",
             expected="a folder with recipe.toml, as training writes it",
             action="Choose the folder that was given to the training.",

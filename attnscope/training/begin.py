@@ -15,6 +15,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import check_fits
 from attnscope.nn.own_module import OwnModule
+from attnscope.strict_toml import read_toml_text
 from attnscope.training.data import Prepared, prepare
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss
 from attnscope.training.lengthening import length_note
@@ -193,9 +194,9 @@ def _read_point(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: 
 def _require_same_recipe(recipe: Recipe, path: Path, *, may_lengthen: bool) -> tuple[Recipe, str]:
     """The recipe that the run began with, and what had to be left out of it, in words."""
     try:
-        text, note = mended_recipe(path.read_text(encoding="utf-8"))
+        text, note = mended_recipe(read_toml_text(path))
         earlier = parse_recipe(text)
-    except (OSError, UnicodeDecodeError, UserError) as error:
+    except UserError as error:
         raise LoadError(
             f"The recipe of the run in {path.parent} cannot be read: {error}",
             kind="run",

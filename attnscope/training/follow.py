@@ -12,8 +12,9 @@ from typing import BinaryIO
 from attnscope.errors import LoadError
 from attnscope.records.runs import RunMark, RunNews
 from attnscope.records.training import Saved, Started, TrainingEvent
+from attnscope.strict_toml import read_toml_text
 from attnscope.training.lock import read_writer
-from attnscope.training.metrics import event_from_line
+from attnscope.training.metrics import event_from_line, open_metrics
 from attnscope.training.old_recipes import mended_recipe
 from attnscope.training.run import RunFolder
 
@@ -47,9 +48,11 @@ def read_news(folder: Path, mark: RunMark, number: int = 0) -> Iterator[RunNews]
             action="Choose the folder that was given to the training.",
         )
     try:
-        with paths.metrics.open("rb") as stream:
+        with open_metrics(paths.metrics) as stream:
             yield from _news(paths, stream, mark, number)
-    except FileNotFoundError:
+    except LoadError as error:
+        if error.kind != "missing":
+            raise
         yield _first(paths, number)
     except OSError as error:
         raise LoadError(f"{paths.metrics} cannot be read: {error.strerror}.", kind="unreadable") from error
@@ -83,8 +86,8 @@ def _news(paths: RunFolder, stream: BinaryIO, mark: RunMark, number: int) -> Ite
 def _first(paths: RunFolder, number: int) -> RunNews:
     """The beginning of a story: the recipe and the checkpoints that are there already."""
     try:
-        recipe, _ = mended_recipe(paths.recipe.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
+        recipe, _ = mended_recipe(read_toml_text(paths.recipe))
+    except LoadError:
         recipe = ""
     return RunNews(
         number=number,

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from attnscope.errors import LoadError
 from attnscope.records.inspections import Inspection, InspectionHistory, Numbers
-from attnscope.training.inspections import FILE, take_lines
+from attnscope.training.inspections import open_inspections, take_lines
 
 MOST_STEPS = 400
 _PIECE_BYTES = 128_000
@@ -31,7 +32,7 @@ class InspectionsReader:
         if folder != self._folder:
             self._begin(folder)
         try:
-            with (folder / FILE).open("rb") as stream:
+            with open_inspections(folder) as stream:
                 stream.seek(self._n_bytes - len(self._before))
                 if stream.read(len(self._before)) != self._before:
                     self._begin(folder)
@@ -45,7 +46,7 @@ class InspectionsReader:
                     self._n_bytes += sum(map(len, lines))
                     self._before = (self._before + b"".join(lines))[-_BEFORE_BYTES:]
                     yield
-        except OSError:
+        except (OSError, LoadError):
             self._begin(folder)
 
     def history(self) -> InspectionHistory | None:

@@ -11,15 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import torch
 from torch import Tensor, nn
 
+from attnscope.errors import LoadError
 from attnscope.nn.precision import exact
+from attnscope.outside import open_outside, open_to_append
 from attnscope.records.inspections import UPDATE_BINS, Inspection
 
 FILE = "inspections.jsonl"
+_MAX_BYTES = 2**30
 
 
 class Inspector:
@@ -60,10 +63,15 @@ class Inspector:
     def _add(self, inspection: Inspection) -> None:
         line = json.dumps(asdict(inspection), allow_nan=False)
         try:
-            with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(line + "\n")
+            with open_to_append(self._path) as stream:
+                stream.write(f"{line}\n".encode())
         except OSError:
             pass
+
+
+def open_inspections(folder: Path) -> BinaryIO:
+    """The inspections of a run folder, open for reading; raises LoadError."""
+    return open_outside(folder / FILE, expected="the inspections of a run", max_bytes=_MAX_BYTES)
 
 
 def read_inspections(folder: Path) -> tuple[Inspection, ...]:
@@ -72,8 +80,9 @@ def read_inspections(folder: Path) -> tuple[Inspection, ...]:
     Lines that are cut short or of another kind are passed over, as is a file that is not there.
     """
     try:
-        lines = (folder / FILE).read_bytes().splitlines()
-    except OSError:
+        with open_inspections(folder) as stream:
+            lines = stream.read().splitlines()
+    except (OSError, LoadError):
         return ()
     found: list[Inspection] = []
     take_lines(found, lines)

@@ -8,19 +8,25 @@ can be seen, so that one is believed.
 import json
 import os
 import platform
+import stat
 import sys
 import time
 import weakref
 from pathlib import Path
 
-from attnscope.errors import SaveError, UserError
+from attnscope.errors import LoadError, SaveError, UserError
+from attnscope.outside import read_outside
 from attnscope.records.durations import duration_text
 from attnscope.records.runs import RunWriter
+from attnscope.strict_json import parse_object
 
 LOCK_NAME = "run.lock"
 _LOCK_AT = 1 << 30
 """Windows locks bytes and lets nobody read them, so the byte that is locked lies behind the text."""
 _MINUTE_S = 60.0
+_MAX_BYTES, _MAX_HOST = 10_000, 255
+_END_OF_TIME_S = 253_402_214_400
+"""The last day of the year 9999: what comes after has no date."""
 
 
 class RunLock:
@@ -58,14 +64,23 @@ class RunLock:
 def read_writer(folder: Path) -> RunWriter | None:
     """The process that writes a run folder, None when there is none or it has ended. Disturbs nobody."""
     try:
-        values = json.loads((folder / LOCK_NAME).read_bytes() or b"null")
-        pid, host, since = int(values["pid"]), str(values["host"]), float(values["since"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        path = folder / LOCK_NAME
+        values = parse_object(read_outside(path, expected="a lock", max_bytes=_MAX_BYTES), what=str(path))
+        pid, since = _number(values["pid"], 2**31 - 1), _number(values["since"], _END_OF_TIME_S)
+        host = str(values["host"])[:_MAX_HOST]
+    except (LoadError, ValueError, KeyError):
         return None
     is_here = host == platform.node()
-    if is_here and not _is_alive(pid):
+    if is_here and not _is_alive(int(pid)):
         return None
-    return RunWriter(pid=pid, host=host, since=since, is_here=is_here, silent_s=_silent_s(folder))
+    return RunWriter(pid=int(pid), host=host, since=since, is_here=is_here, silent_s=_silent_s(folder))
+
+
+def _number(value: object, most: float) -> float:
+    """A number of a lock, from 0 to `most`; raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise ValueError(f"{str(value)[:40]!r} is not a number from 0 to {most:g}")
+    return float(value)
 
 
 def age_words(seconds: float) -> str:
@@ -101,7 +116,10 @@ def _refusal(folder: Path, writer: RunWriter | None) -> UserError:
 def _open_locked(path: Path) -> int | None:
     """An open file that this process alone has locked; None when another one has."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o644)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(f"its {LOCK_NAME} is not a regular file")
         try:
             is_ours = _lock(descriptor)
         except OSError:  # a file system without locks: the text alone tells

@@ -6,10 +6,11 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
+from attnscope.outside import open_outside, open_to_append
 from attnscope.records.training import (
     Evaluated,
     Finished,
@@ -20,6 +21,7 @@ from attnscope.records.training import (
     TrainingEvent,
 )
 
+_MAX_BYTES = 2**30
 _EVENTS: dict[str, type[Any]] = {
     "started": Started,
     "step": Step,
@@ -79,7 +81,7 @@ class Metrics:
         try:
             n_bytes = self.path.stat().st_size if self.path.exists() else 0
             try:
-                with self.path.open("ab") as stream:
+                with open_to_append(self.path) as stream:
                     stream.write(block)
             except OSError:
                 _cut(self.path, n_bytes)
@@ -111,7 +113,7 @@ def mend_metrics(path: Path) -> int:
     if not path.exists():
         return 0
     good, bad, attempt = [], [], 0
-    content = path.read_bytes()
+    content = _content(path)
     for line in content.splitlines(keepends=True):
         parsed = event_from_line(line) if line.endswith(b"\n") else None
         if parsed is None:
@@ -121,20 +123,30 @@ def mend_metrics(path: Path) -> int:
             attempt = max(attempt, parsed[0])
     if bad:
         corrupt = path.with_name(path.name + ".corrupt")
-        earlier = corrupt.read_bytes() if corrupt.exists() else b""
+        earlier = _content(corrupt) if corrupt.exists() else b""
         replace_file(corrupt, earlier + b"".join(bad))
         replace_file(path, b"".join(good))
     return attempt
 
 
+def open_metrics(path: Path) -> BinaryIO:
+    """The events of a run, open for reading; raises LoadError."""
+    return open_outside(path, expected="the metrics of a run", max_bytes=_MAX_BYTES)
+
+
+def _content(path: Path) -> bytes:
+    with open_metrics(path) as stream:
+        return stream.read()
+
+
 def read_lines(path: Path) -> tuple[list[tuple[int, TrainingEvent]], int]:
     """Attempt and event of every whole line, and how many lines are none; raises LoadError."""
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return [], 0
-    except OSError as error:
-        raise LoadError(f"{path} cannot be read: {error.strerror}.", kind="unreadable") from error
+        content = _content(path)
+    except LoadError as error:
+        if error.kind == "missing":
+            return [], 0
+        raise
     parsed = [event_from_line(line) for line in content.splitlines()]
     good = [line for line in parsed if line is not None]
     return good, len(parsed) - len(good)
@@ -156,12 +168,14 @@ def event_from_line(line: bytes) -> tuple[int, TrainingEvent] | None:
         values = json.loads(line)
         kind = _EVENTS[values.pop("event")]
         attempt = int(values.pop("attempt"))
+        if not 0 <= attempt <= 2**53:
+            return None
         known = {f.name: f.type for f in dataclasses.fields(kind)}
         odd = {name for name, kind in known.items() if kind is float}
         values = {n: math.nan if v is None and n in odd else v for n, v in values.items() if n in known}
         event = cast("TrainingEvent", kind(**values))
         return (attempt, event) if _is_sound(event, known) else None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
 
 
@@ -174,6 +188,11 @@ def _is_sound(event: TrainingEvent, types: Mapping[str, object]) -> bool:
                 continue
             kind = float
         expected = (int, float) if kind is float else int if kind is int else str
-        if isinstance(value, bool) or not isinstance(value, expected):
+        if isinstance(value, bool) or not isinstance(value, expected) or _is_endless(value):
             return False
     return True
+
+
+def _is_endless(value: object) -> bool:
+    """Whether a number is larger than any that is counted or measured."""
+    return (isinstance(value, int) and abs(value) > 2**53) or (isinstance(value, float) and math.isinf(value))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.recurrent_choices import OF_TRANSFORMERS, ignored_choices
+from attnscope.strict_toml import parse_toml
 
 _READ = OF_TRANSFORMERS | {"body", "transform_head"}
 _PLAIN = ModelConfig(form="encoder-decoder", vocab_size=1)
@@ -27,8 +28,8 @@ def mended_recipe(text: str) -> tuple[str, str]:
 
 def _ignored(text: str) -> dict[str, object]:
     try:
-        table = tomllib.loads(text).get("model")
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        table = parse_toml(text).get("model")
+    except tomllib.TOMLDecodeError:
         return {}
     if not isinstance(table, Mapping) or table.get("body") not in ("rnn", "gru", "lstm"):
         return {}

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from attnscope.errors import RecipeError, meant
 from attnscope.nn.config import ModelConfig
+from attnscope.strict_toml import parse_toml
 from attnscope.text.examples import TOKENIZER_KIND
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options
 from attnscope.text.tokenizer import SPECIALS
@@ -107,8 +108,8 @@ def _take_task_options(data: object) -> tuple[tuple[str, Value], ...]:
 
 def _parse_toml(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        return parse_toml(text)
+    except tomllib.TOMLDecodeError as error:
         raise RecipeError(
             f"The recipe is not valid TOML: {error}.",
             expected="lines like n_steps = 500 under headings like [training]",
@@ -156,8 +157,8 @@ def _anchored_value(name: str, value: str) -> Value:
 
 def _toml_value(text: str) -> Value:
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError):
+        value = parse_toml(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
         return text
     return cast("Value", value)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from attnscope.counting import counted
 from attnscope.errors import LoadError, SaveError
 from attnscope.records.training import TrainingEvent
+from attnscope.strict_toml import read_toml_text
 from attnscope.training.metrics import in_order, read_lines
 from attnscope.training.old_recipes import mended_recipe
 
@@ -84,10 +85,10 @@ def read_run(folder: Path) -> RunRecord:
     """Read a run folder, also one that is being written by another process. Raises LoadError."""
     paths = RunFolder(folder)
     try:
-        recipe, _ = mended_recipe(paths.recipe.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        recipe, _ = mended_recipe(read_toml_text(paths.recipe))
+    except LoadError as error:
         raise LoadError(
-            f"{folder} holds no run that can be read: {getattr(error, 'strerror', None) or error}.",
+            f"{folder} holds no run that can be read: {error.happened}",
             kind="run",
             expected="a folder with recipe.toml, as training writes it",
             action="Choose the folder that was given to the training.",

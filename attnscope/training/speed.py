@@ -20,6 +20,8 @@ import torch
 from attnscope.errors import UserError
 from attnscope.models.device import wait_for
 from attnscope.records.plans import Pace
+from attnscope.strict_toml import read_toml_text
+from attnscope.training.metrics import open_metrics
 from attnscope.training.paper import mean_tokens, step_flops, tokens_a_step, uses_bfloat16
 from attnscope.training.recipe import Recipe, parse_recipe
 
@@ -185,13 +187,13 @@ def _children(folder: Path) -> list[Path]:
 def _read_speed(folder: Path, _changed_at: float) -> EarlierRun | None:
     """The speed of one run from both ends of its metrics; None for what is no run or too short a one."""
     try:
-        recipe = parse_recipe((folder / "recipe.toml").read_text(encoding="utf-8"))
-        with (folder / "metrics.jsonl").open("rb") as stream:
+        recipe = parse_recipe(read_toml_text(folder / "recipe.toml"))
+        with open_metrics(folder / "metrics.jsonl") as stream:
             head = stream.read(_HEAD_BYTES)
             stream.seek(0, 2)
             stream.seek(max(0, stream.tell() - _TAIL_BYTES))
             tail = stream.read()
-    except (OSError, UnicodeDecodeError, UserError):
+    except (OSError, UserError):
         return None
     speeds = [v for e in _events(tail) if isinstance(v := e.get("tokens_per_s"), float | int)]
     device = next((str(e.get("device", "")) for e in _events(head) if e.get("event") == "started"), "")

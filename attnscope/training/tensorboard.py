@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from attnscope.outside import open_to_append
 from attnscope.records.loss_units import loss_unit
 from attnscope.records.training import Evaluated, Started, Step, TrainingEvent
 
@@ -76,7 +77,7 @@ class TensorBoardMirror:
         """Write what waits; False when the disk refuses."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as stream:
+            with open_to_append(self.path) as stream:
                 stream.write(self._waiting)
         except OSError:
             with contextlib.suppress(OSError):

@@ -134,10 +134,10 @@ def test_that_a_missing_tokenizer_is_named(tmp_path: Path) -> None:
 def test_that_a_tokenizer_that_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
     """F25: reading a FIFO or a folder would hang or fail."""
     os.mkfifo(tmp_path / "tokenizer.json")
-    with pytest.raises(LoadError, match="not a file"):
+    with pytest.raises(LoadError, match="not a regular file"):
         Tokenizer.load(tmp_path)
     (tmp_path / "folder" / "tokenizer.json").mkdir(parents=True)
-    with pytest.raises(LoadError, match="not a file"):
+    with pytest.raises(LoadError, match="not a regular file"):
         Tokenizer.load(tmp_path / "folder")
 
 

@@ -132,7 +132,7 @@ def test_that_a_huge_file_is_refused_before_it_is_read(tmp_path):
     path.write_text("dear diary", encoding="utf-8")
     with pytest.raises(LoadError, match=r"^This is not an AttnScope session\. .*Expecting value at byte 0"):
         read_session(path)
-    with pytest.raises(LoadError, match="not a file"):
+    with pytest.raises(LoadError, match="not a regular file"):
         read_session(tmp_path)
 
 

@@ -105,7 +105,7 @@ def test_that_recipes_are_listed_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "kind"), [(b"a = '\xff'", "encoding"), (b"#" * 1_000_001, "too-large"), (None, "unreadable")]
+    ("content", "kind"), [(b"a = '\xff'", "not-utf-8"), (b"#" * 1_000_001, "too-large"), (None, "missing")]
 )
 def test_that_what_is_no_recipe_is_refused(tmp_path: Path, content: bytes | None, kind: str) -> None:
     path = tmp_path / "x.toml"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.library import import_hub, library_faults, network_allowed
+from attnscope.outside import read_outside, regular_size
 from attnscope.strict_json import as_object, read_json
 
 DOWNLOAD_PREFIX = "hf:"
@@ -91,10 +92,11 @@ def cached_snapshot(name: str) -> Path | None:
     repository = cache / f"models--{name.replace('/', '--')}"
     snapshots = repository / "snapshots"
     try:
-        reference = (repository / "refs" / "main").read_text(encoding="ascii").strip()
+        place = repository / "refs" / "main"
+        reference = read_outside(place, expected="a commit", max_bytes=100).decode("ascii").strip()
         if _COMMIT.fullmatch(reference) and (snapshots / reference / CONFIG).is_file():
             return snapshots / reference
-    except (OSError, ValueError):
+    except (LoadError, ValueError):
         pass
     try:
         found = [entry for entry in snapshots.iterdir() if (entry / CONFIG).is_file()]
@@ -156,6 +158,8 @@ def contained_file(folder: Path, name: str) -> Path:
     if is_plain:
         try:
             if path.resolve().is_relative_to(storage_root(folder)):
+                if path.exists():
+                    regular_size(path, expected="a regular file")
                 return path
         except (OSError, RuntimeError):
             pass

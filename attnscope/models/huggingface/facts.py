@@ -8,6 +8,7 @@ from typing import Any
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
+from attnscope.outside import read_outside
 from attnscope.strict_json import as_object, read_json
 
 UNLIMITED = 131_072
@@ -106,13 +107,11 @@ def labels_of(values: Mapping[str, Any], n_labels: int) -> tuple[str, ...]:
 
 def licence_of(folder: Path) -> str:
     """The licence that the front matter of README.md names, as plain text; '' when there is none."""
-    path = folder / _CARD
     try:
-        if not path.is_file() or path.stat().st_size > _MAX_CARD_BYTES:
-            return ""
-        text = contained_file(folder, _CARD).read_text(encoding="utf-8-sig", errors="replace")
-    except (OSError, LoadError):
+        data = read_outside(contained_file(folder, _CARD), expected="a card", max_bytes=_MAX_CARD_BYTES)
+    except LoadError:
         return ""
+    text = data.decode("utf-8-sig", errors="replace")
     parts = text.split("\n---", 1)
     if not text.startswith("---") or len(parts) < 2:
         return ""

@@ -24,9 +24,9 @@ from torch.nn import functional
 from attnscope.errors import LoadError, UserError
 from attnscope.models.huggingface.cache import contained_file
 from attnscope.models.huggingface.png import MAX_PIXELS, SIGNATURE, decode_png
+from attnscope.outside import read_outside
 from attnscope.records.tokens import Token, Tokens
 from attnscope.strict_json import as_object, read_json
-from attnscope.trace.tensor_file import require_regular_file
 
 _PREPROCESSOR = "preprocessor_config.json"
 _MAX_BYTES = 200_000_000
@@ -99,10 +99,7 @@ def read_picture(text: str) -> NDArray[np.uint8]:
         raise UserError(
             f"There is no picture {name[:200]!r}.", expected="the path of a picture", action=_ACTION
         )
-    n_bytes = require_regular_file(path)
-    if n_bytes > _MAX_BYTES:
-        raise UserError(f"{path} has {n_bytes:,} bytes.", expected=f"at most {_MAX_BYTES:,}", action=_ACTION)
-    data = path.read_bytes()
+    data = read_outside(path, expected="a picture", max_bytes=_MAX_BYTES, action=_ACTION)
     if data.startswith(SIGNATURE):
         try:
             return decode_png(data, str(path))

@@ -17,9 +17,9 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
+from attnscope.outside import read_outside
 from attnscope.strict_json import as_object, read_json
 from attnscope.text.guarding import library_errors
-from attnscope.trace.tensor_file import require_regular_file
 
 SOURCE, TARGET, IDS = "source.spm", "target.spm", "vocab.json"
 _MAX_BYTES = 64_000_000
@@ -84,12 +84,11 @@ def _build(names: list[str], scores: dict[str, float], table: bytes) -> LibraryT
 
 def _read_pieces(path: Path) -> tuple[dict[str, float], bytes]:
     """Score of each ordinary piece, and the normalizer's table."""
-    if require_regular_file(path) > _MAX_BYTES:
-        raise LoadError(f"{path} is larger than {_MAX_BYTES} bytes.", kind="too-large", action=_ACTION)
+    data = read_outside(path, expected="a sentencepiece model", max_bytes=_MAX_BYTES, action=_ACTION)
     scores: dict[str, float] = {}
     table = b""
     try:
-        for field, value in _fields(path.read_bytes()):
+        for field, value in _fields(data):
             if field == 1 and isinstance(value, bytes):
                 parts = dict(_fields(value))
                 text, score, kind = parts.get(1, b""), parts.get(2, b"\0" * 4), parts.get(3, _NORMAL)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from attnscope.errors import UserError
+from attnscope.errors import LoadError, UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
 from attnscope.models.pruning.huggingface import model_size, opens_in, prune_pretrained
@@ -22,6 +22,7 @@ from attnscope.models.pruning.removal import Removal, removal_name, removed_head
 from attnscope.nn.attention import Probe
 from attnscope.records.pruning import PruneShape, SiteHeads
 from attnscope.records.sites import Gates
+from attnscope.strict_json import as_object, read_json
 
 _COPIED = ("*.json", "*.txt", "*.model", "*.spm", "README.md", "LICENSE*")
 _NOT_COPIED = ("config.json", "manifest.json", "*.index.json")
@@ -102,10 +103,10 @@ def _card(network: Network, sites: tuple[SiteHeads, ...]) -> str:
 def _stored_dtype(source: Path) -> str | None:
     """The 16-bit type in which the model is kept on disk; None when it has 32 bits, or nobody knows."""
     try:
-        values = json.loads((source / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        values = as_object(read_json(source / "config.json"), what="its configuration")
+    except LoadError:
         return None
-    name = values.get("dtype") or values.get("torch_dtype") if isinstance(values, dict) else None
+    name = values.get("dtype") or values.get("torch_dtype")
     return name if name in _HALVES else None
 
 

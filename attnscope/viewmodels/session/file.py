@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from attnscope.errors import LoadError, UserError
+from attnscope.outside import read_outside
 from attnscope.records.interventions import interventions_as_json
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.strict_json import parse_object
@@ -25,7 +26,6 @@ from attnscope.viewmodels.session.reader import (
     read_gate,
     read_head,
     read_interventions,
-    refused,
     refused_content,
     relative_source,
 )
@@ -124,14 +124,8 @@ def _content(saved: SavedSession, folder: Path | None) -> dict[str, object]:
 
 def read_session(path: Path) -> SavedSession:
     """The session in a file; raises LoadError saying what is wrong with it."""
-    try:
-        if not path.is_file():
-            raise refused(path, "it is not a file", kind="missing")
-        if path.stat().st_size > MAX_BYTES:
-            raise refused(path, f"it has {path.stat().st_size:,} bytes", kind="too-large")
-        data = path.read_bytes()
-    except OSError as error:
-        raise refused(path, error.strerror or str(error), kind="unreadable") from error
+    what = f"The session {path}"
+    data = read_outside(path, expected="a session file", max_bytes=MAX_BYTES, what=what)
     return session_from_bytes(data, what=str(path), folder=path.parent)
 
 

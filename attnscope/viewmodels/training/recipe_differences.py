@@ -9,6 +9,8 @@ import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
 
+from attnscope.strict_toml import parse_toml
+
 Settings = tuple[tuple[str, str], ...]
 _QUIET = ("training.name", "data.about")
 """Names of runs; they say nothing about what differs."""
@@ -18,7 +20,7 @@ _QUIET = ("training.name", "data.about")
 def settings_of(recipe: str) -> Settings:
     """Every `section.key` of a recipe with its value as people read it; none of what is not TOML."""
     try:
-        tables = tomllib.loads(recipe)
+        tables = parse_toml(recipe)
     except tomllib.TOMLDecodeError:
         return ()
     return tuple(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from attnscope import paths
 from attnscope.errors import LoadError
+from attnscope.strict_toml import parse_toml, read_toml_text
 
-_MAX_BYTES = 1_000_000
 _WHERE = re.compile(r"\s*\((?:at line (\d+), column \d+|at end of document)\)$")
 _ADVICE = {
     "Invalid statement": ": write n_steps = 500, or a heading such as [training].",
@@ -70,35 +70,13 @@ def fresh_folder(where: Path, name: str) -> Path:
 
 def read_recipe_text(path: Path) -> str:
     """The text of a recipe file; raises LoadError for what cannot be a recipe."""
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise LoadError(
-                f"{path.name} has {path.stat().st_size:,} bytes.",
-                kind="too-large",
-                expected=f"a recipe of at most {_MAX_BYTES:,} bytes",
-                action="Choose a TOML file.",
-            )
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise LoadError(
-            f"{path.name} cannot be read: {error.strerror or error}.",
-            kind="unreadable",
-            expected="a readable TOML file",
-            action="Check the file and its permissions.",
-        ) from error
-    except UnicodeDecodeError as error:
-        raise LoadError(
-            f"{path.name} is not text: byte {error.start} is not UTF-8.",
-            kind="encoding",
-            expected="a TOML file in UTF-8",
-            action="Choose a recipe.",
-        ) from error
+    return read_toml_text(path, what=path.name)
 
 
 def check_recipe_text(text: str) -> RecipeProblem | None:
     """The first place where the text is not TOML, None when it is."""
     try:
-        tomllib.loads(text)
+        parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         words = str(error)
         found = _WHERE.search(words)
@@ -112,7 +90,7 @@ def check_recipe_text(text: str) -> RecipeProblem | None:
 def recipe_value(text: str, section: str, key: str) -> object | None:
     """The value of `section.key`, None when the text is not TOML or does not have it."""
     try:
-        table = tomllib.loads(text).get(section)
+        table = parse_toml(text).get(section)
     except tomllib.TOMLDecodeError:
         return None
     return table.get(key) if isinstance(table, dict) else None
@@ -121,7 +99,7 @@ def recipe_value(text: str, section: str, key: str) -> object | None:
 def watched_sentence(text: str) -> tuple[str, str | None] | None:
     """The first sentence a recipe watches, with its target, where it has one; None when it watches none."""
     try:
-        watches = tomllib.loads(text).get("watch")
+        watches = parse_toml(text).get("watch")
     except tomllib.TOMLDecodeError:
         return None
     if not isinstance(watches, list) or not watches or not isinstance(watches[0], dict):

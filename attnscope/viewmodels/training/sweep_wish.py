@@ -13,7 +13,9 @@ from pathlib import Path
 from attnscope import paths
 from attnscope.errors import LoadError, RecipeError
 from attnscope.files import replace_file
+from attnscope.outside import read_outside
 from attnscope.records.sweeps import MAX_RUNS, SweepRun, parse_axes, sweep_runs
+from attnscope.strict_toml import read_toml_text
 from attnscope.viewmodels.new_folder import place_problem
 from attnscope.viewmodels.training.recipe_text import read_recipe_text
 
@@ -100,9 +102,9 @@ def unfinished_wish(where: Path, name: str, recipe: str) -> SweepWish | None:
         return None
     for file in files:
         try:
-            if (file.parent / RECIPE_FILE).read_text(encoding="utf-8") == recipe:
+            if read_toml_text(file.parent / RECIPE_FILE) == recipe:
                 return replace(_read_wish(file), out=str(file.parent))
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        except (LoadError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
             continue  # damaged: an older one may be whole
     return None
 
@@ -137,9 +139,7 @@ def read_unfinished(folder: Path) -> tuple[SweepWish, str]:
 
 def _read_wish(file: Path) -> SweepWish:
     """What `keep_wish` wrote; raises ValueError, TypeError or KeyError for anything else."""
-    if file.stat().st_size > _MAX_BYTES:
-        raise ValueError("too long for a wish")
-    told = json.loads(file.read_text(encoding="utf-8"))
+    told = json.loads(read_outside(file, expected="wished runs", max_bytes=_MAX_BYTES))
     keep_best, after = (None if told[key] is None else int(told[key]) for key in ("keep_best", "after"))
     return SweepWish(
         values=tuple(map(str, told["values"])), seeds=str(told["seeds"]), keep_best=keep_best, after=after

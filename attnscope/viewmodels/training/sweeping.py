@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Literal
 
 from attnscope import paths
-from attnscope.errors import UserError
+from attnscope.errors import LoadError, UserError
 from attnscope.files import replace_file
+from attnscope.outside import read_outside
 from attnscope.records.durations import rough_text
 from attnscope.records.plans import Plan
 from attnscope.records.sweeps import SEED, SweepRun
@@ -37,6 +38,7 @@ from attnscope.viewmodels.training.sweep_wish import (
 SweepPhase = Literal["idle", "checking", "running", "stopping", "done", "stopped", "failed"]
 _LINE = re.compile(r"\[(\d+)/(\d+)\] (.*): step ([\d,]+) of ([\d,]+), validation (\S+)")
 _LOG, _END = "sweep.log", "sweep.json"
+_MAX_TOLD_BYTES = 64 * 2**20
 _SEEDS = "3"
 _NO_CONSOLE = getattr(subprocess, "CREATE_NO_WINDOW", 0)
 """On Windows a program with a window opens a console for each process that it starts."""
@@ -284,8 +286,9 @@ def _anchored(text: str, folder: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        data = read_outside(path, expected="what a training told", max_bytes=_MAX_TOLD_BYTES)
+        return data.decode(errors="replace")
+    except LoadError:
         return ""
 
 

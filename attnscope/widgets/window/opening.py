@@ -3,13 +3,13 @@
 Recorded attention opens like a model: the engine tells them apart.
 """
 
-import json
 from pathlib import Path
 from typing import Literal
 
 from attnscope.errors import LoadError
 from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
 from attnscope.figures.figure_file import is_figure_file
+from attnscope.strict_json import as_object, read_json
 from attnscope.viewmodels.session.file import ENDING
 
 Opened = Literal["session", "figure", "text", "picture", "run", "model"]
@@ -71,11 +71,9 @@ def _holds(folder: Path, sha256: str) -> bool:
     """Whether a model folder's manifest names weights with this hash."""
     manifest = folder / "manifest.json"
     try:
-        if not manifest.is_file() or manifest.stat().st_size > 1_000_000:
-            return False
-        entries = json.loads(manifest.read_bytes())
-        return any(str(entry.get("sha256")) == sha256 for entry in entries.values())
-    except (OSError, ValueError, AttributeError, RecursionError):
+        entries = as_object(read_json(manifest, max_bytes=1_000_000), what=str(manifest))
+        return any(isinstance(entry, dict) and entry.get("sha256") == sha256 for entry in entries.values())
+    except LoadError:
         return False
 
 

@@ -8,6 +8,10 @@ from typing import Literal
 
 from PySide6.QtWidgets import QMessageBox, QWidget
 
+from attnscope.errors import LoadError
+from attnscope.outside import read_outside
+from attnscope.viewmodels.session.reader import MAX_BYTES
+
 Answer = Literal["overwrite", "elsewhere", "cancel"]
 AskOverwrite = Callable[[QWidget, str], Answer]
 
@@ -42,8 +46,9 @@ class SessionGuard:
 def digest_of(path: Path) -> str:
     """The SHA-256 of a file; empty where there is none that can be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+        data = read_outside(path, expected="a session file", max_bytes=MAX_BYTES)
+        return hashlib.sha256(data).hexdigest()
+    except LoadError:
         return ""
 
 

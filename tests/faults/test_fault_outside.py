@@ -1,0 +1,221 @@
+"""Every file from outside is looked at before it is read: pipes, devices, folders, sizes, odd numbers."""
+
+import ast
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_models import tiny_model
+
+import attnscope
+from attnscope import files, outside
+from attnscope.analysis.conllu import read_conllu
+from attnscope.cli.inputs import read_file_argument
+from attnscope.errors import LoadError, UserError
+from attnscope.figures.figure_file import read_figure_file
+from attnscope.models import load
+from attnscope.records.edge_files import read_edge_list
+from attnscope.settings import read_settings
+from attnscope.strict_json import read_json
+from attnscope.strict_toml import parse_toml
+from attnscope.text.corpora import read_pairs
+from attnscope.text.inspection import read_tokenizer_file
+from attnscope.trace import load_trace
+from attnscope.trace.store import is_trace_file
+from attnscope.training import read_recipe
+from attnscope.training.follow import read_news
+from attnscope.training.inspections import FILE, read_inspections
+from attnscope.training.lock import LOCK_NAME, RunLock, read_writer
+from attnscope.training.metrics import event_from_line, mend_metrics, read_lines
+from attnscope.viewmodels.session.file import read_session
+from attnscope.viewmodels.training.recipe_text import read_recipe_text
+
+has_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names, as Unix has them")
+
+_READERS: dict[str, Callable[[Path], object]] = {
+    "json": read_json,
+    "text": read_file_argument,
+    "tokenizer": read_tokenizer_file,
+    "corpus": read_pairs,
+    "conllu": read_conllu,
+    "mask": read_edge_list,
+    "recipe": read_recipe,
+    "recipe text": read_recipe_text,
+    "metrics": read_lines,
+    "metrics to mend": mend_metrics,
+    "session": read_session,
+    "figure": read_figure_file,
+    "recording": load_trace,
+}
+
+
+@has_pipes
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+@pytest.mark.parametrize("reader", _READERS)
+def test_that_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, reader: str, kind: str) -> None:
+    path = {"pipe": tmp_path / "pipe", "device": Path("/dev/zero"), "folder": tmp_path}[kind]
+    if kind == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(LoadError, match="not a regular file"):
+        _READERS[reader](path)
+
+
+@pytest.mark.parametrize("reader", sorted(set(_READERS) - {"text", "recording"}))
+def test_that_eight_gigabytes_are_refused_before_they_are_read(tmp_path: Path, reader: str) -> None:
+    path = tmp_path / "sparse.json"
+    with path.open("wb") as stream:
+        stream.truncate(8 * 2**30)
+    with pytest.raises(LoadError, match=r"8,589,934,592 bytes"):
+        _READERS[reader](path)
+
+
+@has_pipes
+def test_that_pipes_among_the_files_of_a_run_are_not_waited_for(tmp_path: Path) -> None:
+    for name in (LOCK_NAME, FILE, "metrics.jsonl", "recipe.toml"):
+        os.mkfifo(tmp_path / name)
+    assert read_writer(tmp_path) is None
+    assert read_inspections(tmp_path) == ()
+    with pytest.raises(LoadError, match="not a regular file"):
+        list(read_news(tmp_path, attnscope.records.runs.RunMark()))
+    with pytest.raises(UserError, match="not a regular file"):
+        RunLock(tmp_path)
+    with pytest.raises(OSError, match="not a regular file"):
+        outside.open_to_append(tmp_path / FILE)
+
+
+@has_pipes
+@pytest.mark.parametrize("name", ["manifest.json", "config.json", "tokenizer.json", "card.md"])
+def test_that_a_pipe_in_a_model_folder_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "model"
+    tiny_model("decoder").save(folder)
+    if name != "manifest.json":
+        (folder / "manifest.json").unlink()
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    if name == "card.md":
+        assert load(folder, "cpu").info.form == "decoder"
+    else:
+        with pytest.raises(LoadError):
+            load(folder, "cpu")
+
+
+def test_that_a_manifest_of_eight_gigabytes_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    tiny_model("decoder").save(folder)
+    with (folder / "manifest.json").open("wb") as stream:
+        stream.truncate(8 * 2**30)
+    with pytest.raises(LoadError, match="manifest"):
+        load(folder, "cpu")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"x": {"n_bytes": 10**29, "sha256": ""}},
+        {"x": {"n_bytes": -1, "sha256": ""}},
+        {"x": {"n_bytes": 1.5, "sha256": ""}},
+        {"x": {"n_bytes": True, "sha256": None}},
+        {"x" * 5000: {"n_bytes": 1, "sha256": ""}},
+        {"x\0": {"n_bytes": 1, "sha256": ""}},
+        {"": {"n_bytes": 1, "sha256": ""}},
+        {"..": {"n_bytes": 1, "sha256": ""}},
+    ],
+)
+def test_that_odd_entries_of_a_manifest_are_one_error(tmp_path: Path, entry: object) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps(entry))
+    with pytest.raises(LoadError):
+        files.check_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1", "10e30", "1" + "0" * 30, "null", "true", '"4"'])
+@pytest.mark.parametrize("key", ["pid", "since"])
+def test_that_odd_numbers_in_a_lock_are_no_writer(tmp_path: Path, number: str, key: str) -> None:
+    values = {"pid": str(os.getpid()), "since": "1.5", key: number}
+    content = f'{{"pid": {values["pid"]}, "host": "elsewhere", "since": {values["since"]}}}'
+    (tmp_path / LOCK_NAME).write_text(content)
+    assert read_writer(tmp_path) is None
+    RunLock(tmp_path).release()
+
+
+@pytest.mark.parametrize("field", ["attempt", "step", "loss"])
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1" + "0" * 29, "1" * 5000])
+def test_that_odd_numbers_in_metrics_are_no_events(field: str, number: str) -> None:
+    event = attnscope.records.training.Evaluated
+    values: dict[str, object] = {"attempt": 1, "event": "evaluated"}
+    for name, kind in event.__annotations__.items():
+        values[name] = "" if kind is str else 1
+    assert event_from_line(json.dumps(values).encode()) is not None
+    line = json.dumps({**values, field: "ODD"}).replace('"ODD"', number)
+    assert event_from_line(line.encode()) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 50_000 + "b = 1",
+        "x = {" + "a." * 50_000 + "b = 1}",
+        "[" + "'a' . " * 100 + "b]",
+        "x = " + "[" * 50_000,
+        "x = " + "1" * 5_000,
+        "#" * 1_000_001,
+    ],
+)
+def test_that_toml_that_explodes_is_refused_as_toml(text: str) -> None:
+    with pytest.raises(tomllib.TOMLDecodeError):
+        parse_toml(text)
+    assert parse_toml("[a.b]\nc.d = 'x.y'")["a"]["b"]["c"]["d"] == "x.y"
+
+
+def test_that_settings_behind_a_folder_are_the_defaults_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").mkdir()
+    assert "not a regular file" in read_settings(tmp_path).warning
+
+
+def test_that_a_recording_is_told_without_reading_a_device() -> None:
+    if sys.platform != "win32":
+        assert not is_trace_file("/dev/zero")
+
+
+_OWN = {
+    "outside.py",
+    "files.py",
+    "streams.py",
+    "boot.py",
+    "crash.py",
+    "smoke.py",
+    "text/samples.py",  # what comes with the program
+    "viewmodels/help_pages.py",
+    "viewmodels/tours/tours.py",
+    "workers/serve_tokens.py",
+    "models/memory.py",  # /proc/meminfo
+    "models/pruning/foreign.py",  # what it wrote itself, in a temporary folder
+    "training/metrics.py",  # what it appended itself is cut
+    "viewmodels/training/sweeping.py",  # writes
+}
+
+
+def test_that_no_other_module_opens_files() -> None:
+    root = Path(attnscope.__file__).parent
+    found = set()
+    for path in root.rglob("*.py"):
+        name = path.relative_to(root).as_posix()
+        if name in _OWN or name.startswith("bench/"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and _opens(node):
+                found.add(f"{name}:{node.lineno}")
+    assert not found, f"read it through attnscope.outside: {sorted(found)}"
+
+
+def _opens(call: ast.Call) -> bool:
+    function = call.func
+    if isinstance(function, ast.Name):
+        return function.id == "open"
+    if not isinstance(function, ast.Attribute):
+        return False
+    is_mode = bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value in ("r", "rb")
+    return function.attr in ("read_bytes", "read_text") or (function.attr == "open" and is_mode)
