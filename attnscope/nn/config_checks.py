@@ -40,7 +40,10 @@ SIZES: dict[str, tuple[int, int]] = {
     "n_projected": (0, 65_536),
 }
 """Least and most; no model known in 2026 is larger in any of these, so it is a slip of the keyboard."""
-_MOST_LINKS = 4_000_000
+_MOST_LINKS = 100_000
+_MOST_IN_TABLE = 2**25
+"""Numbers of a position table that is worked out when a model opens: about three seconds of it."""
+_TABLES = ("sinusoidal", "binary", "rotary")
 _ACTIONS = {
     "has_attention": 'Start from a recipe whose body is "rnn", "gru" or "lstm", such as reverse-bahdanau, '
     "or leave has_attention out."
@@ -173,6 +176,9 @@ def _mask_faults(config: "ModelConfig") -> Iterator[Fault]:
 
 
 def _position_faults(config: "ModelConfig") -> Iterator[Fault]:
+    width = config.head_width if config.position == "rotary" else config.d_model
+    if config.position in _TABLES and config.max_tokens * width > _MOST_IN_TABLE:
+        yield "max_tokens", f"at most {_MOST_IN_TABLE // width:,} beside positions of {width:,} numbers each"
     if config.position == "rotary":
         if config.head_width % 2:
             name = "d_model / n_heads" if config.d_head is None else "d_head"

@@ -18,6 +18,7 @@ from tokenizers import normalizers
 from attnscope.errors import LoadError, RecipeError
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.cleaning import MAX_CHUNK_CHARACTERS, chunks, clean_text
+from attnscope.text.growth import require_sane_count
 from attnscope.text.guarding import library_errors
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
 from attnscope.text.pipelines import SPECIALS, TokenizerKind, build_pipeline, without_extra_tokens
@@ -192,7 +193,9 @@ class Tokenizer:
         if not batch:
             return ()
         with library_errors(_TEXT_FAILED, action=_TEXT_ACTION):
-            return self._library.encode_batch(batch, add_special_tokens=False)
+            found: Sequence[Any] = self._library.encode_batch(batch, add_special_tokens=False)
+        require_sane_count(sum(map(len, found)), sum(map(len, batch)))
+        return found
 
     def _entries(self, text: str, limit: int | None) -> tuple[list[Entry], int]:
         """The first `limit` tokens of a text, and how many more there are."""

@@ -7,6 +7,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import UserError
 from attnscope.records.tokens import Token
+from attnscope.text.growth import require_no_growth
 from attnscope.text.guarding import library_errors
 from attnscope.text.inspection import check_vocabulary, kind_of, notation_of, special_ids
 from attnscope.text.pieces import Notation, Reading, piece_of, read_entry, split_pieces
@@ -22,6 +23,7 @@ class Vocabulary:
 
     def __init__(self, library: LibraryTokenizer) -> None:
         """Look into a tokenizer; raises LoadError when its ids are not sane."""
+        require_no_growth(library)
         self._library = library
         self.kind: str = kind_of(library)
         self.size: int = check_vocabulary(library)

@@ -211,3 +211,12 @@ def test_that_a_model_larger_than_the_memory_is_refused_on_paper():
         check_fits(small, n_bytes - 1)
     with pytest.raises(RecipeError, match="to be trained"):
         check_fits(small, n_bytes, is_training=True)
+
+
+@pytest.mark.parametrize("change", [{"position": "sinusoidal"}, {"position": "rotary"}, {"mask": "bigbird"}])
+def test_that_tables_that_would_fill_the_memory_are_refused(change: dict[str, str]) -> None:
+    with pytest.raises(RecipeError, match=r"max_tokens|mask_block"):
+        ModelConfig(
+            form="encoder", vocab_size=9, d_model=64, n_heads=1, max_tokens=2**20, mask_block=4, **change
+        )
+    ModelConfig(form="encoder", vocab_size=9, d_model=64, n_heads=1, max_tokens=2**14, mask_block=4, **change)

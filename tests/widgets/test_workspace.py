@@ -275,7 +275,7 @@ def test_that_recent_sessions_have_a_menu(qtbot):
     window = make(qtbot, Desk().open(), Settings(theme="light", recent_sessions=("/gone/a&b.attnscope",)))
     menu = window.workspace.recent_menu()
     menu.actions()[0].trigger()
-    assert "cannot be opened" in window.banner.message
+    assert "cannot be read" in window.banner.message
     assert menu.actions() == []
 
 

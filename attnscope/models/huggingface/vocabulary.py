@@ -15,6 +15,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from attnscope.errors import LoadError
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.cleaning import clean_text
+from attnscope.text.growth import require_no_growth, require_sane_count
 from attnscope.text.guarding import library_errors
 from attnscope.text.placing import Entry, place_tokens
 from attnscope.text.vocabulary import Vocabulary
@@ -64,6 +65,7 @@ class HuggingFaceVocabulary:
         self._library = library
         self._readers = {False: source or library, True: target or library}
         for reader in self._readers.values():
+            require_no_growth(reader)
             reader.no_truncation()
             reader.no_padding()
         self._entries = Vocabulary(library)
@@ -183,6 +185,7 @@ class HuggingFaceVocabulary:
         own, places = self._with_own_mask(clean.text)
         with library_errors(_TEXT_FAILED, action=_TEXT_ACTION):
             found = self._readers[is_target].encode(own, add_special_tokens=False)
+            require_sane_count(len(found), len(own))
             entries: list[Entry] = [
                 (id, places(start), places(end))
                 for id, (start, end) in zip(found.ids, found.offsets, strict=True)
