@@ -90,10 +90,14 @@ def read_settings(folder: Path) -> Remembered:
     try:
         if not path.exists():
             return Remembered(settings=Settings())
-        text = read_outside_text(path, expected="a settings file", max_bytes=_MAX_BYTES)
-        return Remembered(settings=settings_from_json(text))
+        return Remembered(settings=_read(path))
     except (OSError, LoadError, ValueError, RecursionError) as error:
         return Remembered(settings=Settings(), warning=_move_aside(path, error))
+
+
+def _read(path: Path) -> Settings:
+    """The settings in a file; raises LoadError, ValueError or RecursionError."""
+    return settings_from_json(read_outside_text(path, expected="a settings file", max_bytes=_MAX_BYTES))
 
 
 def known_run_folders(out: str = "") -> tuple[str, ...]:
@@ -104,10 +108,8 @@ def known_run_folders(out: str = "") -> tuple[str, ...]:
     places = (str(paths.runs_folder()), *((out,) if out else ()))
     path = paths.settings_folder() / SETTINGS_NAME
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            return places
-        remembered = settings_from_json(path.read_bytes().decode("utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        remembered = _read(path)
+    except (LoadError, ValueError, RecursionError):
         return places
     return tuple(dict.fromkeys((*places, *remembered.recent_runs, *remembered.listed_runs)))
 
