@@ -87,6 +87,8 @@ def test_that_a_click_selects_a_head_and_the_side_names_the_nearest(qtbot: QtBot
 
 def test_that_a_pass_is_cancelled_fails_and_is_forgotten_with_its_model(qtbot: QtBot) -> None:
     page = Page(qtbot)
+    assert isinstance(page.asked[-1], CompareHeads)  # of itself, as soon as it is seen
+    page.widget.stop_button.click()
     page.widget._on_texts_chosen("table")
     page.state.run()
     asked = page.asked[-1]

@@ -20,6 +20,7 @@ from attnscope.records.redundancy import (
     StopComparing,
 )
 from attnscope.records.sites import HeadRef, Stack
+from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
@@ -31,7 +32,7 @@ SOURCE_NAMES: dict[PlaneSource, str] = {
     "samples": "the sample sentences",
     "file": "a file",
 }
-N_NEAREST = 3
+N_NEAREST, _N_PASSES = 3, 20
 
 
 class AlikeState:
@@ -50,6 +51,7 @@ class AlikeState:
         self.texts = ""
         self.hovered: HeadRef | None = None
         self._number = 0
+        self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
         session.subscribe(self._on_session)
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:

@@ -22,12 +22,15 @@ from attnscope.records.pruning_runs import (
     TextSource,
 )
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef, grouped
+from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
 Phase = Literal["empty", "running", "done", "stopped", "failed"]
 MAX_TEXTS = 1000
+_FIRST_TEXTS, _PASSES_A_TEXT = 20, 10
+"""A first look reads so few texts, each once for every tenth of the heads of a ranking."""
 METRIC_NAMES: dict[MetricName, str] = {
     "loss": "loss",
     "accuracy": "accuracy",
@@ -58,6 +61,12 @@ class CurvesState:
         self.hovered: PointRef | None = None
         self.chosen: PointRef | None = None
         self._number = 0
+        self.first_look = FirstLook(
+            session,
+            lambda: _PASSES_A_TEXT * _FIRST_TEXTS * len(self.rankings),
+            lambda: self.phase == "empty",
+            self._run_first,
+        )
         session.subscribe(self._on_session)
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
@@ -148,6 +157,12 @@ class CurvesState:
 
     def run(self) -> None:
         """Begin a pass; the curves before it go."""
+        self._run(self.max_texts, self.n_random)
+
+    def _run_first(self) -> None:
+        self._run(min(_FIRST_TEXTS, self.max_texts), 1)
+
+    def _run(self, max_texts: int, n_random: int) -> None:
         if not self.can_run:
             return
         self._number = self._numbers.next()
@@ -160,8 +175,8 @@ class CurvesState:
                 metric=self.metric,
                 source=self.source,
                 path=self.path,
-                max_texts=self.max_texts,
-                n_random=self.n_random,
+                max_texts=max_texts,
+                n_random=n_random,
                 is_rescored=self.is_rescored,
             )
         )

@@ -32,6 +32,7 @@ from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 from attnscope.viewmodels.heads.alignment_column import ALIGNMENT, statement_of, with_alignment
 from attnscope.viewmodels.heads.columns import COLUMNS, bare_cards, bare_table, with_importance
+from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
@@ -66,6 +67,7 @@ SPECIAL_NAMES: dict[str, str] = {
 }
 _FEWER = ("entropy_nats", "previous_mul", "previous_abs", "duplicate_abs", "induction_abs")
 HEAD_COLUMN, ROLE_COLUMN = "head", "role"
+_N_PASSES = 200  # the model's own texts, and random ones
 
 
 class HeadsState:
@@ -94,6 +96,7 @@ class HeadsState:
         self.has_all_measures = False
         self.has_intervals = False
         self._number = self._card_number = 0
+        self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
         session.subscribe(self._on_session)
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:

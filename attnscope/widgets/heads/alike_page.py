@@ -25,7 +25,7 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.heads.page import AskPath, ask_open_path
 from attnscope.widgets.heads.plane_view import PlaneView
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule, tool_button, watch_seen
 from attnscope.widgets.state_card import StateCard
 
 _STACKS: dict[str, str] = {stack: stack for stack in STACKS}
@@ -76,6 +76,7 @@ class AlikePage(QWidget):
         listen(self, state, self._on_state)
         for name in ("choice", "plane", "progress"):
             self._on_state(name)
+        watch_seen(self, state.first_look.look)
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
@@ -140,7 +141,8 @@ class AlikePage(QWidget):
                     kind="empty",
                     title="Which heads do the same?",
                     hint="Heads as points on a plane: those that attend alike lie together. Choose texts and"
-                    " press Compare; a click on a point selects that head.",
+                    " press Compare; a click on a point selects that head."
+                    f"{self._state.first_look.words}",
                 )
 
     def _fill_side(self) -> None:

@@ -30,7 +30,7 @@ from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.heads.head_card_panel import HeadCardPanel
 from attnscope.widgets.heads.head_table import HeadTableView
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_button, watch_seen
 from attnscope.widgets.state_card import StateCard
 
 AskPath = Callable[[QWidget, str, str], str]
@@ -88,6 +88,7 @@ class HeadsPage(QWidget):
         layout.addWidget(self._statement)
         listen(self, state, self._on_state)
         self._show_all()
+        watch_seen(self, state.first_look.look)
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
@@ -217,7 +218,7 @@ class HeadsPage(QWidget):
                     kind="empty",
                     title="What does each head do?",
                     hint="Choose texts and press Measure: every head in numbers with intervals, what it does"
-                    " in one sentence, and the texts that tell most.",
+                    f" in one sentence, and the texts that tell most.{state.first_look.words}",
                 )
 
     # --- what the person does ---------------------------------------------------------------------

@@ -33,7 +33,7 @@ from attnscope.widgets.failures import told_failures
 from attnscope.widgets.flow_row import FlowRow
 from attnscope.widgets.form_parts import column, inset_text
 from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button, watch_seen
 from attnscope.widgets.state_card import StateCard
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class PruningPage(QWidget):
         layout.addLayout(self._build_bottom_row())
         listen(self, state, self._on_state)
         self._on_state("curves")
+        watch_seen(self, state.first_look.look)
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
@@ -243,7 +244,7 @@ class PruningPage(QWidget):
             case _:
                 hint = (
                     "Heads are switched off, least important first, a tenth at a time; the curves show what"
-                    " is left of the model. Choose texts and rankings and press Run."
+                    f" is left of the model. Choose texts and rankings and press Run.{state.first_look.words}"
                 )
                 return Stage(kind="empty", title="Which heads can go?", hint=hint)
 
