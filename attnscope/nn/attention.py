@@ -3,7 +3,7 @@
 A *probe* on the call can record what a head's weights are made of, change single heads, and multiply
 each head's output by a gate. Without a probe the call is the library's fused attention and nothing
 else. With one, a pass that nobody waits for ends here, between two layers (`stopping.py`). Must not import
-anything of the program but masks, scores, edits, operators, stopping and records.
+anything of the program but masks, scores, edits, operators, dropping, stopping and records.
 
     symbol   meaning                                        shape
     q        queries                                        [batch, n_heads, n_queries, d_head]
@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.nn.cpu_attention import attend_on_cpu
+from attnscope.nn.dropping import attend_dropping, drop, is_quick_on
 from attnscope.nn.edits import Call, Edits, apply_edits
 from attnscope.nn.kernel_attention import attend_by_sums
 from attnscope.nn.masks import MaskRule
@@ -155,13 +156,10 @@ def _attend_unseen(call: Call, dropout: float) -> Tensor:
     q, k, v, rule, scale = call.q, call.k, call.v, call.rule, call.score.scale
     if rule.key_valid is not None and _fits_cpu_operator(call, dropout) and _is_aligned(call):
         return attend_on_cpu(call, rule.key_bias(q.dtype), is_causal=rule.is_causal)[0]
-    has_groups = q.shape[1] != k.shape[1]
     n_queries, n_keys = q.shape[2], k.shape[2]
     if rule.key_valid is None and (not rule.is_causal or n_queries in (1, n_keys)):
         is_causal = rule.is_causal and n_queries > 1
-        return F.scaled_dot_product_attention(
-            q, k, v, dropout_p=dropout, is_causal=is_causal, scale=scale, enable_gqa=has_groups
-        )
+        return _product(q, k, v, None, dropout, is_causal=is_causal, scale=scale)
     return _attend_masked(call, dropout, has_lse=False)[0]
 
 
@@ -219,22 +217,31 @@ def _attend_block(call: Call, rows: slice, dropout: float, *, has_lse: bool) -> 
         additive = mask if mask.is_floating_point() else _as_bias(mask, call.q.dtype)
         out, lse = attend_on_cpu(block, additive, is_causal=False)
     else:
-        has_groups = call.q.shape[1] != call.k.shape[1]
-        out = F.scaled_dot_product_attention(
-            block.q,
-            block.k,
-            block.v,
-            attn_mask=mask,
-            dropout_p=dropout,
-            scale=call.score.scale,
-            enable_gqa=has_groups,
-        )
+        out = _product(block.q, block.k, block.v, mask, dropout, is_causal=False, scale=call.score.scale)
         lse = out.new_zeros(0)
         if has_lse:
             lse = row_lse(call.q, call.k, rule=call.rule, score=call.score, rows=rows)
     if has_lse:
         lse = lse if seeing is None else lse.masked_fill(~seeing[..., 0], -math.inf)
     return (out if seeing is None else out.masked_fill(~seeing, 0.0)), lse
+
+
+def _product(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, *, is_causal: bool, scale: float
+) -> Tensor:
+    """The library's fused attention, or ours where that has none: with weights dropped on a CPU."""
+    if dropout and is_quick_on(q):
+        return attend_dropping(q, k, v, mask, is_causal=is_causal, share=dropout, scale=scale)
+    return F.scaled_dot_product_attention(
+        q,
+        k,
+        v,
+        attn_mask=mask,
+        dropout_p=dropout,
+        is_causal=is_causal,
+        scale=scale,
+        enable_gqa=q.shape[1] != k.shape[1],
+    )
 
 
 def _lay_out(call: Call, rows: slice, cols: slice | Tensor) -> tuple[Tensor, Tensor | None]:
@@ -275,7 +282,7 @@ def _attend_by_weights(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
         s = scores(call.q, call.k, rule=call.rule, score=call.score, rows=rows)
         lse = s.logsumexp(dim=-1)
         weights = (s - lse[..., None].clamp(min=torch.finfo(lse.dtype).min)).exp()
-        outs.append(F.dropout(weights.to(v.dtype), dropout, training=dropout > 0.0) @ v)
+        outs.append(drop(weights.to(v.dtype), dropout) @ v)
         sums.append(lse)
     return torch.cat(outs, dim=2), torch.cat(sums, dim=2)
 

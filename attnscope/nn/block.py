@@ -9,11 +9,11 @@ Norms, residuals and feed-forward may each be switched off, as the theorems on r
 
 from typing import Literal
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.dropping import drop
 from attnscope.nn.kept_heads import HeadLayout
 from attnscope.nn.layers import (
     BlockShape,
@@ -117,6 +117,6 @@ class Block(nn.Module):
         if end is not None:
             change = end(change)
         if self.dropout and self.training:
-            change = F.dropout(change, self.dropout)
+            change = drop(change, self.dropout)
         total = x + change if has_skip and self.has_residual else change
         return total if self.is_pre or norm is None else norm(total)

@@ -25,10 +25,11 @@ of d_model are counted, to within a fifth.
 from dataclasses import dataclass
 
 from attnscope.nn.config import GATED, ModelConfig
+from attnscope.nn.dropping import KEPT_WEIGHTS
 from attnscope.records.sites import Stack
 
-WIDE = 4
-"""Bytes of a float32."""
+WIDE, PLACE = 4, 8
+"""Bytes of a float32, and of the number of a place that was dropped."""
 WEIGHT_BYTES, GRADIENT_BYTES, MOMENT_BYTES = 4, 4, 8
 """Of one parameter: weights, gradients and Adam's two moments are float32, whatever products are made in."""
 _OF_CELL = {"rnn": 4, "gru": 16, "lstm": 38}
@@ -111,8 +112,13 @@ def _branch_bytes(config: ModelConfig, shape: BatchShape) -> int:
     n_norms = 2 if config.norm_place == "sandwich" else 1
     total = n_norms * _norm_numbers(config) * WIDE + config.d_model * shape.narrow
     if config.dropout:
-        total += config.d_model * (shape.narrow if shape.is_on_cpu else 1)
+        total += _dropped_bytes(config, shape)
     return total
+
+
+def _dropped_bytes(config: ModelConfig, shape: BatchShape) -> int:
+    """Of one token: the places that were dropped of its stream, or a truth for each place."""
+    return round(config.d_model * config.dropout * PLACE) if shape.is_on_cpu else config.d_model
 
 
 def _norm_numbers(config: ModelConfig) -> int:
@@ -141,7 +147,7 @@ def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer
     a_token = _branch_bytes(config, shape) + numbers * inner + layout.n_heads * WIDE
     a_token += n * shape.narrow if is_wide else 0
     cells = layout.n_heads * shape.n_tokens**2
-    total = shape.n_rows * a_token + shape.n_sequences * cells * _n_maps(config, shape, stack) * inner
+    total = shape.n_rows * a_token + round(shape.n_sequences * cells * _n_maps(config, shape, stack) * inner)
     if config.score == "kernel":
         total += shape.n_rows * layout.n_heads * min(_CHUNK, shape.n_tokens) * WIDE
     return total + (cells * WIDE if config.position == "alibi" and stack != "cross" else 0)
@@ -162,18 +168,22 @@ def _score_numbers(config: ModelConfig, n: int, k: int, n_heads: int) -> int:
             return 0
 
 
-def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> int:
-    """Maps of all cells that one site keeps of each text."""
+def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> float:
+    """Maps of all cells that one site keeps of each text; the places that were dropped count as a part."""
     has_bias = config.position == "t5" and stack != "cross"
+    dropped = config.weight_dropout * PLACE / WIDE if shape.is_on_cpu else 1.0
     if config.score == "kernel":
         return 0
     if config.score == "additive":
-        return 4 if config.weight_dropout else 2
+        return 3 + dropped if config.weight_dropout else 2
     if config.position == "shaw" and stack != "cross":
-        return 3 if config.weight_dropout else 1
-    if config.weight_dropout:
-        return 3 if shape.is_on_cpu else int(has_bias)
-    return int(has_bias)
+        return 2 + dropped if config.weight_dropout else 1
+    if not (config.weight_dropout and shape.is_on_cpu):
+        return int(has_bias)
+    if has_bias:
+        return 2 + dropped
+    n_cells = shape.n_sequences * config.n_heads * shape.n_tokens**2
+    return 1 + config.weight_dropout + dropped if n_cells <= KEPT_WEIGHTS else dropped
 
 
 def _ends_bytes(config: ModelConfig, shape: BatchShape) -> int:
@@ -181,7 +191,7 @@ def _ends_bytes(config: ModelConfig, shape: BatchShape) -> int:
     n_norms = int(config.has_final_norm) + int(config.embedding_norm)
     a_token = 8 + n_norms * _norm_numbers(config) * WIDE
     if config.dropout:
-        a_token += config.d_model * (WIDE if shape.is_on_cpu else 1)
+        a_token += _dropped_bytes(config, shape)
     return shape.n_rows * a_token
 
 

@@ -27,7 +27,6 @@ import math
 from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnscope.errors import UserError
@@ -35,6 +34,7 @@ from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.centred import Centre
 from attnscope.nn.config import Body, ModelConfig
+from attnscope.nn.dropping import drop
 from attnscope.nn.ends import Head, unfilled_embedding
 from attnscope.nn.layers import CrossAttention, block_shape, make_attention
 from attnscope.nn.masks import MaskRule, build_rule
@@ -250,7 +250,7 @@ class Recurrent(OwnModule):
         return self._dropped(x if self._scale == 1.0 else x * self._scale)
 
     def _dropped(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.config.dropout) if self.config.dropout and self.training else x
+        return drop(x, self.config.dropout) if self.config.dropout and self.training else x
 
 
 class _Reading:

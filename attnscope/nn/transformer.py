@@ -12,13 +12,13 @@ The names of parameters are those of saved models: changing one breaks every sav
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnscope.nn.attention import Probe
 from attnscope.nn.block import Block
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.dropping import drop
 from attnscope.nn.ends import Embedding, Head, unfilled_embedding
 from attnscope.nn.layers import Rotary, block_shape
 from attnscope.nn.masks import build_rule
@@ -278,7 +278,7 @@ class Transformer(OwnModule):
             x = x * self._scale
         x = embedding(x, table=self.position_table, segments=segments, first=first)
         if self.config.dropout and self.training:
-            return F.dropout(x, self.config.dropout)
+            return drop(x, self.config.dropout)
         return x
 
     def _bias(self, table: RelativeTable | None, n_queries: int, n_keys: int) -> Bias | None:
