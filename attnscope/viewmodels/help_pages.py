@@ -38,6 +38,7 @@ HELP_OF_VIEWS: Mapping[str, str] = {
 """The help of each page, and of those of its tabs and views that have their own."""
 HELP_OF_DIALOGS: Mapping[str, str] = {
     "ExportDialog": "export",
+    "FolderDialog": "models",
     "CostDialog": "cost",
     "LongerDialog": "train",
     "MaskDialog": "masks",

@@ -59,6 +59,7 @@ def test_that_undo_leads_back_to_the_start_whatever_was_done(
 ) -> None:
     program = start("english-french")
     session, rng = program.session, random.Random(7)
+    calm(program, qtbot)
     before = setting(session)
     shown = session.traced
     assert shown is not None
@@ -134,9 +135,13 @@ def setting(session: Session) -> tuple[object, ...]:
     )
 
 
+def is_settled(session: Session) -> bool:
+    return not session.is_stale and not session.is_writing and not session.busy
+
+
 def calm(program: Program, qtbot: QtBot) -> None:
     """Wait until everything asked for is there, and what is to be deleted is gone."""
-    qtbot.waitUntil(lambda: not program.session.is_stale and not program.session.busy, timeout=60_000)
+    qtbot.waitUntil(lambda: is_settled(program.session), timeout=60_000)
     end = time.monotonic() + 0.3
     while time.monotonic() < end:
         QApplication.processEvents()

@@ -56,7 +56,8 @@ def program(qtbot: QtBot, tiny_model: str, tmp_path: Path) -> Iterator[Program]:
 
 
 def is_settled(program: Program) -> bool:
-    return program.session.traced is not None and not program.session.is_stale
+    session = program.session
+    return session.traced is not None and not session.is_stale and not session.is_writing
 
 
 def test_that_the_window_is_painted_before_the_engine_is_there_and_then_a_sample_is_traced(

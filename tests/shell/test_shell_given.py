@@ -73,7 +73,7 @@ def test_that_a_run_is_not_written_into_the_folder_of_a_model(capsys, tiny_model
     names = sorted(path.name for path in folder.iterdir())
     code, err = run(capsys, "train", "copy", "--out", str(folder))
     assert code == 2
-    assert "holds a model, not a run" in err
+    assert "holds a model, but no recipe" in err
     assert sorted(path.name for path in folder.iterdir()) == names
 
 

@@ -318,6 +318,11 @@ class Session:
         self._read(named_text(reply.name, "file"), reply.text, None)
         self.history.close_group()
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether the maps are there and what the model writes is still to come."""
+        return self.traced is not None and self.traced.comparison.is_writing
+
     def _take_failure(self, reply: Failed) -> None:
         if reply.number == self._asking.load_number:
             self.give_up_loading()

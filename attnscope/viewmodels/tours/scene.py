@@ -61,7 +61,8 @@ def holds(scene: Scene, states: TourStates) -> bool:
     session, view = states.session, states.view
     facts = (
         scene.head is None or session.primary == scene.head,
-        scene.gates is None or (session.gates == scene.gates and not session.is_stale),
+        scene.gates is None
+        or (session.gates == scene.gates and not session.is_stale and not session.is_writing),
         scene.text is None or session.text == scene.text,
         scene.page is None or view.page == scene.page,
         scene.tab is None or states.places.shown_tab(view.page) == scene.tab,
@@ -113,7 +114,7 @@ def _is_shown(scene: Scene, states: TourStates) -> bool:
     is_new = traced is not None and traced.text == scene.text and traced.gates == (scene.gates or NO_GATES)
     if session.notice is not None and session.notice.is_error and session.notice.request == "TraceText":
         raise UserError(session.notice.message)
-    return is_new and states.shown_map is not None
+    return is_new and states.shown_map is not None and not session.is_writing
 
 
 def _turn(scene: Scene, states: TourStates) -> None:
