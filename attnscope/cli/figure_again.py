@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 _PAGE = ("size", "width_mm", "height_mm", "font_pt", "dpi", "title", "caption", "columns")
 _LOOK = (
-    "colour_map", "scale", "values", "turn", "label_every", "no_bar", "plain", "least_weight", "n_strongest"
+    "colour_map", "scale", "values", "turn", "label_every", "no_bar", "plain", "least_weight", "n_strongest",
+    "badge", "no_special", "key_name", "query_name", "font",
 )  # fmt: skip
 _CHANGING_HEIGHT = frozenset(("width_mm", "font_pt", "title", "caption", "columns"))
 _ROWS = "rows"
@@ -136,6 +137,10 @@ def _look(arguments: argparse.Namespace, saved: "MapStyle") -> "MapStyle":
         style["show_values"] = style.pop("values")
     if "plain" in style:
         style["is_plain"] = style.pop("plain")
+    if "badge" in style:
+        style["has_badge"] = style.pop("badge")
+    if "no_special" in style:
+        style["has_special"] = not style.pop("no_special")
     if "no_bar" in style:
         style["has_bar"] = not style.pop("no_bar")
     if "turn" in style:

@@ -1,6 +1,7 @@
 """The options of `attnscope figure` that say how a figure looks: page, type, labels, panels, aspect."""
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attnscope.errors import UserError
@@ -55,6 +56,15 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plain", action="store_true", help="leave out the head's name and the self-check above a map"
     )
+    parser.add_argument("--badge", action="store_true", help="tell of a self-check that found nothing wrong")
+    parser.add_argument("--no-special", action="store_true", help="no rows and columns of special tokens")
+    parser.add_argument(
+        "--key-name", default="", metavar="WORDS", help="the columns, such as 'Key (English)'"
+    )
+    parser.add_argument(
+        "--query-name", default="", metavar="WORDS", help="the rows, such as 'Query (French)'"
+    )
+    parser.add_argument("--font", default="", metavar="NAME", help="the font of all type, such as Helvetica")
     parser.add_argument(
         "--panels",
         action="store_true",
@@ -122,6 +132,11 @@ def looks_of(arguments: argparse.Namespace) -> dict[str, Any]:
         "turn": turn_of(arguments),
         "label_every": arguments.label_every,
         "has_bar": not arguments.no_bar,
+        "badge": arguments.badge,
+        "special_tokens": not arguments.no_special,
+        "key_name": arguments.key_name,
+        "query_name": arguments.query_name,
+        "font": arguments.font,
     }
 
 
@@ -187,7 +202,7 @@ def on_page(arguments: argparse.Namespace, spec: "FigureSpec") -> "Figure":
     from attnscope.figures.fitting import sized
 
     page = sized(
-        spec,
+        replace(spec, style=replace(spec.style, font=arguments.font)),
         preset=arguments.size,
         width_mm=arguments.width_mm,
         height_mm=arguments.height_mm,

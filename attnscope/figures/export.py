@@ -14,6 +14,7 @@ from PySide6.QtSvg import QSvgGenerator
 
 from attnscope.errors import UserError
 from attnscope.figures.caption import program_version
+from attnscope.figures.figure_checks import check_font
 from attnscope.figures.figure_file import figure_file_bytes, what_to_keep
 from attnscope.figures.file_names import ENDINGS, Format, checked_target, slug_of, unknown_format
 from attnscope.figures.html_page import html_bytes
@@ -23,6 +24,7 @@ from attnscope.figures.panels import shown_maps
 from attnscope.figures.plain import plain_text
 from attnscope.figures.room import check_width
 from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, check_dots, check_spec
+from attnscope.figures.special_tokens import as_drawn
 from attnscope.figures.svg_text import mended_texts
 from attnscope.files import replace_file
 
@@ -38,13 +40,14 @@ def render(spec: FigureSpec, format: Format, *, folder: Path | None = None) -> b
     match format:
         case "svg" | "pdf" | "png":
             check_width(spec)
-            return {"svg": _svg, "pdf": _pdf, "png": _png}[format](spec)
+            check_font(spec.style.font)
+            return {"svg": _svg, "pdf": _pdf, "png": _png}[format](as_drawn(spec))
         case "csv":
-            return csv_bytes(spec)
+            return csv_bytes(as_drawn(spec))
         case "npz":
-            return npz_bytes(spec)
+            return npz_bytes(as_drawn(spec))
         case "html":
-            return html_bytes(spec)
+            return html_bytes(as_drawn(spec))
         case "figure":
             return figure_file_bytes(what_to_keep(spec), folder=folder)
         case _:
@@ -99,7 +102,7 @@ def image(spec: FigureSpec) -> QImage:
     picture.fill(QColor("#ffffff"))
     with QPainter(picture) as painter:
         painter.scale(width / spec.width_px, height / spec.height_px)
-        paint_figure(painter, spec)
+        paint_figure(painter, as_drawn(spec))
     return picture
 
 
@@ -127,12 +130,23 @@ def _svg(spec: FigureSpec) -> bytes:
         paint_figure(painter, spec)
     content = bytes(buffer.data().data())
     content = content.replace(b"<image ", b'<image style="image-rendering:pixelated" ')
-    content = _numbered_patterns(mended_texts(content.decode())).encode()
+    content = _exact_size(_numbered_patterns(mended_texts(content.decode())), spec).encode()
     try:
         ElementTree.fromstring(content)
     except ElementTree.ParseError as error:
         raise _broken("SVG") from error
     return content
+
+
+def _exact_size(svg: str, spec: FigureSpec) -> str:
+    """The size as it was asked for, where Qt rounds it to whole pixels; without groups of nothing.
+
+    Groups name a font too, which is that of no text: every text names its own.
+    """
+    size = f'width="{spec.width_mm:g}mm" height="{spec.height_mm:g}mm"'
+    svg = re.sub(r'width="[\d.]+mm" height="[\d.]+mm"', size, svg, count=1)
+    svg = re.sub(r"<g [^>]*>\s*</g>\s*", "", svg)
+    return re.sub(r'(<g [^>]*?)\s*font-family="[^>]*?font-style="[^"]*"', r"\1", svg)
 
 
 def _numbered_patterns(svg: str) -> str:
@@ -160,10 +174,21 @@ def _pdf(spec: FigureSpec) -> bytes:
         painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering, True)
         painter.scale(_PDF_DPI / LAYOUT_DPI, _PDF_DPI / LAYOUT_DPI)
         paint_figure(painter, spec)
-    content = bytes(buffer.data().data())
+    content = _exact_page(bytes(buffer.data().data()), spec)
     if not content.startswith(b"%PDF") or b"%%EOF" not in content[-64:]:
         raise _broken("PDF")
     return content
+
+
+def _exact_page(pdf: bytes, spec: FigureSpec) -> bytes:
+    """The page as large as it was asked for, from its upper left corner: Qt rounds it to whole points."""
+    found = re.search(rb"MediaBox \[([^\]]*)\]", pdf)
+    if found is None:
+        return pdf
+    top = float(found[1].split()[3])
+    width, height = (mm / MM_PER_INCH * 72 for mm in (spec.width_mm, spec.height_mm))
+    box = f"0 {top - height:.4g} {width:.6g} {top:g}".encode().ljust(len(found[1]))
+    return pdf if len(box) > len(found[1]) else pdf[: found.start(1)] + box + pdf[found.end(1) :]
 
 
 def _xml_title(spec: FigureSpec) -> str:

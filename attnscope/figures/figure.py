@@ -148,6 +148,11 @@ def figure(
     label_every: int = 0,
     has_bar: bool = True,
     plain: bool = False,
+    badge: bool = False,
+    special_tokens: bool = True,
+    key_name: str = "",
+    query_name: str = "",
+    font: str = "",
     title: str = "",
     caption: Caption | None = None,
     columns: int = 0,
@@ -174,12 +179,13 @@ def figure(
     what is left of a row sum to 1; `by_word` shows words; of two texts read as one, `block` `ab` shows
     queries of A and keys of B, or another of the four. `rows` of cross-attention are called after the token
     that is `written` there, as in Bahdanau et al. 2015, or after the one `read` last, the query.
-    Lines: none under `least_weight`, the
-    `n_strongest` of each query. Token labels `turn` by 0, 45 or 90 degrees and stand at every
-    `label_every`-th token; without either, as there is room. The page is that of `size` (`single`, `double`,
-    … column of a journal), without one that which suits the view, as high as the figure; lengths that are
-    given come first. `plain` leaves out the head's name and the self-check. With `origin` a
-    figure file reads the text anew, without one it holds the numbers.
+    Lines: none under `least_weight`, the `n_strongest` of each query. Token labels `turn` by 0, 45 or 90
+    degrees and stand at every `label_every`-th token; without either, as there is room. The page is that of
+    `size` (`single`, `double`, … column of a journal), without one that which suits the view, as high as the
+    figure; lengths that are given come first. `plain` leaves out the head's name and the self-check, and
+    `badge` tells of one that found nothing wrong too. `special_tokens=False` leaves their rows and columns
+    out. The axes are called `key_name` and `query_name`, such as "Key (English)", and all type is of the
+    family `font`. With `origin` a figure file reads the text anew, without one it holds the numbers.
     A head is named by its record, as (stack, layer, head), as (site, head) like `trace.weights` has it, or as
     "L0H1" or "cross:L0H1".
     Raises UserError for a head or stack the model does not have, and for a choice that there is not.
@@ -207,6 +213,11 @@ def figure(
         label_every=label_every,
         has_bar=has_bar,
         is_plain=plain,
+        has_badge=badge,
+        has_special=special_tokens,
+        key_name=key_name,
+        query_name=query_name,
+        font=font,
     )
     check_look(style)
     aspect = Aspect(

@@ -1,5 +1,9 @@
 """Choices of a figure that are given as words and numbers, looked at before anything is drawn."""
 
+import difflib
+
+from PySide6.QtGui import QFontDatabase
+
 from attnscope.errors import UserError
 from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.presets import PRESETS
@@ -12,10 +16,25 @@ def check_look(style: MapStyle) -> None:
     _require_one_of("colour_map", style.colour_map, COLOUR_MAPS)
     _require_one_of("scale", style.scale, SCALES)
     _require_one_of("turn", style.turn, (*TURNS, None))
+    for name in ("key_name", "query_name", "font"):
+        if not isinstance(getattr(style, name), str):
+            raise _refusal(name, getattr(style, name), "a text")
     for name in ("least_weight", "n_strongest", "label_every"):
         value = getattr(style, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
             raise _refusal(name, value, "a number from 0")
+
+
+def check_font(family: str) -> None:
+    """Raise UserError for a font that this computer does not have; the empty name is the system's."""
+    known = {name.casefold(): name for name in QFontDatabase.families()}
+    if family and family.casefold() not in known:
+        alike = difflib.get_close_matches(family.casefold(), known, n=3, cutoff=0.5) or sorted(known)[:5]
+        raise UserError(
+            f"There is no font '{family[:60]}' on this computer.",
+            expected="one of them, such as " + ", ".join(known[name] for name in alike),
+            action="Install it, or choose another one.",
+        )
 
 
 def check_about(size: object, title: object, caption: object, origin: object) -> None:

@@ -286,6 +286,11 @@ def _style(fields: _Fields) -> MapStyle:
         label_every=fields.get("label_every", int, 0),
         has_bar=fields.get("has_bar", bool, True),
         is_plain=fields.get("is_plain", bool, False),
+        key_name=fields.get("key_name", str, ""),
+        query_name=fields.get("query_name", str, ""),
+        font=fields.get("font", str, ""),
+        has_badge=fields.get("has_badge", bool, False),
+        has_special=fields.get("has_special", bool, True),
     )
 
 

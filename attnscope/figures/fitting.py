@@ -21,6 +21,7 @@ from attnscope.figures.paint_positions import natural_positions_height
 from attnscope.figures.picture_layout import natural_picture_height
 from attnscope.figures.presets import PRESETS, Preset, preset_named
 from attnscope.figures.spec import LAYOUT_DPI, MAX_MM, MIN_MM, MM_PER_INCH, PAGE_PT, FigureSpec, View
+from attnscope.figures.special_tokens import as_drawn
 from attnscope.figures.style import paper_type
 
 FITTED: tuple[View, ...] = (
@@ -88,9 +89,10 @@ def fitted(spec: FigureSpec) -> FigureSpec:
     width_px = spec.width_px / spec.type_scale
     if spec.view not in FITTED or spec.part is not None or not spec.font_pt > 0 or not width_px > 0:
         return spec
-    with paper_type():
-        above, below = frame_heights(spec)
-        body = max(_body_height(spec, width_px), _LEAST_BODY_PX)
+    drawn = as_drawn(spec)
+    with paper_type(spec.style.font):
+        above, below = frame_heights(drawn)
+        body = max(_body_height(drawn, width_px), _LEAST_BODY_PX)
     height_mm = (above + body + below + 1.0) * spec.type_scale / LAYOUT_DPI * MM_PER_INCH
     return replace(spec, height_mm=min(max(round(height_mm, 1), MIN_MM), MAX_MM))
 

@@ -13,6 +13,7 @@ from attnscope.figures.picture_blend import COLOUR_SHARE, blended, colour_words
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import FIRST_COLOUR, Codes, cells_image, image_from_words, image_size
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
+from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
 
 _MAX_NAME_PX = 72.0
 _GAP_PX = 6.0
@@ -68,15 +69,18 @@ def paint_cells(painter: QPainter, rect: QRectF, shown: CellMap, *, palette: Pal
     layout = layout_cells(rect, shown)
     painter.save()
     words, codes = _words_of(shown, palette), codes_of(shown)
-    if shown.backdrop is None:
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
+    if shown.backdrop is not None:
+        size_px, _scale = image_size(painter, layout.cells, QRectF(0, 0, *shown.backdrop.shape[1::-1]))
+        over = _over_picture(shown, shown.backdrop, words[codes], size_px)
+        painter.drawImage(layout.cells, image_from_words(over))
+    elif has_vector_cells(painter, codes.size):
+        paint_vector_cells(painter, layout.cells, codes, words, hatch=palette.hatch)
+    else:
         window = QRectF(0, 0, layout.n_columns, layout.n_rows)
         size_px, scale = image_size(painter, layout.cells, window)
         image = cells_image(codes, window, size_px, words, hatch=palette.hatch, hatch_scale=scale)
-    else:
-        size_px, _scale = image_size(painter, layout.cells, QRectF(0, 0, *shown.backdrop.shape[1::-1]))
-        image = image_from_words(_over_picture(shown, shown.backdrop, words[codes], size_px))
-    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
-    painter.drawImage(layout.cells, image)
+        painter.drawImage(layout.cells, image)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(QPen(QColor(palette.line), 1.0))
     painter.drawRect(layout.cells.adjusted(-0.5, -0.5, 0.5, 0.5))

@@ -11,7 +11,7 @@ from attnscope.figures.colour_bar import paint_colour_bar
 from attnscope.figures.colours import Palette, argb, difference_map, ink_on, lut
 from attnscope.figures.difference_codes import GAP, DifferenceCodes, delta_codes, difference_codes
 from attnscope.figures.difference_layout import DifferenceLayout, difference_layout
-from attnscope.figures.map_layout import MapLayout
+from attnscope.figures.map_layout import MapLayout, whole_view
 from attnscope.figures.paint_map import paint_axis_names, paint_highlight
 from attnscope.figures.plain import plain_text
 from attnscope.figures.raster import (
@@ -35,6 +35,7 @@ from attnscope.figures.style import (
     value_text,
 )
 from attnscope.figures.token_axis import PAD_PX, axis_names, paint_columns, paint_rows
+from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
 from attnscope.records.compare import ONLY_A, ONLY_B, Which, pooled_difference
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps
@@ -74,7 +75,7 @@ def paint_difference(
         panel = layout.panels[k]
         words = np.append(words_of(style.colour_map, palette), np.uint32(argb(palette.background)))
         words[NO_DATA] = argb(palette.background)
-        _paint_title(painter, panel, layout.title_ends[k], which, _side_words(shown, k), palette)
+        _paint_title(painter, panel, layout.title_ends[k], which, _side_words(shown, k, style), palette)
         _paint_cells(painter, panel, coded, words, palette, cache, (k, style, palette))
         _paint_gaps(painter, panel, shown, which, palette)
     delta = layout.panels[2]
@@ -104,9 +105,11 @@ def delta_words(shown: ComparedMaps) -> str:
     return f"mean |Δ| {mean:.3g} · rows move {moved:.1%}{_OF_ROWS}"
 
 
-def _side_words(shown: ComparedMaps, side: int) -> str:
+def _side_words(shown: ComparedMaps, side: int, style: MapStyle) -> str:
+    badge = shown.badges[side]
+    is_told = style.has_badge or not badge.startswith("✓")
     name = shown.names[side].removeprefix("AB"[side]).removeprefix(" · ")
-    return " · ".join(part for part in (name, shown.badges[side]) if part)
+    return " · ".join(part for part in (name, badge if is_told else "") if part)
 
 
 def _paint_title(
@@ -143,7 +146,9 @@ def _paint_cells(
     cache: ImageCache,
     name: tuple[object, ...],
 ) -> None:
-    if codes.size:
+    if panel.view == whole_view(*codes.shape) and has_vector_cells(painter, codes.size):
+        paint_vector_cells(painter, panel.cells, codes, words, hatch=palette.hatch)
+    elif codes.size:
         size_px, scale = image_size(painter, panel.cells, panel.view)
         key = (id(codes), name, size_px, panel.view.getRect())
         image = cache.image(name[0], key)

@@ -32,7 +32,7 @@ def paint_figure(painter: QPainter, spec: FigureSpec, *, palette: Palette = LIGH
     """Draw the figure in layout pixels (96 to the inch) from the painter's origin."""
     painter.save()
     painter.scale(spec.type_scale, spec.type_scale)
-    with paper_type():
+    with paper_type(spec.style.font):
         _paint_page(painter, spec, palette)
     painter.restore()
 

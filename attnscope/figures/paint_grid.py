@@ -22,6 +22,7 @@ from attnscope.figures.raster import (
     words_of,
 )
 from attnscope.figures.style import SMALL_PX, MapStyle, font, text_width, type_px
+from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 
@@ -68,13 +69,20 @@ def paint_grid(
     if zoom != 1.0 or offset is not None:
         painter.setClipRect(layout.area)
     visible = layout.visible()
-    if is_paper:
-        images = _paper_images(painter, layout, grids, style, palette)
+    if is_paper and has_vector_cells(painter, sum(grid.levels.size for grid in grids)):
+        codes, words = [codes_from_grid(g, style.scale) for g in grids], words_of(style.colour_map, palette)
+        for row, column in visible:
+            shown = codes[row // layout.n_lines][layout.rows[row][column].head]
+            paint_vector_cells(painter, layout.box(row, column), shown, words, hatch=palette.hatch)
     else:
-        images = _grid_images(painter, layout, grids, style, palette, cache or ImageCache(), is_rough)
-    for row, column in visible:
-        head = layout.rows[row][column].head
-        painter.drawImage(layout.box(row, column), images[row // layout.n_lines][head])
+        images = (
+            _paper_images(painter, layout, grids, style, palette)
+            if is_paper
+            else _grid_images(painter, layout, grids, style, palette, cache or ImageCache(), is_rough)
+        )
+        for row, column in visible:
+            head = layout.rows[row][column].head
+            painter.drawImage(layout.box(row, column), images[row // layout.n_lines][head])
     _paint_frames(painter, layout, visible, palette)
     _paint_coloured(painter, layout, visible, marks.frames)
     _paint_gates(painter, layout, visible, marks.gates, palette)

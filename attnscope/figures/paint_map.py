@@ -8,7 +8,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colour_bar import paint_colour_bar, weight_ticks
 from attnscope.figures.colours import Palette, ink_on, lut
-from attnscope.figures.map_layout import MapLayout, map_layout
+from attnscope.figures.map_layout import MapLayout, map_layout, whole_view
 from attnscope.figures.plain import isolated, plain_piece, query_words
 from attnscope.figures.raster import (
     FIRST_COLOUR,
@@ -31,6 +31,7 @@ from attnscope.figures.style import (
     widest_value,
 )
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names, column_stride, paint_columns, paint_rows
+from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import gate_note
 
@@ -76,7 +77,7 @@ def paint_head_map(
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     if has_title:
-        _paint_title(painter, layout, head_map, gate, palette)
+        _paint_title(painter, layout, head_map, gate, style, palette)
     cache = cache or ImageCache()
     coded = cache.codes(head_map.weights, style.scale, head_map.full)
     _paint_cells(painter, layout, coded, style, palette, cache)
@@ -153,7 +154,12 @@ def readout_names(head_map: HeadMap, query: int, key: int) -> str:
 
 
 def _paint_title(
-    painter: QPainter, layout: MapLayout, head_map: HeadMap, gate: float, palette: Palette
+    painter: QPainter,
+    layout: MapLayout,
+    head_map: HeadMap,
+    gate: float,
+    style: MapStyle,
+    palette: Palette,
 ) -> None:
     label = head_map.name or head_map.head.label
     painter.setFont(font(LARGE_PX, is_bold=True))
@@ -170,21 +176,21 @@ def _paint_title(
     if any(_PATCH.fullmatch(token.piece) for token in head_map.keys[:3]):
         words += " · patches by row,column"
     room = layout.title.right() - left
-    room -= _paint_badge(painter, layout, head_map, palette, room - face.horizontalAdvance(words))
+    room -= _paint_badge(painter, layout, head_map, style, palette)
     painter.setFont(font(NORMAL_PX))
     painter.setPen(QColor(palette.muted))
     painter.drawText(QPointF(left, baseline), face.elidedText(words, Qt.TextElideMode.ElideRight, room))
 
 
 def _paint_badge(
-    painter: QPainter, layout: MapLayout, head_map: HeadMap, palette: Palette, room: float
+    painter: QPainter, layout: MapLayout, head_map: HeadMap, style: MapStyle, palette: Palette
 ) -> float:
-    """The self-check at the right of the title where it has room beside the words, a warning always.
+    """What the self-check found wrong, at the right of the title; that all is right only where it is asked.
 
     Gives the width that it takes.
     """
     check = head_map.check
-    if check is None or (check.is_good and text_width(check.badge) + PAD_PX > room):
+    if check is None or (check.is_good and not style.has_badge):
         return 0.0
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted if check.is_good else palette.warning))
@@ -201,7 +207,10 @@ def _paint_cells(
     palette: Palette,
     cache: ImageCache,
 ) -> None:
-    if coded.codes.size:
+    if layout.view == whole_view(*coded.codes.shape) and has_vector_cells(painter, coded.codes.size):
+        words = words_of(style.colour_map, palette)
+        paint_vector_cells(painter, layout.cells, coded.codes, words, hatch=palette.hatch)
+    elif coded.codes.size:
         size_px, scale = image_size(painter, layout.cells, layout.view)
         key = (id(coded), style, palette, size_px, layout.view.getRect())
         image = cache.image("map", key)

@@ -50,7 +50,7 @@ def paint_picture(
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
     if not style.is_plain:
-        _paint_title(painter, layout, head_map, palette)
+        _paint_title(painter, layout, head_map, style, palette)
     _paint_heading(painter, layout.query, "Query", _query_words(picture, head_map, query), palette)
     _paint_heading(painter, layout.keys, "Its weights", patch_words(picture, weights), palette)
     for place, made in ((layout.query, picture.pixels), (layout.keys, None)):
@@ -122,7 +122,9 @@ def _query_words(picture: Picture, head_map: HeadMap, query: int) -> str:
     )
 
 
-def _paint_title(painter: QPainter, layout: PictureLayout, head_map: HeadMap, palette: Palette) -> None:
+def _paint_title(
+    painter: QPainter, layout: PictureLayout, head_map: HeadMap, style: MapStyle, palette: Palette
+) -> None:
     label = head_map.name or head_map.head.label
     left, baseline = layout.title.left(), layout.title.top() + type_px(17)
     painter.setFont(font(LARGE_PX, is_bold=True))
@@ -133,14 +135,14 @@ def _paint_title(painter: QPainter, layout: PictureLayout, head_map: HeadMap, pa
     painter.setPen(QColor(palette.muted))
     words = f"{head_map.head.stack} · {picture_words(layout.picture)}"
     room = layout.title.right() - left
-    badge = head_map.check.badge if head_map.check is not None else ""
+    check = head_map.check
+    badge = check.badge if check is not None and (style.has_badge or not check.is_good) else ""
     metrics = QFontMetricsF(font(NORMAL_PX))
     shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, room)
     painter.drawText(QPointF(left, baseline), shown)
-    is_free = metrics.horizontalAdvance(words) + text_width(badge) + 12 <= room
-    if head_map.check is not None and (is_free or not head_map.check.is_good):
+    if check is not None and badge:
         painter.setFont(font(SMALL_PX))
-        painter.setPen(QColor(palette.muted if head_map.check.is_good else palette.warning))
+        painter.setPen(QColor(palette.muted if check.is_good else palette.warning))
         painter.drawText(QPointF(layout.title.right() - text_width(badge), baseline), badge)
 
 

@@ -24,7 +24,7 @@ from attnscope.records.maps import SiteGrid
 NOT_ALLOWED, NO_DATA, FIRST_COLOUR = 0, 1, 2
 Codes = NDArray[np.uint16]
 _MAX_VECTOR_PX = 2400
-_HATCH_PERIOD_PX = 7.0
+HATCH_PERIOD_PX = 7.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +200,7 @@ def cells_image(
     pixels = resample(pixels, (window.left(), window.right()), width, axis=1, is_sampled=is_sampled)
     colours = words[pixels]
     if hatch:
-        period = max(3, round(_HATCH_PERIOD_PX * hatch_scale))
+        period = max(3, round(HATCH_PERIOD_PX * hatch_scale))
         diagonal = (np.arange(height)[:, None] + np.arange(width)[None, :]) % period
         is_line = diagonal < max(1, round(hatch_scale))
         colours[is_line & (pixels == NOT_ALLOWED)] = argb(hatch)

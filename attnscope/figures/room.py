@@ -58,7 +58,7 @@ def values_hint(spec: FigureSpec) -> str:
         return ""
     if spec.view not in ("head", "difference", "panels"):
         return "values belong to the view head"
-    with paper_type():
+    with paper_type(spec.style.font):
         cell_px = _cell_px(spec)
         if cell_px is None or value_px(cell_px, _sample(spec)):
             return ""

@@ -32,6 +32,9 @@ class MapStyle:
     there is room) and only every `label_every`-th is written (0: as many as there is room for). `has_bar`
     False leaves the colour bar out. `is_plain` leaves out the head's name and the self-check above a map.
     `key_name` and `query_name` are what the columns and the rows are called; empty: see `axis_names`.
+    `font` is the family of all type in a file; empty: the system's. `has_badge` tells of a self-check that
+    found nothing wrong; what it found is always told. Without `has_special` special tokens have no rows and
+    columns.
     """
 
     colour_map: ColourMap = "viridis"
@@ -45,12 +48,16 @@ class MapStyle:
     is_plain: bool = False
     key_name: str = ""
     query_name: str = ""
+    font: str = ""
+    has_badge: bool = False
+    has_special: bool = True
 
 
 class _Type:
-    """How much larger than on paper type is at this moment."""
+    """How much larger than on paper type is at this moment, and its family; empty: the system's."""
 
     factor = 1.0
+    family = ""
 
 
 def set_type_factor(factor: float) -> None:
@@ -64,29 +71,35 @@ def type_px(length_px: float) -> float:
 
 
 @contextmanager
-def type_at(factor: float) -> Iterator[None]:
+def type_at(factor: float, family: str = "") -> Iterator[None]:
     """Type `factor` times as large as on paper within the `with`, whatever it is elsewhere."""
-    before, _Type.factor = _Type.factor, factor
+    before = _Type.factor, _Type.family
+    _Type.factor, _Type.family = factor, family
     try:
         yield
     finally:
-        _Type.factor = before
+        _Type.factor, _Type.family = before
 
 
-def paper_type() -> AbstractContextManager[None]:
-    """Type at its size on paper within the `with`, whatever the screen shows."""
-    return type_at(1.0)
+def paper_type(family: str = "") -> AbstractContextManager[None]:
+    """Type as it is on paper within the `with`, whatever the screen shows."""
+    return type_at(1.0, family)
+
+
+def type_key() -> tuple[float, str]:
+    """What the widths of texts depend on at this moment, for whoever remembers some."""
+    return _Type.factor, _Type.family
 
 
 def font(size_px: int = SMALL_PX, *, is_bold: bool = False, is_italic: bool = False) -> QFont:
     """The system's font at a size in pixels (see `type_px`), digits of equal width; the caller's own copy."""
-    return QFont(_font(round(type_px(size_px)), is_bold, is_italic))
+    return QFont(_font(round(type_px(size_px)), is_bold, is_italic, _Type.family))
 
 
 @lru_cache(maxsize=256)
-def _font(height_px: int, is_bold: bool, is_italic: bool) -> QFont:
+def _font(height_px: int, is_bold: bool, is_italic: bool, family: str) -> QFont:
     """Made once for each look: every label of every repaint asks for one."""
-    result = QFont()
+    result = QFont(family) if family else QFont()
     result.setPixelSize(height_px)
     result.setBold(is_bold)
     result.setItalic(is_italic)
@@ -115,9 +128,9 @@ def value_px(cell_px: float, sample: str = ".88") -> int:
 
 def text_width(text: str, size_px: int = SMALL_PX, *, is_bold: bool = False) -> float:
     """Width in pixels of one line of text."""
-    return _text_width(text, round(type_px(size_px)), is_bold)
+    return _text_width(text, round(type_px(size_px)), is_bold, _Type.family)
 
 
 @lru_cache(maxsize=4096)
-def _text_width(text: str, height_px: int, is_bold: bool) -> float:
-    return float(QFontMetricsF(_font(height_px, is_bold, False)).horizontalAdvance(text))
+def _text_width(text: str, height_px: int, is_bold: bool, family: str) -> float:
+    return float(QFontMetricsF(_font(height_px, is_bold, False, family)).horizontalAdvance(text))

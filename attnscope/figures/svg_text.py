@@ -10,7 +10,7 @@ import html
 import re
 import unicodedata
 
-from PySide6.QtGui import QFont, QFontMetricsF
+from PySide6.QtGui import QFont, QFontInfo, QFontMetricsF
 
 from attnscope.figures.svg_emoji import emoji_image, is_emoji
 
@@ -18,6 +18,17 @@ _TEXT = re.compile(r"<text ([^>]*)>([^<]*)</text>")
 _FAMILY = re.compile(r'font-family="([^"]*)"')
 _X = re.compile(r'(?<![\w-])x="[^"]*"')
 _BOLD = 600
+_ALIASES = ("Sans Serif", "Sans", "Serif", "Monospace", ".AppleSystemUIFont", "MS Shell Dlg 2")
+"""What a system calls the font that it chose, and no other system knows."""
+_GENERIC = ("sans-serif", "serif", "monospace")
+_SANS = ("Helvetica", "Arial", "Liberation Sans", "sans-serif")
+_SERIF, _MONO = ("Times", "Times New Roman", "serif"), ("Courier", "Courier New", "monospace")
+_ALIKE = (
+    (_MONO, ("mono", "courier", "consol", "typewriter", "code")),
+    (_SANS, ("sans", "gothic")),
+    (_SERIF, ("serif", "times", "roman", "garamond", "georgia", "palat", "minion", "libertine", "cambria")),
+)
+"""Which families stand in for one that is called like this."""
 _RIGHT_TO_LEFT, _LEFT_TO_RIGHT = ("R", "AL"), "L"
 
 
@@ -69,6 +80,10 @@ def _named(name: str, attributes: str) -> str:
 
 
 def _with_fallback(found: re.Match[str]) -> str:
+    """The family that was used, by its own name and not by what this system calls it, then others like it."""
     families = [name.strip().strip("'") for name in found.group(1).split(",")]
-    quoted = [name if name.isalnum() else f"'{name}'" for name in families if name != "sans-serif"]
-    return f'font-family="{", ".join([*quoted, "sans-serif"])}"'
+    named = [name for name in families if name not in _GENERIC]
+    own = [QFontInfo(QFont(name)).family() if name in _ALIASES else name for name in named]
+    others = next((rest for rest, words in _ALIKE if any(w in own[0].lower() for w in words)), _SANS)
+    quoted = [name if name.isalnum() else f"'{name}'" for name in dict.fromkeys((*own, *others[:-1]))]
+    return f'font-family="{", ".join([*quoted, others[-1]])}"'

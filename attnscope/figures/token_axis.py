@@ -15,7 +15,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_piece, plain_text
-from attnscope.figures.style import SMALL_PX, MapStyle, Turn, font, type_px
+from attnscope.figures.style import SMALL_PX, MapStyle, Turn, font, type_key, type_px
 from attnscope.records.tokens import Token
 
 LINE_PX = 13.0
@@ -70,7 +70,7 @@ def axis_names(queries: tuple[Token, ...], style: MapStyle) -> tuple[str, str]:
 
 def widest(tokens: tuple[Token, ...]) -> float:
     """The width of the widest label; texts of over 400 tokens are judged by their longest pieces."""
-    return _widest(_Same(tokens), type_px(1.0))
+    return _widest(_Same(tokens), type_key())
 
 
 class _Same:
@@ -89,7 +89,7 @@ class _Same:
 
 
 @lru_cache(maxsize=32)
-def _widest(same: _Same, _type_size: float) -> float:
+def _widest(same: _Same, _type: tuple[float, str]) -> float:
     """`widest`, worked out once for each text and size of type: every repaint asks for it."""
     tokens = same.tokens
     shown = tokens if len(tokens) <= 400 else sorted(tokens, key=lambda t: -len(t.label))[:60]
@@ -98,11 +98,11 @@ def _widest(same: _Same, _type_size: float) -> float:
 
 def side_by_side(tokens: tuple[Token, ...]) -> float:
     """The least step at which level labels clear their neighbours; of over 400 tokens, the widest label."""
-    return _side_by_side(_Same(tokens), type_px(1.0))
+    return _side_by_side(_Same(tokens), type_key())
 
 
 @lru_cache(maxsize=32)
-def _side_by_side(same: _Same, _type_size: float) -> float:
+def _side_by_side(same: _Same, _type: tuple[float, str]) -> float:
     tokens = same.tokens
     if len(tokens) > 400:
         return widest(tokens) + _CLEAR_PX
@@ -225,7 +225,7 @@ def _paint_label(
     palette: Palette,
     is_highlighted: bool,
 ) -> None:
-    text, width, rise = _fitted(token.label, token.is_special, box.width(), type_px(1.0))
+    text, width, rise = _fitted(token.label, token.is_special, box.width(), type_key())
     is_quiet = token.is_special or token.joins_previous
     colour = palette.muted if is_quiet else palette.text
     left = {
@@ -247,7 +247,7 @@ def _paint_label(
 
 
 @lru_cache(maxsize=4096)
-def _fitted(piece: str, is_special: bool, room: float, _type_size: float) -> tuple[str, float, float]:
+def _fitted(piece: str, is_special: bool, room: float, _type: tuple[float, str]) -> tuple[str, float, float]:
     """A label cut to its room, its width, and how far its baseline is under its middle."""
     metrics = QFontMetricsF(font(SMALL_PX, is_italic=is_special))
     text = metrics.elidedText(plain_piece(piece), Qt.TextElideMode.ElideMiddle, room + 1)

@@ -117,6 +117,8 @@ QAbstractButton[role="card"]:focus { border: 1px solid @accent@; }
 QLabel[role="large"] { font-size: 18px; font-weight: 600; }
 QLabel[role="warning"] { font-size: 11px; color: @warning@; font-weight: 600; }
 QLabel[role="error"] { color: @error@; }
+QLabel[role="alarm"] { font-size: 11px; background: @error@; color: @background@; font-weight: 600;
+    padding: 0 6px; }
 QLabel[role="good"] { font-size: 11px; color: @muted@; }
 QFrame[swatch] { border: 1px solid @muted@; background: @background@; }
 QFrame[swatch="on"] { background: @accent@; }

@@ -2,6 +2,7 @@ import base64
 import csv
 import dataclasses
 import io
+import itertools
 import re
 import zlib
 from pathlib import Path
@@ -9,21 +10,24 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from figure_samples import head_map, site_grid, spec
+from figure_samples import head_map, site_grid, spec, tokens
 from long_fakes import HEAD, long_map, tile_for
-from PySide6.QtCore import QRectF
-from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QImage
 
+from attnscope.errors import UserError
 from attnscope.figures import clipboard, export
 from attnscope.figures.caption import caption_lines, mask_words
-from attnscope.figures.colours import lut
+from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.figure import Figure, figure
 from attnscope.figures.map_layout import map_layout
 from attnscope.figures.numbers import first_lines, weights_of_grid, weights_of_tile
-from attnscope.figures.raster import codes_from_weights
-from attnscope.figures.spec import VIEWS, Chart, MapPart, Series
+from attnscope.figures.raster import codes_from_weights, words_of
+from attnscope.figures.spec import VIEWS, Chart, FigureSpec, MapPart, Series
+from attnscope.figures.special_tokens import as_drawn
 from attnscope.figures.style import MapStyle
-from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.alignment import GoldCell
+from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
 from attnscope.records.tiles import ShowTile
 from attnscope.records.tokens import Token
@@ -59,8 +63,12 @@ def test_that_every_view_renders_in_every_format(view: str) -> None:
         assert len(arrays.files) >= 1
 
 
-def test_that_text_stays_text_and_cells_are_one_image() -> None:
-    content = export.render(spec("head"), "svg")
+def many_cells(n: int = 64) -> FigureSpec:
+    return spec("head", maps=(head_map(n, n),), width_mm=170.0, height_mm=170.0)
+
+
+def test_that_text_stays_text_and_many_cells_are_one_image() -> None:
+    content = export.render(many_cells(), "svg")
     texts = svg_texts(content)
     for word in ("q0", "k4", "L1H0", "Key", "Query", "weight"):
         assert word in texts
@@ -69,14 +77,49 @@ def test_that_text_stays_text_and_cells_are_one_image() -> None:
     assert content.count(b"image-rendering:pixelated") == 2
 
 
+def svg_rects(content: bytes) -> list[tuple[QRectF, str]]:
+    """Each filled rectangle in layout pixels, in the order in which they are painted."""
+    found = []
+    for group in ElementTree.fromstring(content).iter(f"{SVG}g"):
+        scale = float(group.get("transform", "matrix(1").removeprefix("matrix(").split(",")[0])
+        for rect in group.findall(f"{SVG}rect"):
+            x, y, width, height = (float(rect.get(name, "nan")) * scale for name in RECT)
+            if group.get("fill") != "none":
+                found.append((QRectF(x, y, width, height), group.get("fill", "")))
+    return found
+
+
+RECT = ("x", "y", "width", "height")
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_that_the_cells_of_a_small_map_are_rectangles_of_the_exact_colours(is_causal: bool) -> None:
+    """What is painted last at each point of a cell, its corners too, has its colour; nothing is bare."""
+    shown = spec("head", maps=(head_map(5, 5, is_causal=is_causal),), caption=None)
+    content, scale = export.render(shown, "svg"), shown.type_scale
+    assert len(svg_images(content)) == 1  # the colour bar
+    page = QRectF(0, 0, shown.width_px / scale, shown.height_px / scale)
+    layout = map_layout(page, shown.maps[0].queries, shown.maps[0].keys)
+    codes, rects = codes_from_weights(shown.maps[0].weights, "fixed"), svg_rects(content)
+    words = words_of("viridis", LIGHT)
+    for query, key in itertools.product(range(5), range(5)):
+        cell = layout.cell_rect(query, key)
+        for across, down in itertools.product((0.02, 0.5, 0.98), repeat=2):
+            point = QPointF(cell.left() + across * cell.width(), cell.top() + down * cell.height()) * scale
+            colour = [fill for rect, fill in rects if rect.contains(point)][-1]
+            assert colour == QColor.fromRgb(int(words[codes[query, key]])).name()
+    n_lines = content.count(b"<polyline") + content.count(b"<line")
+    assert (n_lines > 20) == is_causal  # the hatch of what is not allowed
+
+
 def test_that_svg_cells_have_the_exact_colours() -> None:
-    shown = spec("head")
+    shown = many_cells()
     image = max(svg_images(export.render(shown, "svg")), key=lambda i: i.width())
     codes = codes_from_weights(shown.maps[0].weights, "fixed")
-    width, height = image.width() // 5, image.height() // 4
-    assert (image.width() % 5, image.height() % 4) == (0, 0)
-    for query in range(4):
-        for key in range(5):
+    width, height = image.width() // 64, image.height() // 64
+    assert (image.width() % 64, image.height() % 64) == (0, 0)
+    for query in range(64):
+        for key in range(64):
             for x, y in ((0, 0), (width - 1, height - 1)):
                 pixel = image.pixelColor(key * width + x, query * height + y)
                 expected = lut("viridis")[codes[query, key] - 2].tolist()
@@ -84,12 +127,79 @@ def test_that_svg_cells_have_the_exact_colours() -> None:
 
 
 def test_that_pdf_cells_are_lossless() -> None:
-    pdf = export.render(spec("head"), "pdf")
+    pdf = export.render(many_cells(), "pdf")
     assert b"/DCTDecode" not in pdf
     streams = [s for s in re.findall(rb"stream\r?\n(.*?)endstream", pdf, re.S) if s[:1] == b"\x78"]
-    colours = lut("viridis")[codes_from_weights(spec("head").maps[0].weights, "fixed") - 2].reshape(-1, 3)
+    colours = lut("viridis")[codes_from_weights(many_cells().maps[0].weights, "fixed") - 2].reshape(-1, 3)
     unpacked = [zlib.decompressobj().decompress(s) for s in streams]
-    assert any(all(bytes(c) * 8 in data for c in colours) for data in unpacked)
+    assert any(all(bytes(c) * 4 in data for c in colours) for data in unpacked)
+
+
+def test_that_a_small_map_is_no_image_in_a_pdf_either() -> None:
+    assert export.render(spec("head"), "pdf").count(b"/Subtype /Image") == 1  # the colour bar
+    assert export.render(many_cells(), "pdf").count(b"/Subtype /Image") == 2
+
+
+@pytest.mark.parametrize("width_mm", [85.0, 174.0, 113.7, 99.9])
+def test_that_the_page_has_exactly_the_size_that_was_asked_for(width_mm: float) -> None:
+    shown = spec("head", width_mm=width_mm, height_mm=70.3)
+    root = ElementTree.fromstring(export.render(shown, "svg"))
+    assert (root.get("width"), root.get("height")) == (f"{width_mm:g}mm", "70.3mm")
+    box = re.search(rb"MediaBox \[([^\]]*)\]", export.render(shown, "pdf"))
+    assert box is not None
+    left, bottom, right, top = map(float, box[1].split())
+    assert (right - left) / 72 * 25.4 == pytest.approx(width_mm, abs=0.002)
+    assert (top - bottom) / 72 * 25.4 == pytest.approx(70.3, abs=0.002)
+
+
+def test_that_a_figure_tells_of_a_good_self_check_only_when_asked_and_of_a_bad_one_always() -> None:
+    good = SelfCheck(row_sum_error=0.0, forbidden_weight=0.0, output_error=1e-7, is_evaluation_mode=True)
+    bad = dataclasses.replace(good, row_sum_error=0.5)
+    for check, has_badge, is_told in ((good, False, False), (good, True, True), (bad, False, True)):
+        shown = spec(
+            "head",
+            maps=(dataclasses.replace(head_map(), check=check),),
+            style=MapStyle(has_badge=has_badge),
+            width_mm=170.0,
+        )
+        texts = " ".join(svg_texts(export.render(shown, "svg")))
+        assert (check.badge[2:] in texts) == is_told
+
+
+def test_that_axes_and_fonts_are_as_asked_and_a_font_that_there_is_not_is_refused() -> None:
+    family = QFontDatabase.families()[0]
+    style = MapStyle(key_name="Key (English)", query_name="Query (French)", font=family)
+    shown = spec("head", style=style, width_mm=170.0)
+    content = export.render(shown, "svg")
+    assert {"Key (English)", "Query (French)"} <= set(svg_texts(content))
+    named = set(re.findall(rb"font-family=\"([^\"]*)\"", content))
+    assert named
+    assert all(family.encode() in name for name in named)
+    assert b'"Sans Serif' not in export.render(spec("head"), "svg")
+    with pytest.raises(UserError, match="no font 'Nonesuch Sans'"):
+        export.render(spec("head", style=MapStyle(font="Nonesuch Sans")), "svg")
+
+
+def test_that_special_tokens_are_left_out_of_every_format_and_what_they_took_is_told() -> None:
+    whole = dataclasses.replace(
+        head_map(4, 5), queries=tokens("<s>", "a", "b", "</s>"), keys=tokens("<s>", "x", "y", "z", "</s>")
+    )
+    gold = (
+        GoldCell(rows=(1, 2), cols=(2, 4), is_sure=True, words=("a", "y")),
+        GoldCell(rows=(0, 1), cols=(1, 2), is_sure=True, words=("<s>", "x")),
+    )
+    shown = spec("head", maps=(whole,), style=MapStyle(has_special=False), gold=gold)
+    drawn = as_drawn(shown)
+    assert [t.piece for t in drawn.maps[0].queries] == ["a", "b"]
+    np.testing.assert_array_equal(drawn.maps[0].weights, whole.weights[1:3, 1:4])
+    share = 1 - float(whole.weights[1:3, 1:4].sum()) / 2
+    assert f"take {share:.0%} of the weight" in drawn.maps[0].note
+    assert drawn.gold == (dataclasses.replace(gold[0], rows=(0, 1), cols=(1, 3)),)
+    assert as_drawn(drawn) == drawn
+    assert export.render(shown, "csv").count(b"\n") == 1 + 6
+    assert "</s>" not in svg_texts(export.render(shown, "svg"))
+    alone = dataclasses.replace(whole, queries=tokens("<a>", "<b>", "<c>", "<d>"))
+    assert len(as_drawn(spec("head", maps=(alone,), style=shown.style)).maps[0].queries) == 4
 
 
 def test_that_a_figure_is_light_and_of_the_asked_size() -> None:

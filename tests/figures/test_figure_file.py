@@ -217,7 +217,8 @@ def test_that_a_question_comes_back_with_every_field_other_than_usual():
     )  # fmt: skip
     style = MapStyle(
         colour_map="greys", scale="row", show_values=True, least_weight=0.5, n_strongest=3, turn=90,
-        label_every=4, has_bar=False, is_plain=True,
+        label_every=4, has_bar=False, is_plain=True, key_name="K", query_name="Q", font="F", has_badge=True,
+        has_special=False,
     )  # fmt: skip
     usual = SavedFigure(origin=plain_origin)
     saved = SavedFigure(

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 from figure_samples import head_map, spec, tokens
-from PySide6.QtGui import QFont, QFontMetricsF
+from PySide6.QtGui import QFont, QFontInfo, QFontMetricsF
 
 from attnscope.figures.export import render
 from attnscope.figures.svg_emoji import emoji_image, is_emoji
@@ -35,9 +35,19 @@ def test_that_the_first_letter_says_the_direction(text: str, is_so: bool) -> Non
 
 
 def test_that_every_text_has_a_family_to_fall_back_to_and_keeps_its_own() -> None:
-    assert "font-family=\"'Noto Sans', sans-serif\"" in mended_texts(PLAIN.format("a"))
+    rest = "Helvetica, Arial, 'Liberation Sans', sans-serif"
+    assert f"font-family=\"'Noto Sans', {rest}\"" in mended_texts(PLAIN.format("a"))
     two = PLAIN.replace("Noto Sans", "Inter, 'Noto Sans', sans-serif").format("a")
-    assert "font-family=\"Inter, 'Noto Sans', sans-serif\"" in mended_texts(two)
+    assert f"font-family=\"Inter, 'Noto Sans', {rest}\"" in mended_texts(two)
+    serif = PLAIN.replace("Noto Sans", "Noto Serif").format("a")
+    assert "font-family=\"'Noto Serif', Times, 'Times New Roman', serif\"" in mended_texts(serif)
+
+
+def test_that_what_only_this_system_knows_is_no_name_of_a_font() -> None:
+    family = QFontInfo(QFont("Sans Serif")).family()
+    mended = mended_texts(PLAIN.replace("Noto Sans", "Sans Serif").format("a"))
+    assert "Sans Serif" not in mended
+    assert family in mended
 
 
 def test_that_text_from_right_to_left_stands_at_its_left_edge_without_the_space_there() -> None:

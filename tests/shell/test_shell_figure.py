@@ -216,3 +216,23 @@ def test_that_the_command_line_takes_rows(tiny_model, tmp_path: Path, capsys):
     assert cli.main(["figure", str(kept), "--rows", "written", "-o", str(out)]) == 0
     assert "written token" in out.read_text()
     capsys.readouterr()
+
+
+def test_that_the_command_line_takes_axes_fonts_and_special_tokens(capsys, tiny_model, tmp_path: Path):
+    wish = (tiny_model, *TEXT, "--view", "head", "--head", "L0H0")
+    kept, out, table = (tmp_path / name for name in ("a.figure.json", "a.svg", "a.csv"))
+    look = ("--key-name", "Key (English)", "--query-name", "Query (French)", "--no-special", "--badge")
+    assert run(capsys, *wish, *look, "-o", str(kept)) == (0, "")
+    assert run(capsys, *wish, *look, "-o", str(out)) == (0, "")
+    again = tmp_path / "b.svg"
+    assert run(capsys, str(kept), "-o", str(again)) == (0, "")
+    assert again.read_bytes() == out.read_bytes()
+    assert "Key (English)" in out.read_text()
+    assert "Query (French)" in out.read_text()
+    assert run(capsys, *wish, *look, "-o", str(table)) == (0, "")
+    assert "<s>" not in {row.split(",")[-3] for row in table.read_text().splitlines()}
+    code, err = run(capsys, *wish, "--font", "Nonesuch Sans", "-o", str(out))
+    assert code == 2
+    assert "no font 'Nonesuch Sans'" in err
+    assert run(capsys, str(kept), "--key-name", "K", "-o", str(again)) == (0, "")
+    assert "Key (English)" not in again.read_text()

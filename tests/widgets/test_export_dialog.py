@@ -1,6 +1,7 @@
 """The export dialog: choices reach the figure, errors keep it open."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QWidget
@@ -254,3 +255,46 @@ def test_that_a_file_of_a_question_brings_model_text_and_heads_back(qtbot, tmp_p
     assert (saved.setting.text, saved.look.view) == (spec.origin.text, "lines")
     with pytest.raises(LoadError):
         open_figure_file(tmp_path / "none.figure.json", print, window, print)
+
+
+def test_that_the_dialog_stays_open_and_says_what_it_saved(qtbot, tmp_path):
+    dialog = make(qtbot, folder=str(tmp_path))
+    dialog.show()
+    written = []
+    dialog.exported.connect(written.append)
+    assert dialog.save_to(str(tmp_path / "a.svg"))
+    assert dialog.isVisible()
+    assert dialog.message.text() == "Saved as a.svg."
+    assert dialog.save_to(str(tmp_path / "b.png"))
+    assert [Path(path).name for path in written] == ["a.svg", "b.png"]
+    assert not dialog.save_to(str(tmp_path / "no" / "c.svg"))
+    assert "does not exist" in dialog.message.text()
+
+
+def test_that_the_next_dialog_offers_what_was_chosen(qtbot):
+    first = make(qtbot)
+    kept = []
+    first.chosen.connect(kept.append)
+    choices = first.choices
+    assert not choices.is_plain.isChecked()
+    assert not choices.leaves_special.isChecked()
+    choose(choices.formats, "pdf")
+    choices.is_plain.click()
+    choices.leaves_special.click()
+    choices.key_name.setText("Key (English)")
+    choices.has_caption.click()
+    choices.width_mm.setValue(99.0)
+    wish = first.spec()
+    first.reject()
+    second = ExportDialog(first._offered, "head", kept=kept[-1])
+    qtbot.addWidget(second)
+    assert second.choices.format() == "pdf"
+    assert second.spec() == wish
+    assert (wish.style.is_plain, wish.style.has_special, wish.style.key_name) == (
+        True,
+        False,
+        "Key (English)",
+    )
+    assert (wish.width_mm, wish.caption) == (99.0, None)
+    choose(second.choices.views, "grid")
+    assert second.spec().width_mm == 99.0

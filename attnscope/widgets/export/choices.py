@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QCheckBox, QFormLayout, QLineEdit, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, ColourMap
@@ -15,6 +16,7 @@ from attnscope.figures.spec import MAX_COLUMNS, FigureSpec, View
 from attnscope.figures.style import TURNS, Scale, Turn, type_px
 from attnscope.viewmodels.view_state import SCALES
 from attnscope.widgets.export.fields import choice, length, resolution, thinning, type_size
+from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel
 
@@ -35,6 +37,7 @@ _FORMAT_NAMES = {"figure": "figure file, to draw again", "html": "HTML page, to 
 _HAS_WEIGHTS: tuple[View, ...] = ("grid", "head", "panels")
 _HAS_LABELS: tuple[View, ...] = ("head", "lines", "panels")
 _HAS_BAR: tuple[View, ...] = ("grid", "head", "panels", "picture")
+_HAS_BADGE: tuple[View, ...] = ("head", "picture", "difference")
 _WIDTH_PX = 340
 
 
@@ -49,21 +52,25 @@ class ExportChoices(QWidget):
         shown: View,
         *,
         keeps_panels: bool = False,
+        kept: KeptChoices | None = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._offered, spec = dict(offered), offered[shown]
+        self._offered = {name: kept.on(one) if kept is not None else one for name, one in offered.items()}
+        spec = self._offered[shown]
+        self._page = offered[shown].width_mm, offered[shown].font_pt
         self._shown = shown
         self.views = choice("View", ((name, _VIEW_NAMES.get(name, name)) for name in offered), shown)
         formats = ((name, _FORMAT_NAMES.get(name, name.upper())) for name in FORMATS)
-        self.formats = choice("Format", formats, "svg")
+        self.formats = choice("Format", formats, kept.format if kept is not None else "svg")
         self.has_lines = _box("their lines", is_checked=keeps_panels)
         self.has_grid = _box("the grid", is_checked=keeps_panels)
         columns = (("0", "as they fit"), *((str(n), f"{n}") for n in range(1, MAX_COLUMNS)))
         self.columns = choice("Panels beside each other", columns, str(spec.columns))
         self._build_size(spec)
         self._build_look(spec)
-        self.has_caption = _box("model, sentence, head and gates", is_checked=spec.caption is not None)
+        has_caption = spec.caption is not None and (kept is None or kept.has_caption)
+        self.has_caption = _box("model, sentence, head and gates", is_checked=has_caption)
         self.title = QLineEdit(spec.title)
         self.title.setAccessibleName("Title")
         self.note = QLineEdit()
@@ -93,6 +100,12 @@ class ExportChoices(QWidget):
             turn=cast("Turn", int(turn)) if turn else None,
             label_every=self.every.value(),
             has_bar=self.has_bar.isChecked(),
+            is_plain=self.is_plain.isChecked(),
+            has_special=not self.leaves_special.isChecked(),
+            has_badge=self.has_badge.isChecked(),
+            key_name=self.key_name.text().strip(),
+            query_name=self.query_name.text().strip(),
+            font=self.font_name.currentData(),
         )
         caption = spec.caption if self.has_caption.isChecked() else None
         if caption is not None:
@@ -111,6 +124,17 @@ class ExportChoices(QWidget):
             dpi=self.dpi.value(),
         )
         return fitted(made) if self.fits.isChecked() else made
+
+    def kept(self) -> KeptChoices:
+        """What is to be offered the next time."""
+        return KeptChoices(
+            format=self.format(),
+            page=(self.width_mm.value(), self.height_mm.value(), self.font_pt.value()),
+            is_page_own=self._page != (self.width_mm.value(), self.font_pt.value()),
+            dpi=self.dpi.value(),
+            style=self.apply(self._offered[self.view()]).style,
+            has_caption=self.has_caption.isChecked(),
+        )
 
     def _is_wanted(self, panel: FigureSpec) -> bool:
         boxes = {"lines": self.has_lines, "grid": self.has_grid}
@@ -137,6 +161,19 @@ class ExportChoices(QWidget):
         self.scale = choice("Scale", SCALES.items(), style.scale)
         self.values = _box("weights in cells", is_checked=style.show_values)
         self.has_bar = _box("colour bar", is_checked=style.has_bar)
+        self.is_plain = _box("plain", is_checked=style.is_plain)
+        self.is_plain.setToolTip("Without the head's name above the map")
+        self.leaves_special = _box("no special tokens", is_checked=not style.has_special)
+        self.leaves_special.setToolTip("Without their rows and columns; the weight they take is told")
+        self.has_badge = _box("self-check", is_checked=style.has_badge)
+        self.has_badge.setToolTip("Say that the weights are exact; that they are not is always said")
+        self.key_name, self.query_name = QLineEdit(style.key_name), QLineEdit(style.query_name)
+        for edit, name, words in ((self.key_name, "columns", "Key"), (self.query_name, "rows", "Query")):
+            edit.setPlaceholderText(words)
+            edit.setAccessibleName(f"What the {name} are called")
+        fonts = (("", "the system's font"), *((name, name) for name in QFontDatabase.families()))
+        self.font_name = choice("Font", fonts, style.font)
+        self.font_name.setMaximumWidth(round(type_px(180)))
 
     def _lay_out(self) -> None:
         self._form = form = QFormLayout()
@@ -145,9 +182,11 @@ class ExportChoices(QWidget):
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         across, times = QWidget(), PlainLabel("×")
         across.setLayout(row(self.width_mm, times, self.height_mm, self.fits, None, spacing=6))
-        letters, shown, panels = QWidget(), QWidget(), QWidget()
+        letters, shown, panels, more, axes = (QWidget() for _ in range(5))
         letters.setLayout(row(self.font_pt, self.dpi, None, spacing=6))
         shown.setLayout(row(self.has_bar, self.values, None, spacing=16))
+        more.setLayout(row(self.is_plain, self.leaves_special, self.has_badge, None, spacing=16))
+        axes.setLayout(row(self.key_name, self.query_name, spacing=6))
         panels.setLayout(row(self.has_lines, self.has_grid, None, spacing=16))
         self._fields = (
             ("View", self.views),
@@ -157,11 +196,14 @@ class ExportChoices(QWidget):
             ("Size", self.presets),
             ("", across),
             ("Type", letters),
+            ("", self.font_name),
             ("Labels", self.turn),
             ("", self.every),
             ("Colours", self.colours),
             ("Scale", self.scale),
             ("Show", shown),
+            ("", more),
+            ("Axes", axes),
             ("Title", self.title),
             ("Caption", self.has_caption),
             ("", self.note),
@@ -174,15 +216,16 @@ class ExportChoices(QWidget):
     def _connect(self) -> None:
         self.presets.activated.connect(self._on_preset_chosen)
         self.views.activated.connect(self._on_view_chosen)
-        for combo in (self.columns, self.formats, self.colours, self.scale, self.turn):
+        for combo in (*(self.columns, self.formats, self.colours, self.scale, self.turn), self.font_name):
             combo.activated.connect(self._on_changed)
         for spin in (self.width_mm, self.height_mm, self.font_pt):
             spin.valueChanged.connect(self._on_size_changed)
         for number in (self.dpi, self.every):
             number.valueChanged.connect(self._on_changed)
-        for box in (self.fits, self.values, self.has_bar, self.has_lines, self.has_grid, self.has_caption):
+        boxes = (self.fits, self.values, self.has_bar, self.has_lines, self.has_grid, self.has_caption)
+        for box in (*boxes, self.is_plain, self.leaves_special, self.has_badge):
             box.clicked.connect(self._on_changed)
-        for edit in (self.note, self.title):
+        for edit in (self.note, self.title, self.key_name, self.query_name):
             edit.textEdited.connect(self._on_changed)
 
     def _on_preset_chosen(self) -> None:
@@ -237,6 +280,13 @@ class ExportChoices(QWidget):
         self.values.setEnabled(is_picture and view in ("head", "panels"))
         self.has_bar.setEnabled(is_picture and view in _HAS_BAR)
         self.turn.setEnabled(has_labels and view != "lines")
+        self.font_name.setEnabled(is_picture)
+        has_maps = format not in ("csv", "npz") and view in _HAS_LABELS
+        self.is_plain.setEnabled(is_picture and view == "head")
+        self.has_badge.setEnabled(is_picture and view in _HAS_BADGE and not self.is_plain.isChecked())
+        self.leaves_special.setEnabled(view in _HAS_LABELS)
+        for edit in (self.key_name, self.query_name):
+            edit.setEnabled(has_maps or view == "difference")
         self.every.setEnabled(has_labels)
         kinds = {panel.view for panel in self._offered[view].panels}
         self._form.setRowVisible(self._panels_row, view == "panels" and bool(kinds & {"lines", "grid"}))

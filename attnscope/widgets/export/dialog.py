@@ -21,18 +21,22 @@ from attnscope.figures.spec import FigureSpec, View
 from attnscope.figures.style import type_px
 from attnscope.widgets.export.choices import ExportChoices
 from attnscope.widgets.export.figure_preview import FigurePreview
+from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.labels import PlainLabel
 
 _PAUSE_MS = 120
 
 
 class ExportDialog(QDialog):
-    """Chooses how a figure is written; an error is said in the dialog, which stays open.
+    """Chooses how figures are written; it stays open, and says which file was written or why none was.
 
-    `keeps_panels` has lines and grid among the panels from the start, as a figure that is opened has them.
+    `kept` are the choices of the last time. `keeps_panels` has lines and grid among the panels from the
+    start, as a figure that is opened has them.
     """
 
     exported = Signal(str)
+    chosen = Signal(object)
+    """The choices (KeptChoices) when the dialog closes, for the next one."""
 
     def __init__(
         self,
@@ -41,16 +45,17 @@ class ExportDialog(QDialog):
         *,
         folder: str = "",
         keeps_panels: bool = False,
+        kept: KeptChoices | None = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Export figure")
         self._offered, self._folder = dict(offered), folder
-        self.choices = ExportChoices(self._offered, shown, keeps_panels=keeps_panels)
+        self.choices = ExportChoices(self._offered, shown, keeps_panels=keeps_panels, kept=kept)
         self.preview = FigurePreview()
         self.message = PlainLabel(role="error")
         self.message.setWordWrap(True)
-        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         self.save_button = QPushButton("Save as…")
         self.save_button.setDefault(True)
         self.buttons.addButton(self.save_button, QDialogButtonBox.ButtonRole.ActionRole)
@@ -64,6 +69,10 @@ class ExportDialog(QDialog):
         self.buttons.rejected.connect(self.reject)
         self.show_preview()
 
+    def done(self, result: int) -> None:
+        self.chosen.emit(self.choices.kept())
+        super().done(result)
+
     def spec(self) -> FigureSpec:
         """The figure as it will be written."""
         return self.choices.apply(self._offered[self.choices.view()])
@@ -73,15 +82,19 @@ class ExportDialog(QDialog):
         try:
             written = save(self.spec(), Path(path))
         except UserError as error:
+            self.message.set_role("error")
             self.message.setText(str(error))
             return False
         self.exported.emit(str(written))
-        self.accept()
+        self._folder = str(written.parent)
+        self.message.set_role("hint")
+        self.message.setText(f"Saved as {written.name}.")
         return True
 
     def show_preview(self) -> None:
         """Draw the figure as chosen, or say why it cannot be made."""
         problem = self.preview.show_figure(self.spec(), self.choices.format())
+        self.message.set_role("error")
         self.message.setText(problem)
         self.save_button.setEnabled(not problem)
 

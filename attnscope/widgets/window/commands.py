@@ -20,6 +20,7 @@ from attnscope.viewmodels.training.recipe_text import fresh_folder
 from attnscope.viewmodels.view_state import SCALES, THEMES, Page, ViewState
 from attnscope.widgets.aspect_steps import following
 from attnscope.widgets.export.figures_offered import current_figure
+from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.folder_dialog import ask_folder, ask_new_folder
 from attnscope.widgets.heads.prune_dialog import PruneDialog
 from attnscope.widgets.tours.shortcuts_sheet import ShortcutsSheet
@@ -62,6 +63,7 @@ class Commands:
             pruning,
         )
         self.export_folder = export_folder
+        self._export_choices: KeptChoices | None = None
 
     def handlers(self) -> Mapping[str, Callable[[], None]]:
         """One handler for each action of the table."""
@@ -154,9 +156,12 @@ class Commands:
             return
         from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
 
-        dialog = ExportDialog(offered, shown, folder=self.export_folder, parent=self._window)
+        dialog = ExportDialog(
+            offered, shown, folder=self.export_folder, kept=self._export_choices, parent=self._window
+        )
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.exported.connect(self._on_exported)
+        dialog.chosen.connect(self._on_chosen)
         dialog.open()
 
     def copy_figure(self) -> None:
@@ -199,6 +204,9 @@ class Commands:
     def _on_exported(self, path: str) -> None:
         self.export_folder = str(Path(path).parent)
         self._session.tell_person(f"Saved {path}.")
+
+    def _on_chosen(self, kept: KeptChoices) -> None:
+        self._export_choices = kept
 
     def _quit(self) -> None:
         self._window.close()

@@ -115,9 +115,9 @@ class StatusBar(QWidget):
             self.duration.setText("")
             return
         check = traced.check
-        self.badge.set_role("muted" if check.is_empty else "good" if check.is_good else "warning")
-        mark = "" if check.is_empty else "✓ " if check.is_good else "⚠ "
-        self.badge.setText(f"{mark}{check.sentence}")
+        self.badge.set_role("muted" if check.is_empty else "good" if check.is_good else "alarm")
+        is_quiet = check.is_good or check.is_empty
+        self.badge.setText(check.badge if is_quiet else f"⚠ {check.sentence}")
         self.badge.setToolTip(plain_tooltip(_check_tooltip(check)))
         self.duration.setText(f"traced in {_time(traced.duration_ms)}")
 
@@ -132,7 +132,7 @@ class StatusBar(QWidget):
 
 def _check_tooltip(check: SelfCheck) -> str:
     return (
-        "Every picture is checked against the model.\n"
+        f"{check.sentence}\n\nEvery picture is checked against the model.\n"
         f"largest |row sum − 1|: {check.row_sum_error:.1e}\n"
         f"largest weight where the mask forbids: {check.forbidden_weight:.1e}\n"
         f"largest |weights · v − the model's own head output|: {check.output_error:.1e}\n"

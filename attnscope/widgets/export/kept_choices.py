@@ -1,0 +1,36 @@
+"""What was chosen for the last figure, to be offered for the next one."""
+
+import dataclasses
+
+from attnscope.figures.file_names import Format
+from attnscope.figures.fitting import FITTED, fitted
+from attnscope.figures.spec import FigureSpec
+from attnscope.figures.style import MapStyle
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KeptChoices:
+    """What a person chose for the last figure; `page` is width, height and type, where they are their own."""
+
+    format: Format
+    page: tuple[float, float, float]
+    is_page_own: bool
+    dpi: int
+    style: MapStyle
+    has_caption: bool
+
+    def on(self, spec: FigureSpec) -> FigureSpec:
+        """Another figure with these choices; colours and scale are those of the window."""
+        style = dataclasses.replace(
+            self.style,
+            colour_map=spec.style.colour_map,
+            scale=spec.style.scale,
+            least_weight=spec.style.least_weight,
+            n_strongest=spec.style.n_strongest,
+        )
+        made = dataclasses.replace(spec, style=style, dpi=self.dpi)
+        if not self.is_page_own:
+            return made
+        width_mm, height_mm, font_pt = self.page
+        made = dataclasses.replace(made, width_mm=width_mm, font_pt=font_pt)
+        return fitted(made) if spec.view in FITTED else dataclasses.replace(made, height_mm=height_mm)
