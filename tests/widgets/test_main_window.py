@@ -370,3 +370,16 @@ def test_that_an_undo_elsewhere_is_told(qtbot):
     desk.session.dismiss_notice()
     press(window, "redo")
     assert desk.session.notice is None
+
+
+def test_that_a_good_trace_has_one_quiet_mark_and_a_wrong_one_is_loud(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    bar, traced = window.status_bar, desk.session.traced
+    assert bar.badge.text() == traced.check.badge
+    assert traced.check.sentence in bar.badge.toolTip()
+    assert bar.badge.property("role") == "good"
+    wrong = dataclasses.replace(traced.check, row_sum_error=0.5)
+    desk.session.show_traced(dataclasses.replace(traced, check=wrong))
+    assert bar.badge.text() == f"⚠ {wrong.sentence}"
+    assert bar.badge.property("role") == "alarm"
