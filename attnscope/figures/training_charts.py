@@ -28,7 +28,7 @@ def placement_charts(shown: Placement) -> tuple[Chart, ...]:
     return (
         Chart(
             title="By layer",
-            x_label="layer, from the input",
+            x_label=f"layer of the {shown.stack}, from the input",
             y_label="‖∂loss/∂W₂‖ at the first step",
             series=tuple(_by_place(place, layers, ys) for place, ys in shown.by_layer.items()),
             is_log_y=True,
@@ -36,7 +36,7 @@ def placement_charts(shown: Placement) -> tuple[Chart, ...]:
         Chart(
             title="Last layer",
             x_label="depth L of the model",
-            y_label="‖∂loss/∂W₂‖ of its last layer",
+            y_label=f"‖∂loss/∂W₂‖ of the {shown.stack}'s last layer",
             series=(law, *(_by_place(place, shown.depths, ys) for place, ys in shown.last.items())),
             is_log_x=True,
             is_log_y=True,

@@ -16,6 +16,8 @@ from attnscope.records.sites import Stack
 
 Place = Literal["post", "pre"]
 PLACES: tuple[Place, ...] = get_args(Place)
+GradientStack = Literal["decoder", "encoder"]
+"""The decoder of an encoder–decoder, as Xiong et al. 2020 measure it, or an encoder alone."""
 Drawing = Literal["xavier", "he", "small"]
 """First weights: Glorot and Bengio 2010, as in Xiong et al. 2020; He et al. 2015; N(0, 0.02²), as GPT-2."""
 Warming = Literal["none", "warmup", "radam"]
@@ -52,6 +54,7 @@ class CollapseFinding:
 class GradientQuestion:
     """Gradients of a new Transformer at its first step, for depths up to `n_layers`; means over `n_draws`."""
 
+    stack: GradientStack = "decoder"
     n_layers: int = 12
     d_model: int = 64
     drawing: Drawing = "xavier"

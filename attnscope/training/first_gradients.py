@@ -2,13 +2,16 @@
 
     symbol   meaning                                                   shape
     ids      random tokens; each is to tell another random one         [batch, n_tokens]
+    source   random tokens that the encoder of an encoder–decoder reads [batch, n_tokens]
     W₂       the second matrix of a layer's feed-forward               [d_model, d_ff]
 
 Their theorem 1: at initialisation the gradient of the last layer's W₂ is about d·√(ln d) with norms after, of
-any depth, and smaller by √n_layers with norms before. Tokens see each other, as there.
+any depth, and smaller by √n_layers with norms before. Measured is the decoder of an encoder–decoder of equal
+depths, as in their figure 3, or an encoder alone.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +19,7 @@ from torch import Generator, Tensor, nn
 
 from attnscope.nn.block import Block
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.layers import SelfAttention
+from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.experiments import (
     PLACES,
@@ -46,7 +49,7 @@ def first_gradients(question: GradientQuestion, number: int = 0) -> Iterator[Exp
     for n_layers, place in wanted:
         sums = torch.zeros(n_layers, dtype=torch.float64)
         for draw in range(question.n_draws):
-            model = new_model(place, n_layers, question.d_model, question.drawing, question.seed + draw)
+            model = new_model(replace(question, n_layers=n_layers, seed=question.seed + draw), place)
             sums += gradient_norms(model, *random_texts(question.seed + draw))
             n_done += 1
             if draw == question.n_draws - 1:
@@ -61,42 +64,48 @@ def first_gradients(question: GradientQuestion, number: int = 0) -> Iterator[Exp
             )
 
 
-def new_model(place: Place, n_layers: int, d_model: int, drawing: Drawing, seed: int) -> Transformer:
-    """An untrained encoder with its norms at one place."""
+def new_model(question: GradientQuestion, place: Place) -> Transformer:
+    """An untrained model of a question's depth with its norms at one place."""
     config = ModelConfig(
-        form="encoder",
+        form="encoder" if question.stack == "encoder" else "encoder-decoder",
         vocab_size=_VOCABULARY,
-        d_model=d_model,
-        n_layers=n_layers,
+        d_model=question.d_model,
+        n_layers=question.n_layers,
         n_heads=_N_HEADS,
-        d_ff=4 * d_model,
+        d_ff=4 * question.d_model,
         max_tokens=_N_TOKENS,
         position="sinusoidal",
         norm_place=place,
         activation="relu",
         tie_embeddings=False,
     )
-    model = build_transformer(config, seed)
-    generator = Generator().manual_seed(seed)
+    model = build_transformer(config, question.seed)
+    generator = Generator().manual_seed(question.seed)
     with torch.no_grad():
         model.tokens.weight.normal_(generator=generator)  # tokens from N(0, 1), as the theorem has them
-        for block in model.encoder:
+        for block in (*model.encoder, *model.decoder):
             if isinstance(block, Block):
                 for matrix in matrices_of(block):
-                    draw_matrix(matrix, drawing, generator)
+                    draw_matrix(matrix, question.drawing, generator)
         if model.head.weight is not None:
-            model.head.weight.normal_(std=d_model**-0.5, generator=generator)
+            model.head.weight.normal_(std=question.d_model**-0.5, generator=generator)
     return model
 
 
 def matrices_of(block: Block) -> tuple[Tensor, ...]:
     """Queries, keys, values, output, and both of the feed-forward, each as a matrix of its own."""
-    attention, feed_forward = block.attention, block.feed_forward
+    attention, cross, feed_forward = block.attention, block.cross, block.feed_forward
     if not isinstance(attention, SelfAttention) or feed_forward is None:
         raise TypeError("a layer without attention or feed-forward has no such gradients")
+    of_cross = (
+        (cross.query.weight, *cross.kv.weight.chunk(2), cross.output.weight)
+        if isinstance(cross, CrossAttention)
+        else ()
+    )
     return (
         *attention.qkv.weight.chunk(3),
         attention.output.weight,
+        *of_cross,
         feed_forward.up.weight,
         feed_forward.down.weight,
     )
@@ -113,17 +122,25 @@ def draw_matrix(weight: Tensor, drawing: Drawing, generator: Generator) -> None:
             weight.normal_(std=_SMALL_STD, generator=generator)
 
 
-def random_texts(seed: int) -> tuple[Tensor, Tensor]:
-    """Random tokens and what they are to tell, both [batch, n_tokens]."""
+def random_texts(seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Random tokens, what they are to tell, and a source, all [batch, n_tokens]."""
     generator = Generator().manual_seed(seed)
-    ids, targets = torch.randint(_VOCABULARY, (2, _BATCH, _N_TOKENS), generator=generator)
-    return ids, targets
+    ids, targets, source = torch.randint(_VOCABULARY, (3, _BATCH, _N_TOKENS), generator=generator)
+    return ids, targets, source
 
 
-def gradient_norms(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:
-    """‖∂loss/∂W₂‖ (Frobenius) of each layer, [n_layers]; the loss is the mean over tokens."""
-    loss = F.cross_entropy(model(ids).flatten(0, 1), targets.flatten())
-    blocks = [block for block in model.encoder if isinstance(block, Block)]
+def first_loss(model: Transformer, ids: Tensor, targets: Tensor, source: Tensor) -> Tensor:
+    """The mean over tokens, in nats; the source is read where there is a decoder."""
+    is_encoder = model.config.form == "encoder"
+    logits = model(ids) if is_encoder else model.logits(model.decode(ids, memory=model.encode(source)))
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def gradient_norms(model: Transformer, ids: Tensor, targets: Tensor, source: Tensor) -> Tensor:
+    """‖∂loss/∂W₂‖ (Frobenius) of each layer of the decoder, else of the encoder, [n_layers]."""
+    loss = first_loss(model, ids, targets, source)
+    stack = model.encoder if model.config.form == "encoder" else model.decoder
+    blocks = [block for block in stack if isinstance(block, Block)]
     weights = [block.feed_forward.down.weight for block in blocks if block.feed_forward is not None]
     gradients = torch.autograd.grad(loss, weights)
     return torch.stack([gradient.norm() for gradient in gradients]).double()

@@ -23,15 +23,22 @@ from attnscope.training import first_gradients, reaching, tiny_models, warming
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_that_a_layers_gradient_is_the_slope_of_the_loss_along_it(place: str) -> None:
-    model = first_gradients.new_model(place, 2, 8, "xavier", 3).double()  # type: ignore[arg-type]
-    ids, targets = first_gradients.random_texts(3)
-    norms = first_gradients.gradient_norms(model, ids, targets)
-    for layer, block in enumerate(model.encoder):
+@pytest.mark.parametrize("stack", ["decoder", "encoder"])
+def test_that_a_layers_gradient_is_the_slope_of_the_loss_along_it(place: str, stack: str) -> None:
+    question = GradientQuestion(stack=stack, n_layers=2, d_model=8, seed=3)  # type: ignore[arg-type]
+    model = first_gradients.new_model(question, place).double()  # type: ignore[arg-type]
+    ids, targets, source = first_gradients.random_texts(3)
+    norms = first_gradients.gradient_norms(model, ids, targets, source)
+    for layer, block in enumerate(getattr(model, stack)):
         weight = block.feed_forward.down.weight
 
         def loss() -> torch.Tensor:
-            return F.cross_entropy(model(ids).flatten(0, 1), targets.flatten())
+            logits = (
+                model(ids)
+                if stack == "encoder"
+                else model.logits(model.decode(ids, memory=model.encode(source)))
+            )
+            return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
         (gradient,) = torch.autograd.grad(loss(), weight)
         along, step = gradient / gradient.norm(), 1e-7
@@ -48,9 +55,10 @@ def test_that_a_layers_gradient_is_the_slope_of_the_loss_along_it(place: str) ->
     ("drawing", "std"), [("xavier", (2 / 320) ** 0.5), ("he", (2 / 64) ** 0.5), ("small", 0.02)]
 )
 def test_that_first_weights_are_as_wide_as_asked(drawing: str, std: float) -> None:
-    model = first_gradients.new_model("pre", 1, 64, drawing, 0)  # type: ignore[arg-type]
-    up = model.encoder[0].feed_forward.up.weight  # [256, 64]
-    assert float(up.detach().std()) == pytest.approx(std, rel=0.03)
+    model = first_gradients.new_model(GradientQuestion(n_layers=1, drawing=drawing), "pre")  # type: ignore[arg-type]
+    for block in (model.encoder[0], model.decoder[0]):
+        up = block.feed_forward.up.weight  # [256, 64]
+        assert float(up.detach().std()) == pytest.approx(std, rel=0.03)
 
 
 def test_that_every_depth_comes_with_both_places_and_the_law_of_the_paper_is_seen() -> None:
@@ -64,6 +72,18 @@ def test_that_every_depth_comes_with_both_places_and_the_law_of_the_paper_is_see
     assert {(c.place, c.n_layers) for c in finding.curves} == {(p, n) for p in PLACES for n in (1, 2, 4, 6)}
     last = {place: finding.curve(place, 6).norms[-1] for place in PLACES}  # type: ignore[union-attr]
     assert last["post"] > 1.5 * last["pre"]
+    post, pre = (finding.curve(place, 6).norms for place in PLACES)  # type: ignore[union-attr]
+    assert list(post) == sorted(post)  # their figure 3: it grows towards the output of the decoder,
+    assert post[-1] > 2 * post[0]
+    assert pre[-1] < pre[0]
+
+
+def test_that_an_encoders_first_gradients_are_about_alike_with_norms_after() -> None:
+    question = GradientQuestion(stack="encoder", n_layers=6, n_draws=1)
+    finding = list(first_gradients.first_gradients(question))[-1].finding
+    assert isinstance(finding, GradientFinding)
+    norms = finding.curve("post", 6).norms  # type: ignore[union-attr]
+    assert max(norms) < 1.5 * min(norms)
 
 
 def test_that_adams_first_step_moves_everything_by_the_rate_and_radams_by_its_gradient() -> None:

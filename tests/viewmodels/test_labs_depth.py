@@ -183,6 +183,11 @@ def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
     np.testing.assert_array_equal(shown.last["pre"], [np.nan, 0.5])
     np.testing.assert_allclose(shown.falling, [1.0, 0.5])
     assert "4 times the gradient" in shown.words.sentence
+    assert "grow (1 → 2) with norms after, fall (1 → 0.5) with norms before" in shown.words.sentence
+    flat = replace(curves[0], norms=(1.0, 1.1, 0.9, 1.03))
+    told = replace(answer, finding=GradientFinding(question=question, curves=(flat, *curves[1:])))
+    sentence = place_norms(PlacementChoice(n_layers=4, answer=told)).words.sentence
+    assert "hardly change (1 → 1) with norms after" in sentence
     asked = replace(answer, is_exact=False, is_asked=True, n_done=2, n_total=30)
     assert "2 of 30" in place_norms(PlacementChoice(n_layers=4, answer=asked)).words.sentence
 
@@ -224,7 +229,7 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     assert np.isnan(shown.past["learned"])
     numbers = dict(shown.words.numbers)
     assert (numbers["learned"], numbers["loss of a guess, ln 16"]) == ("0.1 → nothing", "2.77")
-    said = "ALiBi keeps it on longer texts; rotary loses it past the end. Each was trained for 1,000 steps."
+    said = "ALiBi keeps it on longer texts; rotary loses it past the end. 1,000 steps each."
     assert shown.words.sentence.endswith(said)
     started = replace(finding, curves=curves[:2])
     answer = Answer(finding=started, is_asked=True, n_done=40, n_total=240)

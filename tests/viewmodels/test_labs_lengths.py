@@ -32,7 +32,7 @@ def test_that_a_difference_is_claimed_where_intervals_do_not_meet() -> None:
     said = shown_sentence(
         finding(none=(99, 2, 0), additive=(100, 98, 5), dot=(98, 5, 0), transformer=(90, 70, 0))
     )
-    assert "99 % of the rows of 3 tokens come out right, 2 % of those of 8" in said
+    assert "99 % of the rows of 3 tokens are right, 2 % of those of 8" in said
     assert "GRU, Bahdanau 98 %, Transformer 70 %" in said
     assert "Luong" not in said
     noise = shown_sentence(

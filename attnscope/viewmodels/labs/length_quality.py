@@ -157,7 +157,7 @@ def _of_vector(found: WritingFinding) -> str:
     if long[1] < short[0]:
         return (
             f"Through one vector of {found.question.d_model} numbers {_share(none, found, 0)} of the rows of "
-            f"3 tokens come out right, {_share(none, found, at)} of those of {found.question.n_trained}."
+            f"3 tokens are right, {_share(none, found, at)} of those of {found.question.n_trained}."
         )
     return f"One vector of {found.question.d_model} numbers does not yet tell short rows from long ones."
 

@@ -4,7 +4,9 @@
     W₂       second matrix of a layer's feed-forward                              [d_model, d_ff]
     g_l      ‖∂loss/∂W₂‖ of layer l, mean over a few random models and texts       [n_layers]
 
-The numbers are the worker's (`records/experiments.py`); a new model is drawn for each depth.
+The numbers are the worker's (`records/experiments.py`); a new model is drawn for each depth. Next to the
+input of a decoder with norms after they are small and grow towards the output; an encoder's are alike. So the
+words follow what was measured.
 """
 
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from attnscope.records.experiments import (
     Drawing,
     GradientFinding,
     GradientQuestion,
+    GradientStack,
     Place,
 )
 from attnscope.viewmodels.labs.lab import LabWords, claimed, said
@@ -32,16 +35,20 @@ DRAWINGS: dict[Drawing, str] = {
     "small": "0.02, GPT-2",
 }
 CLAIM = (
-    "With norms after each branch the last layers begin with large gradients, however deep the model; with "
-    "norms before they are small. So only norms after need warm-up."
+    "With norms after each branch the last layer begins with a large gradient, however deep the model; with "
+    "norms before it gets smaller as layers are added. So only norms after need warm-up."
 )
+STACK_NAMES: dict[GradientStack, str] = {"decoder": "decoder", "encoder": "encoder"}
+_ALIKE = 1.25
+"""Numbers that differ by less than this factor are told as alike."""
 PLACE_NAMES: dict[Place, str] = {"post": "norm after", "pre": "norm before"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementChoice:
-    """The deepest model, its width, how weights are drawn, and which random numbers."""
+    """The stack that is measured, the deepest model, its width, how weights are drawn, which numbers."""
 
+    stack: GradientStack = "decoder"
     n_layers: int = 12
     d_model: int = 64
     drawing: Drawing = "xavier"
@@ -52,7 +59,11 @@ class PlacementChoice:
     def question(self) -> GradientQuestion:
         """What the worker is asked."""
         return GradientQuestion(
-            n_layers=self.n_layers, d_model=self.d_model, drawing=self.drawing, seed=self.seed
+            stack=self.stack,
+            n_layers=self.n_layers,
+            d_model=self.d_model,
+            drawing=self.drawing,
+            seed=self.seed,
         )
 
 
@@ -64,6 +75,7 @@ class Placement:
     """
 
     choice: PlacementChoice
+    stack: GradientStack
     by_layer: dict[Place, Numbers]
     depths: Numbers
     last: dict[Place, Numbers]
@@ -86,6 +98,7 @@ def place_norms(choice: PlacementChoice) -> Placement:
         falling = last["pre"][-1] * np.sqrt(depths[-1] / np.array(depths))
     return Placement(
         choice=choice,
+        stack=finding.question.stack if finding is not None else choice.stack,
         by_layer=by_layer,
         depths=np.array(depths, np.float64),
         last=last,
@@ -133,9 +146,19 @@ def _sentence(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dic
             f"With weights as small as these, {len(post)} layers hardly add to the stream and both places "
             "have the same gradients. Draw them as the paper does to see the difference."
         )
-    shallow, deep = (tuple(said(float(last[place][k]), 2) for place in PLACES) for k in (0, -1))
+    shallow, deep = (said(float(last["post"][k]), 2) for k in (0, -1))
+    depth = "less in deeper models" if _ALIKE * last["post"][-1] < last["post"][0] else "of any depth"
     return (
-        f"At the first step the last of {len(post)} layers has {said(ratio, 2)} times the gradient with "
-        f"norms after. With more layers it does not get smaller there ({shallow[0]} → {deep[0]}), only with "
-        f"norms before ({shallow[1]} → {deep[1]}): large first gradients are why norms after need warm-up."
+        f"From layer 1 to {len(post)} first gradients {_course(post)} with norms after, {_course(pre)} with "
+        f"norms before. The last layer has {said(ratio, 2)} times the gradient with norms after, {depth} "
+        f"({shallow} → {deep}): so those need warm-up."
     )
+
+
+def _course(values: Numbers) -> str:
+    """What becomes of numbers from the first to the last, in words."""
+    first, last = float(values[0]), float(values[-1])
+    ends = f"{said(first, 2)} → {said(last, 2)}"
+    if last > _ALIKE * first:
+        return f"grow ({ends})"
+    return f"fall ({ends})" if _ALIKE * last < first else f"hardly change ({ends})"

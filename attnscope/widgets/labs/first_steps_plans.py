@@ -28,6 +28,12 @@ def placement_plan() -> LabPlan[PlacementChoice, Placement]:
         example=PlacementChoice(),
         resolve=place_norms,
         controls=(
+            pick(
+                "measured",
+                "The decoder of an encoder–decoder, as in the paper, or an encoder alone",
+                "stack",
+                norm_placement.STACK_NAMES,
+            ),
             slide("layers L", "Depth of the deepest model that is drawn", "n_layers", norm_placement.DEPTHS),
             slide("width d", "d_model", "d_model", norm_placement.WIDTHS),
             pick(
