@@ -143,6 +143,7 @@ class Program(QObject):
         self.window.pages.labs.offer(self.experiments)
         self.tints = TintState(self.session, self.heads)
         self.window.pages.explore.grid_panel.offer_frames(self.tints)
+        self.window.pages.explore.offer_roles(self.heads)
         self.window.pages.heads.table.frames_wanted.connect(self.tints.choose_column)
         self.window.pages.explore.head_panel.show_long_maps(self.map_tiles)
         self.window.learning.attach(self._tour_states, settings.tours)

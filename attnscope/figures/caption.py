@@ -32,6 +32,7 @@ def caption_lines(spec: FigureSpec) -> tuple[str, ...]:
         ("Model", model),
         ("Picture" if spec.picture is not None else "Text", _quoted(caption.text)),
         ("Target", _quoted(caption.target or "")),
+        ("Role", plain_text(caption.role)),
         ("Shown", _shown(spec)),
         ("Note", "; ".join(filter(None, (plain_text(caption.note), *_remarks(spec))))),
     )

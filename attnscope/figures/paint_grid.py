@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QImage, QPainter, QPen
+from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPen
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.grid_layout import GridLayout, grid_layout
@@ -29,17 +29,20 @@ from attnscope.records.sites import NO_GATES, Gates, HeadRef
 _VECTOR_CELL_PX = 4
 _CLEAR_PX = 3.0
 """Between two labels beside each other."""
+_LEAST_ROLE = 6
+"""So many letters of a role must have room beside a label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridMarks:
-    """What lies over the maps: gates, the selected heads, the head under the cursor, coloured frames."""
+    """What lies over the maps: gates, selected heads, the one under the cursor, coloured frames, roles."""
 
     gates: Gates = NO_GATES
     selection: tuple[HeadRef, ...] = ()
     hovered: HeadRef | None = None
     current: HeadRef | None = None
     frames: Mapping[HeadRef, str] = field(default_factory=dict)
+    roles: Mapping[HeadRef, str] = field(default_factory=dict)
 
 
 def paint_grid(
@@ -234,7 +237,7 @@ def _paint_labels(
     if not layout.label_px:
         return
     painter.setFont(font(SMALL_PX))
-    values = dict(marks.gates.values)
+    values, metrics = dict(marks.gates.values), QFontMetricsF(font(SMALL_PX))
     chosen = set(marks.selection)
     room = layout.pitch_x - _CLEAR_PX
     has_layer = all(text_width(head.label) <= room for heads in layout.rows for head in heads[-1:])
@@ -249,6 +252,11 @@ def _paint_labels(
         note = "" if value == 1 else "off" if value == 0 else f"× {value:.2f}"
         if note and text_width(label) + text_width(note) + 4 <= box.width():
             painter.drawText(QPointF(box.right() - text_width(note), box.top() - 4), note)
+        role, at = marks.roles.get(head, ""), box.left() + text_width(label) + 6
+        if role and not note and text_width(role[:_LEAST_ROLE]) <= box.left() + room - at:
+            shown = metrics.elidedText(role, Qt.TextElideMode.ElideRight, box.left() + room - at)
+            painter.setPen(QColor(palette.muted))
+            painter.drawText(QPointF(at, box.top() - 4), shown)
 
 
 def _paint_marks(painter: QPainter, layout: GridLayout, marks: GridMarks, palette: Palette) -> None:

@@ -139,7 +139,8 @@ class Chart:
 class Caption:
     """What a figure carries beside its picture; empty parts are left out.
 
-    Head, mask, scale, gates and the program's version are added from the figure itself.
+    Head, mask, scale, gates and the program's version are added from the figure itself. `role` is what the
+    head was measured to do.
     """
 
     model: str = ""
@@ -148,6 +149,7 @@ class Caption:
     target: str | None = None
     step: int | None = None
     note: str = ""
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

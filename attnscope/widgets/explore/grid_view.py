@@ -60,6 +60,7 @@ class GridView(MapWidget):
         self._selection: tuple[HeadRef, ...] = ()
         self._hovered: HeadRef | None = None
         self._frames: dict[HeadRef, str] = {}
+        self._roles: dict[HeadRef, str] = {}
         self._zoom = 1.0
         self._offset = QPointF(0, 0)
         self._drag: Drag | None = None
@@ -98,6 +99,11 @@ class GridView(MapWidget):
     def set_frames(self, frames: Mapping[HeadRef, str]) -> None:
         """Frame heads in colours that stand for a number."""
         self._frames = dict(frames)
+        self.update()
+
+    def set_roles(self, roles: Mapping[HeadRef, str]) -> None:
+        """Name what heads do beside their labels, where there is room."""
+        self._roles = dict(roles)
         self.update()
 
     def set_most(self, width_px: float) -> None:
@@ -255,7 +261,11 @@ class GridView(MapWidget):
 
     def _marks(self) -> GridMarks:
         return GridMarks(
-            gates=self._gates, selection=self._selection, hovered=self._hovered, frames=self._frames
+            gates=self._gates,
+            selection=self._selection,
+            hovered=self._hovered,
+            frames=self._frames,
+            roles=self._roles,
         )
 
     def _hover(self, head: HeadRef | None, *, is_on_switch: bool = False) -> None:

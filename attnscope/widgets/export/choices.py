@@ -71,6 +71,8 @@ class ExportChoices(QWidget):
         self._build_look(spec)
         has_caption = spec.caption is not None and (kept is None or kept.has_caption)
         self.has_caption = _box("model, sentence, head and gates", is_checked=has_caption)
+        self.has_role = _box("what the head does", is_checked=kept is not None and kept.has_role)
+        self.has_role.setToolTip("Its role, as measuring over texts found it")
         self.title = QLineEdit(spec.title)
         self.title.setAccessibleName("Title")
         self.note = QLineEdit()
@@ -110,7 +112,8 @@ class ExportChoices(QWidget):
         caption = spec.caption if self.has_caption.isChecked() else None
         if caption is not None:
             note = " ".join(text for text in (caption.note, self.note.text().strip()) if text)
-            caption = dataclasses.replace(caption, note=note)
+            role = caption.role if self.has_role.isChecked() else ""
+            caption = dataclasses.replace(caption, note=note, role=role)
         made = dataclasses.replace(
             spec,
             style=style,
@@ -134,6 +137,7 @@ class ExportChoices(QWidget):
             dpi=self.dpi.value(),
             style=self.apply(self._offered[self.view()]).style,
             has_caption=self.has_caption.isChecked(),
+            has_role=self.has_role.isChecked(),
         )
 
     def _is_wanted(self, panel: FigureSpec) -> bool:
@@ -206,6 +210,7 @@ class ExportChoices(QWidget):
             ("Axes", axes),
             ("Title", self.title),
             ("Caption", self.has_caption),
+            ("", self.has_role),
             ("", self.note),
         )
         for name, field in self._fields:
@@ -223,7 +228,7 @@ class ExportChoices(QWidget):
         for number in (self.dpi, self.every):
             number.valueChanged.connect(self._on_changed)
         boxes = (self.fits, self.values, self.has_bar, self.has_lines, self.has_grid, self.has_caption)
-        for box in (*boxes, self.is_plain, self.leaves_special, self.has_badge):
+        for box in (*boxes, self.has_role, self.is_plain, self.leaves_special, self.has_badge):
             box.clicked.connect(self._on_changed)
         for edit in (self.note, self.title, self.key_name, self.query_name):
             edit.textEdited.connect(self._on_changed)
@@ -273,6 +278,9 @@ class ExportChoices(QWidget):
         self.height_mm.setEnabled(is_picture and not self.fits.isChecked())
         self.has_caption.setEnabled(is_picture or format == "html")
         self.title.setEnabled(is_picture or format == "html")
+        caption = self._offered[view].caption
+        self._form.setRowVisible(self.has_role, caption is not None and bool(caption.role))
+        self.has_role.setEnabled(self.has_caption.isEnabled() and self.has_caption.isChecked())
         self.note.setEnabled(self.has_caption.isEnabled() and self.has_caption.isChecked())
         self.dpi.setEnabled(format in ("png", "figure"))
         self.colours.setEnabled(is_coloured)

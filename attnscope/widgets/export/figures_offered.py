@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from attnscope.figures.fitting import FITTED, sized
 from attnscope.figures.inside_layout import paper_height_mm
@@ -20,6 +21,7 @@ from attnscope.figures.spec import (
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.models import ModelInfo
+from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.map_style import map_style
@@ -38,15 +40,17 @@ def offered_figures(
     inside: InsidePart | None = None,
     gold: tuple[GoldCell, ...] = (),
     picture: PicturePart | None = None,
+    roles: Mapping[HeadRef, str] = MappingProxyType({}),
 ) -> dict[View, FigureSpec]:
     """Every figure there is something to show for.
 
     `part` and `long_lines` are of a map shown by tiles, `inside` of the head that is looked into, `gold` the
-    word links marked on the large map, `picture` what a vision model reads.
+    word links marked on the large map, `picture` what a vision model reads, `roles` what heads were measured
+    to do.
     """
     found = _session_figures(session, view, part, long_lines)
-    if gold and "head" in found:
-        found["head"] = _with_gold(found["head"], gold)
+    if "head" in found:
+        found["head"] = _with_gold(_with_role(found["head"], roles), gold)
     if inside is not None and "grid" in found:
         found["inside"] = replace(
             found["grid"],
@@ -151,8 +155,16 @@ def _in_columns(spec: FigureSpec) -> FigureSpec:
     return spec if is_wider else replace(spec, width_mm=PAGE_MM[0], font_pt=PAGE_PT)
 
 
+def _with_role(spec: FigureSpec, roles: Mapping[HeadRef, str]) -> FigureSpec:
+    """The figure of a map whose caption can say what its head does."""
+    role = roles.get(spec.maps[0].head, "") if spec.maps and not spec.maps[0].name else ""
+    return replace(spec, caption=replace(spec.caption, role=role)) if spec.caption is not None else spec
+
+
 def _with_gold(spec: FigureSpec, gold: tuple[GoldCell, ...]) -> FigureSpec:
     """The figure of a map with gold links, its caption saying what the marks are."""
+    if not gold:
+        return spec
     marks = "squares: gold links" + ("" if all(cell.is_sure for cell in gold) else ", rings: possible ones")
     caption = spec.caption
     if caption is not None:

@@ -18,6 +18,7 @@ class KeptChoices:
     dpi: int
     style: MapStyle
     has_caption: bool
+    has_role: bool = False
 
     def on(self, spec: FigureSpec) -> FigureSpec:
         """Another figure with these choices; colours and scale are those of the window."""
