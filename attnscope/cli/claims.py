@@ -11,17 +11,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.analysis.scores import cross_alignment, induction_scores, previous_scores
+from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.measuring import measure_texts
+from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.models.model import Model
+from attnscope.records.intervals import with_interval
 from attnscope.records.loss_units import loss_unit
+from attnscope.records.measures import HeadTable, order_heads
 from attnscope.records.training import Evaluated
+from attnscope.records.word_tables import AlignmentTable
 from attnscope.text.examples import Example
 from attnscope.text.repeats import repeated_random_ids, word_ids
 from attnscope.text.tasks import make_task
 
 _SEED = 2017
 _N_ROWS, _N_WORDS = 32, 25
-_N_SENTENCES = 500
+_N_SENTENCES, _N_ALIGNED = 500, 3_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,31 +92,58 @@ def sentences_about(model: Model, last: Evaluated | None, characters_per_token: 
 
 def _about_repeats(model: Model) -> list[str]:
     rows = repeated_rows(model)
+    texts = [model.own.vocabulary.decode(row[1:]) for row in rows.tolist()]
+    table = measure_texts(model, texts).table
     n_words = (rows.shape[1] - 1) // 2
     return [
-        f"On {len(rows)} rows of {n_words} random words written twice, never seen in training:",
-        f"- induction stripe (mean weight on the word after the same one before): "
-        f"{_best_heads(model, induction_scores(model, rows, n_first=1))};",
-        f"- weight on the previous token: {_best_heads(model, previous_scores(model, rows))}.",
+        "- Induction score (mean weight on the token after the same one before, on random tokens written "
+        f"twice; Olsson et al. 2022): {_best_heads(table, 'stripe')}.",
+        f"- Weight on the previous token, on rows of {n_words} random words written twice, never seen in "
+        f"training: {_best_heads(table, 'previous')}.",
     ]
 
 
-def _best_heads(model: Model, scores: NDArray[np.float32], n: int = 3) -> str:
-    order = np.argsort(-np.nan_to_num(scores, nan=-1.0), axis=None)[:n]
-    places = [np.unravel_index(i, scores.shape) for i in order]
-    return ", ".join(f"L{model.sites[site].layer}H{head} {scores[site, head]:.3f}" for site, head in places)
+def _best_heads(table: HeadTable, measure: str, n: int = 3) -> str:
+    best = [table.heads[row] for row in order_heads(table, measure)[:n]]
+    found = [table.estimate(head, measure) for head in best]
+    said = ", ".join(
+        f"{head.label} {with_interval(one.value, one.low, one.high, 3)}"
+        for head, one in zip(best, found, strict=True)
+    )
+    return f"{said}; {found[0].basis}"
 
 
 def _about_translation(model: Model) -> list[str]:
-    examples = make_task("english-french").examples(_N_SENTENCES, seed=_SEED, held_out=True)
-    exact = measure_exactness(model, examples)
-    sentences = [f"{exact.share:.1%} of {exact.n_sentences} held-out sentences are translated word for word."]
+    task = make_task("english-french")
+    exact = measure_exactness(model, task.examples(_N_SENTENCES, seed=_SEED, held_out=True))
+    return [
+        f"{exact.share:.1%} of {exact.n_sentences} held-out sentences are translated word for word.",
+        f"On {_N_ALIGNED:,} held-out sentences, drawn with seed {_SEED}:",
+        *about_alignment(model, task.examples(_N_ALIGNED, seed=_SEED, held_out=True)),
+    ]
+
+
+def about_alignment(model: Model, examples: Sequence[Example]) -> list[str]:
+    """How well cross-attention aligns words with the known links, one sentence for each meaning of a row."""
+    pairs = [
+        AlignedPair(source=example.source, target=example.target or "", sure=frozenset(example.links))
+        for example in examples
+    ]
+    sentences = []
     for rows, meaning in (("predicting", "that predicts it"), ("reading", "that has just read it")):
-        scores = cross_alignment(model, examples, "predicting" if rows == "predicting" else "reading")
-        layer = int(np.nanargmin(scores.layers))
-        at, head = np.unravel_index(int(np.nanargmin(scores.heads)), scores.heads.shape)
+        table = list(measure_alignment(model, pairs, rows=rows))[-1]
+        if not isinstance(table, AlignmentTable):
+            raise AssertionError("unreachable: the last thing an alignment gives is its table")
+        n_heads = len(table.heads)
+        head = int(np.nanargmin(table.error_rate[:n_heads]))
+        layer = n_heads + int(np.nanargmin(table.error_rate[n_heads:]))
+        best_head, best_layer = (
+            f"{table.label(at)} "
+            + with_interval(float(table.error_rate[at]), float(table.low[at]), float(table.high[at]), 4)
+            for at in (head, layer)
+        )
         sentences.append(
-            f"- Alignment error rate, a word aligned by the row {meaning}: best head L{at}H{head} "
-            f"{scores.heads[at, head]:.4f}, best layer mean L{layer} {scores.layers[layer]:.4f}."
+            f"- Alignment error rate, a word aligned by the row {meaning}: best head {best_head}, best layer "
+            f"{best_layer}; {table.interval_said}."
         )
     return sentences

@@ -86,8 +86,8 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
         name="stripe",
         title="induction",
         unit="weight",
-        definition="On random tokens written twice: the weight on the token after the same one before, the"
-        " stripe of a map. Near 1: an induction head. (Olsson et al. 2022)",
+        definition="On 8 rows of random tokens written twice: the weight on the token after the same one"
+        " before, the stripe of a map. Near 1: an induction head. (Olsson et al. 2022)",
         is_self_only=True,
     ),
     CorpusMeasure(
@@ -100,7 +100,7 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
     ),
     CorpusMeasure(
         name="induction_mul",
-        title="induction, in texts",
+        title="induction, mul",
         unit="share of all weight",
         definition="How much of all weight lies on tokens that followed an earlier token equal to the query:"
         " Σ(a∘P)/Σa with P on these; texts that have any. (Nanda & Bloom 2022)",

@@ -12,12 +12,10 @@ from attnscope.analysis.alignment import (
 )
 from attnscope.analysis.detectors import detect, induction_stripe, pattern
 from attnscope.analysis.measures import measure, measure_heads, row_entropy
-from attnscope.analysis.scores import cross_alignment, induction_scores, previous_scores
 from attnscope.errors import UserError
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token
-from attnscope.text.examples import Example
 
 # The fixture of the literature's definitions, worked out by hand.
 W1 = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
@@ -182,44 +180,3 @@ def test_that_weights_between_words_are_sums_over_keys_and_means_over_queries() 
     words = [-1, 0, 0, 1]
     weights = np.array([[9, 9, 9, 9], [1, 2, 3, 4], [3, 2, 1, 4], [0, 1, 1, 8]], np.float32)
     np.testing.assert_allclose(word_weights(weights, words, words), [[4, 4], [2, 8]])
-
-
-@pytest.mark.parametrize("form", ["decoder", "encoder", "encoder-decoder"])
-def test_that_scores_over_rows_are_means_of_single_rows(form: str) -> None:
-    model = tiny_model(form)
-    rows = np.array([[2, 5, 6, 7, 5, 6, 7], [2, 8, 9, 10, 8, 9, 10]])
-    both = induction_scores(model, rows, n_first=1)
-    alone = [induction_scores(model, rows[i : i + 1], n_first=1) for i in range(2)]
-    np.testing.assert_allclose(both, (alone[0] + alone[1]) / 2, atol=1e-6)
-    previous = previous_scores(model, rows)
-    assert previous.shape == both.shape == (len(model.sites), 4)
-    for index, site in enumerate(model.sites):
-        is_read = site.stack == ("decoder" if form == "decoder" else "encoder")
-        assert np.isnan(previous[index]).all() != is_read
-    if form == "decoder":
-        weights = torch.from_numpy(model.trace("").weights(0, 0))
-        assert weights.shape == (1, 1)
-
-
-def test_that_rows_that_do_not_repeat_are_refused() -> None:
-    with pytest.raises(UserError, match="does not repeat"):
-        induction_scores(tiny_model("decoder"), np.array([[5, 6, 7, 8]]))
-
-
-@pytest.mark.parametrize("rows", ["predicting", "reading"])
-def test_that_alignment_scores_equal_those_of_single_maps(rows: str) -> None:
-    model = tiny_model("encoder-decoder")
-    example = Example(source="the cat sat", target="le chat est", links=((0, 0), (1, 1), (2, 2)))
-    found = cross_alignment(model, [example], rows)  # type: ignore[arg-type]
-    trace = model.trace(example.source, example.target)
-    start = 0 if rows == "predicting" else 1
-    for layer in range(2):
-        maps = [trace.weights(("cross", layer), head) for head in range(4)]
-        for head in range(4):
-            links = head_alignment(maps[head][start : start + 3, :3])
-            assert found.heads[layer, head] == pytest.approx(alignment_error_rate(links, example.links))
-        mean = np.mean(maps, axis=0)[start : start + 3, :3]
-        assert found.layers[layer] == pytest.approx(alignment_error_rate(head_alignment(mean), example.links))
-    assert found.n_examples == 1
-    with pytest.raises(UserError, match="no cross-attention"):
-        cross_alignment(tiny_model("decoder"), [example])

@@ -1,15 +1,22 @@
 """The demo models do what their cards say, measured again from the stored files."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attnscope.analysis.scores import cross_alignment, induction_scores, previous_scores
-from attnscope.cli.claims import measure_exactness, repeated_rows
+import attnscope as at
+from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.word_alignment import measure_alignment
+from attnscope.cli.claims import about_alignment, measure_exactness, repeated_rows
 from attnscope.files import check_manifest
 from attnscope.models import Model, demo_models, load
 from attnscope.models.sources import demo_folder
+from attnscope.records.intervals import with_interval
+from attnscope.records.sites import HeadRef
+from attnscope.records.word_tables import AlignmentTable
+from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 
 NAMES = ("english-french", "shakespeare", "shakespeare-masked")
@@ -24,6 +31,10 @@ def causal() -> Model:
 @pytest.fixture(scope="module")
 def translator() -> Model:
     return load("english-french", "cpu")
+
+
+def held_out(n: int) -> list[Example]:
+    return make_task("english-french").examples(n, seed=99, held_out=True)
 
 
 def test_that_three_demo_models_come_with_the_program() -> None:
@@ -50,9 +61,36 @@ def test_that_the_attention_of_a_demo_model_can_be_believed(name: str) -> None:
 
 
 def test_that_the_causal_model_has_an_induction_head_and_a_previous_token_head(causal: Model) -> None:
-    rows = repeated_rows(causal)[:8]
-    assert np.nanmax(induction_scores(causal, rows, n_first=1)) >= 0.6
-    assert np.nanmax(previous_scores(causal, rows)) >= 0.6
+    texts = [causal.own.vocabulary.decode(row[1:]) for row in repeated_rows(causal)[:8].tolist()]
+    table = at.measure_texts(causal, texts).table
+    assert np.nanmax(table.column("stripe")) >= 0.6
+    assert np.nanmax(table.column("previous")) >= 0.6
+
+
+def test_that_heads_page_card_and_readme_tell_the_same_induction_score(causal: Model) -> None:
+    head = HeadRef(stack="decoder", layer=1, head=0)
+    estimate = at.measure_texts(causal, "the king").table.estimate(head, "stripe")
+    card = (demo_folder() / "shakespeare" / "card.md").read_text(encoding="utf-8")
+    assert f"L1H0 {with_interval(estimate.value, estimate.low, estimate.high, 3)}" in card
+    assert estimate.basis in card
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+    assert f"induction head L1H0 {estimate.text}" in readme
+
+
+def test_that_the_alignment_of_the_card_holds_for_other_sentences(translator: Model) -> None:
+    card = (demo_folder() / "english-french" / "card.md").read_text(encoding="utf-8")
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+    told = re.search(r"best layer (L\d mean) ([\d.]+) \(([\d.]+)–([\d.]+)\); .* over 3,000 pairs", card)
+    assert told is not None
+    value, low, high = (float(number) for number in told.groups()[1:])
+    assert low < value < high < low + 0.01
+    assert f"{value:.3f}" in readme
+    (found,) = (one for one in about_alignment(translator, held_out(300)) if "predicts it" in one)
+    again = re.search(r"best layer (L\d mean) ([\d.]+) \(([\d.]+)–([\d.]+)\)", found)
+    assert again is not None
+    assert again.group(1) == told.group(1)
+    assert float(again.group(3)) < high
+    assert low < float(again.group(4))
 
 
 def test_that_the_causal_model_continues_random_words_it_saw_once(causal: Model) -> None:
@@ -72,14 +110,19 @@ def test_that_the_masked_model_guesses_hidden_words_better_than_chance() -> None
 
 
 def test_that_98_of_100_held_out_sentences_are_translated_word_for_word(translator: Model) -> None:
-    examples = make_task("english-french").examples(200, seed=99, held_out=True)
+    examples = held_out(200)
     exactness = measure_exactness(translator, examples)
     assert exactness.share >= 0.98, exactness.wrong
 
 
 def test_that_cross_attention_aligns_words_with_an_error_rate_of_at_most_5_percent(translator: Model) -> None:
-    examples = make_task("english-french").examples(100, seed=99, held_out=True)
-    assert cross_alignment(translator, examples).best <= 0.05
+    pairs = [
+        AlignedPair(source=one.source, target=one.target or "", sure=frozenset(one.links))
+        for one in held_out(100)
+    ]
+    table = list(measure_alignment(translator, pairs))[-1]
+    assert isinstance(table, AlignmentTable)
+    assert np.nanmin(table.error_rate) <= 0.05
 
 
 def test_that_demo_models_are_model_folders_and_nothing_else() -> None:
