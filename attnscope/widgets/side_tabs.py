@@ -1,9 +1,11 @@
 """Several panels in one place, one shown at a time."""
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QButtonGroup,
+    QFrame,
     QHBoxLayout,
+    QScrollArea,
     QStackedWidget,
     QToolButton,
     QVBoxLayout,
@@ -51,9 +53,10 @@ class SideTabs(QWidget):
         self._row.insertWidget(len(self.tabs), tab)
         if self.tabs:
             self.setTabOrder(list(self.tabs.values())[-1], tab)  # before what the panels hold
-        self._group.addButton(tab, self._pages.addWidget(panel))
+        page = _scrolling(panel)
+        self._group.addButton(tab, self._pages.addWidget(page))
         self.tabs[title] = tab
-        tab.clicked.connect(lambda: self._pages.setCurrentWidget(panel))
+        tab.clicked.connect(lambda: self._pages.setCurrentWidget(page))
         tab.setChecked(len(self.tabs) == 1)
         self._bar.setVisible(len(self.tabs) > 1)
 
@@ -68,3 +71,14 @@ class SideTabs(QWidget):
     def is_shown(self, title: str) -> bool:
         """Whether a panel is at the front."""
         return title in self.tabs and self.tabs[title].isChecked()
+
+
+def _scrolling(panel: QWidget) -> QScrollArea:
+    """The panel whole, scrolled where there is less height than it needs."""
+    area = QScrollArea()
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setWidgetResizable(True)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setWidget(panel)
+    panel.setAutoFillBackground(False)  # setWidget turns it on
+    return area
