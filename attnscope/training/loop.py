@@ -194,7 +194,7 @@ class TrainingRun:
             if self._agreed(self._saver.is_due(self.step)):
                 yield from self._saver.save(self.step)
         if self._agreed(self._saver.last_saved != self.step) and self.step > self._begun.step:
-            yield from self._saver.save(self.step)
+            yield from self._saver.save(self.step, is_last=True)
         yield from self._save_somewhere()
         yield self._finished()
 
@@ -205,7 +205,7 @@ class TrainingRun:
             if self._handed_over or self._wait is None or self._is_stop_wanted or self._ranks.n > 1:
                 return
             self._wait(self._saver.pause_s)
-            yield from self._saver.save(self.step)
+            yield from self._saver.save(self.step, is_last=True)
 
     def _agreed(self, is_so: bool) -> bool:
         """Whether it is so for any of the processes that train together."""

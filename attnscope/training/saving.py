@@ -86,7 +86,7 @@ class Saver:
         """Whether the run folder was taken away: nothing is written then, lest half a run be left."""
         return self._ranks.is_writer and not self.folder.holds_run
 
-    def save(self, step: int) -> Iterator[Saved | SaveFailed]:
+    def save(self, step: int, *, is_last: bool = False) -> Iterator[Saved | SaveFailed]:
         """Write everything about `step` and say how it went; never raises for a full or missing disk.
 
         Every process calls it; one that does not write only hands over its parts of the weights.
@@ -104,8 +104,8 @@ class Saver:
         except SaveError as error:
             self._retry_at = self._clock() + self.pause_s
             next_try = f" Training goes on; the next try is in {self.pause_s:.0f} s."
-            is_last = step == self._recipe.training.n_steps
-            yield SaveFailed(step=step, reason=f"{error}{'' if is_last else next_try}")
+            is_over = is_last or self.is_gone or step == self._recipe.training.n_steps
+            yield SaveFailed(step=step, reason=f"{error}{'' if is_over else next_try}")
             self.pause_s = min(2 * self.pause_s, _LONGEST_PAUSE_S)
             return
         self._retry_at, self.pause_s, self.last_saved = None, _FIRST_PAUSE_S, step
@@ -154,7 +154,8 @@ class Saver:
 
 def hand_over(model: Model, folder: Path, step: int) -> Path | None:
     """Save a model that its run folder does not take in the first place that does; None when none does."""
-    for place in (paths.runs_folder(), Path(tempfile.gettempdir()), folder.parent):
+    places = (paths.runs_folder(), *([folder.parent] if folder.parent.is_dir() else []))
+    for place in (*places, Path(tempfile.gettempdir())):
         target, n = place / f"{folder.name} step {step}", 1
         while target.exists():
             n += 1
