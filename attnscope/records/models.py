@@ -10,12 +10,13 @@ Form = Literal["encoder", "decoder", "encoder-decoder"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A sentence worth looking at, with a hint of what to look for."""
+    """A sentence worth looking at, with a hint of what to look for, and one to compare it with."""
 
     text: str
     target: str | None = None
     language: str = "en"
     hint: str = ""
+    pair: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,16 @@
 """The Compare page's state: what it asks for and when, what it shows, what a person can do."""
 
+import numpy as np
+import pytest
 from compare_fakes import CompareDesk
 from session_samples import gates_off, info, prediction, ref
 
 from attnscope.records.compare import CompareTraces
 from attnscope.records.messages import OPEN_MODEL, Failed, ModelLoaded, Progress, ShowHeads
+from attnscope.records.models import Sample
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.rows import kl_words, most_apart, rows_of_both
-from attnscope.viewmodels.compare.sides import changes_words, short_source
+from attnscope.viewmodels.compare.sides import changes_words, companion, short_source
 
 
 def test_that_nothing_is_asked_for_before_the_page_is_looked_at() -> None:
@@ -168,13 +171,30 @@ def test_that_heads_grids_and_limits_follow_the_choices() -> None:
     assert {grid.heads[0].stack for grid in desk.state.grids} == {stack}
     desk.state.show_all_stacks(True)
     assert len(desk.state.grids) == 6
-    assert desk.state.end == desk.state.maps.limit == 0.5
-    desk.state.choose_limit("head")
     assert desk.state.end == 0.0
+    assert desk.state.maps.end == pytest.approx(
+        np.nanmax(np.abs(desk.state.maps.delta))
+    )  # fits the head looked at
+    desk.state.choose_limit("every")
+    assert desk.state.end == desk.state.maps.limit == 0.5
     desk.state.choose_limit("unit")
     assert desk.state.maps.end == 1.0
     desk.state.choose_way("position")
     assert any(isinstance(request, CompareTraces) for request in desk.asked)
+
+
+def test_that_the_most_changed_head_is_looked_at_when_it_comes_first() -> None:
+    desk = CompareDesk().open()
+    state = desk.state
+    changes = {h: c for g in state.grids for c, h in zip(g.mean_abs, g.heads, strict=True)}
+    last = min(changes, key=changes.get)
+    state.select(last)
+    state.sort_by("changed")
+    assert changes[state.head] == max(changes.values())
+    assert desk.session.primary == state.head
+    state.select(last)
+    state.sort_by("layers")
+    assert state.head == last
 
 
 def test_that_the_kl_of_other_answers_is_not_read() -> None:
@@ -190,9 +210,38 @@ def test_that_the_kl_of_other_answers_is_not_read() -> None:
 
 def test_that_the_same_wish_on_both_sides_is_known() -> None:
     desk = CompareDesk()
+    desk.session.set_text("no sample of the model")
     assert desk.state.is_same_wish
     desk.session.head_changes.toggle_gate(ref(0, 1))
     assert not desk.state.is_same_wish
+
+
+def test_that_a_sample_is_compared_with_another_until_something_is_chosen() -> None:
+    desk = CompareDesk()
+    state, session = desk.state, desk.session
+    first, second = session.model.samples[:2]
+    session.set_text(first.text)
+    assert (state.wish("A").text, state.wish("B").text) == (first.text, second.text)
+    assert state.wish("B").target is None  # not the target of the other sentence
+    state.swap()
+    assert (state.wish("A").text, state.wish("B").text) == (second.text, first.text)
+    session.head_changes.toggle_gate(ref(0, 1))
+    assert {state.wish("A").text, state.wish("B").text} == {first.text}
+    session.undo()
+    state.set_text("B", first.text)
+    assert state.is_same_wish
+
+
+@pytest.mark.parametrize(
+    ("text", "with_text"),
+    [("a b c", "a b d"), ("a b d", "a b c"), ("x", "y"), ("q r s t", "a b c"), ("typed", "")],
+)
+def test_that_the_companion_of_a_sample_is_its_pair_or_the_nearest(text: str, with_text: str) -> None:
+    samples = tuple(
+        Sample(text=text, pair=pair)
+        for text, pair in (("a b c", ""), ("q r s t", "a b c"), ("c a", ""), ("a b d", ""), ("x", "y"))
+    )
+    assert companion(text, samples) == with_text
 
 
 def test_that_texts_follow_explore_until_they_are_typed() -> None:

@@ -5,13 +5,23 @@ Must not import Qt.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import lru_cache
 
 from attnscope.records.compare import Which
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap
 from attnscope.records.messages import OPEN_MODEL, Traced
+from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
-from attnscope.viewmodels.session.comparing import Kept, SideChoice, changes_words, short_source
+from attnscope.viewmodels.causes.patch_words import counterpart
+from attnscope.viewmodels.session.comparing import (
+    DEFAULT_COMPARING,
+    Kept,
+    SideChoice,
+    changes_words,
+    short_source,
+)
 from attnscope.viewmodels.session.state import Session
 
 
@@ -70,10 +80,10 @@ def wish_of(choice: SideChoice, session: Session) -> SideWish | None:
     """What to trace for a side; None while there is no model or no text."""
     is_open = session.model is not None and choice.model in (None, session.model.source)
     source = session.model.source if is_open and session.model else choice.model
-    text = session.text if choice.text is None else choice.text
+    text = (example_for(choice, session) or session.text) if choice.text is None else choice.text
     if source is None or not text.strip():
         return None
-    target = session.target if choice.text is None else choice.target
+    target = session.target if choice.text is None and text == session.text else choice.target
     gates, interventions = changes_of(choice, session)
     return SideWish(
         source=source,
@@ -84,6 +94,30 @@ def wish_of(choice: SideChoice, session: Session) -> SideWish | None:
         interventions=interventions,
         is_past_trained=session.is_past_trained,
     )
+
+
+def example_for(choice: SideChoice, session: Session) -> str:
+    """What the side that follows Explore reads as long as nothing is chosen and nothing would differ."""
+    model, sides = session.model, (session.compared.first, session.compared.second)
+    is_changed = sides not in (_UNTOUCHED, _UNTOUCHED[::-1]) or session.gates or session.interventions
+    if choice.changes != "explore" or is_changed or model is None or model.reads != "text":
+        return ""
+    return companion(session.text, model.samples)
+
+
+_UNTOUCHED = (DEFAULT_COMPARING.first, DEFAULT_COMPARING.second)
+
+
+@lru_cache(maxsize=32)
+def companion(text: str, samples: tuple[Sample, ...]) -> str:
+    """What a sample is to be compared with: its pair, or the sample most like it; empty for another text."""
+    own = next((sample for sample in samples if sample.text == text), None)
+    others = [sample.text for sample in samples if sample.text != text]
+    if own is None or not others:
+        return own.pair if own is not None else ""
+    words = text.split()
+    nearest = max(others, key=lambda other: SequenceMatcher(None, words, other.split()).ratio())
+    return own.pair or counterpart(text, samples) or nearest
 
 
 def changes_of(choice: SideChoice, session: Session) -> tuple[Gates, Interventions]:

@@ -6,6 +6,7 @@ name: sides, traced, heads, compared, head, look, kept, busy. Heads are named as
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import itemgetter
 
 from attnscope.records.compare import CompareTraces, DifferenceGrid, StackAlignment, TracesCompared, Which
 from attnscope.records.messages import Failed, Reply, Request
@@ -251,8 +252,11 @@ class CompareState:
         self._look(*(replace(self.choices, limit=limit) for limit in LIMITS if limit == name))
 
     def sort_by(self, order: Order) -> None:
-        """Order the heads by layer, or the most changed first."""
+        """Order the heads by layer, or the most changed first, which is then the one looked at."""
         self._look(replace(self.choices, order=order))
+        changes = [(c, h) for g in self.grids for c, h in zip(g.mean_abs, g.heads, strict=True) if c == c]
+        if order == "changed" and changes:
+            self.select(max(changes, key=itemgetter(0))[1])
 
     def show_all_stacks(self, has_all: bool) -> None:
         """Show the heads of every stack small, or those of the selected head's."""

@@ -64,7 +64,7 @@ class Comparing:
     first: SideChoice = SideChoice()
     second: SideChoice = SideChoice(changes="explore")
     way: Way = "pairs"
-    limit: Limit = "every"
+    limit: Limit = "head"
     order: Order = "layers"
     has_all_stacks: bool = False
 

@@ -12,6 +12,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.records.compare import Which
+from attnscope.viewmodels.compare.sides import example_for
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.session.comparing import CHANGES, Changes, Kept, changes_words, short_source
 from attnscope.viewmodels.session.state import Session
@@ -94,15 +95,21 @@ class CompareSide(QWidget):
         choice = side.choice
         _show_text(self.text_edit, choice.text or "")
         _show_text(self.target_edit, (choice.target or "") if choice.text is not None else "")
-        followed = shorten(plain_text(session.text), _LONGEST_TEXT)
-        self.text_edit.setPlaceholderText(f"as in Explore: {followed}" if followed else "as in Explore")
-        whole = choice.text or session.text
-        self.text_edit.setToolTip(plain_tooltip(f"{whole}\n\nEmpty: the text in Explore, whatever it is."))
+        example = example_for(choice, session)
+        followed = shorten(plain_text(example or session.text), _LONGEST_TEXT)
+        follows = "another sample" if example else "as in Explore"
+        self.text_edit.setPlaceholderText(f"{follows}: {followed}" if followed else follows)
+        whole = choice.text or example or session.text
+        self.text_edit.setToolTip(
+            plain_tooltip(f"{whole}\n\nEmpty: the text in Explore; while nothing differs, another sample.")
+        )
         takes_target = side.takes_target or (choice.text is not None and choice.target is not None)
         self.target_edit.setVisible(takes_target)
         traced = side.traced
         read = shorten(plain_text(traced.target.text), _LONGEST_TEXT) if traced and traced.target else ""
-        explore = "as in Explore" if choice.text is None and session.target is not None else ""
+        explore = (
+            "as in Explore" if choice.text is None and not example and session.target is not None else ""
+        )
         is_changed = side.shown is not None and bool(side.shown.gates or side.shown.interventions)
         self.target_edit.setPlaceholderText(
             f"{explore or ('held fixed' if is_changed else 'its own')}: {read}"
