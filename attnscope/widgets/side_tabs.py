@@ -76,6 +76,7 @@ class SideTabs(QWidget):
 def _scrolling(panel: QWidget) -> QScrollArea:
     """The panel whole, scrolled where there is less height than it needs."""
     area = QScrollArea()
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setWidgetResizable(True)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
