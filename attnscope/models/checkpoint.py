@@ -68,15 +68,16 @@ def read_model_folder(folder: Path, *, has_weights: bool = True) -> LoadedFolder
     check_roles(tokenizer, config.form)
     _check_sizes(config, tokenizer, folder)
     if has_weights:
-        tensors = read_tensors(folder / WEIGHTS).tensors
-        module, weights_note = fill_own(config, tensors, folder / WEIGHTS)
+        file = read_tensors(folder / WEIGHTS)
+        module, weights_note = fill_own(config, file.tensors, folder / WEIGHTS)
+        sha256 = file.sha256()
     else:
-        module, weights_note = unfilled_own(config), ""
+        module, weights_note, sha256 = unfilled_own(config), "", sha256_of(folder / WEIGHTS)
     return LoadedFolder(
         module=module,
         tokenizer=tokenizer,
         card=card,
-        sha256=sha256_of(folder / WEIGHTS),
+        sha256=sha256,
         note=" ".join(filter(None, (note, weights_note, _empty_note(config)))),
     )
 

@@ -26,10 +26,20 @@ def fill_own(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) ->
     _check_types(tensors, where)
     module = empty_own(config)
     with torch.no_grad():
-        for name, parameter in module.state_dict().items():
-            parameter.copy_(tensors[name])
+        parameters = dict(module.named_parameters())
+        for name, own in module.state_dict().items():
+            if name in parameters and _can_be_kept(tensors[name]):
+                parameters[name].data = tensors[name]
+            else:
+                own.copy_(tensors[name])
     module.eval()
     return module, " ".join(filter(None, (_cast_note(tensors), finite_note(module.state_dict()))))
+
+
+def _can_be_kept(tensor: Tensor) -> bool:
+    """Whether a tensor can be a weight as it is: it has memory of its own, and nothing is to be cast."""
+    is_alone = tensor.untyped_storage().nbytes() == tensor.nbytes
+    return tensor.dtype == torch.float32 and tensor.is_contiguous() and is_alone
 
 
 def _check_vocabulary(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) -> None:

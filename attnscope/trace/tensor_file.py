@@ -1,17 +1,17 @@
 """Reading safetensors files whose header has been checked first, and writing them.
 
 The header is checked here before anything is allocated: sizes against the file, caps, duplicate
-names, overlaps and holes. The data is a private copy in memory: a file that changes later changes nothing.
+names, overlaps and holes. Each tensor is read into memory of its own, once: a file that changes later
+changes nothing, and one that is cut short while it is read is told of (a mapped one would end the process).
 Format: https://huggingface.co/docs/safetensors (8 bytes length, JSON header, data without holes).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -20,6 +20,7 @@ from attnscope.errors import LoadError
 from attnscope.files import replace_file
 from attnscope.outside import open_outside, regular_size, unreadable
 from attnscope.strict_json import as_object, parse_object
+from attnscope.trace.digest import Digest
 from attnscope.trace.sniff import SAFE, refuse_foreign
 
 MAX_HEADER_BYTES = 10_000_000
@@ -59,6 +60,8 @@ class TensorFile:
 
     tensors: Mapping[str, Tensor]
     metadata: Mapping[str, str]
+    sha256: Callable[[], str] = str
+    """Of all the bytes that were read; worked out on another thread meanwhile. Empty where none were."""
 
 
 def read_tensors(path: Path) -> TensorFile:
@@ -67,14 +70,20 @@ def read_tensors(path: Path) -> TensorFile:
     refuse_foreign(path)
     try:
         with open_outside(path, expected=SAFE) as stream:
-            # a bytearray would be filled with zeros first, and hold every other thread up meanwhile
-            data = np.empty(n_bytes, dtype=np.uint8).data
-            n_read = stream.readinto(data)
+            header, start, raw = _header_of(stream, path)
+            metadata = _text_metadata(header.pop("__metadata__", {}), path)
+            entries = sorted(_checked_entries(header, n_bytes - start, path), key=lambda e: e.begin)
+            tensors = {}
+            with Digest(raw, n_bytes) as digest:
+                for entry in entries:
+                    tensors[entry.name], data = _own_memory(entry)
+                    n_read = stream.readinto(data)
+                    if n_read != len(data):
+                        raise _truncated(path, start + entry.begin + n_read, n_bytes)
+                    digest.update(data)
     except OSError as error:
         raise unreadable(path, error, expected=SAFE) from error
-    if n_read != n_bytes:
-        raise _truncated(path, n_read, n_bytes)
-    return tensors_from_bytes(data, path)
+    return TensorFile(tensors=tensors, metadata=metadata, sha256=digest.hexdigest)
 
 
 def read_shapes(path: Path) -> TensorFile:
@@ -92,10 +101,7 @@ def read_shapes(path: Path) -> TensorFile:
 
 
 def _shapes_of(stream: BinaryIO, n_bytes: int, path: Path) -> TensorFile:
-    start = _LENGTH_BYTES + int.from_bytes(stream.read(_LENGTH_BYTES), "little")
-    stream.seek(0)
-    n_read = min(start, _LENGTH_BYTES + MAX_HEADER_BYTES)
-    header, start = _read_header(bytearray(stream.read(n_read)), path)
+    header, start, _ = _header_of(stream, path)
     metadata = _text_metadata(header.pop("__metadata__", {}), path)
     tensors = {}
     for entry in _checked_entries(header, n_bytes - start, path):
@@ -105,6 +111,22 @@ def _shapes_of(stream: BinaryIO, n_bytes: int, path: Path) -> TensorFile:
             data = bytearray(stream.read(entry.end - entry.begin))
             tensors[entry.name] = torch.frombuffer(data, dtype=entry.dtype)[0]
     return TensorFile(tensors=tensors, metadata=metadata)
+
+
+def _header_of(stream: BinaryIO, path: Path) -> tuple[dict[str, object], int, bytes]:
+    """The header, where the data begins, and all bytes up to there."""
+    length = stream.read(_LENGTH_BYTES)
+    n_read = min(int.from_bytes(length, "little"), MAX_HEADER_BYTES)
+    raw = length + stream.read(n_read)
+    header, start = _read_header(raw, path)
+    return header, start, raw
+
+
+def _own_memory(entry: TensorEntry) -> tuple[Tensor, memoryview]:
+    """A tensor that is not filled yet, and its bytes."""
+    tensor = torch.empty(entry.shape, dtype=entry.dtype)
+    data: memoryview = tensor.reshape(-1).view(torch.uint8).numpy().data
+    return tensor, data
 
 
 def tensors_from_bytes(data: bytearray | memoryview, path: Path) -> TensorFile:
@@ -133,7 +155,7 @@ def require_regular_file(path: Path) -> int:
     return regular_size(path, expected="a regular file", action="Choose the file itself.")
 
 
-def _read_header(data: bytearray | memoryview, path: Path) -> tuple[dict[str, object], int]:
+def _read_header(data: bytes | bytearray | memoryview, path: Path) -> tuple[dict[str, object], int]:
     if len(data) < _LENGTH_BYTES:
         raise _truncated(path, len(data), _LENGTH_BYTES)
     n_header = int.from_bytes(data[:_LENGTH_BYTES], "little")

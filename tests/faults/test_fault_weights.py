@@ -4,7 +4,9 @@ import json
 import os
 import pickle
 import struct
+import threading
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -357,3 +359,55 @@ def test_that_a_saved_figure_is_no_model_and_says_who_draws_it(tmp_path: Path) -
     for opened in (open_source, load):
         with pytest.raises(LoadError, match=r"is a saved figure.*attnscope\.load_figure"):
             opened(str(path))
+
+
+def test_that_a_large_file_is_hashed_while_it_is_read(tmp_path: Path, monkeypatch) -> None:
+    tensors = {
+        "a": torch.arange(30_001.0), "b": torch.zeros(0, 3), "c": torch.tensor(7), "d": torch.ones(3, 5) > 0,
+        "e": torch.arange(6, dtype=torch.bfloat16).view(2, 3), "f": torch.tensor([1 + 2j]),
+    }  # fmt: skip
+    path = tmp_path / "x.safetensors"
+    save_file(tensors, path, metadata={"note": "1"})
+    wanted = sha256(path.read_bytes()).hexdigest()
+    for least in (0, 2**26):  # on a thread of its own, and not
+        monkeypatch.setattr("attnscope.trace.digest.MIN_BYTES", least)
+        file = read_tensors(path)
+        path.write_bytes(path.read_bytes()[:-1] + b"\0")  # what changes later changes nothing
+        assert file.sha256() == file.sha256() == wanted
+        assert file.metadata == {"note": "1"}
+        assert all(torch.equal(file.tensors[name], own) for name, own in tensors.items())
+        save_file(tensors, path, metadata={"note": "1"})
+    path.write_bytes(path.read_bytes()[:-4_000])
+    n_threads = threading.active_count()
+    with pytest.raises(LoadError, match="cut short"):
+        read_tensors(path)
+    assert threading.active_count() == n_threads
+
+
+def test_that_a_file_that_is_cut_short_while_it_is_read_is_refused(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "x.safetensors"
+    save_file({"a": torch.arange(50_000.0), "b": torch.arange(50_000.0)}, path)
+    monkeypatch.setattr("attnscope.trace.digest.MIN_BYTES", 0)
+    whole = tensor_file._checked_entries
+
+    def cut(*arguments):
+        os.truncate(path, 300_000)  # after its header was looked at
+        return whole(*arguments)
+
+    monkeypatch.setattr(tensor_file, "_checked_entries", cut)
+    with pytest.raises(LoadError, match="cut short") as caught:
+        read_tensors(path)
+    assert caught.value.kind == "truncated"
+
+
+def test_that_weights_are_held_in_memory_once(folder: Path) -> None:
+    """The tensors that were read are the model's own, and nobody else's."""
+    found = read_model_folder(folder)
+    for name, parameter in found.module.named_parameters():
+        assert parameter.untyped_storage().nbytes() == parameter.nbytes, name
+        assert parameter.data_ptr() % 64 == 0, name
+    assert found.sha256 == sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    other = read_model_folder(folder)
+    with torch.no_grad():
+        next(other.module.parameters()).zero_()
+    assert not torch.equal(next(other.module.parameters()), next(found.module.parameters()))

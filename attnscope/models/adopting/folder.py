@@ -93,7 +93,7 @@ def adopt(folder: Path, *, has_weights: bool = True) -> LoadedFolder:
             objective=OBJECTIVE_OF_FORM[config.form],
             text=f"{text}{f' ({licence})' if licence else ''}.\n",
         ),
-        sha256=weights.sha256,
+        sha256=weights.sha256(),
         note=note,
     )
 

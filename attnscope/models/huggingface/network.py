@@ -1,8 +1,9 @@
 """A model of the library as a network: what stands behind `Model` for every Hugging Face architecture."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -31,7 +32,8 @@ class Abilities:
     """What was found out about a model when it was opened; see `head.py` and `writer.py`."""
 
     has_detachable_head: bool = False
-    has_cache: bool = False
+    try_cache: Callable[[], bool] | None = None
+    """Whether what was read can be kept: tried when something is written first, for it takes five passes."""
     has_segments: bool = False
     labels: tuple[str, ...] = ()
     ends: frozenset[int] = frozenset()
@@ -90,6 +92,11 @@ class HuggingFaceNetwork:
     def info(self) -> ModelInfo:
         """The model in words and numbers."""
         return self._info
+
+    @cached_property
+    def has_cache(self) -> bool:
+        """Whether the model reads on where it ended."""
+        return self.abilities.try_cache is not None and self.abilities.try_cache()
 
     # -- in ---------------------------------------------------------------------------------------
 
@@ -204,7 +211,7 @@ class HuggingFaceNetwork:
 
     def writer(self, probe: Probe | None = None) -> Writer:
         """A writer for one prompt: with the library's cache, or reading every text again."""
-        if not self.abilities.has_cache or self._has_edits(probe):
+        if not self.has_cache or self._has_edits(probe):
             return RecomputingWriter(self, probe)
         is_double = self.form == "encoder-decoder"
         return HuggingFaceWriter(
@@ -217,7 +224,7 @@ class HuggingFaceNetwork:
         return self._reader.source_arguments(ids, self.device)
 
     def _guess_reader(self, inputs: Inputs, probe: Probe | None) -> NextTokens:
-        if self.abilities.has_cache and not self._has_edits(probe):
+        if self.has_cache and not self._has_edits(probe):
             reading = self._reading(probe)
             if self.form == "encoder-decoder":
                 reading.read_source(self._encoder_arguments(inputs.source.ids))

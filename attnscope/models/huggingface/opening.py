@@ -4,8 +4,9 @@ Nothing of a model's folder is ever run, nothing is read from the network, and e
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class _Opened:
     plan: Plan
     model: Any
     note: str
-    weights_sha256: str
+    weights_sha256: Callable[[], str]
 
 
 def open_network(folder: Path, device: torch.device, *, name: str = "") -> HuggingFaceNetwork:
@@ -111,9 +112,11 @@ def _build_network(
         words = _text_reader(opened, vocabulary)
         is_speech = opened.task.name == "speech"
         reader = _sound_reader(opened, attached, words, library) if is_speech else words
-    abilities, info = _find_abilities(opened, reader), _info(opened, attached, reader)
-    network = HuggingFaceNetwork(opened.model, attached, opened.task, reader, abilities, info)
-    if isinstance(reader, TextReader):
+    abilities = _find_abilities(opened, reader)
+    network = HuggingFaceNetwork(
+        opened.model, attached, opened.task, reader, abilities, _info(opened, attached, reader)
+    )
+    if isinstance(reader, TextReader) and not abilities.has_detachable_head:  # else it has read already
         inputs = network.encode("a b")
         network.run(inputs).logits(network.shown_positions(inputs))
     return network
@@ -198,7 +201,7 @@ def _find_abilities(opened: _Opened, reader: Reader) -> Abilities:
         labels=labels,
         has_segments=words.has_segments,
         has_detachable_head=_has_detachable_head(task, model, ids, source),
-        has_cache=task.is_writing and can_cache(model, ids, source),
+        try_cache=partial(can_cache, model, ids, source) if task.is_writing else None,
         ends=words.special.ends or _end_of(words),
         forced=words.special.forced,
         max_target=words.max_target,
@@ -239,7 +242,7 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         vocab_size=int(values.get("vocab_size") or opened.plan.n_embedded or 0),
         tokenizer=reader.vocabulary.kind,
         device=str(model.device),
-        sha256=opened.weights_sha256,
+        sha256=opened.weights_sha256(),
         sites=attached.sites,
         samples=samples_of(task, reader.vocabulary, values),
         note=opened.note,

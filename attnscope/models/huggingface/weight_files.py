@@ -5,7 +5,7 @@ Only safetensors is read. A pickle is named and refused; so is a shard outside t
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from attnscope.counting import counted
 from attnscope.errors import LoadError
-from attnscope.files import sha256_of
 from attnscope.models.huggingface.cache import contained_file
 from attnscope.models.memory import available_bytes
 from attnscope.strict_json import as_object, read_json
@@ -30,10 +29,10 @@ _INDEX_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Every tensor by name, and the SHA-256 of the file (of several files: of their digests in order)."""
+    """Every tensor by name, and what waits for the SHA-256 of the file (of several: of theirs in order)."""
 
     tensors: Mapping[str, Tensor]
-    sha256: str
+    sha256: Callable[[], str]
     n_bytes: int
 
 
@@ -69,14 +68,17 @@ def read_weights(folder: Path, paths: list[Path]) -> Weights:
             action="Close other programs, or open a smaller model.",
         )
     tensors: dict[str, Tensor] = {}
+    digests = []
     for path in paths:
-        for name, tensor in read_tensors(path).tensors.items():
+        file = read_tensors(path)
+        digests.append(file.sha256)
+        for name, tensor in file.tensors.items():
             if name in tensors:
                 raise _damaged(folder, f"two of its files hold the tensor {name[:80]!r}")
             tensors[name] = tensor
     if len(paths) > 1 or paths[0].name != WEIGHTS:
         _check_index(folder, tensors)
-    return Weights(tensors=tensors, sha256=_digest(paths), n_bytes=n_bytes)
+    return Weights(tensors=tensors, sha256=lambda: _joint([digest() for digest in digests]), n_bytes=n_bytes)
 
 
 def _read_index(folder: Path) -> dict[str, str]:
@@ -117,8 +119,7 @@ def _check_index(folder: Path, tensors: Mapping[str, Tensor]) -> None:
         )
 
 
-def _digest(paths: list[Path]) -> str:
-    digests = [sha256_of(path) for path in paths]
+def _joint(digests: list[str]) -> str:
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
