@@ -6,7 +6,7 @@ from attnscope.app import Program
 from attnscope.bench.lag import LagProbe
 from attnscope.bench.long_model import long_files
 from attnscope.bench.report import Measurement, spread
-from attnscope.bench.window import open_program, turn_loop, wait_until
+from attnscope.bench.window import is_settled, open_program, turn_loop, wait_until
 from attnscope.errors import UserError
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.widgets.explore.street_map import StreetMap
@@ -47,7 +47,7 @@ def measure_long_window() -> tuple[Measurement, ...]:
 
 def is_long_shown(program: Program) -> bool:
     """Whether a long text is traced and shown by tiles."""
-    return program.map_tiles.shown is not None and not program.session.is_stale
+    return program.map_tiles.shown is not None and is_settled(program)
 
 
 def street_map(program: Program) -> StreetMap:

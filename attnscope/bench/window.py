@@ -39,7 +39,8 @@ def open_program(source: str = "") -> Iterator[Program]:
 
 def is_settled(program: Program) -> bool:
     """Whether the newest text has been traced and shown."""
-    return program.session.traced is not None and not program.session.is_stale
+    traced = program.session.traced
+    return traced is not None and traced.known is None and not program.session.is_stale
 
 
 def wait_until(program: Program, is_true: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:

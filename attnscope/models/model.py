@@ -239,13 +239,26 @@ class Model:
         past_trained: bool = False,
         keep_output: bool = False,
         is_writing_later: bool = False,
+        hear: Callable[[Trace], None] | None = None,
     ) -> Look:
         """`trace` (without its logits) and `compare` at once, for the price of one of them.
 
-        With `is_writing_later`, texts that take passes of their own to write are left to `Look.write`.
+        With `is_writing_later`, texts that take passes of their own to write are left to `Look.write`. Of a
+        long text `hear` gets a trace of the sites that are known, after each of them.
         """
         change = self._change(gates, interventions)
-        probe = TraceProbe(self.sites, change.gates, is_paired=bool(change), edits=change.edits)
+
+        def hear_records(records: Mapping[SiteKey, SiteRecord]) -> None:
+            if hear is not None:
+                hear(self._trace_of(inputs, change, records))
+
+        probe = TraceProbe(
+            self.sites,
+            change.gates,
+            is_paired=bool(change),
+            edits=change.edits,
+            hear=None if hear is None else hear_records,
+        )
         inputs = self.encode(text, target, past_trained=past_trained)
         done = self.network.run(inputs, probe, n_copies=2 if change else 1)
         trace = self._build_trace(inputs, change, probe, done, has_logits=False)
@@ -344,6 +357,18 @@ class Model:
         probe = TraceProbe(self.sites, NO_GATES, wanted=frozenset((key,)))
         self.network.run(self.encode(pattern.text, pattern.target), probe)
         return probe.records[key]
+
+    def _trace_of(self, inputs: Inputs, change: _Change, records: Mapping[SiteKey, SiteRecord]) -> Trace:
+        """A trace of the sites that are recorded, while the pass goes on."""
+        return Trace(
+            sites=tuple(site for site in self.sites if site.key in records),
+            gates=change.gates,
+            source=inputs.source,
+            target=inputs.target,
+            records=records,
+            logits=None,
+            interventions=change.interventions,
+        )
 
     def _build_trace(
         self, inputs: Inputs, change: _Change, probe: TraceProbe, done: Pass, *, has_logits: bool

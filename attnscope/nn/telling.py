@@ -1,7 +1,8 @@
 """Telling what a long piece of work is at, from its middle: reading a vocabulary, reading weights.
 
-A thread says with `telling` who listens; whatever it then calls tells by `tell`. In other threads nobody
-listens and nothing is told. Imports the standard library only, as `nn.stopping` does.
+A thread says with `telling` who listens, to words or to a record that the listener knows; whatever it then
+calls tells by `tell`. In other threads nobody listens and nothing is told. Imports the standard library
+only, as `nn.stopping` does.
 """
 
 import threading
@@ -15,7 +16,7 @@ _heard = threading.local()
 
 
 @contextmanager
-def telling(hear: Callable[[str], None]) -> Iterator[None]:
+def telling(hear: Callable[[object], None]) -> Iterator[None]:
     """While this lasts, `hear` gets what this thread tells; it must return at once."""
     before = getattr(_heard, "hear", None)
     _heard.hear = hear
@@ -25,8 +26,8 @@ def telling(hear: Callable[[str], None]) -> Iterator[None]:
         _heard.hear = before
 
 
-def tell(what: str) -> None:
-    """Say what comes next, where somebody listens on this thread."""
+def tell(what: object) -> None:
+    """Say what comes next, or what is known so far, where somebody listens on this thread."""
     hear = getattr(_heard, "hear", None)
     if hear is not None:
         hear(what)

@@ -50,7 +50,7 @@ from attnscope.records.pruning_runs import (
 )
 from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadsCompared, StopComparing
 from attnscope.records.runs import FollowRun, OpenRuns, RunNews, RunsOpened
-from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey
 from attnscope.records.splits import ReplaySplits, SplitsReplayed
 from attnscope.records.texts import OpenText, TextOpened
 from attnscope.records.tokenizers import CompareTokenizers, StopTokenizers, TokenizersNews
@@ -253,7 +253,8 @@ class Traced:
 
     `source` and `target` are the tokens of both texts. `grids` has one entry for each site, in the
     model's order. `measures` covers every head. `comparison` is without gates against with gates; where it
-    is being written, an `OutputWritten` follows. Of a trace for a `view`, `info` is its model.
+    is being written, an `OutputWritten` follows. Of a trace for a `view`, `info` is its model. While a long
+    pass goes on, only the maps of the `known` sites are there, no measure and no output; None: all are.
     """
 
     number: int
@@ -272,6 +273,7 @@ class Traced:
     interventions: Interventions = ()
     view: str = ""
     info: ModelInfo | None = None
+    known: frozenset[SiteKey] | None = None
 
     @property
     def place(self) -> str:

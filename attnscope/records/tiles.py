@@ -38,7 +38,8 @@ def is_long(n_queries: int, n_keys: int) -> bool:
 class LongMap:
     """Which long map is meant, with its tokens; it holds no weights.
 
-    `trace` is the number of the request that made the trace of `model`.
+    `trace` is the number of the request that made the trace of `model`. Until the pass has come to its layer
+    it is not `is_known`.
     """
 
     model: str
@@ -46,6 +47,7 @@ class LongMap:
     head: HeadRef
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Probes: recording what attention did, changing single heads, multiplying head outputs by gates."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -56,7 +56,8 @@ class GateProbe:
 class TraceProbe(GateProbe):
     """Gates head outputs and records every site, or the `wanted` ones; of a batch, its last text.
 
-    Values and outputs are let go once they have proved the weights, unless `keep_values`.
+    Values and outputs are let go once they have proved the weights, unless `keep_values`. Of long texts
+    `hear` gets what is recorded, after each site.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class TraceProbe(GateProbe):
         is_paired: bool = False,
         edits: Mapping[SiteKey, Edits] | None = None,
         keep_values: bool = False,
+        hear: Callable[[Mapping[SiteKey, SiteRecord]], None] | None = None,
     ) -> None:
         super().__init__(sites, gates, is_paired=is_paired, edits=edits)
+        self._hear = hear
         self._wanted = frozenset(site.key for site in sites) if wanted is None else wanted
         self._pending = Pending(keep_values=keep_values)
         self._records: dict[SiteKey, SiteRecord] = {}
@@ -95,6 +98,8 @@ class TraceProbe(GateProbe):
             self._records |= self._pending.finish()
             if not torch.is_grad_enabled():
                 stop_if_unwanted()
+            if self._hear is not None:
+                self._hear(self._records)
 
 
 def _gate_of(site: Site, gates: Gates, is_paired: bool) -> Tensor | None:

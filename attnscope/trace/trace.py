@@ -215,6 +215,11 @@ class Trace:
         of_site = site_grid if n_cells <= MAX_EXACT_CELLS else sampled_grid
         return tuple(of_site(site, self.records[site.key], max_px) for site in self.sites)
 
+    def grid_at_once(self, site: SiteName, max_px: int = 96) -> SiteGrid:
+        """Thumbnails of a site's heads in a moment: of a long text rough ones, from a few of its weights."""
+        found = self.site(site)
+        return sampled_grid(found, self.records[found.key], max_px)
+
     def is_long(self, site: SiteName) -> bool:
         """Whether a site's maps are too large to be held whole; `head_tile` shows those."""
         record = self.records[self.site(site).key]

@@ -16,7 +16,8 @@ class Job:
     """One job. `name` says what it is for, `what` what is being done now; `fraction` 0…1, None: not known.
 
     `stop` ends it; None for what cannot be ended, or ends by itself in a moment. `is_waited_for`: the person
-    waits for it, and Esc ends it; other jobs run beside what the person does.
+    waits for it, and Esc ends it; other jobs run beside what the person does. `tells_what`: the line in the
+    status bar says `what`, too.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Job:
     fraction: float | None = None
     stop: Callable[[], None] | None = field(default=None, compare=False)
     is_waited_for: bool = False
+    tells_what: bool = False
 
     @property
     def percent(self) -> str:
@@ -66,7 +68,9 @@ class WorkState:
             return ""
         first = self.jobs[0]
         named = f"{first.name} {first.percent}".strip()
-        return named if len(self.jobs) == 1 else f"{len(self.jobs)} jobs: {named}"
+        if len(self.jobs) > 1:
+            return f"{len(self.jobs)} jobs: {named}"
+        return f"{named} · {first.what}" if first.tells_what and first.what else named
 
     def stop(self, name: str) -> None:
         """End the job of this name, where it can be ended."""

@@ -41,7 +41,15 @@ def watch_session(work: WorkState, session: Session, cancel: Callable[[int], Non
                 is_waited_for=True,
             )
         elif session.tracing.is_waiting:
-            yield Job(name="Tracing the text", stop=stop_tracing, is_waited_for=True)
+            heard = session.tracing.progress
+            yield Job(
+                name="Tracing the text",
+                what=heard.what if heard else "",
+                fraction=heard.fraction if heard else None,
+                stop=stop_tracing,
+                is_waited_for=True,
+                tells_what=heard is not None and heard.fraction is not None,
+            )
 
     work.watch(session, find)
 

@@ -48,9 +48,9 @@ class TileServer:
 
     def start(self, request: TileRequest) -> Iterator[TileReply | None]:
         """Begin to answer; nothing comes when the trace is gone."""
-        trace = self._views.find(request.model, request.trace)
-        if trace is None:
-            return
+        trace = self._views.find_shown(request.model, request.trace)
+        if trace is None or not all(head.site_key in trace.records for head in _heads_of(request)):
+            return  # gone, or of a layer that is not known yet: it is asked for again when it is
         match request:
             case ShowTile():
                 yield from self._show_tile(request, trace)
@@ -71,7 +71,7 @@ class TileServer:
     def grow(self) -> Iterator[TileReply]:
         """A little work on the pyramid of the head looked at last; then the tiles that waited for it."""
         head = self._heads.get(self._growing) if self._growing else None
-        if head is None or self._views.find(*self._growing[:2]) is None:  # type: ignore[index]
+        if head is None or self._views.find_shown(*self._growing[:2]) is None:  # type: ignore[index]
             self._growing = None
             return
         head.grow()
@@ -149,10 +149,20 @@ class TileServer:
 
     def _forget_old(self) -> None:
         """Drop heads of traces that are gone, then those looked at longest ago."""
-        for key in [key for key in self._heads if self._views.find(key[0], key[1]) is None]:
+        for key in [key for key in self._heads if self._views.find_shown(key[0], key[1]) is None]:
             del self._heads[key]
         while len(self._heads) > 1 and sum(head.n_bytes for head in self._heads.values()) > MAX_PYRAMID_BYTES:
             self._heads.popitem(last=False)
+
+
+def _heads_of(request: TileRequest) -> tuple[HeadRef, ...]:
+    match request:
+        case ShowTile() | ReadCell():
+            return (request.head,)
+        case ShowEdges():
+            return request.heads
+        case _:
+            return ()
 
 
 def _show_edges(request: ShowEdges, trace: Trace) -> Iterator[TileReply | None]:

@@ -25,6 +25,7 @@ from attnscope.records.messages import (
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import check_heads
 from attnscope.workers.serve_compare import Answer, Answers
+from attnscope.workers.serve_layers import LayersComing
 from attnscope.workers.serve_models import OpenModels
 from attnscope.workers.views import Views, head_maps
 
@@ -46,6 +47,7 @@ def trace_text(
     is_long = len(request.text) > MAX_CONTINUED
     if is_long:  # a place to give up before the long pass, and another one after it
         yield Progress(number=request.number, what=f"Reading {counted(len(request.text), 'character')}")
+    layers = LayersComing(request, model, views)
     is_target_read = not request.view or model.info.takes_target
     interventions = request.interventions if request.view else _fitting(request, model)
     look = model.look(
@@ -58,6 +60,7 @@ def trace_text(
         n_continue=0 if is_long else N_CONTINUE,
         keep_output=bool(request.view),
         is_writing_later=True,
+        hear=layers.hear if is_long and request.place == OPEN_MODEL else None,
     )
     trace = look.trace
     if is_long:

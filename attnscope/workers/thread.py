@@ -142,8 +142,8 @@ class WorkerThread(QThread):
         return engine
 
     def _serve(self, engine: Engine, request: Request) -> None:
-        def hear(what: str) -> None:
-            self.replied.emit(Progress(number=request.number, what=what))
+        def hear(what: object) -> None:
+            self.replied.emit(Progress(number=request.number, what=what) if isinstance(what, str) else what)
 
         replies = engine.handle(request)
         with stoppable(lambda: self._is_unwanted(request)), telling(hear):

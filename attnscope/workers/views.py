@@ -25,20 +25,34 @@ class Views:
 
     def __init__(self) -> None:
         self._traces: OrderedDict[str, tuple[int, Trace]] = OrderedDict()
+        self._parts: dict[str, tuple[int, Trace]] = {}
         self._lock = threading.Lock()
 
     def keep(self, model: str, trace: "Trace", number: int = 0) -> None:
         """Make `trace` the newest of `model`."""
         with self._lock:
+            self._parts.pop(model, None)
             self._traces[model] = (number, trace)
             self._traces.move_to_end(model)
             while len(self._traces) > N_TRACES_KEPT:
                 self._traces.popitem(last=False)
 
+    def keep_part(self, model: str, trace: "Trace", number: int) -> None:
+        """Keep the layers of a pass under way that are known; tiles alone are made of them."""
+        with self._lock:
+            self._parts[model] = (number, trace)
+
+    def find_shown(self, model: str, number: int) -> "Trace | None":
+        """As `find`, or what is known of it while its pass goes on."""
+        with self._lock:
+            found = self._parts.get(model)
+        return found[1] if found is not None and found[0] == number else self.find(model, number)
+
     def forget(self, model: str) -> None:
         """Drop the trace of `model`: another model has taken its name."""
         with self._lock:
             self._traces.pop(model, None)
+            self._parts.pop(model, None)
 
     def find(self, model: str, number: int) -> "Trace | None":
         """The trace that the request `number` made, unless a newer one has taken its place."""

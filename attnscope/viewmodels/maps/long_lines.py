@@ -51,7 +51,7 @@ class LongLines:
         if not is_same_text:
             self.maps = ()
             self._listeners.tell("lines")
-        if not same:
+        if not same or not all(m.is_known for m in same):
             return
         self._number = self._numbers.next()
         heads = tuple(m.head for m in same)

@@ -16,7 +16,14 @@ def long_map_of(traced: Traced | None, head: HeadRef | None, rows: Rows = "read"
         return None
     queries, keys = tokens_of(traced, head.stack)
     queries = row_labels(queries, written_after(head.stack, traced.target), rows)
-    return LongMap(model=traced.model, trace=traced.number, head=head, queries=queries, keys=keys)
+    return LongMap(
+        model=traced.model,
+        trace=traced.number,
+        head=head,
+        queries=queries,
+        keys=keys,
+        is_known=traced.known is None or head.site_key in traced.known,
+    )
 
 
 def tokens_of(traced: Traced, stack: Stack) -> tuple[tuple[Token, ...], tuple[Token, ...]]:

@@ -227,7 +227,7 @@ class MapTiles:
             self._ask()
 
     def _ask_overview(self) -> None:
-        if self.shown is None:
+        if self.shown is None or not self.shown.is_known:
             return
         n_queries, n_keys = len(self.shown.queries), len(self.shown.keys)
         b = 1
@@ -239,7 +239,7 @@ class MapTiles:
     def _ask(self) -> None:
         """Ask for the tile that suits the window, unless it is there or on its way."""
         window = self.window
-        if self.shown is None or window is None:
+        if self.shown is None or not self.shown.is_known or window is None:
             return
         b = replace(window, width_px=window.width_px, height_px=window.height_px).block
         b = max(1, b // _power_of_two(self._ratio))

@@ -262,6 +262,8 @@ class Session:
             case Progress() if reply.number == self._asking.load_number and self.busy:
                 self.busy = Busy(source=self.busy.source, what=reply.what, fraction=reply.fraction)
                 self._listeners.tell("busy")
+            case Progress():
+                self.tracing.hear(reply)
             case Failed():
                 self._take_failure(reply)
             case _ if isinstance(reply, Reply):
@@ -292,7 +294,8 @@ class Session:
             self.tell_person(info.note)
 
     def _take_trace(self, reply: Traced) -> None:
-        self.traced, self.maps, self.is_stale = reply, reply.maps, False
+        self.traced, self.maps, self.is_stale = reply, reply.maps, reply.known is not None
+        self.tracing.is_growing = self.is_stale
         self._shown.clear()
         if not self.selection:
             self.selection = tuple(filter(None, (self._first_choice(None),)))
@@ -326,7 +329,7 @@ class Session:
     def _take_failure(self, reply: Failed) -> None:
         if reply.number == self._asking.load_number:
             self.give_up_loading()
-        elif self.traced is not None and reply.number == self.traced.number:
+        elif self.traced and self.traced.known is None and reply.number == self.traced.number:
             self._take_output(self.traced, replace(self.traced.comparison, is_writing=False))
         elif reply.number == self._asking.trace_number:
             self._asking.trace_number = 0  # the old pictures stay, dimmed
@@ -345,7 +348,7 @@ class Session:
         self._is_trace_wanted = is_drag and self.is_stale and self._asking.trace_number != 0
         if self._is_trace_wanted:
             return
-        self.is_stale = True
+        self.is_stale, self.tracing.is_growing, self.tracing.progress = True, False, None
         self._asking.trace(self.setting, self._wanted(), past_trained=self.is_past_trained)
         self._listeners.tell("stale")
 

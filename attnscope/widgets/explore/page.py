@@ -86,7 +86,7 @@ class ExplorePage(QWidget):
         self._presented = Presented(self.bars, self.columns, self.pictures, self.side, self.grid_panel)
         self._is_touring = self._gives_way = self._is_tight = self._was_stage = False
         self._lay_out()
-        self._stale = StaleWatch(lambda: session.is_stale, self._show_stale, self)
+        self._stale = StaleWatch(self._is_late, self._show_stale, self)
         listen(self, session, self._on_session)
         listen(self, view, self._on_view)
         self._show_stage()
@@ -283,6 +283,9 @@ class ExplorePage(QWidget):
         if not is_shown:
             self.card.show_stage(stage)
         self._stages.setCurrentWidget(self.pictures if is_shown else self.card)
+
+    def _is_late(self) -> bool:
+        return self._session.is_stale and not self._session.tracing.is_growing
 
     def _show_stale(self, is_stale: bool) -> None:
         self.grid_panel.grid.set_stale(is_stale)

@@ -119,7 +119,8 @@ class StatusBar(QWidget):
         is_quiet = check.is_good or check.is_empty
         self.badge.setText(check.badge if is_quiet else f"⚠ {check.sentence}")
         self.badge.setToolTip(plain_tooltip(_check_tooltip(check)))
-        self.duration.setText(f"traced in {_time(traced.duration_ms)}")
+        is_whole = traced.known is None
+        self.duration.setText(f"traced in {_time(traced.duration_ms)}" if is_whole else "")
 
     def _show_gates(self) -> None:
         gates = self._session.gates
