@@ -18,7 +18,8 @@ from attnscope.figures.run_charts import PARTS, shown_charts
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.seed_charts import seed_chart
 from attnscope.figures.spec import Caption, Chart, FigureSpec, check_spec
-from attnscope.models import Model, load
+from attnscope.models import Model
+from attnscope.models.recording.opening import open_named
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD
 from attnscope.records.sites import Stack
 from attnscope.trace import Trace
@@ -244,7 +245,7 @@ def load_figure(path: str | Path, *, device: str = "auto") -> Figure:
     ensure_gui()
     if isinstance(kept, FigureSpec):
         return Figure(kept)
-    origin, model = kept.origin, load(kept.origin.source, device=device)
+    origin, model = kept.origin, open_named(kept.origin.source, device)
     past_trained = origin.past_trained and model.info.can_read_past
     trace = model.trace(
         origin.text,

@@ -14,6 +14,7 @@ from attnscope.errors import LoadError
 from attnscope.outside import open_outside
 
 _N_COLUMNS = 10
+_MAX_DIGITS = 9
 _EXPECTED = "a CoNLL-U file, plain or gzipped"
 _MAX_BYTES = 512 * 2**20
 
@@ -108,30 +109,35 @@ def _tree(rows: list[tuple[int, list[str]]], text: str, path: Path) -> Tree:
     gaps: list[str] = []
     words: list[TreeWord] = []
     shared_until = 0
-    n_words = sum(columns[0].isdigit() for _, columns in rows)
+    n_words = sum(_is_number(columns[0]) for _, columns in rows)
     for number, columns in rows:
         id, form = columns[0], columns[1]
         if "." in id:
             continue
-        if not id.isdigit() or int(id) > shared_until:
+        if not _is_number(id) or int(id) > shared_until:
             written.append(form)
             gaps.append("" if "SpaceAfter=No" in columns[9] else " ")
-        if not id.isdigit():
+        if not _is_number(id):
             shared_until = _last_of_range(id, path, number)
             continue
         head = columns[6]
-        if not head.isdigit() or int(head) > n_words or int(id) != len(words) + 1:
-            raise _wrong(path, number, f"has the id {id!r} and the head {head!r}", f"numbers up to {n_words}")
+        if not _is_number(head) or int(head) > n_words or int(id) != len(words) + 1:
+            found = f"has the id {id[:40]!r} and the head {head[:40]!r}"
+            raise _wrong(path, number, found, f"numbers up to {n_words}")
         relation = columns[7].split(":")[0]
         words.append(TreeWord(form=form, head=int(head) - 1, relation=relation, place=len(written) - 1))
     joined = "".join(word + gap for word, gap in zip(written, gaps, strict=True)).strip()
     return Tree(text=text or joined, words=tuple(words), written=tuple(written))
 
 
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+
+
 def _last_of_range(id: str, path: Path, number: int) -> int:
     first, _, last = id.partition("-")
-    if not (first.isdigit() and last.isdigit() and int(first) <= int(last)):
-        raise _wrong(path, number, f"has the id {id!r}", "a number, a range such as 3-4, or 8.1")
+    if not (_is_number(first) and _is_number(last) and int(first) <= int(last)):
+        raise _wrong(path, number, f"has the id {id[:40]!r}", "a number, a range such as 3-4, or 8.1")
     return int(last)
 
 

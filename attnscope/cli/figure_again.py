@@ -96,11 +96,13 @@ def _read_again(arguments: argparse.Namespace, saved: "SavedFigure") -> "tuple[T
 
 def _load(arguments: argparse.Namespace, source: str) -> "Model":
     """The model of the file; an error says where it was looked for."""
-    from attnscope.models.recording.opening import open_source
+    from attnscope.models.recording.opening import open_named
 
     try:
-        model = open_source(source, arguments.device)
+        model = open_named(source, arguments.device)
     except LoadError as error:
+        if error.kind == "not-downloaded":
+            raise
         folder = Path(arguments.model).absolute().parent
         here = "" if Path.cwd() in (folder, *folder.parents) else f", in {Path.cwd()}"
         raise LoadError(

@@ -10,10 +10,11 @@ from attnscope.models.checkpoint import (
     read_model_config,
     read_model_folder,
 )
-from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX, is_model_id
+from attnscope.models.huggingface.cache import is_model_id
 from attnscope.nn.config import ModelConfig
 from attnscope.outside import unreadable
 from attnscope.paths import resources_folder
+from attnscope.records.downloads import DOWNLOAD_PREFIX
 from attnscope.trace.sniff import SAFE, refuse_foreign
 from attnscope.trace.store import is_trace_file
 from attnscope.trace.tensor_file import require_regular_file

@@ -19,7 +19,6 @@ from attnscope.counting import counted
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models.adopting import adopt, adopted_config, foreign_folder
 from attnscope.models.checkpoint import CONFIG, LoadedFolder, is_model_folder
-from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX
 from attnscope.models.sources import (
     checkpoint_folders,
     demo_folder,
@@ -30,6 +29,7 @@ from attnscope.models.sources import (
 from attnscope.nn.building import build_own, unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
+from attnscope.records.downloads import is_download
 from attnscope.strict_json import as_object, read_json
 from attnscope.training.parts import Recipe, StartPart
 
@@ -44,7 +44,7 @@ _OF_LABELS = frozenset({"pooling", "sentence_encoder", "reads_pair"})
 
 def anchored_source(source: str, folder: Path) -> str:
     """The name of a model that comes with the program as it is, a relative path from `folder` on."""
-    is_name = not source or source in demo_models() or source.startswith(DOWNLOAD_PREFIX)
+    is_name = not source or source in demo_models() or is_download(source)
     return source if is_name else str((folder / source).absolute())
 
 

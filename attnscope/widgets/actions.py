@@ -89,6 +89,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec(
         name="locate-model", text="Locate the model…", menu="", tip="Say where the session's model is now"
     ),
+    ActionSpec(name="download-model", text="Download…", menu="", tip="Fetch the session's model"),
     ActionSpec(
         name="copy-python",
         text="Copy as Python",

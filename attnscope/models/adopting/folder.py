@@ -16,7 +16,7 @@ from attnscope.models.adopting.families import FAMILIES
 from attnscope.models.adopting.taking import Family
 from attnscope.models.card import OBJECTIVE_OF_FORM, ModelCard
 from attnscope.models.checkpoint import LoadedFolder
-from attnscope.models.huggingface.cache import DOWNLOAD_PREFIX, cached_snapshot, find_huggingface
+from attnscope.models.huggingface.cache import cached_snapshot, find_huggingface
 from attnscope.models.huggingface.config_checks import read_config
 from attnscope.models.huggingface.facts import licence_of
 from attnscope.models.huggingface.weight_files import read_weights, weight_paths
@@ -25,6 +25,7 @@ from attnscope.models.memory import refuse_too_large
 from attnscope.models.weights import fill_own
 from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import ModelConfig
+from attnscope.records.downloads import DOWNLOAD_PREFIX
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace.tensor_file import read_shapes
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.library import import_hub, library_faults, network_allowed
 from attnscope.outside import read_outside, regular_size
+from attnscope.records.downloads import DOWNLOAD_PREFIX, is_download
 from attnscope.strict_json import as_object, read_json
 
-DOWNLOAD_PREFIX = "hf:"
 CONFIG = "config.json"
 _ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -48,7 +48,7 @@ def find_huggingface(source: str | Path) -> Found | None:
     Raises LoadError when a download that was asked for fails.
     """
     text = str(source)
-    if text.startswith(DOWNLOAD_PREFIX):
+    if is_download(text):
         name = text.removeprefix(DOWNLOAD_PREFIX).strip()
         cached = cached_snapshot(name)
         is_whole = cached is not None and any((cached / file).exists() for file in _WEIGHTS)

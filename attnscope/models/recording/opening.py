@@ -4,9 +4,11 @@ from pathlib import Path
 
 from attnscope.errors import LoadError
 from attnscope.files import sha256_of
+from attnscope.models.huggingface.cache import is_model_id
 from attnscope.models.model import Model
 from attnscope.models.opening import load
 from attnscope.models.recording.network import RecordedNetwork
+from attnscope.records.downloads import DOWNLOAD_PREFIX, is_download, on_this_machine
 from attnscope.records.sites import require_heads
 from attnscope.trace.store import is_trace_file, load_trace
 
@@ -14,6 +16,25 @@ from attnscope.trace.store import is_trace_file, load_trace
 def open_source(source: str, device: str = "auto") -> Model:
     """A model, or recorded attention in the place of one; raises LoadError and UserError as `load` does."""
     return open_recording(source) if is_trace_file(source) else load(source, device=device)
+
+
+def open_named(source: str, device: str = "auto") -> Model:
+    """As `open_source`, for a source that a file names: nothing is downloaded that no person asked for."""
+    name = on_this_machine(source)
+    try:
+        return open_source(name, device)
+    except LoadError as error:
+        if not is_download(source):
+            raise
+        can_be = is_model_id(name)
+        raise LoadError(
+            f"The file asks for the model {name[:100]!r}, which is not on this machine.",
+            kind="not-downloaded",
+            expected="a model that was opened before: for a file nothing is downloaded",
+            action=f"Run attnscope info {DOWNLOAD_PREFIX}{name}, which downloads it, and try again."
+            if can_be
+            else "It is no name of a model on the Hub.",
+        ) from error
 
 
 def open_recording(path: str | Path) -> Model:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from attnscope.records.downloads import on_this_machine
 from attnscope.records.interventions import interventions_as_json
 from attnscope.records.sites import Gates
 from attnscope.viewmodels.maps.alignment import WAYS
@@ -79,7 +80,7 @@ def _side_from(reader: SessionReader, default: SideChoice, folder: Path | None) 
     if changes == "kept" and "kept" not in reader.values:
         raise reader.refuse("a side of the comparison is kept, but what was kept is missing")
     return SideChoice(
-        model=None if model is None else absolute_source(model, folder),
+        model=None if model is None else on_this_machine(absolute_source(model, folder)),
         text=_text(reader, "text", is_cleaned=True),
         target=_text(reader, "target", is_cleaned=True),
         changes=changes,
@@ -89,7 +90,7 @@ def _side_from(reader: SessionReader, default: SideChoice, folder: Path | None) 
 
 def _kept_from(reader: SessionReader, folder: Path | None) -> Kept:
     return Kept(
-        source=absolute_source(reader.text("source"), folder),
+        source=on_this_machine(absolute_source(reader.text("source"), folder)),
         text=clean_text(reader.text("text")).text,
         target=_text(reader, "target", is_cleaned=True),
         gates=Gates.of(dict(read_gate(reader, entry) for entry in reader.entries("gates"))),

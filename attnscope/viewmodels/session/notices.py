@@ -5,7 +5,7 @@ from dataclasses import dataclass
 OPENING = ("Open", "LoadModel", "OpenText")
 """What notices of something that could not be opened are about: they go when the next thing is opened."""
 
-QUESTIONS = ("restore-session", "locate-model", "reload-model", "trace-again")
+QUESTIONS = ("restore-session", "locate-model", "download-model", "reload-model", "trace-again")
 """Actions that wait for an answer; any other only helps."""
 
 

@@ -13,6 +13,7 @@ from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
 from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
 from attnscope.files import replace_file
+from attnscope.records.downloads import is_download, on_this_machine
 from attnscope.records.models import Sample
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.file import (
@@ -231,8 +232,19 @@ class SessionFiles(QObject):
 
     def _open(self, saved: SavedSession, source: str) -> None:
         self._pending = saved
-        sample = Sample(text=saved.setting.text, target=saved.setting.target)
-        self._session.load_model(source, self._device, sample=sample)
+        self._load_pending(on_this_machine(source))
+
+    def _load_pending(self, source: str) -> None:
+        """Open the model that the session waits for."""
+        saved = self._pending
+        if saved is not None:
+            sample = Sample(text=saved.setting.text, target=saved.setting.target)
+            self._session.load_model(source, self._device, sample=sample)
+
+    def download_model(self) -> None:
+        """Fetch the model of the waiting session, which the person was told of by name."""
+        if self._pending is not None:
+            self._load_pending(self._pending.source)
 
     def locate_model(self) -> None:
         """Ask where the model of the waiting session is."""
@@ -241,8 +253,7 @@ class SessionFiles(QObject):
             return
         folder = self.ask_folder(self._window, f"Where is the model {saved.model}?", str(Path.home()))
         if folder:
-            sample = Sample(text=saved.setting.text, target=saved.setting.target)
-            self._session.load_model(folder, self._device, sample=sample)
+            self._load_pending(folder)
 
     def _open_kind(self, kind: Opened, path: str) -> None:
         match kind:
@@ -290,12 +301,15 @@ class SessionFiles(QObject):
             return
         if not self._session.text.strip():
             self._session.set_text(saved.setting.text)
-        self._session.tell_person(
-            f"The session's model {saved.model or saved.source} was not found. {reason}",
-            is_error=True,
-            action="locate-model",
-            about="Open",
-        )
+        name = on_this_machine(saved.source)
+        told = f"The session's model {saved.model or saved.source} was not found. {reason}"
+        if is_download(saved.source):
+            told = (
+                f"The file asks for the model {name[:100]}, which is not on this machine. Nothing was "
+                f"downloaded. Download… fetches it from huggingface.co/{name[:100]}, where its size is told."
+            )
+        action = "download-model" if is_download(saved.source) else "locate-model"
+        self._session.tell_person(told, is_error=True, action=action, about="Open")
 
     def _restore_rest(self) -> None:
         saved, model = self._pending, self._session.model

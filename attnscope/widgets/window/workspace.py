@@ -95,6 +95,7 @@ class Workspace(QObject):
             "save-session": files.save,
             "restore-session": self.restore_last,
             "locate-model": files.locate_model,
+            "download-model": files.download_model,
             "larger": lambda: self._resize_type(1),
             "smaller": lambda: self._resize_type(-1),
             "reset-layout": self.reset_layout,

@@ -1,0 +1,276 @@
+"""A thousand hostile files at every door: each gives a value or one error that a person can act on.
+
+No other exception, no wait without an end, nothing overwritten. Variants are drawn from a fixed seed. For a
+longer night, ATTNSCOPE_HOSTILE=20 draws twenty times as many, and ATTNSCOPE_HOSTILE_SEED others.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import hostile
+import pytest
+from tiny_models import FRENCH, SENTENCE, tiny_model
+
+from attnscope import files
+from attnscope.analysis.conllu import read_conllu
+from attnscope.errors import UserError
+from attnscope.figures.figure import figure
+from attnscope.figures.figure_file import read_figure_file
+from attnscope.models import load
+from attnscope.paths import resources_folder
+from attnscope.records.edge_lists import edges_from_text
+from attnscope.records.runs import RunMark
+from attnscope.settings import read_settings
+from attnscope.text.corpora import read_lines, read_pairs
+from attnscope.text.tokenizer import Tokenizer
+from attnscope.trace import load_traces
+from attnscope.trace.tensor_file import read_shapes, read_tensors
+from attnscope.training import read_recipe
+from attnscope.training.follow import read_news
+from attnscope.training.inspections import read_inspections
+from attnscope.training.lock import read_writer
+from attnscope.training.run import read_run
+from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
+
+TIMES = int(os.environ.get("ATTNSCOPE_HOSTILE", "1"))
+SEED = int(os.environ.get("ATTNSCOPE_HOSTILE_SEED", "7"))
+_PATIENCE_S = 60
+Door = Callable[[Path], object]
+
+
+class _TooLong(BaseException):
+    """An input was not done within the patience of any person."""
+
+
+@contextmanager
+def patience() -> Iterator[None]:
+    """Raise after a time that no input may take, where the system can tell."""
+
+    def ring(*_: object) -> None:
+        raise _TooLong
+
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(_PATIENCE_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def try_all(door: Door, place: Path, contents: Iterable[bytes], beside: Path | None = None) -> None:
+    """Put each content at `place` and open it; what lies `beside` it must stay as it is."""
+    before = _digest(beside, place) if beside is not None else ""
+    faults = []
+    for number, content in enumerate(contents):
+        place.write_bytes(content)
+        try:
+            with patience():
+                door(place)
+        except UserError:
+            continue
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            faults.append(f"{number}: {type(error).__name__}: {str(error)[:200]} from {content[:300]!r}")
+    assert not faults, f"{len(faults)} faults:\n" + "\n".join(faults[:20])
+    if beside is not None:
+        assert _digest(beside, place) == before
+
+
+def _digest(folder: Path, but: Path) -> str:
+    found = sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path != but:
+            found.update(path.name.encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile") / "model"
+    tiny_model("encoder-decoder").save(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(model_folder: Path, tmp_path: Path) -> Path:
+    """A copy of a model folder that is opened unchecked."""
+    place = tmp_path / "model"
+    place.mkdir()
+    for file in model_folder.iterdir():
+        if file.name != files.MANIFEST_NAME:
+            (place / file.name).write_bytes(file.read_bytes())
+    return place
+
+
+def _open_and_trace(path: Path) -> None:
+    load(path.parent, "cpu").trace(SENTENCE, FRENCH)
+
+
+def test_that_hostile_configurations_are_refused_or_open(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    try_all(_open_and_trace, folder / "config.json", hostile.of_json(config, 150 * TIMES, SEED), folder)
+
+
+def test_that_hostile_tokenizers_are_refused_or_read(folder: Path) -> None:
+    content = json.loads((folder / "tokenizer.json").read_text())
+
+    def read(path: Path) -> None:
+        tokenizer = Tokenizer.load(path)
+        tokenizer.decode(tokenizer.encode(SENTENCE).ids)
+
+    try_all(read, folder / "tokenizer.json", hostile.of_json(content, 150 * TIMES, SEED), folder)
+
+
+def test_that_hostile_weights_are_refused_or_read(folder: Path) -> None:
+    place = folder / "model.safetensors"
+    contents = list(hostile.of_safetensors(place.read_bytes(), 100 * TIMES, SEED))
+    for door in (read_tensors, read_shapes, _open_and_trace):
+        try_all(door, place, contents if door is not _open_and_trace else contents[:40], folder)
+
+
+def test_that_hostile_manifests_are_refused_or_hold(model_folder: Path, tmp_path: Path) -> None:
+    files.replace_folder(tmp_path / "new", lambda new: (new / "a").write_text("content") and None)
+    place = tmp_path / "new" / files.MANIFEST_NAME
+    manifest = json.loads(place.read_text())
+
+    def check_and_save(path: Path) -> None:
+        try:
+            files.check_manifest(path.parent)
+        except UserError:
+            files.drop_listed(path.parent, "gone")
+
+    try_all(check_and_save, place, hostile.of_json(manifest, 80 * TIMES, SEED), tmp_path / "new")
+
+
+def test_that_hostile_recordings_are_refused_or_open(tmp_path: Path) -> None:
+    place = tmp_path / "trace.safetensors"
+    tiny_model("decoder").trace(SENTENCE).save(place)
+    content = place.read_bytes()
+    n_header = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + n_header])
+    inner = json.loads(header["__metadata__"]["attnscope_traces"])
+
+    def rewritten() -> Iterator[bytes]:
+        yield from hostile.of_safetensors(content, 60 * TIMES, SEED)
+        for described in hostile.of_json(inner, 80 * TIMES, SEED + 1):
+            header["__metadata__"]["attnscope_traces"] = described.decode("utf-8", "replace")
+            changed = json.dumps(header).encode()
+            yield len(changed).to_bytes(8, "little") + changed + content[8 + n_header :]
+
+    try_all(load_traces, place, rewritten())
+
+
+def test_that_hostile_sessions_are_refused_or_open(tmp_path: Path) -> None:
+    saved = SavedSession(source="english-french", setting=Setting(text=SENTENCE), notes="a note")
+    content = json.loads(session_bytes(saved))
+    content["gates"], content["selection"] = [["encoder", 0, 1, 0.5]], [["encoder", 0, 1]]
+    content["stops"] = [{**content, "name": "stop"}]
+    try_all(read_session, tmp_path / "a.attnscope", hostile.of_json(content, 150 * TIMES, SEED))
+
+
+@pytest.mark.qt
+@pytest.mark.parametrize("is_question", [True, False])
+def test_that_hostile_figures_are_refused_or_open(tmp_path: Path, qapp: object, is_question: bool) -> None:
+    place = tmp_path / "a.figure.json"
+    model = tiny_model("decoder")
+    drawn = figure(model.trace(SENTENCE), view="head", head="L0H0") if is_question else None
+    if drawn is None:
+        from attnscope.drawing import positions_figure
+
+        drawn = positions_figure(encodings=("sinusoidal",), n_positions=8, d_model=4)
+    drawn.save(place)
+    content = json.loads(place.read_text())
+    try_all(read_figure_file, place, hostile.of_json(content, 100 * TIMES, SEED))
+
+
+@pytest.mark.parametrize("name", ["reverse", "shakespeare", "english-french"])
+def test_that_hostile_recipes_are_refused_or_read(tmp_path: Path, name: str) -> None:
+    found = sorted((resources_folder() / "recipes").glob(f"{name}*.toml"))
+    text = (found or sorted((resources_folder() / "recipes").glob("*.toml")))[0].read_text()
+    try_all(
+        partial(read_recipe, needs_data=False), tmp_path / "a.toml", hostile.of_text(text, 60 * TIMES, SEED)
+    )
+
+
+_METRICS = [
+    {"attempt": 1, "event": "started", "step": 0, "n_steps": 10, "device": "cpu"},
+    {"attempt": 1, "event": "evaluated", "step": 5, "loss": 1.5},
+]
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "run.lock", "inspections.jsonl", "recipe.toml"])
+def test_that_hostile_run_folders_are_refused_or_read(tmp_path: Path, name: str) -> None:
+    recipe = sorted((resources_folder() / "recipes").glob("*.toml"))[0].read_text()
+    (tmp_path / "recipe.toml").write_text(recipe)
+    (tmp_path / "checkpoints" / ("9" * 200)).mkdir(parents=True)
+    lock = {"pid": 1, "host": "elsewhere", "since": 1.5}
+    look = {"step": 1, "learning_rate": 0.1, "n_still": 0, "layers": ["encoder L0"], "gradient_norms": [1.0]}
+    contents: dict[str, Iterable[bytes]] = {
+        "metrics.jsonl": (
+            b"\n".join(lines)
+            for lines in zip(
+                *(hostile.of_json(event, 40 * TIMES, SEED + k) for k, event in enumerate(_METRICS)),
+                strict=True,
+            )
+        ),
+        "run.lock": hostile.of_json(lock, 40 * TIMES, SEED),
+        "inspections.jsonl": hostile.of_json(look, 40 * TIMES, SEED),
+        "recipe.toml": hostile.of_text(recipe, 40 * TIMES, SEED),
+    }
+
+    def read(path: Path) -> None:
+        read_writer(path.parent)
+        read_inspections(path.parent)
+        list(read_news(path.parent, RunMark()))
+        read_run(path.parent)
+
+    try_all(read, tmp_path / name, contents[name], tmp_path)
+
+
+def test_that_hostile_masks_are_refused_or_read(tmp_path: Path) -> None:
+    tokens = tiny_model("decoder").trace(SENTENCE).source.tokens
+    text = '0 1\ncat -> sat\n# words\n"3", the\n2 2\n'
+
+    def read(path: Path) -> None:
+        edges_from_text(path.read_bytes().decode("utf-8", "replace"), tokens)
+
+    try_all(read, tmp_path / "mask.txt", hostile.of_text(text * 3, 80 * TIMES, SEED))
+
+
+def test_that_hostile_corpora_are_refused_or_read(tmp_path: Path) -> None:
+    text = "".join(f"{SENTENCE}\t{FRENCH}\n" for _ in range(4))
+    for door in (read_lines, read_pairs):
+        try_all(door, tmp_path / "a.tsv", hostile.of_text(text, 50 * TIMES, SEED))
+
+
+_EMPTY = "\t_" * 8
+_CONLLU = "\n".join(
+    f"{i}\t{word}\t{word}\tX\tX\t_\t{max(0, i - 1)}\tdep\t_\t_" for i, word in enumerate(SENTENCE.split(), 1)
+)
+
+
+def test_that_hostile_treebanks_are_refused_or_read(tmp_path: Path) -> None:
+    text = f"# text = {SENTENCE}\n1-2\tthe cat{_EMPTY}\n{_CONLLU}\n\n"
+    try_all(read_conllu, tmp_path / "a.conllu", hostile.of_text(text, 80 * TIMES, SEED))
+    try_all(read_conllu, tmp_path / "a.conllu.gz", hostile.of_text(text, 20 * TIMES, SEED))
+
+
+def test_that_hostile_settings_are_the_defaults(tmp_path: Path) -> None:
+    content: dict[str, Any] = {"format": 1, "theme": "dark", "geometry": [0, 0, 900, 700], "recent": ["a"]}
+    try_all(
+        lambda path: read_settings(path.parent),
+        tmp_path / "settings.json",
+        hostile.of_json(content, 60 * TIMES, SEED),
+    )
