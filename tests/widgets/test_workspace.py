@@ -158,7 +158,8 @@ def test_that_random_actions_leave_nothing_behind_and_undo_returns_to_the_start(
 
 
 _LEFT_OUT = (
-    "quit", "about", "shortcuts", "copy-figure", "copy-python", "copy-command", "locate-model", "download-model", "reload-model"
+    "quit", "about", "shortcuts", "copy-figure", "copy-python", "copy-command", "locate-model",
+    "download-model", "reload-model",
 )  # fmt: skip
 
 
