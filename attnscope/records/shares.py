@@ -64,6 +64,13 @@ def difference_of(first: Sequence[int], n_first: int, second: Sequence[int], n_s
     )
 
 
+def has_sign(found: Share, sign: int) -> bool | None:
+    """Whether a difference has a sign; None where its interval has both, so that nothing can be told."""
+    if found.low <= 0.0 <= found.high:
+        return None
+    return (found.value > 0) == (sign > 0)
+
+
 def _reach(values: Sequence[float]) -> float:
     """Half of the interval over seeds; 0 for a single one, which says nothing of others."""
     n = len(values)

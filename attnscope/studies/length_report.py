@@ -9,7 +9,7 @@ from attnscope.figures.length_charts import OF_WRITER
 from attnscope.figures.spec import Chart, Series
 from attnscope.models.writing.greedy import RightTexts
 from attnscope.records.experiments import Writer
-from attnscope.records.shares import Share, difference_of, share_of
+from attnscope.records.shares import Share, difference_of, has_sign, share_of
 from attnscope.studies.study import Cell, Comparison
 from attnscope.viewmodels.labs.length_quality import WRITER_NAMES
 
@@ -57,7 +57,7 @@ def compare(readings: Sequence[Reading]) -> tuple[Comparison, ...]:
             f"one vector: rows of {_said(LONG)} letters less rows of {_said(SHORT)}",
             "direction only: falls dramatically with the length",
             lost,
-            is_as_published=_sign(lost, -1),
+            is_as_published=has_sign(lost, -1),
         ),
         _difference(
             f"Bahdanau: rows of {_said(LONG)} letters less rows of {_said(SHORT)}",
@@ -70,13 +70,13 @@ def compare(readings: Sequence[Reading]) -> tuple[Comparison, ...]:
             f"Bahdanau less one vector, {_said(LONG)} letters",
             "direction only: better, most so for long sentences",
             difference_of(*additive, *none),
-            is_as_published=_sign(difference_of(*additive, *none), 1),
+            is_as_published=has_sign(difference_of(*additive, *none), 1),
         ),
         _difference(
             f"Bahdanau less one vector, {_said(PAST)} letters, longer than trained",
             "direction only: RNNsearch-30 is above RNNencdec-30 past 30 words",
             past := difference_of(*counts_of(readings, "additive", PAST), *counts_of(readings, "none", PAST)),
-            is_as_published=_sign(past, 1),
+            is_as_published=has_sign(past, 1),
         ),
         *(
             _difference(
@@ -169,13 +169,6 @@ def _difference(
         is_as_published=is_as_published,
         remark=remark,
     )
-
-
-def _sign(found: Share, sign: int) -> bool | None:
-    """Whether a difference has the sign that was published; None where its interval has both."""
-    if found.low <= 0.0 <= found.high:
-        return None
-    return (found.value > 0) == (sign > 0)
 
 
 def _said(lengths: Lengths) -> str:

@@ -217,7 +217,8 @@ def _compare(removals: Sequence[Removal], stacks: Sequence[Removal]) -> tuple[Co
             low=min(chance),
             high=max(chance),
             unit="of the heads",
-            is_as_published=float(np.mean(chance)) < first.removable,
+            is_as_published=_beats(first.removable, chance),
+            undecided="within what random orders give",
         )
     )
     rows.append(_worth_scoring_again(by_name))
@@ -235,6 +236,11 @@ def _compare(removals: Sequence[Removal], stacks: Sequence[Removal]) -> tuple[Co
             )
         )
     return tuple(rows)
+
+
+def _beats(share: float, chance: Sequence[float]) -> bool | None:
+    """Whether more can be removed than in any random order, or less; None where it lies among them."""
+    return None if min(chance) <= share <= max(chance) else share > max(chance)
 
 
 def _share_of(one: Removal) -> Comparison:

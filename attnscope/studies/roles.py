@@ -25,6 +25,7 @@ from attnscope.models import Model, load
 from attnscope.records.importance import Progress
 from attnscope.records.measures import CorpusProgress, HeadTable
 from attnscope.records.roles import Role
+from attnscope.records.shares import difference_of, has_sign
 from attnscope.records.sites import NO_GATES, HeadRef, Stack
 from attnscope.records.word_tables import SYNTACTIC_MARGIN, Direction, SyntaxTable
 from attnscope.studies.catalogue import find_card
@@ -66,9 +67,9 @@ class Found:
         role = self.roles[head]
         return "none" if role is None else role.name
 
-    def telling_share(self, heads: Sequence[HeadRef]) -> float:
-        """The share of some heads that have a role of Voita's kind; NaN of none."""
-        return float(np.mean([self.name(head) in _TELLING for head in heads])) if heads else math.nan
+    def n_telling(self, heads: Sequence[HeadRef]) -> int:
+        """How many of some heads have a role of Voita's kind."""
+        return sum(self.name(head) in _TELLING for head in heads)
 
     @property
     def stacks(self) -> tuple[Stack, ...]:
@@ -282,18 +283,27 @@ def _kept_rows(found: Found, stack: Stack) -> list[Comparison]:
     ]
     if 0 < len(best.kept) < best.n_heads:
         closed = [head for head in found.roles if head.stack == stack and head not in best.kept]
-        kept_share, closed_share = found.telling_share(best.kept), found.telling_share(closed)
-        rows.append(
-            Comparison(
-                what=f"share with a telling role among {stack} heads kept",
-                published="direction only: heads with a role are the last to be pruned",
-                where="section 6.2",
-                ours=kept_share,
-                unit=f"against {closed_share:.2f} among those closed",
-                is_as_published=None if kept_share == closed_share else kept_share > closed_share,
-            )
-        )
+        counts = (found.n_telling(best.kept), len(best.kept), found.n_telling(closed), len(closed))
+        rows.append(telling_row(stack, *counts))
     return rows
+
+
+def telling_row(
+    stack: Stack, n_telling: int, n_kept: int, n_closed_telling: int, n_closed: int
+) -> Comparison:
+    """Whether heads with a telling role are kept more often; few heads may differ so by chance."""
+    apart = difference_of([n_telling], n_kept, [n_closed_telling], n_closed)
+    return Comparison(
+        what=f"share with a telling role among {stack} heads kept",
+        published="direction only: heads with a role are the last to be pruned",
+        where="section 6.2",
+        ours=n_telling / n_kept,
+        unit=f"({n_telling} of {n_kept}, against {n_closed_telling} of {n_closed} among those closed)",
+        is_as_published=has_sign(apart, 1),
+        undecided="too few heads to tell",
+        remark=f"The shares differ by {apart.value:.2f}, 95 % interval {apart.low:.2f} to {apart.high:.2f}"
+        " (Newcombe 1998).",
+    )
 
 
 def _bleu_rows(found: Found) -> list[Comparison]:
@@ -335,7 +345,9 @@ def _charts(found: Found) -> tuple[Chart, ...]:
             Series(
                 name=stack,
                 xs=np.log10([one.penalty for one in own]),
-                ys=np.array([found.telling_share(one.kept) for one in own]),
+                ys=np.array(
+                    [found.n_telling(one.kept) / len(one.kept) if one.kept else math.nan for one in own]
+                ),
                 colour=colour,
                 has_points=True,
             )

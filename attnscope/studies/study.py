@@ -33,7 +33,7 @@ class Comparison:
 
     `published` is as printed, or starts with "direction only" where the paper's number would mean nothing
     here; `where` is its place. `is_as_published` says whether ours agrees in number or direction, None where
-    nothing is claimed. `low` and `high` bound ours, NaN where there is no interval.
+    nothing is claimed; `undecided` says why. `low` and `high` bound ours, NaN where there is no interval.
     """
 
     what: str
@@ -44,6 +44,7 @@ class Comparison:
     low: float = math.nan
     high: float = math.nan
     is_as_published: bool | None = None
+    undecided: str = ""
     remark: str = ""
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.analysis.conllu import Tree
+from attnscope.records.shares import difference_of, has_sign
 from attnscope.records.word_tables import SYNTACTIC_MARGIN, SyntaxTable
 from attnscope.studies.looking import Looks
 from attnscope.studies.study import Comparison
@@ -139,7 +140,8 @@ def syntax_rows(
             where="section 4.2",
             ours=float(n),
             unit=f"of {len(found)}" + (f"; untrained {n_untrained}" if untrained else ""),
-            is_as_published=n > n_untrained,
+            is_as_published=_more(n, n_untrained, len(found)) if untrained else None,
+            undecided="too few relations to tell" if untrained else "no untrained control",
             remark=", ".join(name for name, best in found.items() if best.is_syntactic),
         ),
         *(
@@ -148,6 +150,11 @@ def syntax_rows(
             if relation in found
         ),
     )
+
+
+def _more(n: int, n_untrained: int, n_all: int) -> bool | None:
+    """Whether more of some relations have a head than in the untrained control; None: it may be chance."""
+    return has_sign(difference_of([n], n_all, [n_untrained], n_all), 1)
 
 
 def _relation_row(best: Best, said: str, theirs: float, offsets: float, untrained: Best | None) -> Comparison:

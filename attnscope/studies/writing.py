@@ -121,7 +121,7 @@ def ours_text(one: Comparison) -> str:
 
 def agreement_text(one: Comparison) -> str:
     """Whether ours agrees, in a word."""
-    return {True: "yes", False: "no", None: "—"}[one.is_as_published]
+    return {True: "yes", False: "no", None: one.undecided or "—"}[one.is_as_published]
 
 
 def csv_of(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:

@@ -16,8 +16,9 @@ from attnscope.studies.collapse import cubic_line, growth
 from attnscope.studies.flow import METHODS, PUBLISHED, word_weights
 from attnscope.studies.induction import correlation, middle_of, window_of
 from attnscope.studies.pruning import orders, removable_share
+from attnscope.studies.roles import telling_row
 from attnscope.studies.study import Comparison, Study
-from attnscope.studies.writing import csv_of, ours_text, report_of, table_of
+from attnscope.studies.writing import agreement_text, csv_of, ours_text, report_of, table_of
 from attnscope.text.examples import Example
 
 
@@ -175,3 +176,19 @@ def test_that_a_row_of_the_wrong_length_is_no_table() -> None:
 
     with pytest.raises(ValueError, match="3 cells"):
         replace(a_study(), data=((1, 2, 3),))
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ((3, 7, 2, 9), "too few heads to tell"),
+        ((9, 10, 1, 10), "yes"),
+        ((0, 10, 9, 10), "no"),
+        ((1, 1, 0, 1), "too few heads to tell"),
+    ],
+)
+def test_that_shares_of_few_heads_claim_nothing(counts: tuple[int, int, int, int], said: str) -> None:
+    row = telling_row("encoder", *counts)
+    assert agreement_text(row) == said
+    assert f"{counts[0]} of {counts[1]}, against {counts[2]} of {counts[3]}" in ours_text(row)
+    assert row.ours == counts[0] / counts[1]
