@@ -27,6 +27,11 @@ def rough_text(seconds: float) -> str:
     return _ROUGH[-1][1]
 
 
+def time_left(seconds: float) -> str:
+    """What an estimate leaves to wait, as people say it."""
+    return "a few seconds left" if seconds < 5 else f"about {rough_text(seconds)} left"
+
+
 def duration_text(seconds: float) -> str:
     """A duration in its two largest units: `8 s`, `3 min 20 s`, `2 h 05 min`, `4 d 3 h`, `12 years`.
 

@@ -241,7 +241,7 @@ def test_that_remaining_time_follows_the_pace() -> None:
     for i in range(5):
         pace.note(10 * i)
         clock.now += 1.0
-    assert pace.remaining(100) == "10 s left"
+    assert pace.remaining(100) == "about 10 s left"
     assert pace.remaining(0) == ""
     pace.restart()
     assert pace.remaining(100) == ""

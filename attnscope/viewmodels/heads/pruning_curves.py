@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from attnscope.counting import counted
-from attnscope.records.durations import duration_text
+from attnscope.records.durations import time_left
 from attnscope.records.importance import METRICS, RANKINGS, Importance, MetricName, PruningCurve, Ranking
 from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
 from attnscope.records.models import ModelInfo
@@ -253,11 +253,3 @@ def pruning_label(found: PointRef) -> str:
     if n == 0:
         return "pruning: every head on"
     return f"pruning: {counted(n, 'head')} off by {RANKING_NAMES[found.curve.ranking]}"
-
-
-def time_left(left_s: float) -> str:
-    """A rough time in words."""
-    if left_s < 5:
-        return "a few seconds left"
-    step_s = 5 if left_s < 90 else 60
-    return f"about {duration_text(step_s * round(left_s / step_s))} left"

@@ -3,9 +3,10 @@
 from collections import deque
 from collections.abc import Callable
 
-from attnscope.records.durations import duration_text
+from attnscope.records.durations import time_left
 
-_WINDOW_S = 30.0
+_WINDOW_S, _LEAST_S = 30.0, 2.0
+"""Over how long the speed is measured, and how much of it must have passed: the first steps are slow."""
 
 
 class Pace:
@@ -32,9 +33,9 @@ class Pace:
         if len(self._seen) < 2:
             return None
         (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
-        return (last - first) / (last_s - first_s) if last_s - first_s > 0.5 and last > first else None
+        return (last - first) / (last_s - first_s) if last_s - first_s >= _LEAST_S and last > first else None
 
     def remaining(self, n_steps: int) -> str:
         """How long `n_steps` more will take, in words; empty while that is not known."""
         speed = self.steps_per_s
-        return f"{duration_text(n_steps / speed)} left" if speed and n_steps > 0 else ""
+        return time_left(n_steps / speed) if speed and n_steps > 0 else ""
