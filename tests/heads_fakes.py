@@ -61,9 +61,10 @@ class HeadsDesk:
         self.told: list[str] = []
         self.state.subscribe(self.told.append)
 
-    def open(self) -> None:
+    def open(self, form: str = "encoder-decoder") -> None:
+        self.info = info(form)
         self.session.load_model("m")
-        loaded = ModelLoaded(number=self.posted[-1].number, info=info())  # type: ignore[attr-defined]
+        loaded = ModelLoaded(number=self.posted[-1].number, info=self.info)  # type: ignore[attr-defined]
         self.session.handle(loaded)
         self.state.handle(loaded)
 
@@ -72,7 +73,7 @@ class HeadsDesk:
 
     def measure(self) -> None:
         self.state.run()
-        heads = tuple(head for site in info().sites for head in site.heads)
+        heads = tuple(head for site in self.info.sites for head in site.heads)
         number = self.newest(MeasureHeads).number  # type: ignore[attr-defined]
         self.state.handle(
             HeadsMeasured(number=number, found=Findings(table=make_table(heads), cards=make_cards(heads)))

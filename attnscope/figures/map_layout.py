@@ -26,8 +26,9 @@ _COMPACT_MARGIN_PX = 4.0
 _LABEL_SHARE, _COMPACT_LABEL_SHARE = 0.25, 0.38
 _MAX_CELL_PX, _COMPACT_MAX_CELL_PX = 240.0, 120.0
 """The largest side of a cell: of one large map in a wide window, and of one of several panels."""
-_LEAST_SQUARE = 2.5
-"""How many times longer than wide the room of a cell may be before the cell is stretched to fill it."""
+_LEAST_SQUARE, _LEAST_CELL_PX = 2.5, 12.0
+"""How many times longer than wide the room of a cell may be before the cell is stretched to fill it, where
+a square one would have a side of less than so many px."""
 _GAP_PX = 18.0
 _SLANT_PX = 10.0
 
@@ -153,8 +154,10 @@ def cells_height(layout: MapLayout) -> float:
     `layout` is in a room that is high enough; where that is narrow, its cells are stretched to fill it.
     """
     cells = layout.cells
-    square = min(layout.rows.step, layout.columns.step) * layout.n_queries
-    return square if square * _LEAST_SQUARE >= cells.width() else min(cells.height(), cells.width())
+    side = min(layout.rows.step, layout.columns.step)
+    square = side * layout.n_queries
+    is_square = side >= _LEAST_CELL_PX or square * _LEAST_SQUARE >= cells.width()
+    return square if is_square else min(cells.height(), cells.width())
 
 
 def _fit(room: QRectF, whole: QRectF, most: float) -> tuple[float, float]:
@@ -164,6 +167,6 @@ def _fit(room: QRectF, whole: QRectF, most: float) -> tuple[float, float]:
     """
     cell_x, cell_y = room.width() / whole.width(), room.height() / whole.height()
     side = min(cell_x, cell_y, most)
-    if max(cell_x, cell_y) <= _LEAST_SQUARE * min(cell_x, cell_y) or side >= 40:
+    if max(cell_x, cell_y) <= _LEAST_SQUARE * min(cell_x, cell_y) or side >= _LEAST_CELL_PX:
         cell_x = cell_y = side
     return min(cell_x, most) * whole.width(), min(cell_y, most) * whole.height()

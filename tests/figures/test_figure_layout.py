@@ -169,3 +169,12 @@ def test_that_cells_grow_with_a_wide_pane_and_stay_square() -> None:
     assert large.width() == large.height() > 900
     two = map_layout(QRectF(0, 0, 1300, 1150), five[:2], five[:2]).cells
     assert two.width() == two.height() == 480
+
+
+def test_that_cells_are_square_while_they_can_be_seen_so() -> None:
+    few, many = tokens(*"abcd"), tokens(*(f"k{j}" for j in range(24)))
+    for queries, keys in ((few, many), (many, few)):
+        wide = map_layout(QRectF(0, 0, 640, 460), queries, keys)
+        assert wide.rows.step == pytest.approx(wide.columns.step, rel=0.03)
+    strip = map_layout(QRectF(0, 0, 640, 460), few[:2], tokens(*(f"k{j}" for j in range(90))))
+    assert strip.rows.step > 2 * strip.columns.step  # square ones would be a thread

@@ -151,3 +151,9 @@ def test_that_a_bar_of_a_share_stands_for_the_number_itself() -> None:
     values = np.array([[0.02, 2.0], [np.nan, 4.0], [0.01, 1.0]])
     found = bar_shares(values, np.array([1.0, -np.inf]))
     np.testing.assert_allclose(found, [[0.02, 0.5], [np.nan, 1.0], [0.01, 0.25]])
+
+
+def test_that_heads_of_one_stack_go_without_its_name(page: Page) -> None:
+    page.desk.open("decoder")
+    page.desk.measure()
+    assert page.rows[:2] == ["L0H0", "L0H1"]

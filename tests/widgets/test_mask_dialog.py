@@ -132,3 +132,22 @@ def test_that_undo_takes_back_steps_of_the_mask_only(qtbot):
     assert (dialog.undo_button.isEnabled(), dialog.redo_button.isEnabled()) == (False, True)
     dialog.redo_button.click()
     assert not dialog.state.cells[0, 0]
+
+
+def test_that_the_editor_shows_the_heads_that_its_mask_is_for(qtbot):
+    desk = Desk().open()
+    desk.session.select_stack("cross")
+    desk.answer()
+    window = MainWindow(
+        desk.session,
+        TrainingState(desk.posted.append, Numbers()),
+        PositionsState(desk.posted.append, Numbers()),
+        Settings(),
+    )
+    qtbot.addWidget(window)
+    window.actions_by_name["custom-mask"].trigger()
+    dialog = window.mask_editing.dialog
+    assert desk.session.stack == dialog.state.stack == "encoder"
+    assert "encoder" in desk.session.notice.message
+    dialog.close()
+    qtbot.waitUntil(lambda: window.mask_editing.dialog is None)

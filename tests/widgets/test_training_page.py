@@ -282,6 +282,10 @@ def test_that_a_folder_with_a_run_says_that_start_continues_it(
     (folder / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     desk.state.place.choose(str(folder))
     assert desk.button("Continue").isEnabled()
+    names = ("Continue", "Pause", "Stop", "Open…")
+    qtbot.waitUntil(
+        lambda: all(desk.button(name).width() >= desk.button(name).sizeHint().width() for name in names)
+    )
     qtbot.mouseClick(desk.button("New folder"), Qt.MouseButton.LeftButton)
     assert desk.button("Start").isEnabled()
     assert desk.state.place.folder != str(folder)

@@ -113,7 +113,9 @@ class HeadTableModel(QAbstractTableModel):
     def _name_data(self, row: int, column: int, role: int) -> object:
         card = self._state.cards[row]
         if role == Qt.ItemDataRole.DisplayRole:
-            return self._state.role(row) if column else f"{card.head.stack} {card.head.label}"
+            is_one_of_many = len(self._state.stacks) > 1
+            name = f"{card.head.stack} {card.head.label}" if is_one_of_many else card.head.label
+            return self._state.role(row) if column else name
         if role == Qt.ItemDataRole.ToolTipRole:
             is_tendency = column == 1 and self._state.role(row).startswith("(")
             return plain_tooltip(f"{card.sentence}\n\n{_IN_BRACKETS}" if is_tendency else card.sentence)

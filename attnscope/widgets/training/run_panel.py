@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QMargins, Qt, Signal, Slot
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QFileDialog,
@@ -67,7 +67,8 @@ class RunPanel(QWidget):
         self.preset_button.table_wanted.connect(self._cost.open_presets)
         self._places = RunPlaces(state)
         layout.addWidget(self._places)
-        layout.addLayout(self._build_buttons())
+        self._buttons = self._build_buttons()
+        layout.addLayout(self._buttons)
         layout.addWidget(rule())
         self._build_status(layout)
         self._fit_width(palette)
@@ -82,8 +83,12 @@ class RunPanel(QWidget):
         self._fit_width(palette)
 
     def _fit_width(self, palette: Palette) -> None:
-        """Leave room for the buttons in type of this size."""
-        self.setMinimumWidth(round(_LEAST_PX * min(palette.type_factor, _MOST_FACTOR)))
+        """Leave room for the buttons in type of this size, whatever they are called now."""
+        self._palette = palette
+        layout = self.layout()
+        margins = layout.contentsMargins() if layout is not None else QMargins()
+        needed = self._buttons.minimumSize().width() + margins.left() + margins.right()
+        self.setMinimumWidth(max(round(_LEAST_PX * min(palette.type_factor, _MOST_FACTOR)), needed))
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -244,6 +249,7 @@ class RunPanel(QWidget):
             control.setEnabled(state.can_start or state.can_lengthen)
         goes_on = _MORE if state.is_complete else "Continue"
         self._start.setText(goes_on if state.place.holds_run and not state.is_active else "Start")
+        self._fit_width(self._palette)
         reason = "Another process writes this run: Start needs a folder of its own."
         if state.recipe.lacks_data:
             reason = _NO_DATA
