@@ -24,7 +24,7 @@ def has_vector_cells(painter: QPainter, n_cells: int) -> bool:
 def paint_vector_cells(
     painter: QPainter, rect: QRectF, codes: Codes, words: NDArray[np.uint32], *, hatch: str
 ) -> None:
-    """Fill `rect` with the cells `codes` [n_rows, n_cols] in the colours `words`; forbidden ones hatched."""
+    """Fill `rect` with `codes` [n_rows, n_cols] in the colours `words`, hatched where not allowed."""
     n_rows, n_cols = codes.shape
     width, height = rect.width() / n_cols, rect.height() / n_rows
     painter.save()

@@ -4,12 +4,14 @@ import pytest
 from PySide6.QtCore import Qt
 from session_samples import Desk, ref
 
+from attnscope.figures.colours import LIGHT
 from attnscope.figures.paint_map import weight_text
 from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.viewmodels.session.intervening import knocked_out
 from attnscope.viewmodels.view_state import Cell
 from attnscope.widgets.explore.change_list import ChangeList
 from attnscope.widgets.explore.head_view import HeadView
+from attnscope.widgets.explore.inspector import Inspector
 from attnscope.widgets.heads.head_menu import head_menu
 
 pytestmark = pytest.mark.qt
@@ -59,17 +61,20 @@ def test_that_the_list_shows_each_change_and_takes_it_back(qtbot, desk):
     session = desk.session
     changes = ChangeList(session)
     qtbot.addWidget(changes)
-    assert changes.isHidden()
+    assert (changes.label.text(), changes.back.isHidden()) == ("", True)
     uniform = MakeUniform(head=ref(0, 0))
     edges = tuple(RemoveEdge(head=ref(0, 1), query=q, key=0) for q in range(3))
     session.head_changes.intervene((uniform, *edges))
-    assert not changes.isHidden()
-    from PySide6.QtWidgets import QToolButton
-
-    buttons = changes.findChildren(QToolButton)
-    assert len(buttons) == 3
-    qtbot.mouseClick(buttons[0], Qt.MouseButton.LeftButton)
+    assert not changes.back.isHidden()
+    assert changes.more.text() == "3 more ▾"
+    assert len(changes.more.menu().actions()) == 3
+    qtbot.mouseClick(changes.back, Qt.MouseButton.LeftButton)
     assert session.interventions == (uniform, *edges[1:])
+    changes.more.menu().actions()[-1].trigger()
+    assert session.interventions == edges[1:]
+    changes.more.menu().actions()[0].trigger()
+    assert session.interventions == edges[1:2]
+    assert changes.more.isHidden()
 
 
 def test_that_delete_knocks_out_the_cell_walked_to(qtbot, desk):
@@ -86,16 +91,16 @@ def test_that_delete_knocks_out_the_cell_walked_to(qtbot, desk):
     assert told.args == [0, 1]
 
 
-def test_that_every_line_of_the_list_has_room_at_once(qtbot, desk):
-    changes = ChangeList(desk.session)
-    qtbot.addWidget(changes)
-    heights = [0]
-    for key in (1, 2):
+def test_that_nothing_below_moves_however_many_changes_there_are(qtbot, desk):
+    inspector = Inspector(desk.session, LIGHT)
+    qtbot.addWidget(inspector)
+    heights = [(inspector.changes.height(), inspector.minimumHeight())]
+    for key in (1, 2, 0):
         desk.session.head_changes.intervene(
             (*desk.session.interventions, RemoveEdge(head=ref(0, 1), query=2, key=key))
         )
-        heights.append(changes.sizeHint().height())
-    assert heights[0] < heights[1] < heights[2]
+        heights.append((inspector.changes.height(), inspector.minimumHeight()))
+    assert len(set(heights)) == 1
 
 
 def test_that_a_cell_knocked_out_is_not_called_masked(qtbot, desk):

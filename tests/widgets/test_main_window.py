@@ -387,3 +387,17 @@ def test_that_a_good_trace_has_one_quiet_mark_and_a_wrong_one_is_loud(qtbot):
     desk.session.show_traced(dataclasses.replace(traced, check=wrong))
     assert bar.badge.text() == f"⚠ {wrong.sentence}"
     assert bar.badge.property("role") == "alarm"
+
+
+def test_that_keys_are_for_the_pictures_at_the_start_and_after_return(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    window.show()
+    grid, edit = window.pages.explore.grid_panel.grid, window.pages.explore.text_bar.text_edit
+    qtbot.waitUntil(lambda: window.focusWidget() is grid)
+    window.actions_by_name["edit-text"].trigger()
+    qtbot.waitUntil(lambda: window.focusWidget() is edit)
+    qtbot.keyClicks(edit, "1 L")
+    assert desk.session.text == "1 L"
+    qtbot.keyClick(edit, Qt.Key.Key_Return)
+    assert window.focusWidget() is grid

@@ -45,7 +45,6 @@ class Inspector(QWidget):
         layout.setSpacing(4)
         layout.addStretch(1)
         self.set_theme(palette)
-        self.changes.resized.connect(self._make_room)
         listen(self, session, self._on_session)
         self._show()
 
@@ -53,6 +52,7 @@ class Inspector(QWidget):
         """Paint in other colours."""
         self.line.setFixedHeight(round(type_px(36)))
         self.gate.set_theme(palette)
+        self.changes.fit_type()
         self.measures.set_theme(palette)
         self._make_room()
 
@@ -68,10 +68,9 @@ class Inspector(QWidget):
 
     def least_height(self, *, has_measures: bool) -> int:
         """How much room it takes with its measures or without, in px."""
-        listed = self.changes.sizeHint().height() if not self.changes.isHidden() else 0
         if not has_measures:
             return self._own_height(0)
-        return max(round(type_px(288)) + listed, self._own_height(self.measures.minimumSizeHint().height()))
+        return max(round(type_px(288)), self._own_height(self.measures.minimumSizeHint().height()))
 
     def _own_height(self, rows: int) -> int:
         layout = self.layout()
@@ -80,7 +79,7 @@ class Inspector(QWidget):
         return held - shown + rows
 
     def _make_room(self) -> None:
-        """The measures stay whole, however many changes are listed above them."""
+        """The measures stay whole."""
         self.setMinimumHeight(self.least_height(has_measures=not self.measures.isHidden()))
 
     def _on_session(self, name: str) -> None:

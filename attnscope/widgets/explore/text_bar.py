@@ -47,7 +47,7 @@ class TextBar(QWidget):
 
     merges_wanted = Signal(str)
     left = Signal()
-    """Esc in a field: the keys are for the pictures again."""
+    """Esc or Return in a field: the keys are for the pictures again."""
 
     def __init__(
         self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
@@ -75,6 +75,7 @@ class TextBar(QWidget):
         self.past_button.clicked.connect(self._on_past_clicked)
         for edit in (self.text_edit, self.target_edit):
             edit.left.connect(self.left)
+            edit.returnPressed.connect(self.left)
             edit.editingFinished.connect(self._on_typing_finished)
         self.text_edit.textEdited.connect(self._on_text_edited)
         self.target_edit.textEdited.connect(self._on_target_edited)

@@ -155,7 +155,7 @@ class MainWindow(QMainWindow):
         self.pages.show_page()
         self._show_duration()
         self._on_session("model")
-        self.pages.explore.text_bar.text_edit.setFocus()
+        self.pages.explore.grid_panel.grid.setFocus()  # so that 1, L and Space are keys, not letters
         self._steady_focus = SteadyFocus(self)
 
     # For the program and its commands
