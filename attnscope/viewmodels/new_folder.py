@@ -11,6 +11,8 @@ from typing import Literal
 from attnscope.errors import SaveError
 from attnscope.files import refuse_foreign_content
 
+_MAX_NAME_BYTES = 255
+"""Of a name, on every common file system."""
 Purpose = Literal["model", "run", "runs"]
 """What the folder will hold: a model, which replaces an older one, or runs, which are gone on with."""
 _GOES_ON: dict[Purpose, tuple[tuple[str, ...], str]] = {
@@ -76,6 +78,13 @@ def _look(path: Path, purpose: Purpose) -> FolderFound:
 
 def _refuse_closed(path: Path) -> None:
     """Raise SaveError where no folder can be made: the nearest that exists is a file, or closed."""
+    long = next((part for part in path.parts if len(os.fsencode(part)) > _MAX_NAME_BYTES), "")
+    if long:
+        raise SaveError(
+            f"The name {long[:40]}… is too long.",
+            expected=f"at most {_MAX_NAME_BYTES} bytes",
+            action="Give a shorter one.",
+        )
     nearest = next(parent for parent in path.parents if parent.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise SaveError(

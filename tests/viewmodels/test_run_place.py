@@ -44,7 +44,7 @@ def test_that_a_folder_holds_a_run_where_its_recipe_lies(private_folders: Path, 
     assert place.holds_run
 
 
-@pytest.mark.parametrize("name", ["x" * 1000, "a\0b", "y/" * 3000, "file/below"])
+@pytest.mark.parametrize("name", ["x" * 1000, "none/" + "é" * 150, "a\0b", "y/" * 3000, "file/below"])
 def test_that_a_folder_that_cannot_be_is_told_while_it_is_typed(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("")
     place = RunPlace(RecipeDraft(lambda: None), lambda: None)
