@@ -35,7 +35,7 @@ from attnscope.records.sites import Gates, HeadName, HeadRef, Site, Stack, check
 from attnscope.records.tiles import MapTile, is_long
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
-from attnscope.viewmodels.maps.aggregation import grid_through, map_through
+from attnscope.viewmodels.maps.aggregation import grid_through, labelled, map_through
 from attnscope.viewmodels.maps.alignment import WAYS, Way, align_tokens
 from attnscope.viewmodels.maps.aspect import Aspect, Blend, Block, Hidden, Over, blended_heads
 
@@ -289,8 +289,12 @@ def _compared(
             action="Choose one of these.",
         )
     check_heads(heads[1:], other.sites)
-    first, second = trace.head_map(heads[0]), other.head_map(heads[1])
-    axes = (align_tokens(first.queries, second.queries, align), align_tokens(first.keys, second.keys, align))
+    sides = trace.head_map(heads[0]), other.head_map(heads[1])
+    first, second = (labelled(one, rows) for one in sides)
+    axes = (
+        align_tokens(first.queries, second.queries, align),
+        align_tokens(first.keys, second.keys, align),
+    )
     return compare_maps(first, second, *axes, names=names, limit=delta_end, row_names=rows)
 
 

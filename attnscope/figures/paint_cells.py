@@ -157,12 +157,14 @@ def _paint_names(
     painter.setPen(QColor(palette.muted))
     metrics = QFontMetricsF(font(SMALL_PX))
     above = QRectF(cells.left(), cells.top() - 2 * high - 6, max(cells.width(), 60.0), high)
-    painter.drawText(above, Qt.AlignmentFlag.AlignLeft, f"{shown.column_title} →")
+    painter.drawText(
+        above, Qt.AlignmentFlag.AlignLeft, shown.column_title[:1].upper() + shown.column_title[1:]
+    )
     painter.save()
     painter.translate(rect.left() + type_px(10), cells.center().y())
     painter.rotate(-90)
     side = QRectF(-max(cells.height(), 60.0) / 2, -high, max(cells.height(), 60.0), high)
-    painter.drawText(side, Qt.AlignmentFlag.AlignCenter, f"← {shown.row_title}")
+    painter.drawText(side, Qt.AlignmentFlag.AlignCenter, shown.row_title[:1].upper() + shown.row_title[1:])
     painter.restore()
     painter.setPen(QColor(palette.text))
     for i in _thinned(layout.n_rows, cells.height(), high):

@@ -109,6 +109,18 @@ def test_that_a_difference_and_lines_name_rows_likewise(trace):
     assert np.array_equal(old.first, both.first)
 
 
+@pytest.mark.parametrize("rows", ["written", "read"])
+def test_that_rows_of_two_sides_are_matched_by_what_they_are_called_after(model, trace, rows):
+    other = model.trace("the cat sat", "chat le")
+    both = at.figure(trace, "difference", head=HEAD, other=other, align="pieces", rows=rows).spec.compared
+    pairs = [
+        (a.label, b.label) for a, b in zip(*both.side_queries, strict=True) if "–" not in (a.piece, b.piece)
+    ]
+    assert len(pairs) >= 2
+    assert all(a == b for a, b in pairs)
+    assert {a for a, _ in pairs} >= ({"chat", "le"} if rows == "read" else {"le"})
+
+
 def test_that_files_of_older_versions_keep_the_rows_they_were_saved_with(trace):
     origin = FigureOrigin(source="m", text="a", heads=(), aspect=Aspect())
     spec = replace(at.figure(trace, "head", head=HEAD).spec, origin=origin)

@@ -66,7 +66,7 @@ def test_that_the_list_shows_each_change_and_takes_it_back(qtbot, desk):
     edges = tuple(RemoveEdge(head=ref(0, 1), query=q, key=0) for q in range(3))
     session.head_changes.intervene((uniform, *edges))
     assert not changes.back.isHidden()
-    assert changes.more.text() == "3 more ▾"
+    assert changes.more.text() == "+3 ▾"
     assert len(changes.more.menu().actions()) == 3
     qtbot.mouseClick(changes.back, Qt.MouseButton.LeftButton)
     assert session.interventions == (uniform, *edges[1:])

@@ -119,10 +119,7 @@ def compare_maps(
     limit: float = 0.0,
     row_names: Rows = "written",
 ) -> ComparedMaps:
-    """Both maps of one head on shared axes, from their exact weights; rows are called after `row_names`.
-
-    Rows are aligned by the tokens that were read there, whatever they are called after.
-    """
+    """Both maps of one head on shared axes, from their exact weights; rows are called after `row_names`."""
     first, second = labelled(first, row_names), labelled(second, row_names)
     placed = on_slots(first.weights, rows, cols, "A"), on_slots(second.weights, rows, cols, "B")
     delta, kinds = difference(*placed)

@@ -125,7 +125,8 @@ class CompareState:
         aligned, first, second = self.aligned, self.sides["A"].traced, self.sides["B"].traced
         if aligned is None or first is None or second is None or not self._is_aligned:
             return ""
-        own, other = tokens_of(first, aligned.stack), tokens_of(second, aligned.second_stack)
+        rows = self._session.aspect.rows
+        own, other = tokens_of(first, aligned.stack, rows), tokens_of(second, aligned.second_stack, rows)
         keys = alignment_words(aligned.keys, own[1], other[1])
         queries = alignment_words(aligned.queries, own[0], other[0])
         return keys if keys == queries else f"queries: {queries}   keys: {keys}"
@@ -300,7 +301,12 @@ class CompareState:
     @property
     def _is_aligned(self) -> bool:
         """Whether the axes are those of the traces that are there."""
-        return self._compared_key == (self._traces.numbers, self.choices.way)
+        return self._compared_key == self._key
+
+    @property
+    def _key(self) -> object:
+        """What an alignment depends on."""
+        return self._traces.numbers, self.choices.way, self._session.aspect.rows
 
     def _forget_comparison(self) -> None:
         self.stacks, self.answers, self.compared = (), (), None
@@ -367,12 +373,15 @@ class CompareState:
 
     def _align(self) -> None:
         """Align the tokens of both traces and ask for the differences of all heads, once."""
-        both, key = self._traces.both, (self._traces.numbers, self.choices.way)
+        both, key = self._traces.both, self._key
         if both is None or key == self._compared_key:
             return
         self._compared_key = key
         way = self.choices.way
-        self.stacks, self.answers = align_stacks(*both, way), pair_answers(*both, way)
+        self.stacks, self.answers = (
+            align_stacks(*both, way, self._session.aspect.rows),
+            pair_answers(*both, way),
+        )
         self._find_head()
         self._compare_number = self._numbers.next()
         self._post(

@@ -15,7 +15,6 @@ from attnscope.records.alignment import (
     GoldPair,
     ShowAlignment,
 )
-from attnscope.records.axes import row_labels, written_after
 from attnscope.records.maps import HeadMap
 from attnscope.records.messages import Failed, Reply, Request
 from attnscope.records.sites import HeadRef
@@ -128,8 +127,7 @@ class AligningState:
         traced, cells = self._session.traced, self._cells_of_text()
         if shown is None or traced is None or shown.head.stack != "cross":
             return ()
-        queries, keys = tokens_of(traced, "cross")
-        queries = row_labels(queries, written_after("cross", traced.target), self._session.aspect.rows)
+        queries, keys = tokens_of(traced, "cross", self._session.aspect.rows)
         if (queries, keys) == (shown.queries, shown.keys):
             return cells
         is_by_word = (words_of_tokens(queries), words_of_tokens(keys)) == (shown.queries, shown.keys)

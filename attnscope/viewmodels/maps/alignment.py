@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from attnscope.counting import counted
+from attnscope.records.axes import Rows
 from attnscope.records.compare import NO_TOKEN, StackAlignment, TokenAlignment
 from attnscope.records.messages import Traced
 from attnscope.records.sites import Stack
@@ -43,8 +44,13 @@ def align_tokens(first: Sequence[Token], second: Sequence[Token], way: Way = "pa
     return _alignment(slots)
 
 
-def align_stacks(first: Traced, second: Traced, way: Way = "pairs") -> tuple[StackAlignment, ...]:
-    """The axes of every stack that both traces have; where there is none, of the first of each."""
+def align_stacks(
+    first: Traced, second: Traced, way: Way = "pairs", rows: Rows = "read"
+) -> tuple[StackAlignment, ...]:
+    """The axes of every stack that both traces have; where there is none, of the first of each.
+
+    Rows are matched by what they are called after.
+    """
     made: dict[tuple[int, int], TokenAlignment] = {}
 
     def aligned(own: Sequence[Token], other: Sequence[Token]) -> TokenAlignment:
@@ -54,8 +60,11 @@ def align_stacks(first: Traced, second: Traced, way: Way = "pairs") -> tuple[Sta
         return made[key]
 
     found = []
-    for stack, other in stack_pairs(first, second):
-        (own_queries, own_keys), (queries, keys) = tokens_of(first, stack), tokens_of(second, other)
+    sides = [
+        (pair, tokens_of(first, pair[0], rows), tokens_of(second, pair[1], rows))
+        for pair in stack_pairs(first, second)
+    ]
+    for (stack, other), (own_queries, own_keys), (queries, keys) in sides:
         found.append(
             StackAlignment(
                 stack=stack,

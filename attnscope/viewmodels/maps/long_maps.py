@@ -14,8 +14,7 @@ def long_map_of(traced: Traced | None, head: HeadRef | None, rows: Rows = "read"
     grid = next((grid for grid in traced.grids if grid.site.key == head.site_key), None)
     if grid is None or not is_long(grid.n_queries, grid.n_keys):
         return None
-    queries, keys = tokens_of(traced, head.stack)
-    queries = row_labels(queries, written_after(head.stack, traced.target), rows)
+    queries, keys = tokens_of(traced, head.stack, rows)
     return LongMap(
         model=traced.model,
         trace=traced.number,
@@ -26,10 +25,13 @@ def long_map_of(traced: Traced | None, head: HeadRef | None, rows: Rows = "read"
     )
 
 
-def tokens_of(traced: Traced, stack: Stack) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """The tokens of a stack's queries and of its keys; those of the text for a stack it does not have."""
+def tokens_of(
+    traced: Traced, stack: Stack, rows: Rows = "read"
+) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    """What the rows of a stack are called after, and its keys; the text for a stack it does not have."""
     site = next((grid.site for grid in traced.grids if grid.site.stack == stack), None)
     if site is None:
         tokens = tokens_on("source", traced.source, traced.target)
         return tokens, tokens
-    return tokens_of_site(site, traced.source, traced.target)
+    queries, keys = tokens_of_site(site, traced.source, traced.target)
+    return row_labels(queries, written_after(stack, traced.target), rows), keys

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attnscope.counting import counted
-from attnscope.records.axes import Rows, row_labels, written_after
+from attnscope.records.axes import Rows
 from attnscope.records.interventions import (
     CopyPattern,
     Intervention,
@@ -87,8 +87,7 @@ def in_words(change: Intervention, traced: Traced | None, rows: Rows = "read") -
         return f"mask: {change.seen_sentence} · {change.name}"
     if traced is None or not isinstance(change, RemoveEdge):
         return change.sentence
-    queries, keys = tokens_of(traced, change.head.stack)
-    queries = row_labels(queries, written_after(change.head.stack, traced.target), rows)
+    queries, keys = tokens_of(traced, change.head.stack, rows)
     if change.query >= len(queries) or change.key >= len(keys):
         return change.sentence
     return f"{change.head.label}: “{queries[change.query].piece}” ↛ “{keys[change.key].piece}”"

@@ -23,8 +23,8 @@ class ChangeList(QWidget):
         self._session = session
         self._shown: tuple[Intervention, ...] = ()
         self.label = ElidedLabel()
-        self.back = tool_button("×", "Take this change back", role="flat")
-        self.more = tool_button("", "The other changes", role="flat")
+        self.back = tool_button("×", "Take this change back", role="status")
+        self.more = tool_button("", "The other changes", role="status")
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(QMenu(self.more))
         layout = QHBoxLayout(self)
@@ -58,7 +58,7 @@ class ChangeList(QWidget):
             self.label.setToolTip(plain_tooltip(told))
         self.back.setVisible(first is not None)
         self.more.setVisible(bool(others))
-        self.more.setText(f"{len(others)} more ▾")
+        self.more.setText(f"+{len(others)} ▾")
         menu = self.more.menu()
         menu.clear()
         for change in others:
