@@ -88,3 +88,13 @@ def test_that_no_tile_is_asked_for_before_its_layer_is_known():
     assert {request.head for request in posted} == {HEAD}
     tiles.lines.show((long_map(),))
     assert len(posted) == 3
+
+
+def test_that_the_window_is_told_of_a_keystroke_before_the_worker_is_asked():
+    desk = Desk().open(info("decoder"))
+    posted = []
+    desk.session.subscribe(lambda name: posted.append((name, len(desk.posted))))
+    desk.session.set_text("another text")
+    assert [name for name, _ in posted] == ["text", "history", "stale"]
+    assert {n for _, n in posted} == {0}  # it holds the interpreter as soon as it is
+    assert isinstance(desk.posted[0], TraceText)

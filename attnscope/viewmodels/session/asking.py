@@ -32,20 +32,26 @@ class Asking:
         self.text_number = self._numbers.next()
         self._post(OpenText(number=self.text_number, path=path))
 
-    def trace(self, setting: Setting, heads: tuple[HeadRef, ...], *, past_trained: bool) -> None:
-        """Trace the text of a setting with its gates and interventions; show `heads` in full."""
+    def trace(
+        self, setting: Setting, heads: tuple[HeadRef, ...], *, past_trained: bool, tell: Callable[[], None]
+    ) -> None:
+        """Trace the text of a setting with its gates and interventions; show `heads` in full.
+
+        `tell` is called before the request goes: what the window does after it waits for the worker, which
+        holds the interpreter by then for up to 5 ms.
+        """
         self.trace_number = self._numbers.next()
-        self._post(
-            TraceText(
-                number=self.trace_number,
-                text=setting.text,
-                target=setting.target,
-                gates=setting.gates,
-                heads=heads,
-                interventions=setting.interventions,
-                past_trained=past_trained,
-            )
+        request = TraceText(
+            number=self.trace_number,
+            text=setting.text,
+            target=setting.target,
+            gates=setting.gates,
+            heads=heads,
+            interventions=setting.interventions,
+            past_trained=past_trained,
         )
+        tell()
+        self._post(request)
 
     def show_heads(self, heads: tuple[HeadRef, ...], model: str, trace: int) -> None:
         """Show heads of the trace of `model` that the request `trace` made in full."""

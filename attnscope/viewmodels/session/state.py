@@ -349,8 +349,12 @@ class Session:
         if self._is_trace_wanted:
             return
         self.is_stale, self.tracing.is_growing, self.tracing.progress = True, False, None
-        self._asking.trace(self.setting, self._wanted(), past_trained=self.is_past_trained)
-        self._listeners.tell("stale")
+        self._asking.trace(
+            self.setting,
+            self._wanted(),
+            past_trained=self.is_past_trained,
+            tell=lambda: self._listeners.tell("stale"),
+        )
 
     def _wanted(self) -> tuple[HeadRef, ...]:
         """The heads to be sent in full: the selected ones, and all of a blend."""
@@ -400,10 +404,10 @@ class Session:
             self._listeners.tell("text")
         if before.aspect != setting.aspect:
             self._listeners.tell("heads")
+        self._listeners.tell("history")
         if is_read or (before.gates, before.interventions) != (setting.gates, setting.interventions):
             self._trace(is_drag=is_drag)
         self._fetch_heads()
-        self._listeners.tell("history")
 
     def _first_choice(self, stack: Stack | None) -> HeadRef | None:
         """The most striking head of a stack; of the last stack when none is named."""
