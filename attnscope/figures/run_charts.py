@@ -18,11 +18,12 @@ PARTS: tuple[tuple[str, str, Quantity], ...] = (
     ("Learning rate", "", "rate"),
     ("Gradient norm", "before clipping", "norm"),
     ("Speed", "tokens/s", "speed"),
+    ("Accuracy", "share of held-out tokens or labels", "accuracy"),
     ("Open heads", "expected, gates are learned", "heads"),
     ("Next sentence", "share of pairs told right", "pairs"),
 )
 """Title, unit and quantity of each chart, in order; what a loss is the mean over, only the runs tell."""
-LINEAR: tuple[Quantity, ...] = ("speed", "heads", "pairs")
+LINEAR: tuple[Quantity, ...] = ("speed", "accuracy", "heads", "pairs")
 """What is never drawn by its logarithm."""
 
 

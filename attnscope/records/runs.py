@@ -98,12 +98,12 @@ class RunLines:
 class RunSummary:
     """One run among several.
 
-    `name` is short and differs from the others'. `n_body` counts the parameters without embeddings, and is
-    0 when unknown. Losses are in nats, over what `objective` says; `last_loss` and `best_loss` are of held-
-    out data, NaN without any. `n_tokens` were read in training, padding included; `flops` is what that
-    costs on paper; `seconds` is the time of the steps alone; each NaN when unknown. `training` is smoothed
-    by means of neighbouring steps where there were too many. `settings` are the values of the recipe's keys
-    that differ among the runs read together, as (key, value).
+    `name` is short and differs from the others'. `n_body` counts the parameters without embeddings, and is 0
+    when unknown. Losses are in nats, over what `objective` says; `last_loss`, `best_loss` and `last_accuracy`
+    are of held-out data, NaN without any. `n_tokens` were read in training, padding included; `flops` is what
+    that costs on paper; `seconds` is the time of the steps alone; each NaN when unknown. `training` is
+    smoothed by means of neighbouring steps where there were too many. `settings` are the values of the
+    recipe's keys that differ among the runs read together, as (key, value).
     """
 
     folder: str
@@ -127,6 +127,7 @@ class RunSummary:
     device: str = ""
     writer: RunWriter | None = None
     objective: str = ""
+    last_accuracy: float = math.nan
 
     @property
     def is_converged(self) -> bool:

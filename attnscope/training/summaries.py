@@ -130,7 +130,7 @@ class _Tally:
         self._started: Started | None = None
         self._finished: Finished | None = None
         self._steps: list[tuple[float, float, float, float]] = []  # step, loss, tokens, seconds
-        self._looks: list[tuple[float, float]] = []  # step, held-out loss
+        self._looks: list[tuple[float, float, float]] = []  # step, held-out loss and accuracy
 
     @property
     def known_recipe(self) -> Recipe:
@@ -168,7 +168,7 @@ class _Tally:
                 seconds = n_tokens / event.tokens_per_s if event.tokens_per_s > 0 else math.nan
                 self._steps.append((event.step, event.loss, n_tokens, seconds))
             case Evaluated():
-                self._looks.append((event.step, event.loss))
+                self._looks.append((event.step, event.loss, event.accuracy))
             case Finished():
                 self._finished = event
             case _:
@@ -184,10 +184,10 @@ class _Tally:
     def summary(self, name: str, settings: tuple[tuple[str, str], ...]) -> RunSummary:
         """The run as it stands."""
         steps = np.array(self._steps, np.float64).reshape(-1, 4)
-        looks = np.array(self._looks, np.float64).reshape(-1, 2)
+        looks = np.array(self._looks, np.float64).reshape(-1, 3)
         started, finished = self._started, self._finished
         is_known = np.isfinite(looks[:, 1])
-        best = looks[is_known][np.argmin(looks[is_known, 1])] if is_known.any() else (0.0, math.nan)
+        best = looks[is_known][np.argmin(looks[is_known, 1])] if is_known.any() else (0.0, math.nan, math.nan)
         n_tokens = float(steps[:, 2].sum()) if len(steps) else 0.0
         n_parameters, n_body, flops = _costs(self.known_recipe, self.folder, started, n_tokens, len(steps))
         return RunSummary(
@@ -199,6 +199,7 @@ class _Tally:
             n_parameters=n_parameters,
             n_body=n_body,
             last_loss=float(looks[-1, 1]) if len(looks) else math.nan,
+            last_accuracy=float(looks[-1, 2]) if len(looks) else math.nan,
             best_loss=float(best[1]),
             best_step=int(best[0]),
             n_tokens=n_tokens,

@@ -36,6 +36,7 @@ def test_that_a_summary_is_what_the_run_told(tiny_recipe: str, tmp_path: Path) -
     started = next(e for e in told if isinstance(e, Started))
     assert not left_out
     assert (run.end, run.step, run.n_steps, run.is_converged) == ("done", 6, 6, True)
+    assert run.last_accuracy == looks[-1].accuracy
     assert (run.last_loss, run.best_loss) == (looks[-1].loss, min(e.loss for e in looks))
     assert run.n_tokens == 6 * 4 * 16  # steps · batch · max_tokens
     assert run.n_parameters == started.n_parameters

@@ -27,6 +27,7 @@ from attnscope.records.runs import (
     RunWriter,
 )
 from attnscope.records.sites import HeadRef, Site
+from attnscope.records.training import Evaluated, Finished
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S
@@ -172,6 +173,18 @@ def test_that_no_two_runs_that_are_drawn_have_one_colour(room: Room) -> None:
     shown = room.state.runs.shown
     assert {run.name for run in shown} == {"old", "new"}
     assert len({run.colour for run in shown}) == 2
+
+
+def test_that_a_run_that_ends_is_listed_and_its_accuracy_told(room: Room) -> None:
+    room.start_another()
+    room.news(*steps(1, 3))
+    room.state.tick()
+    n_asked = sum(isinstance(request, OpenRuns) for request in room.posted)
+    room.news(Evaluated(step=3, loss=0.5, accuracy=0.987), Finished(step=3, reason="done"))
+    room.state.tick()
+    assert sum(isinstance(request, OpenRuns) for request in room.posted) == n_asked + 1
+    assert room.newest(OpenRuns).folders == ("new",)
+    assert room.state.status.title == "Finished: 3 steps · accuracy 98.7%"
 
 
 def test_that_a_folder_without_a_run_leaves_the_open_one_complete(room: Room) -> None:

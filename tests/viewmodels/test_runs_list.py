@@ -31,7 +31,7 @@ from attnscope.viewmodels.training.recipe_differences import (
     settings_of,
 )
 from attnscope.viewmodels.training.recipe_text import with_model
-from attnscope.viewmodels.training.run_rows import RunRow
+from attnscope.viewmodels.training.run_rows import RunRow, sorted_rows
 from attnscope.viewmodels.training.state import TrainingState
 
 sys.path.append(str(Path(__file__).parent))
@@ -44,8 +44,24 @@ NOTHING = RunLines(steps=np.zeros(0), values=np.zeros(0))
 def test_that_a_table_for_machines_has_whole_numbers_whole() -> None:
     run = dataclasses.replace(summary("a", loss=0.25), n_parameters=1_300_000_123, last_loss=math.nan)
     row = RunRow(summary=run, colour=0, is_shown=True, is_current=False, settings=())
-    columns = ("step", "last loss", "best loss", "parameters")
-    assert [row.plain_cell(column) for column in columns] == ["100", "", "0.25", "1300000123"]
+    columns = ("step", "last loss", "best loss", "accuracy", "parameters")
+    assert [row.plain_cell(column) for column in columns] == ["100", "", "0.25", "", "1300000123"]
+
+
+def test_that_the_accuracy_of_a_run_is_a_column_to_sort_by() -> None:
+    rows = [
+        RunRow(
+            summary=dataclasses.replace(summary(name), last_accuracy=accuracy),
+            colour=0,
+            is_shown=True,
+            is_current=False,
+            settings=(),
+        )
+        for name, accuracy in (("a", 0.5), ("b", math.nan), ("c", 0.98765))
+    ]
+    assert [row.cell("accuracy") for row in rows] == ["50.0%", "—", "98.8%"]
+    assert [row.summary.name for row in sorted_rows(rows, "accuracy", is_descending=True)] == ["c", "a", "b"]
+    assert rows[2].plain_cell("accuracy") == "0.98765"
 
 
 def summary(name: str, *, loss: float = 1.0, end: str = "done", recipe: str = "") -> RunSummary:
@@ -139,9 +155,9 @@ def test_that_unknown_losses_are_last_whichever_way_runs_are_sorted(room: Room) 
 
 def test_that_only_keys_that_differ_among_the_drawn_runs_are_columns(room: Room) -> None:
     room.list(summary("a"), summary("bb"), summary("cc"))
-    assert room.runs.columns[6:] == ("model.n_layers",)
+    assert room.runs.columns[7:] == ("model.n_layers",)
     room.runs.show("/runs/a", False)
-    assert room.runs.columns[6:] == ()
+    assert room.runs.columns[7:] == ()
     header, rows = room.runs.table()
     assert header[0] == "run"
     assert rows[0][-1] == "/runs/a"

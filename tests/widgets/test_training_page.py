@@ -352,7 +352,13 @@ def test_that_curves_become_a_figure(desk: Desk) -> None:
     spec = desk.page.figure_spec()
     assert spec is not None
     assert spec.view == "curves"
-    assert [chart.title for chart in spec.charts] == ["Loss", "Learning rate", "Gradient norm", "Speed"]
+    assert [chart.title for chart in spec.charts] == [
+        "Loss",
+        "Learning rate",
+        "Gradient norm",
+        "Speed",
+        "Accuracy",
+    ]
     names = [(series.name, series.has_label) for series in spec.charts[0].series]
     assert names == [("train, every step", False), ("train", True), ("validation", True)]
 

@@ -16,12 +16,12 @@ from attnscope.viewmodels.training.recipe_differences import told_apart
 from attnscope.viewmodels.training.run_axes import UNKNOWN_SCALE, Axis, RunAxis, RunScale
 from attnscope.viewmodels.training.run_curves import RunCurves
 
-Quantity = Literal["loss", "rate", "norm", "speed", "heads", "pairs"]
+Quantity = Literal["loss", "rate", "norm", "speed", "accuracy", "heads", "pairs"]
 Losses = Literal["both", "training", "validation"]
 Window = tuple[float, float, int]
 """The places at both ends of the picture, and how many pairs of extremes across are worth drawing."""
 WHOLE: Window = (-math.inf, math.inf, 500)
-NEVER_SMOOTHED = ("validation", "rate", "open heads", "pairs")
+NEVER_SMOOTHED = ("validation", "rate", "accuracy", "open heads", "pairs")
 _MAX_NAME = 22
 
 
@@ -101,6 +101,8 @@ def curves_of(run: ShownRun, quantity: Quantity) -> tuple[tuple[str, CurveData, 
             return (("norm", curves.gradient_norm, 3),)
         case "speed":
             return (("speed", curves.tokens_per_s, 4),)
+        case "accuracy":
+            return (("accuracy", curves.accuracy, 1),)
         case "heads":
             return (("open heads", curves.open_heads, 5),)
         case "pairs":

@@ -3,6 +3,7 @@
 Must not import Qt.
 """
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -56,6 +57,11 @@ class RunCurves:
         """The largest step told so far, 0 before the first."""
         lasts = [curve.steps[-1] for curve in (self.train_loss, self.validation_loss) if len(curve)]
         return int(max(lasts, default=0))
+
+    @property
+    def last_accuracy(self) -> float:
+        """The newest on held-out data, NaN before the first."""
+        return float(self.accuracy.values[-1]) if len(self.accuracy) else math.nan
 
     def clear(self) -> None:
         """Forget the run."""

@@ -18,13 +18,14 @@ END_WORDS = {
     "running": "live",
     "broken off": "broken off",
 }
-FIXED_COLUMNS = ("run", "state", "step", "last loss", "best loss", "parameters")
+FIXED_COLUMNS = ("run", "state", "step", "last loss", "best loss", "accuracy", "parameters")
 COLUMN_TIPS = {
     "run": "Ticked runs are drawn; a click puts the run's recipe into the editor.",
     "state": "live: it is being written; broken off: nobody writes it and it never said that it ended.",
     "step": "Optimiser steps made",
     "last loss": "The newest held-out loss in nats: per token, or per text where labels are told",
     "best loss": "The least held-out loss in nats: per token, or per text where labels are told",
+    "accuracy": "The newest share of held-out tokens that are told right, or of texts where labels are told",
     "parameters": "Numbers the model learns",
 }
 
@@ -63,21 +64,29 @@ class RunRow:
                 return _loss(run.last_loss)
             case "best loss":
                 return _loss(run.best_loss)
+            case "accuracy":
+                return f"{run.last_accuracy:.1%}" if math.isfinite(run.last_accuracy) else "—"
             case "parameters":
                 return count_text(run.n_parameters)
             case _:
                 return dict(self.settings).get(column, "—")
 
+    def _number(self, column: str) -> float | None:
+        """What a column of numbers holds; None for the other columns."""
+        run = self.summary
+        numbers = {
+            "step": float(run.step),
+            "last loss": run.last_loss,
+            "best loss": run.best_loss,
+            "accuracy": run.last_accuracy,
+            "parameters": float(run.n_parameters),
+        }
+        return numbers.get(column)
+
     def plain_cell(self, column: str) -> str:
         """The same for a table that a machine reads: numbers whole, nothing where nothing is known."""
-        numbers = {
-            "step": float(self.summary.step),
-            "last loss": self.summary.last_loss,
-            "best loss": self.summary.best_loss,
-            "parameters": float(self.summary.n_parameters),
-        }
-        if column in numbers:
-            value = numbers[column]
+        value = self._number(column)
+        if value is not None:
             if not math.isfinite(value):
                 return ""
             return f"{value:.0f}" if value == round(value) else f"{value:.9g}"
@@ -86,19 +95,12 @@ class RunRow:
 
     def sort_key(self, column: str) -> tuple[bool, float, str]:
         """Numbers by size, words by letters, what is unknown last."""
-        run = self.summary
-        numbers = {
-            "step": float(run.step),
-            "last loss": run.last_loss,
-            "best loss": run.best_loss,
-            "parameters": float(run.n_parameters),
-        }
-        if column in numbers:
-            value = numbers[column]
-            return (not math.isfinite(value), value if math.isfinite(value) else 0.0, run.name)
+        value, name = self._number(column), self.summary.name
+        if value is not None:
+            return (not math.isfinite(value), value if math.isfinite(value) else 0.0, name)
         text = self.cell(column)
         try:
-            return (False, float(text), run.name)
+            return (False, float(text), name)
         except ValueError:
             return (text == "—", math.inf, text.lower())
 

@@ -209,6 +209,7 @@ class RunsState:
         if (folder, is_live) == (self._own, self._is_own_live) and curves is self._own_curves:
             return
         before, self._own = self._own, folder
+        has_ended = self._is_own_live and not is_live
         self._own_curves, self._is_own_live = curves, is_live
         if folder != before:
             if before not in self._summaries:
@@ -216,7 +217,7 @@ class RunsState:
             self.chosen = folder
             if folder:
                 self._shown.add(folder)
-        if folder and (folder != before or self._folders) and curves.last_step:
+        if folder and (folder != before or self._folders or has_ended) and curves.last_step:
             self._ask()
         self._changed()
 
@@ -350,13 +351,14 @@ class RunsState:
 
     def _with_news(self, run: RunSummary) -> RunSummary:
         """The page's own run is known better than its folder is."""
-        losses = self._own_curves.validation_loss.values
+        losses, accuracy = self._own_curves.validation_loss.values, self._own_curves.last_accuracy
         if not self._own_curves.last_step:
             return run
         return dataclasses.replace(
             run,
             step=self._own_curves.last_step,
             last_loss=float(losses[-1]) if len(losses) else run.last_loss,
+            last_accuracy=accuracy if math.isfinite(accuracy) else run.last_accuracy,
             end="running" if self._is_own_live else run.end,
         )
 

@@ -362,7 +362,7 @@ class TrainingState:
 
     def _finish(self, event: Finished) -> None:
         self.step, self._run_number = event.step, 0
-        self._show_status(finished_status(event))
+        self._show_status(finished_status(event, self.curves.last_accuracy))
         self.watch.set_live(False)
         self.planning.ask_again()
 

@@ -1,5 +1,6 @@
 """How a run stands, in words. Must not import Qt."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,8 +42,8 @@ def several_status(what: str) -> TrainingStatus:
     )
 
 
-def finished_status(event: Finished) -> TrainingStatus:
-    """How a run ended, and what can be done next."""
+def finished_status(event: Finished, accuracy: float = math.nan) -> TrainingStatus:
+    """How a run ended, with the last `accuracy` on held-out data, and what can be done next."""
     match event.reason:
         case "done":
             title = f"Finished: {counted(event.step, 'step')}"
@@ -59,6 +60,8 @@ def finished_status(event: Finished) -> TrainingStatus:
         case "out-of-memory":
             title = f"Out of memory at step {event.step:,}"
             detail = "A smaller training.batch_size needs less. The last checkpoint is kept."
+    if math.isfinite(accuracy):
+        title += f" · accuracy {accuracy:.1%}"
     phase: Phase = "finished" if event.reason in ("done", "stopped") else "diverged"
     return TrainingStatus(phase=phase, title=title, detail=event.note or detail)
 
