@@ -1,5 +1,7 @@
 """The Compare page's state: what it asks for and when, what it shows, what a person can do."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from compare_fakes import CompareDesk
@@ -8,6 +10,7 @@ from session_samples import gates_off, info, prediction, ref
 from attnscope.records.compare import CompareTraces
 from attnscope.records.messages import OPEN_MODEL, Failed, ModelLoaded, Progress, ShowHeads
 from attnscope.records.models import Sample
+from attnscope.records.outputs import OutputWritten
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.rows import kl_words, most_apart, rows_of_both
 from attnscope.viewmodels.compare.sides import changes_words, companion, short_source
@@ -287,3 +290,20 @@ def test_that_names_are_short() -> None:
     gates = gates_off(ref(0, 0), ref(0, 1), ref(1, 0)).with_value(ref(1, 1), 0.5)
     words = changes_words(gates, ())
     assert words == "encoder L0H0, encoder L0H1 and 1 more off · encoder L1H1 × 0.5"
+
+
+def test_that_what_a_side_writes_comes_after_its_maps() -> None:
+    desk = CompareDesk().open()
+    desk.told.clear()
+    side = desk.state.sides["B"].traced
+    assert side is not None
+    said = replace(side.comparison.after, generated="le chien")
+    comparison = replace(side.comparison, after=said)
+    desk.state.handle(OutputWritten(number=side.number + 100, comparison=comparison))
+    assert desk.told == []
+    desk.state.handle(OutputWritten(number=side.number, comparison=comparison))
+    assert desk.told == ["output"]
+    shown = desk.state.sides["B"].traced
+    assert shown is not None
+    assert shown.comparison.after.generated == "le chien"
+    assert not [request for request in desk.asked if isinstance(request, CompareTraces)]

@@ -1,9 +1,12 @@
 """The watched sentence: few requests, the newest picture, replay over checkpoints."""
 
+from dataclasses import replace
+
 import pytest
 from training_fakes import Clock, started, steps, traced
 
 from attnscope.records.messages import TRAINING_MODEL, Failed, Request, StartTraining, TraceText, TrainingNews
+from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Finished, Saved
 from attnscope.viewmodels.numbers import Numbers
@@ -234,3 +237,14 @@ def test_that_an_old_answer_is_dropped(desk: Desk) -> None:
     desk.watch.set_text("another text")
     desk.state.handle(traced(old, step=1))
     assert desk.watch.is_stale
+
+
+def test_that_what_a_watched_model_writes_comes_after_its_maps(desk: Desk) -> None:
+    desk.watch.set_watched(True)
+    desk.answer()
+    shown = desk.watch.traced
+    assert shown is not None
+    comparison = replace(shown.comparison, after=replace(shown.comparison.after, generated="on the mat"))
+    desk.state.handle(OutputWritten(number=shown.number, comparison=comparison))
+    assert desk.watch.traced is not None
+    assert desk.watch.traced.comparison.after.generated == "on the mat"

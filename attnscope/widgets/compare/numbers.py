@@ -130,11 +130,8 @@ class CompareOutput(QWidget):
         kinds = dict.fromkeys(KIND_WORDS[output.kind] for output in outputs if output)
         self.table.name_answers("label" if any(o and o.kind == "class" for o in outputs) else "token")
         self.kind.setText(" | ".join(kinds))
-        written = [output.generated if output else "" for output in outputs]
-        for label, segments in zip(self.texts, text_difference(*written), strict=True):
-            label.show_segments(segments)
-        for part in (*self._names, *self.texts):
-            part.setVisible(any(written))
+        if not any(traced and traced.comparison.is_writing for traced in (first, second)):
+            self._show_texts(*(output.generated if output else "" for output in outputs))
         labels = [plain_text(answer.label) for answer in state.answers]
         if labels != [self.places.itemText(k) for k in range(self.places.count())]:
             self.places.clear()
@@ -144,6 +141,12 @@ class CompareOutput(QWidget):
         if not self._is_chosen and state.kl_nats:
             self.places.setCurrentIndex(self._places_with_both()[most_apart(state.kl_nats)])
         self._show_answer()
+
+    def _show_texts(self, *written: str) -> None:
+        for label, segments in zip(self.texts, text_difference(*written), strict=True):
+            label.show_segments(segments)
+        for part in (*self._names, *self.texts):
+            part.setVisible(any(written))
 
     def _places_with_both(self) -> list[int]:
         return [k for k, answer in enumerate(self._state.answers) if answer.pair is not None]
