@@ -2,6 +2,9 @@
 
 import ctypes
 import os
+import sys
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from attnscope.errors import LoadError, RecipeError
@@ -26,6 +29,36 @@ def available_bytes() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (OSError, ValueError, AttributeError):
         return _UNKNOWN_BYTES
+
+
+@lru_cache(maxsize=1)
+def _trim() -> Callable[[int], int] | None:
+    """How the C library is asked to give freed memory back; None where it does so by itself."""
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    trim: Callable[[int], int] | None = getattr(library, "malloc_trim", None)
+    return trim
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds now; 0 where the system does not say."""
+    try:
+        n_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return n_pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def give_back_beyond(n_bytes: int) -> bool:
+    """Have freed memory given back to the system once the process holds more than that; whether it was.
+
+    Blocks of ever other sizes leave gaps that nothing fits into: batches of sentences sorted by length made
+    a process of 2 GB grow to 6.6 GB.
+    """
+    trim = _trim()
+    if trim is None or resident_bytes() <= n_bytes:
+        return False
+    trim(0)
+    return True
 
 
 class _MemoryStatus(ctypes.Structure):

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.dropping import KEPT_WEIGHTS
+from attnscope.nn.vocabulary_loss import PIECE_NUMBERS
 from attnscope.records.sites import Stack
 
 WIDE, PLACE = 4, 8
@@ -95,7 +96,9 @@ def activation_bytes(config: ModelConfig, shape: BatchShape) -> int:
 def loss_bytes(config: ModelConfig, shape: BatchShape) -> int:
     """What the loss takes at its largest: log-probabilities, their logits, and the gradient of these."""
     n_classes = config.n_labels or config.vocab_size
-    return shape.n_scored * n_classes * (2 * WIDE + (2 if shape.has_bfloat16 else 0))
+    n_logits = shape.n_scored * n_classes
+    n_logits = min(n_logits, max(n_classes, PIECE_NUMBERS)) if shape.is_on_cpu else n_logits
+    return n_logits * (2 * WIDE + (2 if shape.has_bfloat16 else 0))
 
 
 def _block_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer: int) -> int:

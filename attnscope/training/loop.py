@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.models.device import choose_device
+from attnscope.models.memory import give_back_beyond
 from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
 from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
@@ -29,6 +30,7 @@ from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_
 from attnscope.training.metrics import Metrics
 from attnscope.training.objectives import Batch
 from attnscope.training.optimizers import set_learning_rate
+from attnscope.training.paper import most_kept_bytes
 from attnscope.training.recipe import Recipe
 from attnscope.training.run import RunFolder
 from attnscope.training.saving import Saver, hand_over
@@ -98,6 +100,7 @@ class TrainingRun:
             write_metrics=self._flush_durably,
             clock=clock,
         )
+        self._most_kept = most_kept_bytes(recipe, self.device)
         self._parameters = [p for p in self._begun.loss.module.parameters() if p.requires_grad]
 
     @property
@@ -180,6 +183,7 @@ class TrainingRun:
                 yield self._diverged(rate, outcome)
                 return
             self.step += 1
+            give_back_beyond(self._most_kept)
             yield Step(
                 step=self.step,
                 loss=outcome.loss,

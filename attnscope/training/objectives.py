@@ -20,6 +20,7 @@ from torch import Tensor
 from attnscope.nn.gating import TensorGates
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.transformer import Transformer
+from attnscope.nn.vocabulary_loss import cross_entropy_sum, row_pieces
 from attnscope.records.sites import SiteKey
 
 
@@ -111,15 +112,17 @@ def hidden_of(module: OwnModule, batch: Batch) -> Tensor:
     return module.decode(batch.ids, valid=batch.valid, probe=probe)
 
 
-def scored_logits(module: OwnModule, batch: Batch, hidden: Tensor | None = None) -> Tensor:
-    """Logits at the scored positions, [n_scored, vocab]; `hidden` is `hidden_of` where it is known."""
-    hidden = hidden_of(module, batch) if hidden is None else hidden
+def scored_logits(module: OwnModule, batch: Batch) -> Tensor:
+    """Logits at the scored positions, [n_scored, vocab]."""
+    return module.logits(_scored_rows(module, batch, hidden_of(module, batch)))
+
+
+def _scored_rows(module: OwnModule, batch: Batch, hidden: Tensor) -> Tensor:
+    """The stream where a token is to be told, [n_scored, d_model]."""
     if module.config.n_labels:
-        return module.logits(hidden)
+        return hidden
     hidden = hidden.flatten(0, 1)  # [B·T, d_model]
-    if len(batch.scored) < len(hidden):
-        hidden = hidden.index_select(0, batch.scored)  # [n_scored, d_model]
-    return module.logits(hidden)
+    return hidden.index_select(0, batch.scored) if len(batch.scored) < len(hidden) else hidden
 
 
 def loss_sum(module: OwnModule, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
@@ -129,8 +132,8 @@ def loss_sum(module: OwnModule, batch: Batch, label_smoothing: float = 0.0) -> T
     of next-sentence prediction is in the gradient only: the number stays that of the tokens.
     """
     hidden = hidden_of(module, batch)
-    logits = scored_logits(module, batch, hidden).float()
-    loss = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=label_smoothing)
+    rows = _scored_rows(module, batch, hidden)
+    loss = cross_entropy_sum(module, rows, batch.labels, label_smoothing=label_smoothing)
     if batch.is_next is None:
         return loss
     pairs = batch.pair_weight * _pair_loss(_pair_logits(module, hidden), batch.is_next)
@@ -149,9 +152,13 @@ class Told(NamedTuple):
 def loss_and_hits(module: OwnModule, batch: Batch) -> Told:
     """Summed cross-entropy in nats and how often the most probable answer is right."""
     hidden = hidden_of(module, batch)
-    logits = scored_logits(module, batch, hidden).float()
-    loss = F.cross_entropy(logits, batch.labels, reduction="sum")
-    sums = [loss, (logits.argmax(dim=-1) == batch.labels).sum()]
+    rows = _scored_rows(module, batch, hidden)
+    parts = []
+    for piece in row_pieces(module, rows):
+        logits, labels = module.logits(rows[piece]).float(), batch.labels[piece]
+        hits = (logits.argmax(dim=-1) == labels).sum()
+        parts.append(torch.stack([F.cross_entropy(logits, labels, reduction="sum"), hits.float()]))
+    sums = list(torch.stack(parts).sum(dim=0))
     if batch.is_next is not None:
         pairs = _pair_logits(module, hidden)
         sums += [_pair_loss(pairs, batch.is_next), (pairs.argmax(dim=-1) == batch.is_next).sum()]
