@@ -25,6 +25,7 @@ _ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "random_blocks": ("mask", ("bigbird",)),
     "mask_block": ("mask", ("bigbird",)),
     "mask_seed": ("mask", ("bigbird",)),
+    "random_links": ("mask", ("bigbird",)),
     "prefix_tokens": ("mask", ("prefix",)),
     "temperature": ("score", ("cosine",)),
     "sigma": ("score", ("gaussian",)),

@@ -177,6 +177,8 @@ def _read_config(folder: Path) -> tuple[ModelConfig, ModelCard, str]:
 
 
 def _model_config(values: dict[str, Any], path: Path) -> ModelConfig:
+    if values.get("mask") == "bigbird":
+        values = {"random_links": "both", **values}  # before version 0.8 there was no other
     try:
         return ModelConfig.from_dict(values, where="model")
     except RecipeError as error:

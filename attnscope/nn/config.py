@@ -16,6 +16,7 @@ from attnscope.records.models import Form
 from attnscope.records.sites import SiteKey, Stack
 
 Body = Literal["transformer", "rnn", "gru", "lstm"]
+RandomLinks = Literal["each", "both"]
 Mask = Literal["full", "window", "dilated", "global", "bigbird", "prefix"]
 Position = Literal["sinusoidal", "learned", "rotary", "binary", "t5", "alibi", "shaw", "none"]
 Score = Literal["scaled-dot", "dot", "general", "cosine", "gaussian", "additive", "kernel"]
@@ -43,7 +44,9 @@ class ModelConfig:
 
     `mask` limits self-attention (`nn/self_masks.py`): `window` is the most tokens that a query looks back
     and ahead, in steps of `dilation` for dilated; `global_tokens`, `random_blocks` of `mask_block` tokens
-    drawn from `mask_seed`, and `prefix_tokens` belong to the masks of these names. `score` is how a query
+    drawn from `mask_seed`, and `prefix_tokens` belong to the masks of these names. With `random_links` "each"
+    a query sees the blocks drawn for its own; "both" lets links to earlier blocks hold both ways, as before
+    version 0.8, so that an encoder's blocks see from none to many. `score` is how a query
     scores a key (`nn/scoring.py`): `temperature` is that of cosine, `sigma` the width of gaussian, None for
     the fourth root of d_head, as wide as the scaled product. `n_buckets` and `max_distance` are those of the
     positions t5; shaw clips distances to `max_distance`. What a choice does not use is not looked at.
@@ -88,6 +91,7 @@ class ModelConfig:
     random_blocks: int = 2
     mask_block: int = 8
     mask_seed: int = 0
+    random_links: RandomLinks = "each"
     prefix_tokens: int = 16
     score: Score = "scaled-dot"
     temperature: float = 0.1

@@ -19,7 +19,7 @@ from torch import Tensor
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule, build_rule
 from attnscope.nn.patterns import Intervals, Pattern
-from attnscope.nn.sparse import Sparse, draw_links
+from attnscope.nn.sparse import Sparse, draw_earlier_links, draw_links
 
 _NO_LINKS = torch.zeros(0, 0, dtype=torch.int64)
 
@@ -85,8 +85,13 @@ class SelfMask:
     def _described(self, step: int, offset: int, device: torch.device | None = None) -> Sparse:
         config = self.config
         n_global = config.global_tokens if config.mask in ("global", "bigbird") else 0
-        numbers = torch.tensor([config.window, step, n_global, config.mask_block, offset], dtype=torch.int64)
-        return Sparse(numbers=numbers, links=self.links, links_there=self._links_on(device))
+        numbers = [config.window, step, n_global, config.mask_block, offset]
+        numbers += [1] if self.links.shape[1] and config.random_links == "each" else []
+        return Sparse(
+            numbers=torch.tensor(numbers, dtype=torch.int64),
+            links=self.links,
+            links_there=self._links_on(device),
+        )
 
     def _links_on(self, device: torch.device | None) -> Tensor | None:
         """The links on another device, copied there once; None where there are none, or it is the CPU."""
@@ -110,7 +115,8 @@ def build_self_mask(config: ModelConfig, n_tokens: int) -> SelfMask:
     if config.mask != "bigbird":
         return SelfMask(config=config, links=_NO_LINKS)
     block = config.mask_block
-    links = draw_links(
+    draw = draw_links if config.random_links == "each" else draw_earlier_links
+    links = draw(
         -(-n_tokens // block),
         config.random_blocks,
         first=-(-config.global_tokens // block),

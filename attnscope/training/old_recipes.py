@@ -2,6 +2,7 @@
 
 Until version 0.3 a recipe could set choices of Transformers for a recurrent body, which did nothing. A new
 recipe that does is refused; one of a run that has begun is read without them, so that the run can go on.
+Before version 0.8 the random blocks of BigBird were linked both ways: runs that began so go on so.
 """
 
 import re
@@ -18,7 +19,10 @@ _PLAIN = ModelConfig(form="encoder-decoder", vocab_size=1)
 
 def mended_recipe(text: str) -> tuple[str, str]:
     """The text without the keys that its body ignores, and a note that names them, empty without any."""
-    ignored = _ignored(text)
+    table = _model_table(text)
+    if table.get("mask") == "bigbird" and "random_links" not in table:
+        text = re.sub(r"(?m)^(\s*\[\s*model\s*\].*)$", r'\1\nrandom_links = "both"', text, count=1)
+    ignored = _ignored(table)
     if not ignored:
         return text, ""
     found = ", ".join(f"model.{name} = {value}" for name, value in ignored.items())
@@ -26,12 +30,16 @@ def mended_recipe(text: str) -> tuple[str, str]:
     return _without(text, tuple(ignored)), note
 
 
-def _ignored(text: str) -> dict[str, object]:
+def _model_table(text: str) -> Mapping[str, object]:
     try:
         table = parse_toml(text).get("model")
     except tomllib.TOMLDecodeError:
         return {}
-    if not isinstance(table, Mapping) or table.get("body") not in ("rnn", "gru", "lstm"):
+    return table if isinstance(table, Mapping) else {}
+
+
+def _ignored(table: Mapping[str, object]) -> dict[str, object]:
+    if table.get("body") not in ("rnn", "gru", "lstm"):
         return {}
     config = ModelConfig(**{**_PLAIN.to_dict(), **{k: v for k, v in table.items() if k in _READ}})
     return dict(ignored_choices(config, _PLAIN))

@@ -1,15 +1,20 @@
 """Masks as data: any part of them is the part of the whole, and they survive a file."""
 
+import json
+
 import pytest
 import torch
+from tiny_models import tiny_model
 
+from attnscope.models import load
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import PATTERNS, Edges, graph_mask, kind_of
 from attnscope.nn.scores import ScoreRule
 from attnscope.nn.self_masks import build_self_mask
-from attnscope.nn.sparse import Sparse, draw_links
+from attnscope.nn.sparse import Sparse, draw_earlier_links, draw_links
 from attnscope.trace.rules import read_rules, rule_tensors, rules_as_json
+from attnscope.training.old_recipes import mended_recipe
 
 CHOICES = [
     {"mask": "window", "window": 2},
@@ -18,6 +23,14 @@ CHOICES = [
     {"mask": "bigbird", "window": 2, "global_tokens": 3, "random_blocks": 2, "mask_block": 4},
     {"mask": "bigbird", "window": 0, "global_tokens": 0, "random_blocks": 3, "mask_block": 1},
     {"mask": "prefix", "prefix_tokens": 5},
+    {
+        "mask": "bigbird",
+        "window": 2,
+        "global_tokens": 3,
+        "random_blocks": 2,
+        "mask_block": 4,
+        "random_links": "both",
+    },
 ]
 
 
@@ -76,15 +89,87 @@ def test_that_the_keys_of_some_rows_are_all_they_see(choices, n_queries):
 
 
 def test_that_links_go_to_different_earlier_blocks_and_do_not_depend_on_the_length():
-    long, short = (draw_links(n, 3, first=1, near=2, seed=7) for n in (50, 20))
+    long, short = (draw_earlier_links(n, 3, first=1, near=2, seed=7) for n in (50, 20))
     assert torch.equal(long[:20], short)
-    assert not torch.equal(long, draw_links(50, 3, first=1, near=2, seed=8))
+    assert not torch.equal(long, draw_earlier_links(50, 3, first=1, near=2, seed=8))
     for number, row in enumerate(long.tolist()):
         blocks = [block for block in row if block >= 0]
         assert len(set(blocks)) == len(blocks) == min(3, max(0, number - 3))
         assert all(1 <= block < number - 2 for block in blocks)
     # What a saved model was trained with must never change.
-    assert draw_links(8, 2, first=0, near=0, seed=0)[5:].tolist() == [[3, 2], [4, 5], [2, 0]]
+    assert draw_earlier_links(8, 2, first=0, near=0, seed=0)[5:].tolist() == [[3, 2], [4, 5], [2, 0]]
+
+
+@pytest.mark.parametrize(("window", "n_global", "block"), [(2, 3, 4), (0, 0, 1), (5, 1, 2), (1, 4, 4)])
+def test_that_every_query_block_sees_exactly_as_many_random_blocks_as_asked_for(window, n_global, block):
+    choices = {"mask": "bigbird", "window": window, "global_tokens": n_global, "mask_block": block}
+    for n_tokens in (1, 7, 33, 64):
+        for n_random in (0, 1, 2, 3):
+            config = ModelConfig.from_dict(
+                {"form": "encoder", "vocab_size": 9, "max_tokens": 64, "random_blocks": n_random, **choices}
+            )
+            allowed = build_self_mask(config, 64).rule(n_tokens, n_tokens, is_causal=False)
+            seen = allowed.allowed(n_tokens, n_tokens)[0, 0]
+            near, first = -(-window // block), -(-n_global // block)
+            n_blocks = -(-n_tokens // block)
+            for i in range(n_global, n_tokens):
+                other = [b for b in range(first, n_blocks) if abs(b - i // block) > near]
+                opened = [b for b in other if seen[i, b * block : (b + 1) * block].any()]
+                is_long = n_blocks > 2 * near + first + 3 * n_random
+                assert len(opened) == n_random if is_long else len(opened) <= min(n_random, len(other))
+                assert all(seen[i, b * block : (b + 1) * block].all() for b in opened)
+
+
+def test_that_the_blocks_of_a_query_never_change_with_the_text():
+    whole = draw_links(50, 3, first=1, near=2, seed=7)
+    for n in (1, 6, 20):
+        part = whole[:n].clone()
+        part[part >= n] = -1
+        assert [sorted(row) for row in draw_links(n, 3, first=1, near=2, seed=7).tolist()] == [
+            sorted(row) for row in part.tolist()
+        ]
+    assert whole.amin() >= 0  # each has all of its own
+    # What a saved model was trained with must never change.
+    assert draw_links(8, 2, first=1, near=1, seed=0).tolist() == [
+        [3, 5],
+        [3, 4],
+        [4, 6],
+        [1, 7],
+        [1, 2],
+        [2, 3],
+        [4, 3],
+        [2, 1],
+    ]
+
+
+def test_that_models_and_traces_saved_before_keep_the_mask_they_had(tmp_path):
+    choices = {
+        "mask": "bigbird",
+        "window": 1,
+        "global_tokens": 1,
+        "random_blocks": 2,
+        "mask_block": 2,
+        "max_tokens": 40,
+    }
+    model = tiny_model("encoder", **choices, random_links="both")
+    mask = build_self_mask(model.own.config, 40).rule(40, 40, is_causal=False)
+    counts = [(mask.allowed(40, 40)[0, 0, i].view(-1, 2).any(-1).sum()) for i in range(1, 40)]
+    assert len(set(map(int, counts))) > 4  # from few to many, as before version 0.8
+    assert mask.pattern.numbers.shape == (5,)
+    model.save(tmp_path / "old")
+    path = tmp_path / "old" / "config.json"
+    described = json.loads(path.read_text())
+    del described["model"]["random_links"]  # as older versions wrote it
+    path.write_text(json.dumps(described))
+    (tmp_path / "old" / "manifest.json").unlink()
+    old = load(tmp_path / "old", "cpu")
+    assert old.own.config == model.own.config
+    assert (
+        mended_recipe('[model]\nmask = "bigbird"\n')[0]
+        == '[model]\nrandom_links = "both"\nmask = "bigbird"\n'
+    )
+    for text in ('[model]\nmask = "window"\n', '[model]\nmask = "bigbird"\nrandom_links = "each"\n'):
+        assert mended_recipe(text) == (text, "")
 
 
 def test_that_edges_are_a_mask_of_their_own():

@@ -68,8 +68,23 @@ def is_allowed(config: ModelConfig, i: int, j: int) -> bool:
     if config.mask != "bigbird":
         return False
     block = config.mask_block
+    if config.random_links == "each":
+        return j // block in drawn_blocks(config, i // block)
     late, early = max(i, j) // block, min(i, j) // block
     return early in linked_blocks(config, late)
+
+
+def drawn_blocks(config: ModelConfig, number: int) -> list[int]:
+    """The blocks that a query block sees: earlier ones, and the rest of the next later ones."""
+    earlier, draws = linked_blocks(config, number), random.Random(f"{config.mask_seed} {number}")
+    near, first = (
+        math.ceil(config.window / config.mask_block),
+        math.ceil(config.global_tokens / config.mask_block),
+    )
+    after = max(first, number + near + 1)
+    left = list(range(after, after + 2 * config.random_blocks))
+    n_later = config.random_blocks - len(earlier)
+    return earlier + [left.pop(int(draws.random() * len(left))) for _ in range(n_later)]
 
 
 def linked_blocks(config: ModelConfig, number: int) -> list[int]:

@@ -152,33 +152,38 @@ def layers_to_reach(allowed: Cells) -> Numbers:
 
 
 def draw_links(choice: MaskChoice) -> tuple[tuple[int, int], ...]:
-    """Pairs of a block and an earlier one that see each other: `n_random` of each block.
+    """Pairs of a query block and a block that is drawn for it: `n_random` of each, as far as there are.
 
-    None of the global blocks and none within the window; the draws of a block depend on its number and the
-    seed alone, as in the engine.
+    None of the global blocks and none within the window; earlier ones, and where they are too few some of the
+    next later ones. The draws of a block depend on its number and the seed alone, as in the engine.
     """
     first = -(-choice.n_global // choice.block)
     near = -(-choice.window // choice.block)
+    n_blocks = -(-choice.n_tokens // choice.block)
     links = []
-    for number in range(-(-choice.n_tokens // choice.block)):
-        draws = random.Random(choice.seed * 1_000_003 + number)
-        candidates = max(0, number - near - first)
-        picked: list[int] = []
-        for n_left in range(candidates, max(0, candidates - choice.n_random), -1):
-            pick = int(draws.random() * n_left)
-            for taken in sorted(picked):
-                pick += pick >= taken
-            picked.append(pick)
-        links += [(number, first + pick) for pick in picked]
+    for number in range(n_blocks):
+        earlier = _draw(
+            random.Random(choice.seed * 1_000_003 + number), range(first, number - near), choice.n_random
+        )
+        after = max(first, number + near + 1)
+        later = range(after, after + 2 * choice.n_random)
+        drawn = earlier + _draw(
+            random.Random(f"{choice.seed} {number}"), later, choice.n_random - len(earlier)
+        )
+        links += [(number, block) for block in drawn if block < n_blocks]
     return tuple(links)
+
+
+def _draw(draws: random.Random, candidates: range, n: int) -> list[int]:
+    left = list(candidates)
+    return [left.pop(int(draws.random() * len(left))) for _ in range(min(n, len(left)))]
 
 
 def _linked(choice: MaskChoice) -> Cells:
     found = np.zeros((choice.n_tokens, choice.n_tokens), dtype=bool)
     for a, b in draw_links(choice):
-        first = slice(a * choice.block, (a + 1) * choice.block)
-        second = slice(b * choice.block, (b + 1) * choice.block)
-        found[first, second] = found[second, first] = True
+        queries = slice(a * choice.block, (a + 1) * choice.block)
+        found[queries, b * choice.block : (b + 1) * choice.block] = True
     return found
 
 
