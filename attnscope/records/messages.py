@@ -275,6 +275,15 @@ class Traced:
     info: ModelInfo | None = None
     known: frozenset[SiteKey] | None = None
 
+    def knows(self, site: SiteKey) -> bool:
+        """Whether the maps of a site are there."""
+        return self.known is None or site in self.known
+
+    @property
+    def part_words(self) -> str:
+        """How much of it is there, where that is not all."""
+        return "" if self.known is None else f"only {len(self.known)} of {len(self.grids)} layers are known"
+
     @property
     def place(self) -> str:
         """What the trace is kept under: the view, or the model."""

@@ -51,7 +51,7 @@ def test_that_a_pass_stopped_in_its_middle_leaves_what_is_known_and_says_so():
     session = desk.session
     number = session.tracing.give_up()
     assert number == session.traced.number
-    assert "only the maps of 1 of 6 layers" in session.notice.message
+    assert "only 1 of 6 layers are known" in session.notice.message
     assert not session.tracing.is_waiting
     assert session.is_stale
     session.tracing.again()

@@ -21,7 +21,7 @@ def long_map_of(traced: Traced | None, head: HeadRef | None, rows: Rows = "read"
         head=head,
         queries=queries,
         keys=keys,
-        is_known=traced.known is None or head.site_key in traced.known,
+        is_known=traced.knows(head.site_key),
     )
 
 

@@ -7,7 +7,7 @@ from attnscope.records.messages import Progress, Traced
 from attnscope.viewmodels.session.asking import Asking
 
 STOPPED = "Tracing was stopped: the pictures are of what was traced before."
-STOPPED_AT = "Tracing was stopped: only the maps of {} of {} layers are known."
+STOPPED_AT = "Tracing was stopped: {}."
 
 
 class Waiting(Protocol):
@@ -55,7 +55,7 @@ class Tracing:
         number, self._asking.trace_number, self.progress = self._asking.trace_number, 0, None
         self._tell("stale")
         part = self._session.traced if self.is_growing else None
-        said = STOPPED_AT.format(len(part.known), len(part.grids)) if part and part.known else STOPPED
+        said = STOPPED_AT.format(part.part_words) if part is not None else STOPPED
         self._session.tell_person(said, action="trace-again", about="TraceText")
         return number
 

@@ -104,12 +104,15 @@ def _session_figures(
         text=traced.source.read_text,
         target=traced.target.text if traced.target else None,
         step=traced.step,
-        note="; ".join(filter(None, (traced.source.cut_words, session.model.picture_words))),
+        note="; ".join(
+            filter(None, (traced.source.cut_words, traced.part_words, session.model.picture_words))
+        ),
     )
     origin = _origin(session, session.model, caption)
     style = map_style(view)
     found: dict[View, FigureSpec] = {}
-    grids = tuple(session.shown_grid(grid) for grid in traced.grids if grid.site.stack == session.stack)
+    shown = (grid for grid in traced.grids if traced.knows(grid.site.key))
+    grids = tuple(session.shown_grid(grid) for grid in shown if grid.site.stack == session.stack)
     if grids:
         found["grid"] = FigureSpec(
             view="grid",
