@@ -18,10 +18,8 @@ from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.widgets.number_text import number_text
 from attnscope.widgets.plot_axes import LevelAxis, UprightAxis
 
-_AXIS_PX = 48
-_LABEL_GAP_PX = 13.0
-_PALE_SHARE = 0.4
-_LEAST_FILL = 0.6
+_AXIS_PX, _LABEL_GAP_PX, _LEAST_DRAG_PX = 48, 13.0, 4
+_PALE_SHARE, _LEAST_FILL = 0.4, 0.6
 _LONG = 600
 """Jagged lines with more points than this are drawn one pixel wide: wider ones take 50 times as long."""
 Points = NDArray[np.float64]
@@ -50,6 +48,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
 
     cursor_moved = Signal(float)
     cursor_left = Signal()
+    place_clicked = Signal(float)
     view_changed = Signal()
 
     def __init__(
@@ -68,6 +67,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._has_x_numbers = has_x_numbers
         self._is_log = False
         self._cursor_x: float | None = None
+        self._pressed_at = QPointF()
         self._lines: tuple[Line, ...] = ()
         self._items: list[pg.PlotCurveItem] = []
         self._dots: list[pg.ScatterPlotItem] = []
@@ -94,9 +94,10 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         view.setMouseMode(view.PanMode)
         view.sigRangeChangedManually.connect(self._on_moved_by_hand)
         view.sigXRangeChanged.connect(self._on_x_range_changed)
-        self._cursor = pg.InfiniteLine(angle=90, movable=False)
-        self._cursor.hide()
-        plot.addItem(self._cursor, ignoreBounds=True)
+        self._cursor, self._place = (pg.InfiniteLine(angle=90, movable=False) for _ in range(2))
+        for line in (self._cursor, self._place):
+            line.hide()
+            plot.addItem(line, ignoreBounds=True)
         self.set_theme(palette)
 
     def set_theme(self, palette: Palette) -> None:
@@ -111,6 +112,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         plot.showGrid(x=False, y=True, alpha=0.25)
         self._fit_type()
         self._cursor.setPen(pg.mkPen(palette.muted, width=1))
+        self._place.setPen(pg.mkPen(palette.accent, width=2))
         for mark in self._marks:
             mark.setPen(pg.mkPen(palette.line, style=Qt.PenStyle.DashLine))
 
@@ -198,9 +200,13 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         """Stand the cursor at `x` and write the values there into the labels, or take it away."""
         self._cursor_x = x
         self._cursor.setVisible(x is not None)
-        if x is not None:
-            self._cursor.setValue(x)
+        self._cursor.setValue(x or 0.0)
         self._place_labels()
+
+    def set_place(self, x: float | None) -> None:
+        """Mark the place that is looked at elsewhere, or none."""
+        self._place.setVisible(x is not None)
+        self._place.setValue(x or 0.0)
 
     def fit(self) -> None:
         """Show all of the lines; an empty picture has axes without numbers."""
@@ -242,16 +248,30 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
-        view = self.getPlotItem().getViewBox()
-        place = self.mapToScene(event.position().toPoint())
+        x = self._x_at(event)
+        self.cursor_left.emit() if x is None else self.cursor_moved.emit(x)
+
+    def _x_at(self, event: QMouseEvent) -> float | None:
+        """The place on the x axis, None outside the picture."""
+        view, place = self.getPlotItem().getViewBox(), self.mapToScene(event.position().toPoint())
         if view.sceneBoundingRect().contains(place):
-            self.cursor_moved.emit(float(view.mapSceneToView(QPointF(place)).x()))
-        else:
-            self.cursor_left.emit()
+            return float(view.mapSceneToView(QPointF(place)).x())
+        return None
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
         self.cursor_left.emit()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        self._pressed_at = event.position()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        has_moved = (event.position() - self._pressed_at).manhattanLength() >= _LEAST_DRAG_PX
+        if not has_moved and event.button() == Qt.MouseButton.LeftButton:
+            if (x := self._x_at(event)) is not None:
+                self.place_clicked.emit(x)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         self.fit()

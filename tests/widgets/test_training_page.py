@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtWidgets import (
     QAbstractSlider,
     QApplication,
@@ -343,6 +343,28 @@ def test_that_new_checkpoints_do_not_move_the_place(desk: Desk) -> None:
     assert desk.state.watch.slider_place == 0
     desk.news(started(10))
     assert desk.state.watch.slider_place == 0
+
+
+def test_that_a_click_on_a_curve_moves_the_map_and_the_curve_marks_where_it_is(
+    desk: Desk, qtbot: QtBot
+) -> None:
+    desk.page.show()
+    desk.state.start()
+    saved = (Saved(step=step, folder=f"run/{step}") for step in (10, 20, 40))
+    desk.news(started(n_steps=40), *steps(1, 40), *saved, Finished(step=40, reason="done"))
+    desk.page._on_tick()
+    curves = desk.page.findChild(CurvesView)
+    loss = curves.findChildren(LinePlot)[0]
+    view = loss.getPlotItem().getViewBox()
+    for step, shown in ((1.0, 10), (24.0, 20), (39.0, 40)):
+        place = loss.mapFromScene(view.mapViewToScene(QPointF(step, sum(view.viewRange()[1]) / 2)))
+        qtbot.mouseClick(loss.viewport(), Qt.MouseButton.LeftButton, pos=place)
+        assert desk.state.watch.checkpoint.step == shown
+        desk.page._on_tick()
+        assert (loss._place.isVisible(), loss._place.value()) == (True, shown)
+    qtbot.mousePress(loss.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    qtbot.mouseRelease(loss.viewport(), Qt.MouseButton.LeftButton, pos=place - QPoint(60, 0))
+    assert desk.state.watch.checkpoint.step == 40  # a drag moves the picture
 
 
 def test_that_curves_become_a_figure(desk: Desk) -> None:

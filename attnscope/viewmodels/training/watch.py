@@ -172,6 +172,12 @@ class WatchState:
         self.is_playing = False
         self._go_to(place)
 
+    def go_to_step(self, step: float) -> None:
+        """Move the slider to the checkpoint nearest to a step; nothing without one."""
+        steps = [checkpoint.step for checkpoint in self.checkpoints]
+        if steps:
+            self.go_to(min(range(len(steps)), key=lambda place: abs(steps[place] - step)))
+
     def play(self) -> None:
         """Play the checkpoints from the beginning (or from the slider), or hold."""
         self.is_playing = not self.is_playing and bool(self.checkpoints)

@@ -45,6 +45,7 @@ class CurvesView(QWidget):
 
     hover_text = Signal(str)
     step_pointed = Signal(float)
+    step_chosen = Signal(float)
 
     def __init__(
         self, shown: Callable[[], tuple[ShownRun, ...]], palette: Palette, parent: QWidget | None = None
@@ -143,6 +144,7 @@ class CurvesView(QWidget):
         for part in self._parts:
             part.plot.cursor_moved.connect(self._on_cursor_moved)
             part.plot.cursor_left.connect(self._on_cursor_left)
+            part.plot.place_clicked.connect(self._on_place_clicked)
             part.plot.view_changed.connect(self._on_view_changed)
         return grid
 
@@ -273,6 +275,16 @@ class CurvesView(QWidget):
         """Put the cursor at a step that was pointed at elsewhere; nothing where the axis is another."""
         if self.bar.drawing.axis == "step":
             self._stand_at(step)
+
+    def mark_step(self, step: float | None) -> None:
+        """Mark the step whose attention is looked at; nothing where the axis is another."""
+        for part in self._parts:
+            part.plot.set_place(step if self.bar.drawing.axis == "step" else None)
+
+    @Slot(float)
+    def _on_place_clicked(self, place: float) -> None:
+        if self.bar.drawing.axis == "step":
+            self.step_chosen.emit(place)
 
     def _stand_at(self, place: float) -> None:
         self._cursor = place
