@@ -19,8 +19,10 @@ class FoldedSizes:
             was_shown = Qt.WidgetAttribute.WA_WState_Created
             self._kept = {s: s.sizes() for s in self._splitters if s.testAttribute(was_shown)}
 
-    def give_back(self) -> None:
-        """Let them stand as they stood; nothing when that is not known."""
+    def give_back(self) -> bool:
+        """Let them stand as they stood; nothing when that is not known. Whether it was."""
+        is_known = bool(self._kept)
         for splitter, sizes in (self._kept or {}).items():
             splitter.setSizes(sizes)
         self._kept = None
+        return is_known

@@ -216,3 +216,18 @@ def test_that_a_window_of_a_larger_screen_opens_within_this_one() -> None:
     assert usable_geometry((200, 100, 1200, 700), [screen]) == QRect(200, 100, 1200, 700)
     both = [screen, QRect(1280, 0, 1920, 1080)]
     assert usable_geometry((0, 0, 2400, 800), both) == QRect(0, 0, 2400, 800)
+
+
+def test_that_a_window_that_grows_in_large_type_shares_its_room_as_at_first(qtbot: QtBot) -> None:
+    training = TrainingState(lambda request: None, Numbers())
+    positions = PositionsState(lambda request: None, Numbers())
+    made = MainWindow(Desk().open().session, training, positions, Settings(theme="projector"))
+    qtbot.addWidget(made)
+    made.resize(1280, 800)
+    made.show()
+    explore = made.pages.explore
+    qtbot.waitUntil(lambda: explore.grid_panel.parentWidget() is explore.side, timeout=2000)
+    made.resize(2560, 1440)
+    qtbot.waitUntil(lambda: explore.grid_panel.parentWidget() is explore.pictures, timeout=2000)
+    qtbot.waitUntil(lambda: explore.pictures.sizes()[1] > 1.2 * explore.pictures.sizes()[0], timeout=2000)
+    assert explore.columns.sizes()[0] > 4 * explore.columns.sizes()[1]

@@ -250,7 +250,7 @@ class ExplorePage(QWidget):
             bar.setVisible(not hides("texts"))
         self.text_bar.setVisible("texts" not in self._view.folded)  # to be typed in, on a stage too
         self.text_bar.set_room("fields" if is_stage else "low" if is_arranged else "all")
-        self._presented.switch(is_arranged, self._layout, self._column)
+        has_moved = self._presented.switch(is_arranged, self._layout, self._column)
         for picture in (self.head_panel.heatmap, self.head_panel.lines):
             picture.set_on_stage(is_stage)
         if is_stage and not self._was_stage and self.isVisible():
@@ -263,8 +263,16 @@ class ExplorePage(QWidget):
             QTimer.singleShot(0, self, self._fit_stage)  # once more when the bars have their height
         elif hides("measures"):
             self.side.setSizes([1, self.side.height()])  # as little as it needs for the inspector
-        if not is_folded:
-            self._sizes.give_back()
+        if not is_folded and not self._sizes.give_back() and has_moved:
+            self._share_out()
+
+    def _share_out(self) -> None:
+        """The splitters as they are at first, in the room that there is."""
+        side, height = max(DEFAULT_SIZES["explore.columns"][1], self.side.minimumWidth()), self.height()
+        inspector = max(DEFAULT_SIZES["explore.side"][0], self.inspector.minimumHeight())
+        self.columns.setSizes([self.width() - side, side])
+        self.side.setSizes([inspector, height - inspector])
+        self.pictures.setSizes(DEFAULT_SIZES["explore.pictures"])
 
     def _fold_side(self, is_stage: bool) -> None:
         """Hide what is not to be seen of the inspector and the answers, and the side with them."""
