@@ -231,3 +231,6 @@ def test_that_a_window_that_grows_in_large_type_shares_its_room_as_at_first(qtbo
     qtbot.waitUntil(lambda: explore.grid_panel.parentWidget() is explore.pictures, timeout=2000)
     qtbot.waitUntil(lambda: explore.pictures.sizes()[1] > 1.2 * explore.pictures.sizes()[0], timeout=2000)
     assert explore.columns.sizes()[0] > 4 * explore.columns.sizes()[1]
+    made.resize(1280, 800)
+    made.view.set_theme("light")
+    qtbot.waitUntil(lambda: explore.columns.sizes()[1] == 280, timeout=2000)

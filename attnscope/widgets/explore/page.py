@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
@@ -44,6 +44,8 @@ DEFAULT_SIZES = {
     "explore.side": [288, 420],
 }
 """Where the splitters are at first; the room that is there is shared out by their stretch."""
+_SIDE_PX = 280
+"""The names of all tabs beside each other."""
 _ROOM_PX = 1180
 """Beside a panel that leaves less than this the side goes: the maps keep their size."""
 
@@ -86,6 +88,7 @@ class ExplorePage(QWidget):
         self._presented = Presented(self.bars, self.columns, self.pictures, self.side, self.grid_panel)
         self._is_touring = self._gives_way = self._is_tight = self._was_stage = False
         self._lay_out()
+        self.columns.installEventFilter(self)
         self._stale = StaleWatch(self._is_late, self._show_stale, self)
         listen(self, session, self._on_session)
         listen(self, view, self._on_view)
@@ -96,7 +99,7 @@ class ExplorePage(QWidget):
         for part in (self.text_bar, self.grid_panel, self.head_panel, self.inspector, self.output):
             part.set_theme(palette)
         self._palette = palette
-        self.side.setMinimumWidth(round(type_px(264)))
+        self.side.setMinimumWidth(round(type_px(_SIDE_PX)))
         self._fit_room()
         if self.generation is not None:
             self.generation.set_theme(palette)
@@ -170,7 +173,12 @@ class ExplorePage(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit_room()
-        self._fit_stage()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """The stage is fitted whenever the bars above leave it another height."""
+        if watched is self.columns and event.type() == QEvent.Type.Resize:
+            self._fit_stage()
+        return super().eventFilter(watched, event)
 
     def _fit_room(self) -> None:
         """Where type is large for the page the maps keep their size: the rest stands as on a stage."""
@@ -260,13 +268,12 @@ class ExplorePage(QWidget):
         self._fold_side(is_stage)
         if self._presented.is_on:
             self._fit_stage()
-            QTimer.singleShot(0, self, self._fit_stage)  # once more when the bars have their height
         elif hides("measures"):
             self.side.setSizes([1, self.side.height()])  # as little as it needs for the inspector
         if not is_folded and not self._sizes.give_back() and has_moved:
-            self._share_out()
+            self.share_out()
 
-    def _share_out(self) -> None:
+    def share_out(self) -> None:
         """The splitters as they are at first, in the room that there is."""
         side, height = max(DEFAULT_SIZES["explore.columns"][1], self.side.minimumWidth()), self.height()
         inspector = max(DEFAULT_SIZES["explore.side"][0], self.inspector.minimumHeight())

@@ -63,13 +63,15 @@ class SizesByType:
         created = Qt.WidgetAttribute.WA_WState_Created
         self._kept[factor] = {n: s.sizes() for n, s in self._splitters.items() if s.testAttribute(created)}
 
-    def enter(self, factor: float) -> None:
-        """Type has the size `factor` again: stand as then."""
+    def enter(self, factor: float) -> bool:
+        """Type has the size `factor` again: stand as then. Whether that is known."""
         everyday = {name: list(sizes) for name, sizes in self._everyday.items()} if factor == 1.0 else {}
-        for name, sizes in self._kept.pop(factor, everyday).items():
+        known = self._kept.pop(factor, everyday)
+        for name, sizes in known.items():
             splitter = self._splitters.get(name)
             if splitter is not None and len(sizes) == splitter.count():
                 splitter.setSizes(sizes)
+        return bool(known)
 
     def to_remember(self, factor: float) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """The sizes for the next start: those of type at a desk, where type is larger than that now."""

@@ -165,7 +165,7 @@ class MainWindow(QMainWindow):
         before, self._palette = self._palette.type_factor, palette
         if before != palette.type_factor:
             self._sizes.leave(before)
-            QTimer.singleShot(0, self, lambda: self._sizes.enter(self._palette.type_factor))
+            QTimer.singleShot(0, self, self._stand_as_before)
         apply_theme(self, palette)
         self.setMinimumSize(*(_LARGE_LEAST if palette.type_factor > _LARGE_FROM else _LEAST))
         for part in (
@@ -176,6 +176,12 @@ class MainWindow(QMainWindow):
             self.mask_editing,
         ):
             part.set_theme(palette)
+
+    def _stand_as_before(self) -> None:
+        """What stood otherwise in type of this size stands so again; at a desk, else, as at first."""
+        factor = self._palette.type_factor
+        if not self._sizes.enter(factor) and factor == 1.0:
+            self.pages.explore.share_out()
 
     def offered_figures(self) -> dict[View, FigureSpec]:
         """Every figure that can be exported now, by its view."""
