@@ -12,6 +12,7 @@ from attnscope.cli.inputs import (
     parse_gates,
     refuse_second,
 )
+from attnscope.cli.ranges import token_place
 from attnscope.cli.samples import add_figure_arguments
 from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_error, say_json
@@ -48,7 +49,7 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --position, --answer, --other and --gate."""
     parser.add_argument(
         "--position",
-        type=int,
+        type=token_place,
         metavar="N",
         help="the token whose output is explained, from 0, or from the end if negative",
     )

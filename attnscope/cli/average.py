@@ -1,10 +1,11 @@
 """`attnscope average`: one model from the mean of a run's last checkpoints."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument
+from attnscope.cli.outputs import path_of
+from attnscope.cli.ranges import whole
 from attnscope.cli.terminal import say, say_json
 from attnscope.records.loss_units import loss_unit
 
@@ -19,10 +20,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description="The mean of the weights of a run's last checkpoints (Vaswani 2017, section 6.1) as a "
         "model folder, and its held-out loss beside that of the last checkpoint alone.",
     )
-    parser.add_argument("run_folder", metavar="RUN", type=Path, help="a run folder, as training writes it")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FOLDER", help="the model folder")
+    parser.add_argument("run_folder", metavar="RUN", type=path_of, help="a run folder, as training writes it")
+    parser.add_argument("-o", "--out", type=path_of, required=True, metavar="FOLDER", help="the model folder")
     parser.add_argument(
-        "--last", type=int, default=5, metavar="N", help="how many checkpoints (default: %(default)s)"
+        "--last", type=whole(1), default=5, metavar="N", help="how many checkpoints (default: %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     add_device_argument(parser)

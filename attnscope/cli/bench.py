@@ -4,6 +4,7 @@ import argparse
 
 from attnscope import boot
 from attnscope.cli.outputs import output_file
+from attnscope.cli.ranges import whole
 from attnscope.cli.terminal import json_text, say
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -23,7 +24,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="where models compute: cpu, cuda, mps or auto",
     )
     parser.add_argument(
-        "--texts", type=int, default=0, metavar="N", help="texts of the corpus that analysis measures"
+        "--texts", type=whole(), default=0, metavar="N", help="texts of the corpus that analysis measures"
     )
     parser.set_defaults(run=run)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from attnscope.cli.inputs import add_device_argument, open_model
+from attnscope.cli.ranges import real, seed
 from attnscope.cli.samples import (
     add_figure_arguments,
     add_sample_arguments,
@@ -31,13 +32,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--rankings", default="gradient,random", help=f"some of {', '.join(RANKINGS)} (default: %(default)s)"
     )
     parser.add_argument(
-        "--step", type=float, default=0.1, help="share of heads that go at a time (default 0.1)"
+        "--step", type=real(), default=0.1, help="share of heads that go at a time (default 0.1)"
     )
     parser.add_argument("--once", action="store_true", help="score the heads once, not after each removal")
     parser.add_argument(
         "--normalise", action="store_true", help="divide the scores of each layer by their length"
     )
-    parser.add_argument("--seed", type=int, default=0, help="for random and learned (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="for random and learned (default 0)")
     add_figure_arguments(parser)
     add_device_argument(parser)
     parser.set_defaults(run=run)

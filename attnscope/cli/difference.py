@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.figure_building import build_caption, chosen_heads
+from attnscope.cli.ranges import real
 from attnscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def add_other_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--delta-end",
-        type=float,
+        type=real(),
         default=0.0,
         metavar="X",
         help="for difference: the |B − A| at the ends of the colours (default: the largest)",

@@ -22,6 +22,7 @@ from attnscope.cli.given import note_given
 from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
 from attnscope.cli.other_figures import curves_figure, graph_figure, positions_figure, scaling_figure
 from attnscope.cli.pictures import on_picture
+from attnscope.cli.ranges import real, whole
 from attnscope.cli.terminal import say_saved
 from attnscope.records.sites import require_heads
 
@@ -66,7 +67,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--stack", help="as info names it: encoder, cross, pool…; needed where there are several"
     )
-    parser.add_argument("--layer", type=int, help="counts from 0")
+    parser.add_argument("--layer", type=whole(), help="counts from 0")
     parser.add_argument("--head", help="counts from 0; also several: 0,2,5, or L0H3,cross:L2H1")
     _add_view_arguments(parser)
     add_page_arguments(parser)
@@ -102,7 +103,7 @@ def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--threshold",
-        type=float,
+        type=real(),
         default=0.01,
         help="for graph: leave out lines that carry less of the output (default: %(default)s)",
     )

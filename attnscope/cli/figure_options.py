@@ -4,6 +4,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from attnscope.cli.ranges import real, whole
 from attnscope.errors import UserError
 from attnscope.records.axes import ROWS
 from attnscope.records.sites import HeadRef
@@ -33,12 +34,19 @@ def add_page_arguments(parser: argparse.ArgumentParser) -> None:
         help="85, 114 or 174 mm wide for the columns of a journal, or a 16:9 slide (default: single for one "
         "head of a short text and for lines, else double)",
     )
-    parser.add_argument("--width-mm", type=float, metavar="MM", help="default: that of --size")
+    parser.add_argument("--width-mm", type=real(1, 10_000), metavar="MM", help="default: that of --size")
     parser.add_argument(
-        "--height-mm", type=float, metavar="MM", help="default: where the figure ends, or the slide's"
+        "--height-mm",
+        type=real(1, 10_000),
+        metavar="MM",
+        help="default: where the figure ends, or the slide's",
     )
-    parser.add_argument("--font-pt", type=float, metavar="PT", help="default: that of --size, 7 to 14")
-    parser.add_argument("--dpi", type=int, default=300, help="dots per inch of a .png (default: 300)")
+    parser.add_argument(
+        "--font-pt", type=real(1, 1_000), metavar="PT", help="default: that of --size, 7 to 14"
+    )
+    parser.add_argument(
+        "--dpi", type=whole(1, 100_000), default=300, help="dots per inch of a .png (default: 300)"
+    )
     parser.add_argument("--title", default="", help="a line above the figure")
     parser.add_argument("--caption", action="store_true", help="say below which model, text and head it is")
 
@@ -50,7 +58,7 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--values", action="store_true", help="write each weight into its cell")
     parser.add_argument("--turn", default="auto", choices=TURNS, help="degrees that key labels turn")
     parser.add_argument(
-        "--label-every", type=int, default=0, metavar="N", help="label every N-th token (0: as they fit)"
+        "--label-every", type=whole(), default=0, metavar="N", help="label every N-th token (0: as they fit)"
     )
     parser.add_argument("--no-bar", action="store_true", help="leave out the colour bar")
     parser.add_argument(
@@ -72,7 +80,7 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--columns",
-        type=int,
+        type=whole(),
         default=0,
         metavar="N",
         help="panels beside each other: 3 puts three into one row (default: as many as suit the width)",
@@ -103,9 +111,9 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
         help="rows of cross-attention are called after the token written there, or the one read last "
         "(default: %(default)s)",
     )
-    parser.add_argument("--least-weight", type=float, default=0.0, metavar="W", help="no thinner line")
+    parser.add_argument("--least-weight", type=real(), default=0.0, metavar="W", help="no thinner line")
     parser.add_argument(
-        "--n-strongest", type=int, default=0, metavar="N", help="lines of each query of a head (0: all)"
+        "--n-strongest", type=whole(), default=0, metavar="N", help="lines of each query of a head (0: all)"
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates, tell_cut
 from attnscope.cli.outputs import output_file
+from attnscope.cli.ranges import real, seed, whole
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.records.generation import WriteMode, WriteSettings
@@ -27,18 +28,22 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--text", required=True, help="the text to go on from, or to translate")
     parser.add_argument("--prefix", default="", help="how the translation begins")
     parser.add_argument(
-        "--max-tokens", type=int, default=50, metavar="N", help="tokens at most (default: 50)"
+        "--max-tokens", type=whole(1), default=50, metavar="N", help="tokens at most (default: 50)"
     )
-    parser.add_argument("--beams", type=int, metavar="N", help="follow the N best texts")
+    parser.add_argument("--beams", type=whole(1), metavar="N", help="follow the N best texts")
     parser.add_argument(
-        "--length-penalty", type=float, default=0.6, metavar="A", help="for beams, 0: none (default: 0.6)"
+        "--length-penalty",
+        type=real(-100, 100),
+        default=0.6,
+        metavar="A",
+        help="for beams, 0: none (default: 0.6)",
     )
     parser.add_argument(
-        "--temperature", type=float, metavar="T", help="below 1 bolder, above 1 more surprising"
+        "--temperature", type=real(0, 1_000), metavar="T", help="below 1 bolder, above 1 more surprising"
     )
-    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable tokens")
-    parser.add_argument("--top-p", type=float, metavar="P", help="draw from the fewest tokens that hold P")
-    parser.add_argument("--seed", type=int, metavar="S", help="the same seed draws the same text")
+    parser.add_argument("--top-k", type=whole(1), metavar="K", help="draw from the K most probable tokens")
+    parser.add_argument("--top-p", type=real(), metavar="P", help="draw from the fewest tokens that hold P")
+    parser.add_argument("--seed", type=seed, metavar="S", help="the same seed draws the same text")
     add_gate_argument(parser)
     parser.add_argument(
         "-o", "--out", type=output_file, metavar="FILE", help="write the trace here (.safetensors)"
@@ -57,6 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"A trace cannot be written as '{arguments.out.name}'.",
             expected=".safetensors",
             action="Give the file this ending.",
+        )
+    if not arguments.text.strip():
+        raise UserError(
+            "There is no text to go on from.", expected="at least one word", action="Give one with --text."
         )
     model = open_model(arguments)
     if arguments.prefix and not model.info.takes_target:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.given import flag_of, given_options, note_given
 from attnscope.cli.inputs import add_device_argument, open_model
+from attnscope.cli.ranges import real, seed, whole
 from attnscope.cli.samples import (
     add_figure_arguments,
     add_sample_arguments,
@@ -36,12 +37,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--normalise", action="store_true", help="divide the scores of each layer by their length"
     )
     parser.add_argument(
-        "--penalty", type=float, default=0.02, help="for learned: nats per open head (default 0.02)"
+        "--penalty",
+        type=real(0, 1_000_000),
+        default=0.02,
+        help="for learned: nats per open head (default 0.02)",
     )
     parser.add_argument(
-        "--steps", type=int, default=200, metavar="N", help="for learned: steps (default 200)"
+        "--steps", type=whole(1), default=200, metavar="N", help="for learned: steps (default 200)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="for random and learned (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="for random and learned (default 0)")
     add_figure_arguments(parser)
     add_device_argument(parser)
     parser.set_defaults(run=run)

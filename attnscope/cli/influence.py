@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from attnscope.cli.attribute import check_text, read_target, save_maps
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
+from attnscope.cli.ranges import token_place
 from attnscope.cli.samples import add_figure_arguments, tell_progress
 from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_error, say_json
@@ -41,7 +42,7 @@ def add_influence_parser(
     parser.add_argument("--target", help="the second text of a translation (default: what it writes)")
     parser.add_argument(
         "--position",
-        type=int,
+        type=token_place,
         metavar="N",
         help="the token whose output is explained, from 0, or from the end if negative",
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.inputs import add_device_argument
 from attnscope.cli.model_tables import cost_text, facts, matters, reads, sites_table, table
 from attnscope.cli.presets import preset_row, tell_preset
+from attnscope.cli.ranges import whole
 from attnscope.cli.recorded import tell_recorded
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
@@ -34,7 +35,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--tokens",
-        type=_count,
+        type=whole(1),
         metavar="N",
         help="count operations for a text of N tokens (default: the most)",
     )
@@ -141,9 +142,3 @@ def weight_files(info: ModelInfo) -> list[tuple[str, int, str]]:
     folder = Path(info.source)
     files = sorted(folder.glob(_WEIGHTS)) if info.source and folder.is_dir() else []
     return [(file.name, file.stat().st_size, sha256_of(file)) for file in files]
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens from 1 to 1,000,000,000")
-    return int(text)

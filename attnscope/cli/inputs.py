@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.masks import add_mask_arguments, mask_changes
+from attnscope.cli.outputs import path_of
 from attnscope.cli.recorded import take_recorded, tell_recorded_notes
 from attnscope.cli.terminal import say_error
 from attnscope.errors import LoadError, UserError
@@ -58,7 +59,7 @@ def add_gate_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_file_argument(parser: argparse.ArgumentParser) -> None:
     """Add -f."""
-    parser.add_argument("-f", "--file", type=Path, metavar="FILE", help="the text, from a UTF-8 file")
+    parser.add_argument("-f", "--file", type=path_of, metavar="FILE", help="the text, from a UTF-8 file")
 
 
 def read_file_argument(path: Path) -> str:

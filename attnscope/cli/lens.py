@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.attribute import check_text, read_target
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
 from attnscope.cli.outputs import output_file
+from attnscope.cli.ranges import token_place, whole
 from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
@@ -33,9 +34,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--text", required=True, help="the text to look at")
     parser.add_argument("--target", help="the second text of a translation (default: what it writes)")
     parser.add_argument(
-        "--position", type=int, metavar="N", help="one token, from the end if negative (default: all)"
+        "--position", type=token_place, metavar="N", help="one token, from the end if negative (default: all)"
     )
-    parser.add_argument("--top", type=int, default=5, metavar="N", help="candidates of each layer (5)")
+    parser.add_argument("--top", type=whole(1), default=5, metavar="N", help="candidates of each layer (5)")
     add_gate_argument(parser)
     parser.add_argument("--csv", type=output_file, metavar="OUT", help="write the numbers there")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")

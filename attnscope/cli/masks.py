@@ -1,9 +1,9 @@
 """`--mask FILE` and `--mask-rows ROWS`: a mask for the text, from an edge list or row by row."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.outputs import path_of
 from attnscope.cli.terminal import say_error
 from attnscope.counting import counted
 from attnscope.errors import UserError
@@ -26,7 +26,7 @@ def add_mask_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--mask",
-        type=Path,
+        type=path_of,
         metavar="FILE",
         help="an edge list: `query key` in each line, tokens by number (from 0) or by text",
     )

@@ -3,11 +3,11 @@
 import argparse
 import dataclasses
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_input_arguments, load_and_trace, open_model, parse_stack, tell_columns
-from attnscope.cli.outputs import output_file
+from attnscope.cli.outputs import output_file, path_of
+from attnscope.cli.ranges import whole
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -30,18 +30,21 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser("measure")
     add_input_arguments(parser, needs_text=False)
-    parser.add_argument("-f", "--file", type=Path, metavar="FILE", help="one text, read from a file")
+    parser.add_argument("-f", "--file", type=path_of, metavar="FILE", help="one text, read from a file")
     parser.add_argument(
-        "--corpus", type=Path, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
+        "--corpus", type=path_of, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
     )
     parser.add_argument(
         "--conllu",
-        type=Path,
+        type=path_of,
         metavar="FILE",
         help="dependency trees, plain or .gz: relations that heads follow",
     )
     parser.add_argument(
-        "--links", type=Path, metavar="FILE", help="gold word links (Pharaoh or talp) of the corpus's pairs"
+        "--links",
+        type=path_of,
+        metavar="FILE",
+        help="gold word links (Pharaoh or talp) of the corpus's pairs",
     )
     parser.add_argument(
         "--links-from", type=int, default=0, choices=(0, 1), help="number of a line's first word"
@@ -52,7 +55,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         default="kept",
         help="special tokens of a corpus: kept, dropped, or dropped and the rest renormalised",
     )
-    parser.add_argument("--max-texts", type=int, default=MAX_TEXTS, metavar="N", help=f"default {MAX_TEXTS}")
+    parser.add_argument(
+        "--max-texts", type=whole(1), default=MAX_TEXTS, metavar="N", help=f"default {MAX_TEXTS}"
+    )
     parser.add_argument(
         "--every-row",
         action="store_true",
@@ -147,8 +152,6 @@ def _measure_text(arguments: argparse.Namespace) -> int:
 def _measure_corpus(arguments: argparse.Namespace) -> int:
     from attnscope.analysis.measuring import measure_parts
 
-    if arguments.max_texts < 1:
-        raise UserError(f"--max-texts is {arguments.max_texts}.", expected="1 or more")
     model = open_model(arguments)
     stack = _stack(arguments, model)
     trees = _trees(arguments)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.attribute import check_text
 from attnscope.cli.inputs import add_input_arguments, open_model, parse_gates, refuse_second, tell_cut
 from attnscope.cli.masks import mask_changes
+from attnscope.cli.ranges import whole
 from attnscope.cli.terminal import one_line, say, say_error, say_json
 from attnscope.errors import NotFiniteError, UserError
 
@@ -26,7 +27,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add_input_arguments(parser)
     parser.add_argument(
-        "--top", type=int, default=5, metavar="N", help="candidates at each place (default: 5)"
+        "--top", type=whole(1), default=5, metavar="N", help="candidates at each place (default: 5)"
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.set_defaults(run=run)

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from attnscope.cli.outputs import name_of
+from attnscope.cli.ranges import whole
 from attnscope.errors import UserError
 
 
@@ -10,13 +12,14 @@ def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --resume and --steps."""
     parser.add_argument(
         "--resume",
+        type=name_of,
         metavar="RUN",
         default="",
         help="go on with the run in this folder, from its own recipe; without RECIPE and --out",
     )
     parser.add_argument(
         "--steps",
-        type=int,
+        type=whole(1),
         metavar="N",
         help="with --resume: how long the whole run is to be, also where it is finished; with the schedules "
         "linear and cosine the learning rate is then that of the new length, and a note says so",

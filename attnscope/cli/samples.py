@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import tell_columns
-from attnscope.cli.outputs import figure_file, output_file
+from attnscope.cli.outputs import figure_file, output_file, path_of
+from attnscope.cli.ranges import whole
 from attnscope.cli.terminal import say_progress
 from attnscope.errors import UserError
 
@@ -25,17 +26,20 @@ _TASKS_WITH_FORMS = ("copy", "reverse", "sort", "addition")
 def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --corpus, --links, --task and --max-texts."""
     parser.add_argument(
-        "--corpus", type=Path, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
+        "--corpus", type=path_of, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
     )
     parser.add_argument(
-        "--links", type=Path, metavar="FILE", help="gold word links (Pharaoh or talp) of the corpus's pairs"
+        "--links",
+        type=path_of,
+        metavar="FILE",
+        help="gold word links (Pharaoh or talp) of the corpus's pairs",
     )
     parser.add_argument(
         "--links-from", type=int, default=0, choices=(0, 1), help="number of a line's first word"
     )
     parser.add_argument("--task", help="examples of a built-in task that training never sees")
     parser.add_argument(
-        "--max-texts", type=int, default=DEFAULT_TEXTS, metavar="N", help=f"default {DEFAULT_TEXTS}"
+        "--max-texts", type=whole(1), default=DEFAULT_TEXTS, metavar="N", help=f"default {DEFAULT_TEXTS}"
     )
 
 
@@ -54,8 +58,6 @@ def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_samples(arguments: argparse.Namespace, model: "Model") -> "tuple[list[Sample], str]":
     """The texts and where they come from: corpus, task, the model's own task, or its sample sentences."""
-    if arguments.max_texts < 1:
-        raise UserError(f"--max-texts is {arguments.max_texts}.", expected="1 or more")
     if arguments.corpus is not None and arguments.task is not None:
         raise UserError(
             "There are two sets of texts.", expected="--corpus or --task", action="Leave out one."

@@ -2,11 +2,12 @@
 
 import argparse
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.inputs import add_device_argument
+from attnscope.cli.outputs import path_of
+from attnscope.cli.ranges import seed
 from attnscope.cli.samples import tell_progress
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
@@ -23,16 +24,22 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command."""
     parser = commands.add_parser("study")
     parser.add_argument("name", nargs="?", metavar="NAME", help="which; without one they are listed")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="the folder for its files and training runs")
+    parser.add_argument(
+        "--out", type=path_of, metavar="DIR", help="the folder for its files and training runs"
+    )
     parser.add_argument(
         "--model",
         default="",
         metavar="MODEL",
         help="another model than the study's own; collapse takes those that AttnScope trained or saved",
     )
-    parser.add_argument("--corpus", type=Path, metavar="FILE", help="texts for it; pairs have a tab between")
-    parser.add_argument("--conllu", type=Path, metavar="FILE", dest="trees", help="dependency trees for it")
-    parser.add_argument("--seed", type=int, default=1, help="default 1")
+    parser.add_argument(
+        "--corpus", type=path_of, metavar="FILE", help="texts for it; pairs have a tab between"
+    )
+    parser.add_argument(
+        "--conllu", type=path_of, metavar="FILE", dest="trees", help="dependency trees for it"
+    )
+    parser.add_argument("--seed", type=seed, default=1, help="default 1")
     parser.add_argument(
         "--quick",
         action="store_true",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope import boot
+from attnscope.cli.ranges import whole
 from attnscope.cli.runs_table import table_of_runs, values_of_runs
 from attnscope.cli.stopping import STOP_AT_EOF, TrainingSignals, at_end_of_input
 from attnscope.cli.terminal import say, say_error, say_json
@@ -37,9 +38,13 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
         help="train with each of these values; several --sweep make every combination",
     )
     group.add_argument("--seeds", metavar="0,1,2", default="", help="train with each of these seeds")
-    group.add_argument("--jobs", type=int, default=1, metavar="N", help="as many runs at a time (default 1)")
-    group.add_argument("--keep-best", type=int, metavar="K", help="continue only the K best after --after")
-    group.add_argument("--after", type=int, metavar="STEP", help="the step at which --keep-best chooses")
+    group.add_argument(
+        "--jobs", type=whole(1, 10_000), default=1, metavar="N", help="as many runs at a time (default 1)"
+    )
+    group.add_argument(
+        "--keep-best", type=whole(1), metavar="K", help="continue only the K best after --after"
+    )
+    group.add_argument("--after", type=whole(1), metavar="STEP", help="the step at which --keep-best chooses")
 
 
 def run_sweep(arguments: argparse.Namespace, overrides: Mapping[str, str]) -> int:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.inputs import tell_columns
+from attnscope.cli.outputs import name_of
+from attnscope.cli.ranges import whole
 from attnscope.cli.resuming import add_resume_arguments, resumed_words, take_resumed
 from attnscope.cli.stopping import TrainingSignals, add_stop_argument, at_end_of_input
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
@@ -54,7 +56,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="a recipe in TOML, or the name of a built-in one or of a preset",
     )
     add_resume_arguments(parser)
-    parser.add_argument("--out", metavar="DIR", default="", help="the run folder")
+    parser.add_argument("--out", type=name_of, metavar="DIR", default="", help="the run folder")
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -65,7 +67,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--device", default=argparse.SUPPRESS, help="auto, cpu, cuda or mps")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON")
-    parser.add_argument("--until", type=int, metavar="STEP", help="save and stop after this step")
+    parser.add_argument("--until", type=whole(1), metavar="STEP", help="save and stop after this step")
     parser.add_argument(
         "--tensorboard", action="store_true", help="mirror the curves into event files under DIR/tensorboard"
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
-from attnscope.cli.outputs import output_file
+from attnscope.cli.outputs import output_file, path_of
+from attnscope.cli.ranges import real, whole
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import counted
 from attnscope.errors import UserError
@@ -32,15 +33,21 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("model", metavar="MODEL", help="a translation model: its name or folder")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--text", help="the text itself; each line of it is one")
-    what.add_argument("-f", "--file", type=Path, metavar="FILE", help="one text a line")
-    parser.add_argument("--reference", type=Path, metavar="FILE", help="the right translations, line by line")
-    parser.add_argument("--beams", type=int, metavar="N", help="follow the N best texts")
-    parser.add_argument("--length-penalty", type=float, default=0.6, metavar="A", help="for beams (0.6)")
-    parser.add_argument("--max-tokens", type=int, default=200, metavar="N", help="of each (200)")
-    parser.add_argument("--batch", type=int, default=32, metavar="N", help="texts at a time (default: 32)")
+    what.add_argument("-f", "--file", type=path_of, metavar="FILE", help="one text a line")
+    parser.add_argument(
+        "--reference", type=path_of, metavar="FILE", help="the right translations, line by line"
+    )
+    parser.add_argument("--beams", type=whole(1), metavar="N", help="follow the N best texts")
+    parser.add_argument(
+        "--length-penalty", type=real(-100, 100), default=0.6, metavar="A", help="for beams (0.6)"
+    )
+    parser.add_argument("--max-tokens", type=whole(1), default=200, metavar="N", help="of each (200)")
+    parser.add_argument(
+        "--batch", type=whole(1), default=32, metavar="N", help="texts at a time (default: 32)"
+    )
     parser.add_argument(
         "--by-length",
-        type=int,
+        type=whole(1),
         nargs="?",
         const=5,
         metavar="N",

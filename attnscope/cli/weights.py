@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument, open_model, parse_stack
+from attnscope.cli.ranges import whole
 from attnscope.cli.samples import add_figure_arguments, tell_progress
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
@@ -30,7 +31,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("head", metavar="[STACK:]L0H1", help="the head")
     parser.add_argument(
         "--top",
-        type=int,
+        type=whole(1),
         default=10,
         metavar="N",
         help="pairs of each end (default 10); of those printed, single bytes come last",

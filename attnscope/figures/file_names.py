@@ -1,6 +1,7 @@
 """The names of figure files: formats by their endings, safe names. No Qt."""
 
 import hashlib
+import os
 import re
 import unicodedata
 from pathlib import Path
@@ -11,14 +12,15 @@ from attnscope.errors import SaveError, UserError
 Format = Literal["svg", "pdf", "png", "csv", "npz", "html", "figure"]
 FORMATS: tuple[Format, ...] = ("svg", "pdf", "png", "csv", "npz", "html", "figure")
 ENDINGS: dict[Format, str] = {name: f".{name}" for name in FORMATS} | {"figure": ".figure.json"}
+_MAX_NAME_BYTES = 255
 _RESERVED = {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(10)), *(f"lpt{i}" for i in range(10))}
 
 
 def target_of(path: Path | str) -> tuple[Path, Format]:
     """The path that `save` will write and its format: `.svg` is added where there is no extension."""
     target = Path(path)
-    if not target.name or "\0" in str(path):
-        raise UserError(f"'{path}' is not a file name.", expected="a name such as figure.svg")
+    if not target.name or "\0" in str(path) or len(os.fsencode(target.name)) > _MAX_NAME_BYTES:
+        raise UserError(f"'{str(path)[:80]}' is not a file name.", expected="a name such as figure.svg")
     if not target.suffix:
         return _without_extension(target), "svg"
     name = target.name.lower()

@@ -286,6 +286,12 @@ def check_spec(spec: FigureSpec) -> None:
             expected="at least one map, table or curve",
             action="Trace a text or open a run first.",
         )
+    if not MIN_DPI <= spec.dpi <= MAX_DPI:
+        raise UserError(
+            f"The figure is to have {spec.dpi} dots per inch.",
+            expected=f"{MIN_DPI} to {MAX_DPI}",
+            action="300 suits print, 150 a screen.",
+        )
     if not MIN_PT <= spec.font_pt <= MAX_PT:
         raise UserError(
             f"The type is to be {spec.font_pt:g} points large.",
@@ -309,12 +315,6 @@ def check_spec(spec: FigureSpec) -> None:
 
 def check_dots(spec: FigureSpec) -> None:
     """Raise UserError when the figure has too many pixels for an image."""
-    if not MIN_DPI <= spec.dpi <= MAX_DPI:
-        raise UserError(
-            f"The figure is to have {spec.dpi} dots per inch.",
-            expected=f"{MIN_DPI} to {MAX_DPI}",
-            action="300 suits print, 150 a screen.",
-        )
     width, height = spec.size_in_dots
     if width * height > MAX_PIXELS or max(width, height) > MAX_SIDE_PX:
         raise UserError(

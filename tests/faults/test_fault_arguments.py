@@ -1,0 +1,138 @@
+"""Every option of every command, given numbers, names and texts that nobody means: one line and exit code 2.
+
+Or what was asked for, where it can be meant. ATTNSCOPE_HOSTILE=20 tries every value on every option.
+"""
+
+import argparse
+import os
+import random
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from test_fault_hostile import SEED, TIMES, patience
+from tiny_models import FRENCH, SENTENCE, tiny_model
+
+from attnscope.cli.main import main
+from attnscope.cli.ranges import real, whole
+
+_NUMBERS = ("-1", "0", "1e400", "nan", "-inf", "1" + "0" * 30, "9" * 5_000, "0.5", "", "x", "²", str(2**63))
+_WORDS = (
+    "",
+    " ",
+    "\0",
+    "\x1b[31m",
+    "x" * 5_000,
+    "../..",
+    "hf:owner/name",
+    "/dev/null/x",
+    "=",
+    "L99999H99999",
+    "-",
+)
+_COMMANDS = {
+    "attribute": ["MODEL", "--text", SENTENCE],
+    "average": ["MODEL", "-o", "OUT"],
+    "curve": ["MODEL"],
+    "figure": ["MODEL", "--text", SENTENCE, "-o", "OUT.svg"],
+    "generate": ["MODEL", "--text", "the cat"],
+    "importance": ["MODEL"],
+    "info": ["MODEL"],
+    "lens": ["MODEL", "--text", SENTENCE],
+    "measure": ["MODEL", "--text", SENTENCE],
+    "patch": ["MODEL", "--text", SENTENCE, "--corrupted", FRENCH],
+    "predict": ["MODEL", "--text", SENTENCE],
+    "prune": ["MODEL", "--heads", "L0H1", "-o", "OUT"],
+    "trace": ["MODEL", "--text", SENTENCE, "-o", "OUT.npz"],
+    "train": ["reverse", "--out", "OUT", "--plan"],
+    "translate": ["MODEL", "--text", SENTENCE],
+    "weights": ["MODEL", "L0H0"],
+}
+_ENDLESS = {"--steps", "--max-texts", "--jobs", "--pipe", "--verbose", "--help"}
+
+
+def _options(command: str) -> list[argparse.Action]:
+    parser = argparse.ArgumentParser()
+    import_module(f"attnscope.cli.{command}").add_parser(parser.add_subparsers())
+    (children,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return [a for a in children.choices[command]._actions if a.option_strings and a.nargs != 0]
+
+
+def _values(action: argparse.Action, draw: random.Random) -> Iterator[str]:
+    is_number = isinstance(action.default, int | float) or action.metavar in (
+        "N",
+        "W",
+        "X",
+        "MM",
+        "PT",
+        "P",
+        "K",
+    )
+    values = _NUMBERS if is_number else (*_WORDS, *_NUMBERS[:3])
+    return iter(draw.sample(values, min(len(values), 2 * TIMES)))
+
+
+@pytest.mark.qt
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_that_no_argument_is_a_fault(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    qapp: object,
+) -> None:
+    draw = random.Random(f"{SEED} {command}")
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "model"
+    tiny_model("encoder-decoder" if command == "translate" else "decoder").save(folder)
+    places = {"MODEL": str(folder), "OUT": "out", "OUT.svg": "out.svg", "OUT.npz": "out.npz"}
+    given = [places.get(word, word) for word in _COMMANDS[command]]
+    kept = {file: file.read_bytes() for file in folder.iterdir()}
+    faults = []
+    for option in _options(command):
+        name = option.option_strings[-1]
+        for value in _values(option, draw) if name not in _ENDLESS else ():
+            arguments = [command, *given, f"{name}={value}"]
+            with patience():
+                code = main(arguments)
+            told = capfd.readouterr()
+            is_fault = code not in (0, 2) or "fault of AttnScope" in told.err or "Traceback" in told.err
+            if is_fault or "panicked" in told.err or (code == 2 and not told.err.strip()):
+                faults.append(f"{name}={value[:60]!r}: {code} {told.err[-300:]}")
+    assert not faults, "\n".join(faults)
+    assert {file: file.read_bytes() for file in folder.iterdir()} == kept
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "nan", "1" * 5_000, "", "1e3", str(10**9 + 1)])
+def test_that_a_count_is_a_whole_number_from_one_on(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="whole number"):
+        whole(1)(text)
+    assert whole(1)("12") == 12
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-0.1", "1.1", "1e400", "x"])
+def test_that_a_share_is_between_nothing_and_all(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="a number from 0"):
+        real()(text)
+    assert real()("0.5") == 0.5
+
+
+@pytest.mark.qt
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["figure", "shakespeare", "--text", "To be", "-o", "a.svg", "--dpi", "0"],
+        ["measure", "shakespeare", "--corpus", "a.txt", "--max-texts", "-1"],
+        ["generate", "shakespeare", "--text", ""],
+        ["figure", "shakespeare", "--text", "To be", "-o", "."],
+    ],
+)
+def test_that_what_nobody_means_is_refused_before_anything_is_written(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("To be")
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert os.listdir(tmp_path) == ["a.txt"]
