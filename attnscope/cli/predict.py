@@ -27,7 +27,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add_input_arguments(parser)
     parser.add_argument(
-        "--top", type=whole(1), default=5, metavar="N", help="candidates at each place (default: 5)"
+        "--top", type=whole(1, 1_000), default=5, metavar="N", help="candidates at each place (default: 5)"
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.set_defaults(run=run)

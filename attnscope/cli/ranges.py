@@ -43,5 +43,5 @@ token_place = whole(-MOST, MOST)
 
 
 def _refused(text: str, kind: str, least: float, most: float) -> argparse.ArgumentTypeError:
-    end = f"from {least:,} on" if most >= MOST else f"from {least:,} to {most:,}"
+    end = f"from {least:g} on" if most >= MOST else f"from {least:g} to {most:,.12g}"
     return argparse.ArgumentTypeError(f"{text[:40]!r} is not {kind}{'' if least == -MOST else ' ' + end}")

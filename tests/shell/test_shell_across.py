@@ -123,7 +123,7 @@ def test_that_tables_and_figures_hold_the_same_numbers(tmp_path: Path, printed, 
     ("shell", "said"),
     [
         (("lens", "english-french", "--text", "the cat", "--position", "40"), "no token 40"),
-        (("lens", "english-french", "--text", "the cat", "--top", "0"), "--top is 0"),
+        (("lens", "english-french", "--text", "the cat", "--top", "0"), "argument --top: '0' is not"),
         (("flow", "english-french", "--text", " "), "no text"),
         (("rollout", "shakespeare", "--text", "to be", "--target", "x"), "one text"),
     ],

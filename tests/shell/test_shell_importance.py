@@ -93,7 +93,7 @@ def test_that_a_model_without_texts_of_its_own_takes_a_task(
         (("curve", "--rankings", "gradient,best"), "no ranking 'best'"),
         (("curve", "--step", "0"), "share of 0.0"),
         (("curve", "--metric", "alignment-error"), "no alignment"),
-        (("importance", "--max-texts", "0"), "--max-texts is 0"),
+        (("importance", "--max-texts", "0"), "argument --max-texts: '0' is not a whole number from 1"),
         (("importance", "--task", "copy"), "two sets of texts"),
     ],
 )

@@ -109,7 +109,10 @@ def test_that_one_text_may_come_from_a_file_and_be_sorted(
         (("--text", "a", "--corpus", "texts.txt"), "more than one thing"),
         (("--corpus", "texts.txt", "--sort", "size"), "no column 'size'"),
         (("--corpus", "texts.txt", "--stack", "cross"), "no stack 'cross'"),
-        (("--corpus", "texts.txt", "--max-texts", "0"), "--max-texts is 0"),
+        (
+            ("--corpus", "texts.txt", "--max-texts", "0"),
+            "argument --max-texts: '0' is not a whole number from 1",
+        ),
         (("--corpus", "nothing.txt"), "cannot be read"),
         ((), "no text to look at"),
     ],
