@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+from attnscope.errors import LoadError
 from attnscope.files import replace_file
+from attnscope.outside import read_outside
 from attnscope.viewmodels.training.state import TrainingState
 
 DRAFT_NAME = "recipe-draft.json"
@@ -23,8 +25,8 @@ def bring_draft_back(training: TrainingState, folder: Path) -> None:
     """Go on with the edits that were kept; without them, or where they are damaged, nothing changes."""
     file = folder / DRAFT_NAME
     try:
-        kept = json.loads(file.read_bytes()) if file.stat().st_size <= _MAX_BYTES else None
-    except (OSError, ValueError, RecursionError):
+        kept = json.loads(read_outside(file, expected="the edits of a recipe", max_bytes=_MAX_BYTES))
+    except (LoadError, ValueError, RecursionError):
         return
     if training.recipe.take_unsaved(kept):
         training.place.offer(training.run_folder)

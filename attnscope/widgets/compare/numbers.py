@@ -53,7 +53,7 @@ class CompareMeasures(QWidget):
         for column in (1, 2, 3):
             cells.setColumnMinimumWidth(column, 44)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 8, 16, 8)
+        layout.setContentsMargins(12, 8, 8, 8)
         layout.setSpacing(8)
         layout.addWidget(self.title)
         layout.addLayout(cells)

@@ -99,8 +99,8 @@ class ComparePage(QWidget):
             side.set_theme(palette)
         for part in (self.maps, self.grid, self.output):
             part.set_theme(palette)
-        self.measures.setMinimumWidth(round(type_px(272)))
-        self.output.setMinimumWidth(round(type_px(260)))
+        self.measures.setMinimumWidth(round(type_px(290)))
+        self.output.setMinimumWidth(round(type_px(277)))
         self._on_view("style")
 
     def give_way(self, room_px: int) -> None:

@@ -26,7 +26,7 @@ _STEP_COLUMNS = (
     ("what happens", "The pair that becomes one piece, or the piece that is found"),
     ("rank", "When the rule was learnt: lower ranks are applied first"),
     ("here", "In how many places of this text"),
-    ("words it touches", "As they are split after the step"),
+    ("words", "The words it touches, as they are split after the step"),
 )
 _RULE_COLUMNS = (
     ("rank", "When the rule was learnt"),
