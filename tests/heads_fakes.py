@@ -29,6 +29,7 @@ def make_table(heads: tuple) -> HeadTable:  # type: ignore[type-arg]
         counts=counts,
         offsets=np.zeros((n, 2 * OFFSET_REACH + 3), np.int32),
         best_offsets=np.full(n, -1, np.float32),
+        offset_shares=np.tile(np.eye(2 * OFFSET_REACH + 1, dtype=np.float32)[OFFSET_REACH - 1], (n, 1)),
         telling=np.full((n, m, N_TELLING), -1, np.int32),
         n_texts=4,
         n_tokens=20,

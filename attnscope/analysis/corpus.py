@@ -47,7 +47,8 @@ from attnscope.records.measures import (
 )
 from attnscope.records.sites import Site, SiteKey, Stack
 
-_STREAMED = tuple(name for name in MEASURE_NAMES if name not in ("stripe", "positional"))
+_STREAMED = tuple(name for name in MEASURE_NAMES if name not in ("stripe", "positional", "offset"))
+_N_SHARES = 2 * OFFSET_REACH + 1
 _RESAMPLED_CELLS = 30_000_000
 """Most numbers that the resamples may hold (120 MB): models of many heads get fewer resamples."""
 
@@ -60,6 +61,7 @@ class MeasureProbe(QuietProbe):
         self.facts: Mapping[Stack, Facts] = {}
         self.values: dict[SiteKey, dict[str, Tensor]] = {}
         self.offsets: dict[SiteKey, Tensor] = {}
+        self.offset_shares: dict[SiteKey, Tensor] = {}
 
     def wants(self, site: SiteKey) -> bool:
         """Every site whose texts are known; the others are run for nothing by some networks."""
@@ -70,7 +72,7 @@ class MeasureProbe(QuietProbe):
         sums = sum_site(call.q, call.k, rule=call.rule, score=call.score, lse=lse, facts=self.facts[site[0]])
         gram = self._grams.get(site)
         self.values[site] = sums.values(None if gram is None else value_norms(call.v, gram))
-        self.offsets[site] = sums.offsets
+        self.offsets[site], self.offset_shares[site] = sums.offsets, sums.offset_shares()
 
 
 def measure_corpus(
@@ -156,7 +158,7 @@ class _Table:
         self._heads = tuple(head for site in sites for head in site.heads)
         self._n_columns = len(self._heads) * len(_STREAMED)
         n_offsets = 2 * OFFSET_REACH + 3
-        n_all = self._n_columns + len(self._heads) * n_offsets
+        n_all = self._n_columns + len(self._heads) * (n_offsets + _N_SHARES)
         n_resamples = min(N_RESAMPLES, max(200, _RESAMPLED_CELLS // (2 * n_all)))
         self._bootstrap = RatioBootstrap(n_all, seed=seed, n_resamples=n_resamples)
         self._telling = TellingTexts(self._n_columns)
@@ -169,12 +171,16 @@ class _Table:
         values = self._gather(len(batch), probe)  # [B, heads, measures]
         flat = values.reshape(len(batch), -1)
         has_number = ~np.isnan(flat)
-        offsets = np.concatenate([probe.offsets[s.key].cpu().numpy() for s in self._sites], axis=1)
+        offsets, shares = (
+            np.concatenate([found[site.key].cpu().numpy() for site in self._sites], axis=1)
+            for found in (probe.offsets, probe.offset_shares)
+        )
+        shares = shares.reshape(len(batch), -1)
         rows = np.broadcast_to(offsets.sum(axis=2, keepdims=True), offsets.shape)
         self._bootstrap.add(
             numbers,
-            np.concatenate([np.where(has_number, flat, 0.0), offsets.reshape(len(batch), -1)], axis=1),
-            np.concatenate([has_number, rows.reshape(len(batch), -1)], axis=1),
+            np.hstack([np.nan_to_num(flat), offsets.reshape(len(batch), -1), np.nan_to_num(shares)]),
+            np.hstack([has_number, rows.reshape(len(batch), -1), ~np.isnan(shares)]),
         )
         self._offsets += offsets.sum(axis=0).astype(np.int64)
         self._telling.add(numbers, [len(one.inputs.source) for one in batch], flat)
@@ -194,12 +200,20 @@ class _Table:
         for index, measure in enumerate(_STREAMED):
             columns[measure] = tuple(part[: self._n_columns].reshape(shape)[:, index] for part in found.parts)
         columns["positional"] = tuple(part[at] for part in found.parts)
+        shares = found.values[-n_heads * _N_SHARES :].reshape(n_heads, _N_SHARES)
+        heaviest = np.where(np.isnan(shares), -1.0, shares).argmax(axis=1)
+        at = len(found.values) + np.arange(-n_heads, 0) * _N_SHARES + heaviest
+        columns["offset"] = tuple(part[at] for part in found.parts)
         columns["stripe"] = self._stripes(level, stripes)
         telling = np.full((n_heads, len(MEASURE_NAMES), N_TELLING), -1, np.int32)
         texts = self._telling.texts.reshape(N_TELLING, *shape)
         for index, measure in enumerate(_STREAMED):
             telling[:, MEASURE_NAMES.index(measure)] = texts[:, :, index].T
-        for derived, like in (("stripe", "induction_mul"), ("positional", "confidence")):
+        for derived, like in (
+            ("stripe", "induction_mul"),
+            ("positional", "confidence"),
+            ("offset", "confidence"),
+        ):
             telling[:, MEASURE_NAMES.index(derived)] = telling[:, MEASURE_NAMES.index(like)]
         stacked = [
             np.stack([columns[m][part] for m in MEASURE_NAMES], axis=1).astype(np.float32)
@@ -215,6 +229,7 @@ class _Table:
             high=stacked[2],
             counts=stacked[3].astype(np.int32),
             offsets=self._offsets.astype(np.int32),
+            offset_shares=shares.astype(np.float32),
             best_offsets=np.where(known, places - OFFSET_REACH - 1, np.nan).astype(np.float32),
             telling=telling,
             n_texts=self.n_texts,
@@ -231,7 +246,7 @@ class _Table:
         """The least and the most that each column can be."""
         ends = np.array([m.limits for m in CORPUS_MEASURES if m.name in _STREAMED]).T  # [2, measures]
         streamed = np.tile(ends, len(self._heads))
-        shares = np.repeat([[0.0], [1.0]], self._offsets.size, axis=1)
+        shares = np.repeat([[0.0], [1.0]], self._offsets.size + len(self._heads) * _N_SHARES, axis=1)
         low, high = np.concatenate([streamed, shares], axis=1)
         return low, high
 

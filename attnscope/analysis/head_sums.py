@@ -45,7 +45,8 @@ class HeadSums:
         self.distance, self.diagonal, self.previous = zeros(), zeros(), zeros()
         self.columns = zeros(facts.n_keys)
         self.found, self.wanted = zeros(2), zeros(2)  # duplicate and induction: Σ a∘P and Σ P
-        self.offsets = zeros(2 * OFFSET_REACH + 3)
+        self.offsets = zeros(2 * OFFSET_REACH + 3)  # rows of words whose largest weight lies there
+        self.at_offsets, self.n_words = zeros(2 * OFFSET_REACH + 1), zeros()  # Σ a there, rows of words
 
     def add(self, logs: Tensor, allowed: Tensor, rows: slice, cols: slice) -> None:
         """Take a block; `logs` is overwritten, `allowed` [B or 1, H or 1, rows, cols] is the mask's."""
@@ -68,7 +69,9 @@ class HeadSums:
         tops = a.max(dim=-1) if self.has_detectors else None
         if tops is not None:
             self._add_patterns(a, valid, rows, cols)
-            self._add_offsets(tops.indices, valid & (seen > 1), rows, cols)
+            is_word = valid & ~facts.is_special[:, None, rows]
+            self._add_offsets(tops.indices, is_word & (seen > 1), rows, cols)
+            self._add_offset_weights(a, is_word, rows, cols)
         if tops is not None and not facts.has_ends:
             self.confidence += tops.values.sum(dim=-1)
         else:
@@ -102,6 +105,10 @@ class HeadSums:
             if facts.specials == "kept":
                 found["norm_separator"] = _sum_where(written, separators) / _or_nan(total)
         return found
+
+    def offset_shares(self) -> Tensor:
+        """The share of the weight of rows of words at each offset, [batch, n_heads, 2 · OFFSET_REACH + 1]."""
+        return self.at_offsets / _or_nan(self.n_words)[..., None]
 
     def _self_values(self) -> dict[str, Tensor]:
         n, total = self.n_rows, self.columns.sum(dim=-1)
@@ -165,6 +172,17 @@ class HeadSums:
         i = torch.arange(rows.start, rows.stop, device=tops.device)
         offset = (tops + cols.start - i).clamp_(-OFFSET_REACH - 1, OFFSET_REACH + 1) + (OFFSET_REACH + 1)
         self.offsets.scatter_add_(2, offset, choosing.to(self.offsets.dtype).expand(offset.shape))
+
+    def _add_offset_weights(self, a: Tensor, is_word: Tensor, rows: slice, cols: slice) -> None:
+        """The weight at every offset, over the rows of words; 0 where there is no token."""
+        offsets = torch.arange(-OFFSET_REACH, OFFSET_REACH + 1, device=a.device)
+        i = torch.arange(rows.start, rows.stop, device=a.device)
+        j = i[:, None] + offsets - cols.start  # [rows, offsets]
+        is_there = ((j >= 0) & (j < a.shape[3])).to(a.dtype)
+        near = a.gather(3, j.clamp(0, a.shape[3] - 1).expand(*a.shape[:2], -1, -1))
+        counts = (is_word.to(a.dtype)[..., None] * is_there).expand_as(near)
+        self.at_offsets += (near * counts).sum(dim=2)
+        self.n_words += is_word.sum(dim=-1)
 
     def _add_confidence(self, a: Tensor, cols: slice) -> None:
         """The largest weights without the end token's column; the last reading of `a`, which is changed."""

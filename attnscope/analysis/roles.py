@@ -3,7 +3,8 @@
 | role       | number                                      | from  | after                             |
 |------------|---------------------------------------------|-------|-----------------------------------|
 | positional | rows whose largest weight is at one offset  | 0.90  | Voita et al. 2019, section 5.1    |
-| identity   | the same at offset 0                        | 0.90  |                                   |
+|            | or weight at one offset                     | 0.50  | Clark et al. 2019, section 3.1    |
+| identity   | the same at offset 0                        |       |                                   |
 | induction  | the stripe on random tokens written twice   | 0.40  | Olsson et al. 2022                |
 | duplicate  | weight on earlier equal tokens              | 0.40  | Nanda and Bloom 2022              |
 | first      | weight on the first key                     | 0.50  | Xiao et al. 2024 (attention sink) |
@@ -13,11 +14,13 @@
 | broad      | entropy of the largest possible             | 0.90  | Clark et al. 2019, section 3.3    |
 | aligns     | 1 − alignment error rate, gold word links   | 0.50  | Och and Ney 2003, section 5.1     |
 
-The strongest role makes the sentence; resting on the first token or on separators, and looking at all
-alike, rank behind whatever says more. A syntactic head lies above the best fixed offset by definition, so
-it ranks with its margin. Rare words lead a few texts by chance: there the lower end of the interval counts,
-and of fewer than ten texts nothing. Nor does it say anything of a head that looks at one place in nearly
-every row, or at all alike: where the texts resemble each other, a rare word may lie in that place.
+Rows of special tokens are left out where offsets are judged: many heads rest there. The strongest role makes
+the sentence; resting on the first token or on separators, and looking at all alike, rank behind whatever
+says more. A syntactic head lies above the best fixed offset by definition, so it ranks with its margin. Rare
+words lead a few texts by chance: there the lower end of the interval counts, and of fewer than ten texts
+nothing. Nor does it say anything of a head that looks at one place in nearly every row, or at all alike:
+where the texts resemble each other, a rare word may lie in that place. A head without a role is told by the
+largest share there is; below 0.2 nothing stands out.
 """
 
 from collections.abc import Sequence
@@ -31,6 +34,7 @@ from attnscope.records.roles import HeadCard, Role, RoleName
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.word_tables import SYNTACTIC_MARGIN, AlignmentTable, SyntaxTable
 
+OFFSET, STANDS_OUT = 0.50, 0.20
 POSITIONAL, INDUCTION, DUPLICATE, SINK, RARE, BROAD = 0.90, 0.40, 0.40, 0.50, 0.50, 0.90
 ALIGNS = 0.50
 _FEWEST_TEXTS = 10
@@ -74,6 +78,7 @@ def head_card(
     is_of_tokens = all(s.keys == "tokens" for s in sites if s.key == (head.stack, head.layer))
     column = "token" if is_of_tokens else "column"
     roles = find_roles(head, table, syntax, alignment, column=column)
+    leaning = _strongest(head, table)
     sentence = roles[0].sentence if roles else _undecided(head, table, column)
     is_syntactic = bool(roles) and roles[0].name == "syntactic" and syntax is not None
     if is_syntactic and syntax is not None:
@@ -82,9 +87,9 @@ def head_card(
         corpus = tree_texts
     else:
         measured = [role.measure for role in roles if role.measure in table.names]
-        telling = list(table.telling_texts(head, measured[0] if measured else _strongest(head, table)))
+        telling = list(table.telling_texts(head, measured[0] if measured else leaning))
         corpus = texts
-    measure = roles[0].measure if roles else _strongest(head, table)
+    measure = roles[0].measure if roles else leaning
     has_texts = model is not None and len(corpus) > 0
     shown = show_texts(model, head, corpus, telling, measure) if model is not None and has_texts else ()
     return HeadCard(
@@ -92,7 +97,7 @@ def head_card(
         sentence=sentence,
         roles=roles,
         texts=shown,
-        leaning="" if roles else _strongest(head, table),
+        leaning=leaning if not roles and _stands_out(head, table, leaning) else "",
         statement=_statement(head, table, syntax if is_syntactic else None, alignment),
     )
 
@@ -100,20 +105,8 @@ def head_card(
 def _measured(head: HeadRef, table: HeadTable, column: str) -> list[Role | None]:
     n = f"over {counted(table.n_texts, 'text')}"
     find = table.estimate
-    offset = float(table.best_offsets[table.heads.index(head)])
-    name: RoleName = "identity" if offset == 0 else "positional"
-    place = _place(offset) if offset == offset else ""
-    shown = {-1.0: "previous", 0.0: "diagonal"}.get(offset, "positional")
-    said = "of its weight" if offset in (-1, 0) else "of its rows"
     return [
-        _role(
-            name,
-            shown,
-            find(head, "positional"),
-            POSITIONAL,
-            f"attends to {place}: {{}} {said} {n}",
-            find(head, shown),
-        ),
+        _positional(head, table, n),
         _role(
             "induction",
             "stripe",
@@ -157,6 +150,26 @@ def _measured(head: HeadRef, table: HeadTable, column: str) -> list[Role | None]
             f"spreads its weight almost evenly: entropy {{}} of the largest possible {n}",
         ),
     ]
+
+
+def _positional(head: HeadRef, table: HeadTable, n: str) -> Role | None:
+    """Whether one offset takes nearly every row, or half of the weight."""
+    offset = table.heaviest_offset(head)
+    if offset is None:
+        return None
+    rows, weight = table.estimate(head, "positional"), table.estimate(head, "offset")
+    is_frequent = table.best_offsets[table.heads.index(head)] == offset and rows.value >= POSITIONAL
+    if not is_frequent and not weight.value >= OFFSET:
+        return None
+    measure = {-1: "previous", 0: "diagonal"}.get(offset, "offset")
+    shown = table.estimate(head, measure)
+    return Role(
+        name="identity" if offset == 0 else "positional",
+        sentence=f"attends to {place_of(offset)}: {shown.value:.2f} of its weight {n}{shown.interval}",
+        strength=max(rows.value / POSITIONAL if is_frequent else 0.0, weight.value / OFFSET),
+        estimate=rows if is_frequent else weight,
+        measure=measure,
+    )
 
 
 def _role(
@@ -269,14 +282,13 @@ def _statement(
 
 
 _WAYS = {
-    "previous": "attends to the previous token: {} of its weight",
-    "diagonal": "attends to the token itself: {} of its weight",
-    "first": "rests on the first token: {} of its weight",
-    "separator": "rests on separators: {} of its weight",
-    "duplicate_mul": "attends to earlier equal tokens: {} of its weight",
-    "stripe": "attends to what followed the same token before: {} of its weight on random tokens written"
+    "offset": "attends to {place}: {value} of its weight",
+    "first": "rests on the first {column}: {value} of its weight",
+    "separator": "rests on separators: {value} of its weight",
+    "duplicate_mul": "attends to earlier equal tokens: {value} of its weight",
+    "stripe": "attends to what followed the same token before: {value} of its weight on random tokens written"
     " twice",
-    "entropy": "spreads its weight: entropy {} of the largest possible",
+    "entropy": "spreads its weight: entropy {value} of the largest possible",
 }
 """How to say what a head without a role does most."""
 
@@ -284,24 +296,31 @@ _WAYS = {
 def _undecided(head: HeadRef, table: HeadTable, column: str) -> str:
     measure = _strongest(head, table)
     estimate = table.estimate(head, measure)
-    said = _WAYS[measure].replace("first token", f"first {column}").format(f"{estimate.value:.2f}")
-    why = "too few texts for a role" if table.n_texts < _FEWEST_TEXTS else "has no single role"
+    place = place_of(table.heaviest_offset(head) or 0)
+    said = _WAYS[measure].format(value=f"{estimate.value:.2f}", place=place, column=column)
+    why = "has no single role" if _stands_out(head, table, measure) else "nothing stands out"
+    why = "too few texts for a role" if table.n_texts < _FEWEST_TEXTS else why
     return f"{why}; most of all it {said}{estimate.interval}"
 
 
 def _strongest(head: HeadRef, table: HeadTable) -> str:
     """The measure that says most: the largest weight, or entropy where it lies so far above a half."""
-
-    def size(name: str) -> float:
-        value = table.estimate(head, name).value
-        if value != value:
-            return -1.0
-        return value - 0.5 if name == "entropy" else value
-
-    return max(_WAYS, key=size)
+    return max(_WAYS, key=lambda name: _size(head, table, name))
 
 
-def _place(offset: float) -> str:
-    names = {-1.0: "the previous token", 0.0: "the token itself", 1.0: "the next token"}
+def _stands_out(head: HeadRef, table: HeadTable, measure: str) -> bool:
+    return _size(head, table, measure) >= STANDS_OUT
+
+
+def _size(head: HeadRef, table: HeadTable, name: str) -> float:
+    value = table.estimate(head, name).value
+    if value != value:
+        return -1.0
+    return value - 0.5 if name == "entropy" else value
+
+
+def place_of(offset: int) -> str:
+    """The token at an offset, in words."""
+    names = {-1: "the previous token", 0: "the token itself", 1: "the next token"}
     side = "before" if offset < 0 else "after"
-    return names.get(offset, f"the token {abs(int(offset))} places {side}")
+    return names.get(offset, f"the token {abs(offset)} places {side}")

@@ -5,7 +5,8 @@
 | values  | mean over the texts; NaN = does not apply            | [n_heads, n_measures]          |
 | low, high | interval over the texts, see `intervals.py`        | [n_heads, n_measures]          |
 | counts  | texts in which the measure applied                   | [n_heads, n_measures]          |
-| offsets | queries whose largest weight lies at an offset       | [n_heads, 2 · OFFSET_REACH + 3]|
+| offsets | rows of words whose largest weight lies at an offset | [n_heads, 2 · OFFSET_REACH + 3]|
+| offset_shares | mean weight of rows of words at an offset      | [n_heads, 2 · OFFSET_REACH + 1]|
 """
 
 import math
@@ -110,8 +111,16 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
         name="positional",
         title="one offset",
         unit="share of rows",
-        definition="Rows whose largest weight lies at the head's most frequent offset; 0.9 makes it a"
-        " positional head. (Voita et al. 2019)",
+        definition="Rows of words whose largest weight lies at the head's most frequent offset; 0.9 makes it"
+        " a positional head. (Voita et al. 2019)",
+        is_self_only=True,
+    ),
+    CorpusMeasure(
+        name="offset",
+        title="offset, weight",
+        unit="weight",
+        definition="The weight of rows of words at the offset that gets most of it, from 8 tokens before to 8"
+        " after. (after Clark et al. 2019)",
         is_self_only=True,
     ),
     CorpusMeasure(
@@ -278,6 +287,7 @@ class HeadTable:
     counts: NDArray[np.int32]
     offsets: NDArray[np.int32]
     best_offsets: NDArray[np.float32]
+    offset_shares: NDArray[np.float32]
     telling: NDArray[np.int32]
     n_texts: int
     n_tokens: int
@@ -300,8 +310,9 @@ class HeadTable:
             object.__setattr__(
                 self, field, frozen_array(getattr(self, field), dtype=kind, rank=rank, name=field)
             )
-        best = frozen_array(self.best_offsets, dtype=np.float32, rank=1, name="best_offsets")
-        object.__setattr__(self, "best_offsets", best)
+        for field, rank in (("best_offsets", 1), ("offset_shares", 2)):
+            array = frozen_array(getattr(self, field), dtype=np.float32, rank=rank, name=field)
+            object.__setattr__(self, field, array)
 
     def estimate(self, head: HeadRef, name: str) -> Estimate:
         """One measure of one head; raises KeyError for a head or measure that is not in the table."""
@@ -313,6 +324,11 @@ class HeadTable:
             n=int(self.counts[row, column]),
             of="random row" if name == "stripe" else "text",
         )
+
+    def heaviest_offset(self, head: HeadRef) -> int | None:
+        """The offset with most of the weight of rows of words; None between two texts."""
+        shares = self.offset_shares[self._row(head)]
+        return None if np.isnan(shares).all() else int(np.nanargmax(shares)) - OFFSET_REACH
 
     def column(self, name: str) -> NDArray[np.float32]:
         """One measure of every head, in the order of `heads`."""

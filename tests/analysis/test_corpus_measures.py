@@ -17,7 +17,7 @@ from attnscope.analysis.measuring import measure_texts
 from attnscope.analysis.value_norms import output_matrices
 from attnscope.errors import UserError
 from attnscope.models import Model
-from attnscope.records.measures import MEASURE_NAMES, CorpusProgress, HeadTable, order_heads
+from attnscope.records.measures import MEASURE_NAMES, OFFSET_REACH, CorpusProgress, HeadTable, order_heads
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 
@@ -118,6 +118,25 @@ def slow_values(model: Model, text: object, head: HeadRef, specials: str) -> dic
     return found
 
 
+def slow_offsets(model: Model, text: object, head: HeadRef, specials: str) -> list[float]:
+    """The mean weight of rows of words at each offset, by loops in float64."""
+    source, target = text if isinstance(text, tuple) else (text, None)
+    trace = model.trace(source, target)
+    a = trace.weights(head.site_key, head.head).astype(np.float64)
+    queries, keys = trace.tokens(head.site_key)
+    kept = [j for j, token in enumerate(keys) if specials == "kept" or not token.is_special]
+    words = [i for i, token in enumerate(queries) if not token.is_special]
+    found = []
+    for offset in range(-OFFSET_REACH, OFFSET_REACH + 1):
+        total = 0.0
+        for i in words:
+            if i + offset in kept and not np.isnan(a[i, i + offset]):
+                whole = np.nansum(a[i, kept]) if specials == "renormalised" else 1.0
+                total += a[i, i + offset] / whole
+        found.append(total / len(words))
+    return found
+
+
 @pytest.mark.parametrize(
     ("form", "specials"),
     [("decoder", "kept"), ("encoder", "kept"), ("encoder-decoder", "dropped"), ("encoder", "renormalised")],
@@ -130,6 +149,15 @@ def test_that_every_measure_over_a_padded_corpus_equals_slow_float64_loops(form:
     assert table.n_texts == len(texts)
     for head in table.heads[::3]:
         slow = [slow_values(model, text, head, specials) for text in texts]
+        shares = table.offset_shares[table.heads.index(head)]
+        if head.stack != "cross":
+            expected_shares = [slow_offsets(model, text, head, specials) for text in texts]
+            np.testing.assert_allclose(shares, np.nanmean(expected_shares, axis=0), atol=2e-5)
+            assert table.estimate(head, "offset").value == pytest.approx(shares.max())
+            assert table.heaviest_offset(head) == int(shares.argmax()) - OFFSET_REACH
+        else:
+            assert np.isnan(shares).all()
+            assert table.heaviest_offset(head) is None
         for name in slow[0]:
             values = np.array([one[name] for one in slow])
             estimate = table.estimate(head, name)

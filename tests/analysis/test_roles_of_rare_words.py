@@ -7,6 +7,7 @@ from attnscope.analysis.roles import find_roles
 from attnscope.records.measures import MEASURE_NAMES, N_TELLING, OFFSET_REACH, HeadTable
 from attnscope.records.sites import HeadRef
 
+OFFSET = MEASURE_NAMES.index("offset")
 HEAD = HeadRef(stack="encoder", layer=0, head=0)
 
 
@@ -25,6 +26,8 @@ def table_of(n_texts: int = 20, **numbers: float) -> HeadTable:
         counts=np.full(values.shape, n_texts, np.int32),
         offsets=np.zeros((1, 2 * OFFSET_REACH + 3), np.int32),
         best_offsets=np.full(1, -1, np.float32),
+        offset_shares=np.eye(2 * OFFSET_REACH + 1, dtype=np.float32)[OFFSET_REACH - 1][None]
+        * values[0, OFFSET],
         telling=np.full((1, len(MEASURE_NAMES), N_TELLING), -1, np.int32),
         n_texts=n_texts,
         n_tokens=5 * n_texts,
@@ -36,7 +39,7 @@ def table_of(n_texts: int = 20, **numbers: float) -> HeadTable:
     [
         ({"rare": 0.9}, ["rare"]),
         ({"rare": 0.4}, []),
-        ({"rare": 1.0, "positional": 0.95, "previous": 0.93}, ["positional"]),
+        ({"rare": 1.0, "positional": 0.95, "previous": 0.93, "offset": 0.92}, ["positional"]),
         ({"rare": 1.0, "entropy": 0.97}, ["broad"]),
         ({"rare": 0.9, "first": 0.6}, ["rare", "first"]),
     ],

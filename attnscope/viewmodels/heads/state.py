@@ -52,8 +52,6 @@ ROLE_NAMES: dict[RoleName, str] = {
     "none": "–",
 }
 _LEANINGS = {
-    "previous": "previous token",
-    "diagonal": ROLE_NAMES["identity"],
     "first": "first token",
     "separator": "separators",
     "duplicate_mul": ROLE_NAMES["duplicate"],
@@ -65,7 +63,7 @@ SPECIAL_NAMES: dict[str, str] = {
     "dropped": "left out",
     "renormalised": "left out, rows renormalised",
 }
-_FEWER = ("entropy_nats", "previous_mul", "previous_abs", "duplicate_abs", "induction_abs")
+_FEWER = ("offset", "entropy_nats", "previous_mul", "previous_abs", "duplicate_abs", "induction_abs")
 HEAD_COLUMN, ROLE_COLUMN = "head", "role"
 _N_PASSES = 200  # the model's own texts, and random ones
 
@@ -200,11 +198,18 @@ class HeadsState:
             leaning = self.cards[row].leaning
             if leaning == "first" and self.cards[row].head.stack not in self._stacks_of_tokens:
                 return "(first column)"
+            if leaning == "offset":
+                return f"({self._offset_name(row)})"
             return f"({_LEANINGS.get(leaning, leaning)})" if leaning else ROLE_NAMES["none"]
-        if roles[0].name == "positional" and self.table is not None:
-            offset = int(self.table.best_offsets[row])
-            return {-1: "previous token", 1: "next token"}.get(offset, f"offset {offset:+d}")
+        if roles[0].name == "positional":
+            return self._offset_name(row)
         return ROLE_NAMES[roles[0].name]
+
+    def _offset_name(self, row: int) -> str:
+        """The offset that the head of a row gives most weight."""
+        offset = self.table.heaviest_offset(self.cards[row].head) if self.table is not None else None
+        names = {None: ROLE_NAMES["positional"], -1: "previous token", 0: "itself", 1: "next token"}
+        return names.get(offset, f"offset {offset or 0:+d}")
 
     @property
     def _stacks_of_tokens(self) -> frozenset[Stack]:
