@@ -37,7 +37,9 @@ from attnscope.records.messages import (
     TraceText,
     TrainingNews,
 )
+from attnscope.records.outputs import Candidate, Output, Prediction
 from attnscope.records.sites import HeadRef
+from attnscope.records.tokens import Token
 from attnscope.records.training import Evaluated, Finished, Saved, Step, TrainingEvent
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.recents import Recents
@@ -343,6 +345,42 @@ def test_that_new_checkpoints_do_not_move_the_place(desk: Desk) -> None:
     assert desk.state.watch.slider_place == 0
     desk.news(started(10))
     assert desk.state.watch.slider_place == 0
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (Output(kind="translation", predictions=(), generated="la zone"), "writes “la zone”"),
+        (Output(kind="translation", predictions=()), ""),
+        (Output(kind="nothing", predictions=()), ""),
+        (
+            Output(
+                kind="next-token",
+                predictions=(
+                    Prediction(
+                        position=0,
+                        context="",
+                        candidates=(Candidate(token=Token(id=1, piece="be"), probability=0.25),),
+                    ),
+                ),
+            ),
+            "says “be” 25%",
+        ),
+    ],
+)
+def test_that_the_model_s_own_answer_stands_with_its_attention(
+    desk: Desk, output: Output, words: str
+) -> None:
+    desk.page.show()
+    desk.state.start()
+    desk.news(started(), *steps(1, 3))
+    request = [r for r in desk.posted if isinstance(r, TraceText)][-1]
+    seen = traced(request, step=3)
+    told = dataclasses.replace(seen.comparison, before=output, after=output)
+    desk.state.handle(dataclasses.replace(seen, comparison=told))
+    note = desk.page.findChild(WatchPanel)._note.full_text()
+    assert note.startswith(words)
+    assert note.endswith("at step 3")
 
 
 def test_that_a_click_on_a_curve_moves_the_map_and_the_curve_marks_where_it_is(

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import query_words
 from attnscope.figures.style import MapStyle
+from attnscope.records.outputs import Output
 from attnscope.records.sites import STACKS, HeadRef
 from attnscope.viewmodels.stage import Stage
 from attnscope.viewmodels.training.recipe_text import recipe_value
@@ -187,7 +188,8 @@ class WatchPanel(QWidget):
         if watch.traced is None:
             return ""
         step = watch.traced.step
-        parts = [f"{watch.head.label} {watch.head.stack}" if watch.head else ""]
+        parts = [_answer_words(watch.traced.comparison.after)]
+        parts.append(f"{watch.head.label} {watch.head.stack}" if watch.head else "")
         parts.append(f"at step {step:,}" if step is not None else "")
         parts.append("" if watch.traced.check.is_good else watch.traced.check.sentence)
         return " · ".join(part for part in parts if part)
@@ -231,3 +233,11 @@ class WatchPanel(QWidget):
     @Slot()
     def _on_left(self) -> None:
         self.hover_text.emit("")
+
+
+def _answer_words(output: Output) -> str:
+    """What the model itself makes of the sentence: the text it writes, or its first choice."""
+    if output.kind == "translation":
+        return f"writes “{output.generated}”" if output.generated else ""
+    first = next(iter(output.predictions[-1].candidates), None) if output.predictions else None
+    return f"says “{first.token.piece}” {first.probability:.0%}" if first is not None else ""
