@@ -95,7 +95,9 @@ def test_that_the_largest_share_is_named_where_there_is_no_role() -> None:
         a[i, [(5 * i) % (N - 2) + 1, (7 * i + 3) % (N - 2) + 1]] += 0.5
     card = head_card(HEAD, table_of_map(a))
     assert card.roles == ()
-    assert card.sentence.startswith("has no single role; most of all it attends to the next token: 0.3")
+    assert card.sentence.startswith(
+        "has no single role; most of all it attends to the next token: 0.40 of its weight"
+    )
     assert card.leaning == "offset"
 
 
