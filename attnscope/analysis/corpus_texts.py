@@ -22,7 +22,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating
 from attnscope.nn.attention import Probe
 from attnscope.nn.own_module import OwnModule
-from attnscope.text.corpora import read_lines, read_pairs
+from attnscope.text.corpora import columns_of, read_lines, read_pairs
 from attnscope.text.examples import Example, Task
 from attnscope.text.tasks import TASKS, make_task, task_options
 
@@ -54,12 +54,12 @@ class NumberedInputs:
 
 
 def read_corpus(path: Path, *, takes_target: bool, max_texts: int | None = None) -> list[Text]:
-    """The texts of a file, one to a line; for a translation model pairs with a tab between them.
+    """The texts of a file, one to a line; for a translation model pairs, as `read_pairs` reads them.
 
-    A file without any tab gives a translation model its sources only. Raises LoadError.
+    A file without any gives a translation model its sources only. Raises LoadError.
     """
     lines = [line for line in read_lines(path) if line.strip()]
-    if takes_target and any("\t" in line for line in lines[:1]):
+    if takes_target and any(len(columns_of(line)) > 1 for line in lines[:1]):
         return list(read_pairs(path)[:max_texts])
     return list(lines[:max_texts])
 

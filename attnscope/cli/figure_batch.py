@@ -184,9 +184,11 @@ def _check_files(planned: tuple[Planned, ...], *, may_overwrite: bool) -> None:
 
 
 def _texts(line: str, model: "Model") -> tuple[str, str | None]:
-    """The text of a line, and after a tab the second one where the model reads two."""
-    text, tab, target = line.partition("\t")
-    return (text, target) if tab and model.info.takes_target else (line, None)
+    """The text of a line, and after a tab or three bars the second one where the model reads two."""
+    from attnscope.text.corpora import columns_of
+
+    columns = columns_of(line) if model.info.takes_target else [line]
+    return (columns[0], columns[1]) if len(columns) > 1 else (line, None)
 
 
 def _draw_line(arguments: argparse.Namespace, model: "Model", trace: "Trace", planned: list[Planned]) -> None:

@@ -140,7 +140,9 @@ def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
         return read_texts(arguments.file, arguments.reference)
     if not arguments.text.strip():
         raise UserError("There is no text to translate.", expected="at least one word after --text")
-    columns = [line.split("\t") for line in arguments.text.splitlines()]
+    from attnscope.text.corpora import columns_of
+
+    columns = [columns_of(line) for line in arguments.text.splitlines()]
     if arguments.reference is not None:
         raise UserError(
             "--reference belongs to a file of texts.",
@@ -156,9 +158,9 @@ def read_texts(path: Path, reference: Path | None) -> tuple[list[str], list[str]
     An empty line stays one, so that lines of both files and of the translations belong together. Raises
     LoadError or UserError.
     """
-    from attnscope.text.corpora import read_lines
+    from attnscope.text.corpora import columns_of, read_lines
 
-    columns = [line.split("\t") for line in read_lines(path)]
+    columns = [columns_of(line) for line in read_lines(path)]
     if reference is None:
         return sources_of(columns, str(path))
     sources = [line[0] for line in columns]
@@ -188,7 +190,7 @@ def sources_of(columns: list[list[str]], where: str) -> tuple[list[str], list[st
     n_both = sum(len(line) > 1 for line in columns)
     if n_both not in (0, n_texts):
         raise UserError(
-            f"{n_both} of {n_texts} texts of {where} have a reference after a tab.",
+            f"{n_both} of {n_texts} texts of {where} have a reference after a tab or three bars.",
             expected="all of them, or none",
             action="Complete the file, or give the references as a file of their own.",
         )

@@ -13,6 +13,7 @@ Item = TypeVar("Item")
 _MAX_BYTES = 2 * 2**30
 _MAX_LINE_BYTES = 64 * 2**20
 _SHOWN = 24
+_BARS = "|||"
 _EXPECTED = "a text file in UTF-8"
 
 
@@ -31,7 +32,8 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """The pairs of a UTF-8 file with `source<tab>target` in each line; further columns are left out.
+    """The pairs of a UTF-8 file with `source<tab>target` in each line, or `source ||| target`; further
+    columns are left out.
 
     Blank lines are passed over. Raises LoadError as `read_lines` does, and for a line that has no two texts.
     """
@@ -39,16 +41,23 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
-        columns = [column.strip() for column in line.split("\t")]
+        columns = [column.strip() for column in columns_of(line)]
         if len(columns) < 2 or not columns[0] or not columns[1]:
             raise LoadError(
                 f"Line {number} of {path} is not a pair: {_shown(line)}.",
                 kind="not-a-pair",
-                expected="two texts with a tab between them",
+                expected="two texts with a tab or three bars between them",
                 action="Correct the line, or train on the file as plain text.",
             )
         pairs.append((columns[0], columns[1]))
     return pairs
+
+
+def columns_of(line: str) -> list[str]:
+    """The texts of a line, with a tab between them or, as tools for word alignment write it, three bars."""
+    if "\t" not in line and _BARS in line:
+        return [part.strip() for part in line.split(_BARS)]
+    return line.split("\t")
 
 
 def split(items: Sequence[Item], validation_share: float) -> tuple[list[Item], list[Item]]:

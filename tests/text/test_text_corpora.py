@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from attnscope.analysis.corpus_texts import read_corpus
+from attnscope.cli.translate import read_texts
 from attnscope.errors import LoadError, RecipeError
-from attnscope.text.corpora import read_lines, read_pairs, split, split_pairs
+from attnscope.text.corpora import columns_of, read_lines, read_pairs, split, split_pairs
 
 
 def written(tmp_path: Path, content: bytes) -> Path:
@@ -63,3 +65,17 @@ def test_that_no_source_is_on_both_sides_of_a_split() -> None:
 def test_that_an_impossible_share_is_refused(share: float) -> None:
     with pytest.raises(RecipeError, match=r"data\.validation_share"):
         split(["a", "b"], share)
+
+
+def test_that_three_bars_stand_between_the_texts_of_a_pair_where_no_tab_does(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.txt"
+    path.write_text("the cat ||| le chat\n\na ||| b\tc ||| d\none|||un ||| more\n")
+    assert read_pairs(path) == [("the cat", "le chat"), ("a ||| b", "c ||| d"), ("one", "un")]
+    assert columns_of("  a text ") == ["  a text "]
+    path.write_text("the cat |||\n")
+    with pytest.raises(LoadError, match="not a pair"):
+        read_pairs(path)
+    path.write_text("the cat ||| le chat\n")
+    assert read_corpus(path, takes_target=True) == [("the cat", "le chat")]
+    assert read_corpus(path, takes_target=False) == ["the cat ||| le chat"]
+    assert read_texts(path, None) == (["the cat"], ["le chat"])
