@@ -4,16 +4,19 @@ import re
 
 import pytest
 from PySide6.QtCore import QRect
+from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
-from attnscope.figures.style import SMALL_PX, type_at, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_at, type_px
 from attnscope.figures.token_axis import widest
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.session.head_measures import MEASURES
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.explore.measure_rows import names_px
 from attnscope.widgets.window.layout_memory import usable_geometry
 from attnscope.widgets.window.main_window import MainWindow
 
@@ -234,3 +237,10 @@ def test_that_a_window_that_grows_in_large_type_shares_its_room_as_at_first(qtbo
     made.resize(1280, 800)
     made.view.set_theme("light")
     qtbot.waitUntil(lambda: explore.columns.sizes()[1] == 280, timeout=2000)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.35, 2.0])
+def test_that_no_name_of_a_measure_is_cut(qtbot: QtBot, factor: float) -> None:
+    with type_at(factor):
+        face = QFontMetricsF(font(NORMAL_PX))
+        assert all(face.horizontalAdvance(kind.name) <= names_px() for kind in MEASURES)

@@ -7,11 +7,16 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.viewmodels.session.head_measures import MEASURES, MeasureKind, MeasureShown
 from attnscope.widgets.labels import plain_tooltip
 
-_ROW_PX, _NAME_PX, _VALUE_PX = 24, 96, 40
+_ROW_PX, _VALUE_PX = 24, 40
+
+
+def names_px() -> float:
+    """The width of the longest name, so that none is cut."""
+    return max(text_width(kind.name, NORMAL_PX) for kind in MEASURES)
 
 
 class MeasureRow(QWidget):
@@ -51,7 +56,7 @@ class MeasureRow(QWidget):
         with QPainter(self) as painter:
             painter.setFont(font(NORMAL_PX))
             painter.setPen(QColor(palette.muted))
-            row, name, room = type_px(_ROW_PX), type_px(_NAME_PX), type_px(_VALUE_PX)
+            row, name, room = type_px(_ROW_PX), names_px(), type_px(_VALUE_PX)
             painter.drawText(QRectF(0, 0, name, row), middle, self._kind.name)
             bar = QRectF(name + 8, row / 2 - 4, self.width() - name - room - 16, 8)
             painter.fillRect(bar, QColor(palette.grid))
