@@ -76,17 +76,30 @@ class RatioBootstrap:
         if len(self._numbers) >= _BUFFER_TEXTS:
             self._draw()
 
-    def intervals(self, level: float = LEVEL, limits: Limits = _ANY) -> Intervals:
-        """The ratios with intervals that cover `level`, within `limits`; NaN for too few texts."""
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The ratios alone; NaN where nothing was added."""
+        found: NDArray[np.float64] = self._totals[0] / self._below
+        return found
+
+    def intervals(
+        self, level: float = LEVEL, limits: Limits = _ANY, columns: NDArray[np.int64] | None = None
+    ) -> Intervals:
+        """The ratios with intervals that cover `level`, within `limits`; NaN for too few texts.
+
+        With `columns` only these are sure to have intervals: those of many texts take time.
+        """
+        values, below = self.values, self._below
         with np.errstate(divide="ignore", invalid="ignore"):
-            below = np.where(self._totals[1] == 0, np.nan, self._totals[1])
-            values = self._totals[0] / below
             squares = self._products[0] - 2 * values * self._products[1] + values**2 * self._products[2]
             error = np.sqrt(np.maximum(squares, 0.0) * self._counts / (self._counts - 1)) / np.abs(below)
         reach = _t_of(self._counts, level) * error
         low, high = values - reach, values + reach
-        many = self._counts >= MANY
-        if many.any():
+        many = np.flatnonzero(self._counts >= MANY)
+        low[many] = high[many] = np.nan
+        if columns is not None:
+            many = np.intersect1d(many, columns)
+        if len(many):
             self._draw()
             with np.errstate(divide="ignore", invalid="ignore"):
                 drawn, drawn_below = self._resampled[..., many]
@@ -98,6 +111,10 @@ class RatioBootstrap:
             high=np.clip(high, *limits),
             counts=self._counts.copy(),
         )
+
+    @property
+    def _below(self) -> NDArray[np.float64]:
+        return np.where(self._totals[1] == 0, np.nan, self._totals[1])
 
     def _draw(self) -> None:
         if not self._numbers:

@@ -11,6 +11,7 @@ intervals are those of `bootstrap.py`.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -48,6 +49,8 @@ from attnscope.records.measures import (
 from attnscope.records.sites import Site, SiteKey, Stack
 
 _STREAMED = tuple(name for name in MEASURE_NAMES if name not in ("stripe", "positional", "offset"))
+_KEPT_TEXTS = 10_000
+"""The tokens of so many texts are kept between counting and measuring them."""
 _N_SHARES = 2 * OFFSET_REACH + 1
 _RESAMPLED_CELLS = 30_000_000
 """Most numbers that the resamples may hold (120 MB): models of many heads get fewer resamples."""
@@ -94,11 +97,19 @@ def measure_corpus(
     """
     has_targets = check_targets(model, texts)
     sites = tuple(s for s in model.sites if has_targets or s.stack == "encoder" or not _translates(model))
-    counters = count_tokens(model, texts)
+    kept = list(encode_corpus(model, texts[:_KEPT_TEXTS]))  # read once; what comes after them twice
+    rest = range(_KEPT_TEXTS, len(texts))
+
+    def encoded() -> Iterator[NumberedInputs]:
+        yield from kept
+        for one in encode_corpus(model, (texts[number] for number in rest)):
+            yield replace(one, number=one.number + _KEPT_TEXTS)
+
+    counters = _count(encoded())
     table = _Table(model, sites, specials=specials, seed=seed)
     probe = MeasureProbe(output_grams(model))
     yield CorpusProgress(n_done=0, n_total=len(texts))
-    for batch in length_batches(model, encode_corpus(model, texts)):
+    for batch in length_batches(model, encoded()):
         probe.facts = batch_facts(model, sites, batch, specials, counters)
         run_batch(model, batch, probe)
         table.add(batch, probe)
@@ -117,9 +128,13 @@ def measure_corpus(
 
 def count_tokens(model: Model, texts: Iterable[Text]) -> tuple[Counter[int], Counter[int]]:
     """How often each id occurs in the sources and in the targets of a corpus."""
+    return _count(encode_corpus(model, texts))
+
+
+def _count(encoded: Iterable[NumberedInputs]) -> tuple[Counter[int], Counter[int]]:
     sources: Counter[int] = Counter()
     targets: Counter[int] = Counter()
-    for one in encode_corpus(model, texts):
+    for one in encoded:
         sources.update(one.inputs.source.ids)
         if one.inputs.target is not None:
             targets.update(one.inputs.target.ids)
@@ -190,20 +205,22 @@ class _Table:
 
     def finish(self, name: str, n_given: int, level: float, stripes: NDArray[np.float32]) -> HeadTable:
         """The table of everything that was added, with the stripes [n_rows, n_sites, n_heads]."""
-        found = self._bootstrap.intervals(level, self._limits())
         n_heads = len(self._heads)
         shape = (n_heads, len(_STREAMED))
         places = 1 + self._offsets[:, 1:-1].argmax(axis=1)  # the ends hold many offsets together
         known = self._offsets.sum(axis=1) > 0
         at = self._n_columns + np.arange(n_heads) * self._offsets.shape[1] + places
+        values = self._bootstrap.values
+        shares = values[-n_heads * _N_SHARES :].reshape(n_heads, _N_SHARES)
+        heaviest = np.where(np.isnan(shares), -1.0, shares).argmax(axis=1)
+        share_at = len(values) + np.arange(-n_heads, 0) * _N_SHARES + heaviest
+        shown = np.concatenate([np.arange(self._n_columns), at, share_at])
+        found = self._bootstrap.intervals(level, self._limits(), shown)
         columns: dict[str, tuple[NDArray[np.float64], ...]] = {}
         for index, measure in enumerate(_STREAMED):
             columns[measure] = tuple(part[: self._n_columns].reshape(shape)[:, index] for part in found.parts)
         columns["positional"] = tuple(part[at] for part in found.parts)
-        shares = found.values[-n_heads * _N_SHARES :].reshape(n_heads, _N_SHARES)
-        heaviest = np.where(np.isnan(shares), -1.0, shares).argmax(axis=1)
-        at = len(found.values) + np.arange(-n_heads, 0) * _N_SHARES + heaviest
-        columns["offset"] = tuple(part[at] for part in found.parts)
+        columns["offset"] = tuple(part[share_at] for part in found.parts)
         columns["stripe"] = self._stripes(level, stripes)
         telling = np.full((n_heads, len(MEASURE_NAMES), N_TELLING), -1, np.int32)
         texts = self._telling.texts.reshape(N_TELLING, *shape)
