@@ -15,9 +15,11 @@ from attnscope.records.messages import (
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Gates, HeadRef, Site, Stack
+from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
+from attnscope.workers.serve_texts import open_text
 
 SAMPLES = (Sample(text="the cat sleeps", hint="an easy one"), Sample(text="I love <b>you</b> & me"))
 
@@ -124,6 +126,9 @@ class Desk:
                 self.session.handle(ModelLoaded(number=request.number, info=self.model))
             case TraceText():
                 self.session.handle(traced(request, self.model))
+            case OpenText() if request.tokens:
+                for reply in open_text(request):
+                    self.session.handle(reply)
             case ShowHeads():
                 trace = self.session.traced
                 assert trace is not None

@@ -17,7 +17,10 @@ from attnscope.errors import UserError
 from attnscope.records.tokens import Token
 
 Edge = tuple[int, int]
+Ends = tuple[tuple[int, ...], tuple[int, ...]]
 MAX_CHARACTERS = 2_000_000
+MAX_SHOWN = 20_000
+"""Characters of a list from a file that can be edited in the window."""
 _MAX_TOLD = 4
 _FIELD = re.compile(r'"([^"]*)"|([^\s,;"]+)')
 _ARROWS = re.compile(r"\s*(?:->|→|=>)\s*")
@@ -33,23 +36,25 @@ def edges_from_text(text: str, tokens: Sequence[Token]) -> tuple[Edge, ...]:
         )
     named = _named_places(tokens)
     edges: dict[Edge, None] = {}
+    seen: set[Ends] = set()
     faults: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.lstrip("\ufeff").strip()
         if not line or line.startswith("#"):
             continue
-        found = _edges_of(line, named, len(tokens))
+        found = _ends_of(line, named, len(tokens))
         if isinstance(found, str):
             faults.append(f"line {number}: {found}")
-        else:
-            edges |= dict.fromkeys(found)
+        elif found not in seen:
+            seen.add(found)
+            edges |= dict.fromkeys((query, key) for query in found[0] for key in found[1])
     if faults:
         raise _refused(faults, len(tokens))
     return tuple(edges)
 
 
-def _edges_of(line: str, named: dict[str, tuple[int, ...]], n_tokens: int) -> list[Edge] | str:
-    """The edges of one line, or what is wrong with it."""
+def _ends_of(line: str, named: dict[str, tuple[int, ...]], n_tokens: int) -> Ends | str:
+    """The queries and the keys of one line, or what is wrong with it."""
     fields = [
         (quoted if quoted else plain, bool(quoted))
         for quoted, plain in _FIELD.findall(_ARROWS.sub(" ", line))
@@ -68,7 +73,7 @@ def _edges_of(line: str, named: dict[str, tuple[int, ...]], n_tokens: int) -> li
         if places is None:
             return f"no token reads “{field[:40]}”"
         ends.append(places)
-    return [(query, key) for query in ends[0] for key in ends[1]]
+    return ends[0], ends[1]
 
 
 def _named_places(tokens: Sequence[Token]) -> dict[str, tuple[int, ...]]:

@@ -2,21 +2,30 @@
 
 from dataclasses import dataclass
 
+from attnscope.records.edge_lists import Edge
+from attnscope.records.tokens import Token
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenText:
-    """Read a text file; of it as much as any model could use."""
+    """Read a text file; of it as much as any model could use. With `tokens` it is an edge list of them."""
 
     number: int
     path: str
+    tokens: tuple[Token, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOpened:
-    """A file's text. `n_cut` characters were left out, `n_replaced` bytes were no UTF-8."""
+    """A file's text. `n_cut` characters were left out, `n_replaced` bytes were no UTF-8.
+
+    Of an edge list there are the `edges`, or what is wrong with it.
+    """
 
     number: int
     name: str
     text: str
     n_cut: int = 0
     n_replaced: int = 0
+    edges: tuple[Edge, ...] = ()
+    fault: str = ""

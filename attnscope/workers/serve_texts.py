@@ -3,14 +3,20 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from attnscope.errors import UserError
+from attnscope.records.edge_files import read_edge_list
+from attnscope.records.edge_lists import MAX_SHOWN, edges_from_text
 from attnscope.records.messages import Progress, Reply
 from attnscope.records.texts import OpenText, TextOpened
 from attnscope.text.files import TextOfFile, read_text_file
 
 
 def open_text(request: OpenText) -> Iterator[Reply]:
-    """Read a text file piece by piece; raises LoadError."""
+    """Read a text file piece by piece; raises LoadError, but for an edge list, whose reply has the fault."""
     path = Path(request.path)
+    if request.tokens:
+        yield _read_edges(request, path)
+        return
     for found in read_text_file(path):
         if isinstance(found, TextOfFile):
             yield TextOpened(
@@ -22,3 +28,12 @@ def open_text(request: OpenText) -> Iterator[Reply]:
             )
         else:
             yield Progress(number=request.number, what=f"Reading {path.name}", fraction=found)
+
+
+def _read_edges(request: OpenText, path: Path) -> TextOpened:
+    try:
+        text = read_edge_list(path)
+        edges = edges_from_text(text, request.tokens)
+    except UserError as error:
+        return TextOpened(number=request.number, name=path.name, text="", fault=str(error))
+    return TextOpened(number=request.number, name=path.name, text=text[:MAX_SHOWN], edges=edges)

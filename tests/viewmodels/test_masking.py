@@ -253,3 +253,23 @@ def test_that_a_new_model_drops_the_mask():
     desk.open(info("encoder", "other"))
     assert state.mask is None
     assert not isinstance(desk.session.model, ModelLoaded)
+
+
+def test_that_a_list_of_a_file_is_taken_by_the_editor_that_asked_for_the_text_it_asked_for(tmp_path):
+    desk = Desk().open()
+    state, other = MaskState(desk.session), MaskState(desk.session)
+    path = tmp_path / "graph.txt"
+    path.write_text("0 1\n" * 3)
+    state.read_file(str(path))
+    desk.answer()
+    assert desk.session.history.labels[-1] == "mask: 1 edge"
+    assert (state.file_text, other.file_text) == ("0 1\n" * 3, "")
+    state.read_file(str(path))
+    desk.session.set_text("the cat purrs")
+    n_done = desk.session.history.n_done
+    desk.answer()
+    assert desk.session.history.n_done == n_done, "the text is another one by now"
+    path.write_text("# nothing")
+    state.read_file(str(path))
+    desk.answer()
+    assert "has no edge" in state.error

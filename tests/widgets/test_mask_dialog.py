@@ -72,7 +72,11 @@ def test_that_an_edge_list_comes_from_a_file_and_wrong_ones_are_told(qtbot, tmp_
     path = tmp_path / "graph.txt"
     path.write_text("the cat\nsleeps -> cat\n", encoding="utf-8")
     dialog = dialog_of(qtbot, desk, str(path))
+    desk.posted.clear()
     dialog.file_button.click()
+    assert dialog.state.mask is None, "the file is read by the worker"
+    desk.answer()
+    assert dialog.edges.toPlainText().startswith("the cat")
     assert dialog.state.mask is not None
     assert dialog.state.mask.name == "of graph.txt"
     dialog.edges.setPlainText("0 77")
@@ -80,6 +84,7 @@ def test_that_an_edge_list_comes_from_a_file_and_wrong_ones_are_told(qtbot, tmp_
     assert "line 1: there is no token 77" in dialog.edges_error.text()
     path.unlink()
     dialog.file_button.click()
+    desk.answer()
     assert "cannot be read" in dialog.edges_error.text()
     dialog.set_theme(DARK)
     assert not dialog.grab().isNull()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from attnscope.records.messages import LoadModel, Request, SaveModel, ShowHeads, TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.records.texts import OpenText
+from attnscope.records.tokens import Token
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.history import Setting
 
@@ -14,7 +15,7 @@ class Asking:
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._post, self._numbers = post, numbers
-        self.load_number = self.save_number = self.text_number = 0
+        self.load_number = self.save_number = self.text_number = self.edges_number = 0
         self.trace_number = self.heads_number = 0
 
     def load(self, source: str, device: str) -> None:
@@ -26,6 +27,11 @@ class Asking:
         """Write the open model to a folder."""
         self.save_number = self._numbers.next()
         self._post(SaveModel(number=self.save_number, folder=folder))
+
+    def read_edges(self, path: str, tokens: tuple[Token, ...]) -> None:
+        """Read a file as an edge list of these tokens."""
+        self.edges_number = self._numbers.next()
+        self._post(OpenText(number=self.edges_number, path=path, tokens=tokens))
 
     def open_text(self, path: str) -> None:
         """Read a text file."""

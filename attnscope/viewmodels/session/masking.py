@@ -24,6 +24,7 @@ from attnscope.records.masks import (
 )
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Stack
+from attnscope.records.texts import TextOpened
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.session.mask_presets import Preset, preset_cells, preset_name
@@ -48,7 +49,8 @@ class MaskState:
         self.is_symmetric = False
         self.has_loops = True
         self.window = 2
-        self.error = ""
+        self.error = self.file_text = ""
+        self._asked: tuple[Token, ...] = ()
         self._own: Cells | None = None
         self.steps = MaskSteps(session)
         self._is_stepping = False
@@ -222,13 +224,33 @@ class MaskState:
             self.error = str(error)
             self._listeners.tell("mask")
             return False
+        self._use_edges(edges, name)
+        return True
+
+    def read_file(self, path: str) -> None:
+        """Take the cells of the edge list in a file; the worker reads it."""
+        self._asked = self.tokens
+        self._session.read_edges(path, self._asked)
+
+    def _take_file(self, read: TextOpened) -> None:
+        if not self._asked or self._asked != self.tokens:
+            return  # another editor asked, or the text has changed
+        self._asked = ()
+        self.error = read.fault
+        if read.edges:
+            self.file_text = read.text
+            self._use_edges(read.edges, f"of {read.name}")
+        elif not read.fault:
+            self.error = f"{read.name} has no edge. Expected: a query and a key in each line."
+        self._listeners.tell("mask")
+
+    def _use_edges(self, edges: Sequence[Cell], name: str) -> None:
         self.error = ""
         cells = cells_from_edges(
             edges, len(self.tokens), is_symmetric=self.is_symmetric, has_loops=self.has_loops
         )
         self._use(cells, name, f"mask: {counted(len(edges), 'edge')}")
         self._listeners.tell("mask")
-        return True
 
     def drop(self) -> None:
         """Back to the model's own mask."""
@@ -307,6 +329,8 @@ class MaskState:
             self.steps.follow()
         if name == "traced":
             self._learn_own()
+        if name == "edges" and self._session.edges is not None:
+            self._take_file(self._session.edges)
         if name in _FOLLOWED:
             self._listeners.tell("mask")
 

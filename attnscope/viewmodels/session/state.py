@@ -27,6 +27,7 @@ from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.outputs import Comparison, OutputWritten
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
 from attnscope.records.texts import TextOpened
+from attnscope.records.tokens import Token
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
 from attnscope.viewmodels.maps.shown_maps import ShownMaps, distinct, heads_to_blend, sides_of_site, with_grid
@@ -67,6 +68,7 @@ class Session:
     is_stale: bool = False
     busy: Busy | None = None
     notice: Notice | None = None
+    edges: TextOpened | None = None
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers | None = None) -> None:
         self._asking = Asking(post, numbers or Numbers())
@@ -158,6 +160,10 @@ class Session:
     def open_text(self, path: str) -> None:
         """Look at the text of a file, as soon as the worker has read it."""
         self._asking.open_text(path)
+
+    def read_edges(self, path: str, tokens: tuple[Token, ...]) -> None:
+        """Read a file as an edge list of these tokens; `edges` is what the worker found."""
+        self._asking.read_edges(path, tokens)
 
     def read_past(self, is_past_trained: bool) -> None:
         """Read long texts on where the model was never trained, or cut them there."""
@@ -259,6 +265,9 @@ class Session:
                 self.tell_person(f"The model is saved in {reply.folder}.")
             case TextOpened() if reply.number == self._asking.text_number:
                 self._take_text(reply)
+            case TextOpened() if reply.number == self._asking.edges_number:
+                self.edges = reply
+                self._listeners.tell("edges")
             case Progress() if reply.number == self._asking.load_number and self.busy:
                 self.busy = Busy(source=self.busy.source, what=reply.what, fraction=reply.fraction)
                 self._listeners.tell("busy")

@@ -23,11 +23,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
-from attnscope.records.edge_files import read_edge_list
 from attnscope.viewmodels.session.mask_presets import PRESETS, Preset, graph_text
 from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.session.state import Session
@@ -249,6 +247,9 @@ class MaskDialog(QDialog):
         name = state.mask.name if state.mask is not None else ""
         for preset, button in self.presets.items():
             button.setChecked(bool(name) and name.startswith(PRESETS[preset][0].lower()))
+        if state.file_text:
+            self.edges.setPlainText(state.file_text)
+            state.file_text = ""
         self._show_steps()
         self.own_button.setEnabled(state.mask is not None)
         if not refusal:
@@ -288,17 +289,8 @@ class MaskDialog(QDialog):
         self.state.use_edges(self.edges.toPlainText())
 
     def _on_file(self) -> None:
-        path = self._choose_file(self, "Open edge list")
-        if not path:
-            return
-        try:
-            text = read_edge_list(Path(path))
-        except UserError as error:
-            self.edges_error.setText(plain_text(str(error)))
-            self.edges_error.show()
-            return
-        self.edges.setPlainText(text)
-        self.state.use_edges(text, f"of {Path(path).name}")
+        if path := self._choose_file(self, "Open edge list"):
+            self.state.read_file(path)
 
 
 _HOW = "Click or drag to allow and forbid; arrow keys walk, Space changes, Shift+arrows paint."
