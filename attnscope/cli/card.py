@@ -26,13 +26,15 @@ def export_model(
 
     `seconds` are wall-clock and processor seconds of the training.
     """
-    model = training.model
+    model, data = training.model, training.recipe.data
+    held_out = f"the last {data.validation_share:.3g} of the text's {data.held_out_by}"
+    measured = sentences_about(
+        model, last, training.characters_per_token, held_out if data.kind == "text" else ""
+    )
     card = dataclasses.replace(
         model.own.card,
         training={**model.own.card.training, "step": training.step},
-        text=card_text(
-            training, command, seconds, sentences_about(model, last, training.characters_per_token)
-        ),
+        text=card_text(training, command, seconds, measured),
     )
     write_model_folder(folder, model.own.module, model.own.config, model.own.vocabulary, card)
 

@@ -67,8 +67,10 @@ def repeated_rows(model: Model) -> NDArray[np.int64]:
     )
 
 
-def sentences_about(model: Model, last: Evaluated | None, characters_per_token: float) -> tuple[str, ...]:
-    """The measured results in sentences for the model card."""
+def sentences_about(
+    model: Model, last: Evaluated | None, characters_per_token: float, held_out: str = ""
+) -> tuple[str, ...]:
+    """The measured results in sentences for the model card; `held_out` says what the loss is of."""
     sentences = []
     if last is not None:
         unit, is_of_labels = loss_unit([model.info.objective]), bool(model.own.card.labels)
@@ -80,7 +82,7 @@ def sentences_about(model: Model, last: Evaluated | None, characters_per_token: 
     if last is not None and model.info.objective == "causal" and characters_per_token > 0:
         sentences.append(
             f"A held-out token has {characters_per_token:.2f} characters, so this is "
-            f"{last.loss / characters_per_token:.4f} nats per character."
+            f"{last.loss / characters_per_token:.4f} nats per character{held_out and f', on {held_out}'}."
         )
     match model.info.objective:
         case "causal":

@@ -71,6 +71,23 @@ def split(items: Sequence[Item], validation_share: float) -> tuple[list[Item], l
     return list(items[:-n_validation]), list(items[-n_validation:])
 
 
+def split_lines(lines: Sequence[str], validation_share: float) -> tuple[list[str], list[str]]:
+    """As `split`, by characters: the last lines that come nearest to that share of all, line ends counted.
+
+    Lines differ in length, so that a tenth of them may be a ninth of the text; figures of others are by
+    characters.
+    """
+    _check_share(validation_share)
+    _check_count(lines)
+    wanted = validation_share * sum(len(line) + 1 for line in lines)
+    n_validation, held = 1, len(lines[-1]) + 1
+    for line in lines[-2:0:-1]:
+        if held + (len(line) + 1) / 2 > wanted:
+            break
+        n_validation, held = n_validation + 1, held + len(line) + 1
+    return list(lines[:-n_validation]), list(lines[-n_validation:])
+
+
 def split_pairs(
     pairs: Sequence[tuple[str, Item]], validation_share: float
 ) -> tuple[list[tuple[str, Item]], list[tuple[str, Item]]]:

@@ -16,7 +16,7 @@ import numpy as np
 from attnscope.counting import counted
 from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig
-from attnscope.text.corpora import read_lines, read_pairs, split, split_pairs
+from attnscope.text.corpora import read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.labelled import LabelledText, label_names
 from attnscope.text.repeats import word_ids
 from attnscope.text.tasks import Example, labels_of, task_tokenizer
@@ -100,7 +100,8 @@ def _prepare(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
 
 def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     lines = read_lines(Path(recipe.data.path))
-    training, held_out = split(lines, recipe.data.validation_share)
+    divide = split if recipe.data.held_out_by == "lines" else split_lines
+    training, held_out = divide(lines, recipe.data.validation_share)
     if tokenizer is None:
         tokenizer = train_tokenizer(
             recipe.tokenizer.kind, _blocks(training), vocab_size=recipe.tokenizer.vocab_size

@@ -2,7 +2,8 @@
 
 Until version 0.3 a recipe could set choices of Transformers for a recurrent body, which did nothing. A new
 recipe that does is refused; one of a run that has begun is read without them, so that the run can go on.
-Before version 0.8 the random blocks of BigBird were linked both ways: runs that began so go on so.
+Before version 0.8 the random blocks of BigBird were linked both ways, and a share of a text's lines was held
+out: runs that began so go on so.
 """
 
 import re
@@ -19,10 +20,12 @@ _PLAIN = ModelConfig(form="encoder-decoder", vocab_size=1)
 
 def mended_recipe(text: str) -> tuple[str, str]:
     """The text without the keys that its body ignores, and a note that names them, empty without any."""
-    table = _model_table(text)
-    if table.get("mask") == "bigbird" and "random_links" not in table:
-        text = re.sub(r"(?m)^(\s*\[\s*model\s*\].*)$", r'\1\nrandom_links = "both"', text, count=1)
-    ignored = _ignored(table)
+    model, data = _table(text, "model"), _table(text, "data")
+    if model.get("mask") == "bigbird" and "random_links" not in model:
+        text = _with_key(text, "model", 'random_links = "both"')
+    if data.get("kind") == "text" and "held_out_by" not in data:
+        text = _with_key(text, "data", 'held_out_by = "lines"')
+    ignored = _ignored(model)
     if not ignored:
         return text, ""
     found = ", ".join(f"model.{name} = {value}" for name, value in ignored.items())
@@ -30,9 +33,13 @@ def mended_recipe(text: str) -> tuple[str, str]:
     return _without(text, tuple(ignored)), note
 
 
-def _model_table(text: str) -> Mapping[str, object]:
+def _with_key(text: str, section: str, line: str) -> str:
+    return re.sub(rf"(?m)^([ \t]*\[[ \t]*{section}[ \t]*\].*)$", rf"\1\n{line}", text, count=1)
+
+
+def _table(text: str, section: str) -> Mapping[str, object]:
     try:
-        table = parse_toml(text).get("model")
+        table = parse_toml(text).get(section)
     except tomllib.TOMLDecodeError:
         return {}
     return table if isinstance(table, Mapping) else {}

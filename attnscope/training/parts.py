@@ -29,7 +29,9 @@ class TokenizerPart:
 class DataPart:
     """What is learned from: a text file, one of tab-separated pairs or of labelled texts, or a built-in task.
 
-    `repeated_share` is the share of sequences that are random words repeated, which teaches induction.
+    `validation_share` of a text is held out, its end: of its characters, in whole lines, as other programs
+    count it, or of its lines. `repeated_share` is the share of sequences that are random words repeated; that
+    teaches induction.
     `n_examples` is how many different examples of a task are made; `about` says in words where a text
     comes from and under which licence, for the model's card. With `similar_lengths` the examples of a batch
     are about equally long, so that little is padding; each is still as likely as any other.
@@ -39,6 +41,7 @@ class DataPart:
     path: str = key(Words(), "")
     task: str = key(Words(64), "")
     validation_share: float = key(Real(0.0001, 0.9), 0.1)
+    held_out_by: str = key(Choice(("characters", "lines")), "characters")
     repeated_share: float = key(Real(0.0, 1.0), 0.0)
     n_examples: int = key(Whole(2, 10_000_000), 20_000)
     similar_lengths: bool = key(Switch(), False)

@@ -7,7 +7,7 @@ import pytest
 from attnscope.analysis.corpus_texts import read_corpus
 from attnscope.cli.translate import read_texts
 from attnscope.errors import LoadError, RecipeError
-from attnscope.text.corpora import columns_of, read_lines, read_pairs, split, split_pairs
+from attnscope.text.corpora import columns_of, read_lines, read_pairs, split, split_lines, split_pairs
 
 
 def written(tmp_path: Path, content: bytes) -> Path:
@@ -51,6 +51,22 @@ def test_that_validation_is_the_end_of_the_text() -> None:
 def test_that_each_side_of_a_split_has_something() -> None:
     assert split(["a", "b"], 0.001) == (["a"], ["b"])
     assert split(["a", "b"], 0.999) == (["a"], ["b"])
+
+
+def test_that_the_end_of_a_text_is_held_out_by_its_characters() -> None:
+    lines = ["x" * (n * 7 % 61) for n in range(400)] + ["", "y" * 300, "z"]
+    whole = sum(len(line) + 1 for line in lines)
+    for share in (0.0005, 0.01, 0.1, 0.112, 0.5, 0.9):
+        training, held_out = split_lines(lines, share)
+        assert training + held_out == lines
+        assert min(len(training), len(held_out)) >= 1
+        sizes = [sum(len(line) + 1 for line in lines[-n:]) for n in range(1, len(lines))]
+        nearest = min(abs(size - share * whole) for size in sizes)  # every split there is
+        assert abs(sum(len(line) + 1 for line in held_out) - share * whole) == pytest.approx(nearest)
+    for share in (0.001, 0.999):
+        assert split_lines(["a", "b"], share) == (["a"], ["b"])
+    with pytest.raises(LoadError, match="only one text"):
+        split_lines(["a"], 0.5)
 
 
 def test_that_no_source_is_on_both_sides_of_a_split() -> None:

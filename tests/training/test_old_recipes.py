@@ -22,6 +22,13 @@ def test_that_a_key_is_left_out_under_model_alone(body: str) -> None:
     assert note == "Left out of the recipe, since the body does not use it: model.activation = relu."
 
 
+def test_that_a_begun_run_on_a_text_goes_on_with_the_lines_it_held_out() -> None:
+    mended, note = mended_recipe('[data]  # a text\nkind = "text"\n')
+    assert (mended, note) == ('[data]  # a text\nheld_out_by = "lines"\nkind = "text"\n', "")
+    for text in (mended, '[data]\nkind = "pairs"\n', '[model]\nkind = "text"\n'):
+        assert mended_recipe(text) == (text, "")
+
+
 def test_that_the_recipe_of_a_transformer_and_one_that_is_none_stay() -> None:
     for text in (OLD.format(body="transformer"), "[model", "", "model = 3\n"):
         assert mended_recipe(text) == (text, "")
