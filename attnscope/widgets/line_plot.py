@@ -94,8 +94,8 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         view.setMouseMode(view.PanMode)
         view.sigRangeChangedManually.connect(self._on_moved_by_hand)
         view.sigXRangeChanged.connect(self._on_x_range_changed)
-        self._cursor, self._place = (pg.InfiniteLine(angle=90, movable=False) for _ in range(2))
-        for line in (self._cursor, self._place):
+        self._cursor, self._looked_at = (pg.InfiniteLine(angle=90, movable=False) for _ in range(2))
+        for line in (self._cursor, self._looked_at):
             line.hide()
             plot.addItem(line, ignoreBounds=True)
         self.set_theme(palette)
@@ -112,7 +112,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         plot.showGrid(x=False, y=True, alpha=0.25)
         self._fit_type()
         self._cursor.setPen(pg.mkPen(palette.muted, width=1))
-        self._place.setPen(pg.mkPen(palette.accent, width=2))
+        self._looked_at.setPen(pg.mkPen(palette.accent, width=2))
         for mark in self._marks:
             mark.setPen(pg.mkPen(palette.line, style=Qt.PenStyle.DashLine))
 
@@ -205,8 +205,8 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
 
     def set_place(self, x: float | None) -> None:
         """Mark the place that is looked at elsewhere, or none."""
-        self._place.setVisible(x is not None)
-        self._place.setValue(x or 0.0)
+        self._looked_at.setVisible(x is not None)
+        self._looked_at.setValue(x or 0.0)
 
     def fit(self) -> None:
         """Show all of the lines; an empty picture has axes without numbers."""

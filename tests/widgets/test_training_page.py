@@ -399,7 +399,7 @@ def test_that_a_click_on_a_curve_moves_the_map_and_the_curve_marks_where_it_is(
         qtbot.mouseClick(loss.viewport(), Qt.MouseButton.LeftButton, pos=place)
         assert desk.state.watch.checkpoint.step == shown
         desk.page._on_tick()
-        assert (loss._place.isVisible(), loss._place.value()) == (True, shown)
+        assert (loss._looked_at.isVisible(), loss._looked_at.value()) == (True, shown)
     qtbot.mousePress(loss.viewport(), Qt.MouseButton.LeftButton, pos=place)
     qtbot.mouseRelease(loss.viewport(), Qt.MouseButton.LeftButton, pos=place - QPoint(60, 0))
     assert desk.state.watch.checkpoint.step == 40  # a drag moves the picture
