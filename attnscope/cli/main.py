@@ -114,6 +114,7 @@ def _run(argv: Sequence[str] | None) -> int:
     has_window = arguments.run is _open_window
     if not has_window and not arguments.device:
         arguments.device = _DEVICES.get(arguments.command, "auto")
+    arguments.may_choose_threads = "OMP_NUM_THREADS" not in boot.environment()
     boot.prepare_environment(has_window=has_window)
     if arguments.version:
         arguments.run = _tell_version

@@ -130,6 +130,8 @@ def _train(arguments: argparse.Namespace, recipe: "Recipe", device: "torch.devic
     )
     if arguments.stop_at_eof:
         at_end_of_input(training.request_stop)
+    if getattr(arguments, "may_choose_threads", False):
+        training.choose_threads()
     teller = _teller(arguments, ranks)
     last_evaluated: Evaluated | None = None
     finished: Finished | None = None

@@ -25,7 +25,7 @@ from torch.amp import custom_bwd, custom_fwd
 
 _ROWS = 64
 """Queries of a block; the fused operator takes as many, and leaves out what is in the future as well."""
-_BLOCK, KEPT_WEIGHTS = 2**18, 2**22
+_BLOCK, KEPT_WEIGHTS = 2**18, 2**20
 """Weights of a block, which stay in the cache, and of all blocks together that are kept for the gradient."""
 _MANY = 0.2
 """From this share on comparing 16 random bits for every place is quicker than drawing gaps."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.models.device import choose_device
-from attnscope.models.memory import give_back_beyond
+from attnscope.models.memory import map_large_blocks
 from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
 from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
@@ -30,12 +30,12 @@ from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_
 from attnscope.training.metrics import Metrics
 from attnscope.training.objectives import Batch
 from attnscope.training.optimizers import set_learning_rate
-from attnscope.training.paper import most_kept_bytes
 from attnscope.training.recipe import Recipe
 from attnscope.training.run import RunFolder
 from attnscope.training.saving import Saver, hand_over
 from attnscope.training.schedules import learning_rate_at
 from attnscope.training.tensorboard import TensorBoardMirror
+from attnscope.training.threads import keep_threads, kept_threads, quickest_threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,8 @@ class TrainingRun:
         self.recipe = recipe
         self.device = choose_device(device) if isinstance(device, str) else device
         torch.set_flush_denormal(True)
+        if self.device.type == "cpu" and recipe.data.kind != "text":  # batches are of ever other lengths
+            map_large_blocks()
         self._ranks = ranks
         self._lock = RunLock(out) if ranks.is_writer else None
         try:
@@ -100,7 +102,6 @@ class TrainingRun:
             write_metrics=self._flush_durably,
             clock=clock,
         )
-        self._most_kept = most_kept_bytes(recipe, self.device)
         self._parameters = [p for p in self._begun.loss.module.parameters() if p.requires_grad]
 
     @property
@@ -122,6 +123,35 @@ class TrainingRun:
     def is_saved(self) -> bool:
         """Whether every step that was made is in the run folder."""
         return self._saver.last_saved == self.step or self.step == self._begun.step
+
+    def choose_threads(self) -> int:
+        """Compute with the number of threads that makes the steps of this run quickest, and give it.
+
+        It is tried before the first step, for a few seconds, and leaves no trace but the number in the run
+        folder, which a resumed run takes.
+        """
+        most, folder = torch.get_num_threads(), self._begun.folder.folder
+        if (
+            self.device.type != "cpu"
+            or self._ranks.n > 1
+            or most == 1
+            or self.step >= self.recipe.training.n_steps
+        ):
+            return most
+        n_threads = min(kept_threads(folder), most)
+        if not n_threads:
+            try:
+                with torch.random.fork_rng(devices=()):
+                    n_threads = quickest_threads(self._trial(), most)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                return most  # the first step meets it again, and tells what to do
+            finally:
+                self._begun.optimizer.zero_grad(set_to_none=True)
+            keep_threads(folder, n_threads)
+        torch.set_num_threads(n_threads)
+        return n_threads
 
     def request_stop(self) -> None:
         """End after the step in progress: save, then `Finished`."""
@@ -183,7 +213,6 @@ class TrainingRun:
                 yield self._diverged(rate, outcome)
                 return
             self.step += 1
-            give_back_beyond(self._most_kept)
             yield Step(
                 step=self.step,
                 loss=outcome.loss,
@@ -260,6 +289,18 @@ class TrainingRun:
             found = evaluate(begun.loss, batches, self.device, self.step)
         if found is not None:
             yield found
+
+    def _trial(self) -> Callable[[], object]:
+        """A step's loss and gradients for one batch, without the step."""
+        rng = np.random.default_rng((self.recipe.training.seed, self.step + 1))
+        batches = self._begun.techniques.for_training([self._begun.data.batches.draw(rng, 0.0)], rng)
+        self._begun.loss.module.train()
+
+        def descend() -> None:
+            for batch in batches:
+                self._descend(batch, max(1, len(batch.labels)), is_last=True)
+
+        return descend
 
     def _compile(self) -> str:
         """Compile the loss and capture the step where the recipe wants it; a note how that went."""

@@ -37,7 +37,6 @@ from attnscope.training.resume_points import N_KEPT
 
 Lengths = NDArray[np.int64]
 _N_SAMPLED = 256
-_LEAST_KEPT = 2**27
 _SAMPLE_SEED = 7
 
 
@@ -160,11 +159,6 @@ def adapter_parameters(recipe: Recipe) -> int:
 def needed_bytes(recipe: Recipe, device: torch.device, n_tokens: int) -> int:
     """All parts together."""
     return sum(n for _, n in memory_parts(recipe, shape_of(recipe, device, n_tokens=n_tokens)))
-
-
-def most_kept_bytes(recipe: Recipe, device: torch.device) -> int:
-    """Freed memory that a run may keep for its next step: as much as its largest step needs."""
-    return max(_LEAST_KEPT, needed_bytes(recipe, device, longest_tokens(recipe)))
 
 
 def step_flops(recipe: Recipe, n_tokens: float) -> float:
