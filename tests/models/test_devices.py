@@ -9,6 +9,7 @@ from attnscope.models.device import choose_device, wait_for
 from attnscope.nn.padded_cells import read_padded
 from attnscope.nn.precision import exact, has_double
 from attnscope.trace.weights import poolable
+from attnscope.training import evaluation
 from attnscope.training.evaluation import has_quick_bfloat16
 from attnscope.training.memory_faults import free_memory, is_out_of_memory
 
@@ -67,6 +68,20 @@ def test_that_emulated_bfloat16_is_not_quick(
     monkeypatch.setattr(torch.version, "hip", None)
     assert has_quick_bfloat16(torch.device("cuda")) is is_quick
     assert not has_quick_bfloat16(torch.device("mps"))
+
+
+@pytest.mark.parametrize(
+    ("bfloat16_s", "is_there", "is_quick"),
+    [(0.5, True, True), (0.5, False, False), (0.9, True, False), (1.9, True, False)],
+)
+def test_that_bfloat16_on_a_cpu_is_quick_only_where_its_products_are(
+    bfloat16_s: float, is_there: bool, is_quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: is_there)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    seconds = {torch.bfloat16: bfloat16_s, torch.float32: 1.0}
+    monkeypatch.setattr(evaluation, "_product_s", seconds.__getitem__)
+    assert has_quick_bfloat16(torch.device("cpu")) is is_quick
 
 
 @pytest.mark.parametrize(
