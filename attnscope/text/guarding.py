@@ -4,12 +4,38 @@ The library answers some bad files and texts with a `PanicException`, which is a
 passes every ordinary handler.
 """
 
+import os
+import re
+import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from attnscope.errors import LoadError, Stopped, UserError
 
+_CAPTURING = threading.RLock()
+_PANIC = re.compile(rb"\n?thread '[^\n]* panicked at (?:[^\n]*\n)+?note: [^\n]*\n")
 _LET_PASS = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, UserError, Stopped)
+
+
+@contextmanager
+def without_panic_words() -> Iterator[None]:
+    """Keep what the library's panics print out of standard error; whatever else is printed comes after."""
+    with _CAPTURING, tempfile.TemporaryFile() as kept:
+        try:
+            own = os.dup(2)
+        except OSError:  # there is no standard error
+            yield
+            return
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(own, 2)
+            os.close(own)
+            kept.seek(0)
+            if others := _PANIC.sub(b"", kept.read()):
+                os.write(2, others)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from attnscope.errors import LoadError, RecipeError
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.cleaning import MAX_CHUNK_CHARACTERS, chunks, clean_text
 from attnscope.text.growth import require_sane_count
-from attnscope.text.guarding import library_errors
+from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
 from attnscope.text.pipelines import SPECIALS, TokenizerKind, build_pipeline, without_extra_tokens
 from attnscope.text.placing import Entry, place_tokens
@@ -246,10 +246,11 @@ class Tokenizer:
         path = folder if folder.suffix == ".json" else folder / TOKENIZER_FILE
         content = read_tokenizer_file(path)
         action = "Restore the file from a copy, or load another tokenizer."
-        with library_errors(f"The tokenizer {path} is not usable", action=action):
+        with library_errors(f"The tokenizer {path} is not usable", action=action), without_panic_words():
             library = LibraryTokenizer.from_str(content)
         try:
-            return Tokenizer(library)
+            with without_panic_words():
+                return Tokenizer(library)
         except LoadError as error:
             raise LoadError(
                 f"The tokenizer {path} is not usable. {error.happened}",

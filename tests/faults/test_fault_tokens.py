@@ -87,12 +87,15 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_that_a_broken_tokenizer_is_refused_in_words(name: str, tmp_path: Path) -> None:
+def test_that_a_broken_tokenizer_is_refused_in_words(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """F25, F27: whatever the library does with the file, a panic too, becomes a LoadError naming it."""
     with pytest.raises(LoadError) as caught:
         load_text(tmp_path, BROKEN[name])
     assert "tokenizer.json" in str(caught.value)
     assert caught.value.action
+    assert capfd.readouterr().err == "", "no words of the library's panic"
 
 
 def test_that_a_right_file_of_the_same_making_loads(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from attnscope.models.huggingface.marian_files import is_marian_folder, read_mar
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.nn.telling import tell_and_wait
 from attnscope.strict_json import as_object, read_json
-from attnscope.text.guarding import library_errors
+from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
 
 _CONFIG, _MAP = "tokenizer_config.json", "special_tokens_map.json"
@@ -47,7 +47,8 @@ def read_vocabulary(folder: Path, library: Any) -> HuggingFaceVocabulary:
         if known := [id for id in found if id is not None]:
             roles[role] = known[0]
     try:
-        return HuggingFaceVocabulary(backend, roles, source=source, target=target)
+        with without_panic_words():
+            return HuggingFaceVocabulary(backend, roles, source=source, target=target)
     except LoadError as error:
         raise LoadError(
             f"The tokenizer in {folder} is not usable. {error.happened}",
@@ -72,7 +73,7 @@ def _read_backend(folder: Path, library: Any) -> LibraryTokenizer:
         content = read_tokenizer_file(contained_file(folder, TOKENIZER_FILE))
         if len(content) >= _LONG:
             tell_and_wait("Reading a large vocabulary: the window pauses…")
-        with library_errors(f"The tokenizer {path} is not usable", action=_ACTION):
+        with library_errors(f"The tokenizer {path} is not usable", action=_ACTION), without_panic_words():
             return LibraryTokenizer.from_str(content)
     older = [name for name in _OLDER if (folder / name).exists()]
     if not older:
