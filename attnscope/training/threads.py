@@ -11,7 +11,9 @@ from pathlib import Path
 
 import torch
 
+from attnscope.errors import LoadError
 from attnscope.files import replace_file
+from attnscope.outside import read_outside
 
 NAME = "threads.txt"
 _N_ROUNDS, _MOST_S = 10, 2.0
@@ -22,10 +24,9 @@ _LEAST_GAIN = 0.95
 def kept_threads(folder: Path) -> int:
     """The number that the run in a folder computes with; 0 where none is kept."""
     try:
-        with (folder / NAME).open("rb") as stream:
-            text = stream.read(16)
+        text = read_outside(folder / NAME, expected="a number of threads", max_bytes=16)
         return max(0, min(int(text), 1024))
-    except (OSError, ValueError):
+    except (LoadError, ValueError):
         return 0
 
 
