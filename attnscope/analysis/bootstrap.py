@@ -26,6 +26,7 @@ from attnscope.records.intervals import FEWEST, LEVEL, MANY, student_t
 
 N_RESAMPLES = 1000
 Limits = tuple[float | NDArray[np.float64], float | NDArray[np.float64]]
+_NO_SPREAD = 1e-6
 _ANY: Limits = (-np.inf, np.inf)
 _BUFFER_TEXTS = 128
 
@@ -93,6 +94,7 @@ class RatioBootstrap:
         with np.errstate(divide="ignore", invalid="ignore"):
             squares = self._products[0] - 2 * values * self._products[1] + values**2 * self._products[2]
             error = np.sqrt(np.maximum(squares, 0.0) * self._counts / (self._counts - 1)) / np.abs(below)
+        error[error <= _NO_SPREAD * np.abs(values)] = np.nan  # alike in all: nothing to tell an interval from
         reach = _t_of(self._counts, level) * error
         low, high = values - reach, values + reach
         many = np.flatnonzero(self._counts >= MANY)

@@ -205,13 +205,7 @@ def _syntactic(head: HeadRef, syntax: SyntaxTable | None) -> Role | None:
         return None
     relation, direction = syntax.relations[best]
     n_arcs = int(syntax.n_arcs[row, best])
-    estimate = Estimate(
-        value=float(syntax.values[row, best]),
-        low=float(syntax.low[row, best]),
-        high=float(syntax.high[row, best]),
-        n=int(syntax.counts[row, best]),
-        of="sentence",
-    )
+    estimate = syntax.estimate(row, best)
     looks = "from a word to its head" if direction == "to head" else "from a head to its word"
     return Role(
         name="syntactic",

@@ -111,8 +111,7 @@ def table_of_syntax(table: "SyntaxTable") -> str:
             continue
         row = int(np.nanargmax(margins))
         head = table.heads[row]
-        value, low, high = (float(part[row, column]) for part in (table.values, table.low, table.high))
-        found = with_interval(value, low, high)
+        found = table.estimate(row, column).text
         lines.append(
             f"{relation + ' ' + direction:<28}{head.stack + ' ' + head.label:<14}{found:>18}"
             f"{int(table.offsets[row, column]):>+8d}{table.baseline[row, column]:>8.2f}"

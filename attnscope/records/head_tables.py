@@ -85,7 +85,7 @@ def json_of_syntax(table: SyntaxTable) -> dict[str, object]:
                         "baseline": float(table.baseline[row, column]),
                         "n_arcs": int(table.n_arcs[row, column]),
                         "n_sentences": int(table.counts[row, column]),
-                        "interval": interval_kind(int(table.counts[row, column])),
+                        "interval": table.estimate(row, column).kind,
                     }
                     for row, head in enumerate(table.heads)
                 ],

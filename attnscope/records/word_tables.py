@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from attnscope.counting import counted
 from attnscope.records.arrays import frozen_array
 from attnscope.records.intervals import interval_said, intervals_said
+from attnscope.records.measures import Estimate
 from attnscope.records.sites import HeadRef
 
 Direction = Literal["to head", "to dependent"]
@@ -60,6 +61,11 @@ class SyntaxTable:
         object.__setattr__(
             self, "telling", frozen_array(self.telling, dtype=np.int32, rank=3, name="telling")
         )
+
+    def estimate(self, row: int, column: int) -> Estimate:
+        """The share of one head and relation, over the sentences that have an arc of it."""
+        value, low, high = (float(part[row, column]) for part in (self.values, self.low, self.high))
+        return Estimate(value=value, low=low, high=high, n=int(self.counts[row, column]), of="sentence")
 
     @property
     def margins(self) -> NDArray[np.float32]:

@@ -77,6 +77,14 @@ def test_that_fewer_than_five_texts_get_no_interval(n: int) -> None:
     assert interval_kind(n) == "none"
 
 
+def test_that_texts_without_any_spread_tell_no_interval() -> None:
+    bootstrap = RatioBootstrap(2)
+    bootstrap.add_means(range(8), np.tile(np.array([[0.0, 0.7]], np.float32), (8, 1)))
+    found = bootstrap.intervals()
+    assert found.values.tolist() == pytest.approx([0.0, 0.7])
+    assert np.isnan([found.low, found.high]).all()
+
+
 def test_that_intervals_stay_within_what_a_number_can_be() -> None:
     bootstrap = RatioBootstrap(1)
     bootstrap.add_means(range(5), np.array([[0.0], [0.01], [0.0], [0.9], [0.0]], np.float32))
