@@ -11,6 +11,7 @@ from attnscope.models.huggingface.library import library_faults
 from attnscope.models.huggingface.marian_files import is_marian_folder, read_marian
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.nn.telling import tell_and_wait
+from attnscope.outside import regular_size
 from attnscope.strict_json import as_object, read_json
 from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
@@ -85,6 +86,9 @@ def _read_backend(folder: Path, library: Any) -> LibraryTokenizer:
         )
     for name in older:
         contained_file(folder, name)
+    for other in folder.iterdir():  # the library opens whichever of them it knows
+        if other.exists() and not other.is_dir():
+            regular_size(other, expected="a regular file")
     with library_faults(
         f"The tokenizer of {folder} cannot be built from {', '.join(older)}", kind="tokenizer", action=_ACTION
     ):
