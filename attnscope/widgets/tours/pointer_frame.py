@@ -22,6 +22,7 @@ class PointerFrame(QWidget):
 
     def __init__(self, window: QWidget, palette: Palette) -> None:
         super().__init__(window)
+        self._home = window
         self._target: QWidget | None = None
         self._watched: list[QWidget] = []
         self._colour = QColor(palette.accent)
@@ -75,7 +76,11 @@ class PointerFrame(QWidget):
         self.raise_()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Whatever lies above the target has moved."""
+        """Whatever lies above the target has moved; a window that closes does not take the frame along."""
+        is_closing = event.type() in (QEvent.Type.Close, QEvent.Type.DeferredDelete)
+        if is_closing and watched is self.parentWidget() and watched is not self._home:
+            self.setParent(self._home)
+            self.hide()
         if event.type() in _MOVED:
             self._timer.start()
         return super().eventFilter(watched, event)
