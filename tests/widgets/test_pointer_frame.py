@@ -11,8 +11,9 @@ from attnscope.widgets.tours.pointer_frame import PointerFrame
 pytestmark = pytest.mark.qt
 
 
+@pytest.mark.parametrize("comes_home", [True, False])
 @pytest.mark.parametrize("closes", [True, False])
-def test_that_a_window_that_goes_does_not_take_the_frame_along(qtbot, closes):
+def test_that_a_window_that_goes_does_not_take_the_frame_along(qtbot, closes, comes_home):
     home, other = QWidget(), QWidget()
     qtbot.addWidget(home)
     other.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -22,6 +23,8 @@ def test_that_a_window_that_goes_does_not_take_the_frame_along(qtbot, closes):
     frame = PointerFrame(home, LIGHT)
     frame.point_at(away)
     assert frame.parentWidget() is other
+    if comes_home:  # the panel goes back, and only its window goes
+        away.setParent(home)
     other.close() if closes else other.deleteLater()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     assert isValid(frame)

@@ -3,6 +3,7 @@
 from PySide6.QtCore import QEvent, QObject, QRect, QRectF, Qt, QTimer
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
+from shiboken6 import isValid
 
 from attnscope.figures.colours import Palette
 
@@ -101,7 +102,7 @@ class PointerFrame(QWidget):
             wanted.append(widget)
             widget = None if widget.isWindow() else widget.parentWidget()
         if wanted != self._watched:
-            for old in self._watched:
+            for old in filter(isValid, self._watched):
                 old.removeEventFilter(self)
             for new in wanted:
                 new.installEventFilter(self)
