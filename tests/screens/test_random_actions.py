@@ -34,7 +34,7 @@ _NOT_PRESSED = {
     *("quit", "reload-model", "several-runs", "undo", "redo"),
 }
 _NOT_CLICKED = ("Start", "×n", "Measure", "Run")  # minutes, each time
-_MOST_MORE_OBJECTS = 15
+_MOST_MORE_OBJECTS = 30
 """QObjects are counted after each repetition; what is made at a first look, be it late, may stay."""
 _MOST_MORE_BYTES = 40 * 2**20
 TEXTS = (
