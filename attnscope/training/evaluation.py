@@ -52,9 +52,15 @@ def has_quick_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
-        is_there = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-        return bool(is_there) and is_product_quicker(_product_s(torch.bfloat16), _product_s(torch.float32))
+        return has_bfloat16_instructions() and is_product_quicker(
+            _product_s(torch.bfloat16), _product_s(torch.float32)
+        )
     return False
+
+
+def has_bfloat16_instructions() -> bool:
+    """Whether this CPU multiplies bfloat16 numbers by itself: what `auto` asked for up to version 0.7."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def is_product_quicker(bfloat16_s: float, float32_s: float) -> bool:

@@ -23,7 +23,12 @@ from attnscope.records.training import Evaluated, Finished, Started, Step, Train
 from attnscope.training.begin import Begun, begin
 from attnscope.training.compiling import compile_loss, wants_compiling
 from attnscope.training.distributed import ALONE, Ranks, whole_of
-from attnscope.training.evaluation import autocast_of, evaluate
+from attnscope.training.evaluation import (
+    autocast_of,
+    evaluate,
+    has_bfloat16_instructions,
+    has_quick_bfloat16,
+)
 from attnscope.training.graphs import StepGraph, capture_step, wants_graph
 from attnscope.training.lock import RunLock
 from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_of_memory_note
@@ -35,7 +40,13 @@ from attnscope.training.run import RunFolder
 from attnscope.training.saving import Saver, hand_over
 from attnscope.training.schedules import learning_rate_at
 from attnscope.training.tensorboard import TensorBoardMirror
-from attnscope.training.threads import keep_threads, kept_threads, quickest_threads
+from attnscope.training.threads import (
+    keep_precision,
+    keep_threads,
+    kept_precision,
+    kept_threads,
+    quickest_threads,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +93,7 @@ class TrainingRun:
             self._let_go()
             raise
         self.first_step = self.step = self._begun.step
-        self._autocast = autocast_of(recipe.training.precision, self.device)
+        self._autocast = autocast_of(self._settled_precision(), self.device)
         self._clock = clock
         self._wait = wait
         self._is_stop_wanted = False
@@ -123,6 +134,22 @@ class TrainingRun:
     def is_saved(self) -> bool:
         """Whether every step that was made is in the run folder."""
         return self._saver.last_saved == self.step or self.step == self._begun.step
+
+    def _settled_precision(self) -> str:
+        """The recipe's precision; of `auto` on a CPU what the run began with, else what is quick here."""
+        precision, folder = self.recipe.training.precision, self._begun.folder.folder
+        if precision != "auto" or self.device.type != "cpu":
+            return precision
+        kept = kept_precision(folder)
+        if kept:
+            return kept
+        is_older = self.step > 0  # begun by a version that kept nothing
+        alike = is_older or self._ranks.n > 1  # processes must not measure for themselves
+        is_quick = has_bfloat16_instructions() if alike else has_quick_bfloat16(self.device)
+        settled = "bfloat16" if is_quick else "float32"
+        if self._ranks.is_writer:
+            keep_precision(folder, settled)
+        return settled
 
     def choose_threads(self) -> int:
         """Compute with the number of threads that makes the steps of this run quickest, and give it.

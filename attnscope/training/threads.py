@@ -1,8 +1,8 @@
-"""How many threads a run on a CPU computes with: tried on its own batches, since more are often slower.
+"""How a run on a CPU computes: with how many threads, tried on its own batches, and in which precision.
 
 Small products are over before a second thread has been woken, and a core that is busy with something else
-holds up every product that waits for it. Which number is chosen changes the last digits of sums, so a run
-folder keeps it, and a resumed run computes with the same.
+holds up every product that waits for it. What is chosen changes the last digits of sums, so a run folder
+keeps it, and a resumed run computes in the same way.
 """
 
 import time
@@ -16,6 +16,7 @@ from attnscope.files import replace_file
 from attnscope.outside import read_outside
 
 NAME = "threads.txt"
+PRECISION_NAME = "precision.txt"
 _N_ROUNDS, _MOST_S = 10, 2.0
 _LEAST_GAIN = 0.95
 """More threads are worth their place when a step takes at most so much of the time with fewer."""
@@ -33,6 +34,20 @@ def kept_threads(folder: Path) -> int:
 def keep_threads(folder: Path, n_threads: int) -> None:
     """Note the number for those who go on with the run."""
     replace_file(folder / NAME, f"{n_threads}\n".encode())
+
+
+def kept_precision(folder: Path) -> str:
+    """What `auto` was for the run in a folder, "bfloat16" or "float32"; empty where it is not kept."""
+    try:
+        text = read_outside(folder / PRECISION_NAME, expected="a precision", max_bytes=16).decode().strip()
+    except (LoadError, ValueError):
+        return ""
+    return text if text in ("bfloat16", "float32") else ""
+
+
+def keep_precision(folder: Path, precision: str) -> None:
+    """Note what `auto` was for those who go on with the run."""
+    replace_file(folder / PRECISION_NAME, f"{precision}\n".encode())
 
 
 def quickest_threads(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnscope.records.training import Step
+from attnscope.records.training import Started, Step
 from attnscope.training import loop, threads
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import parse_recipe
@@ -126,3 +126,30 @@ def test_that_one_thread_is_not_tried_against_itself(tmp_path: Path) -> None:
     assert run.choose_threads() == 1
     assert kept_threads(tmp_path / "run") == 0
     list(run.events())
+
+
+def _precision_note(folder: Path, n_steps: int, monkeypatch: pytest.MonkeyPatch, *, is_quick: bool) -> str:
+    """What a run says of its products on a CPU that has bfloat16, quick or not; it is made to `n_steps`."""
+    monkeypatch.setattr(loop, "has_quick_bfloat16", lambda _device: is_quick)
+    monkeypatch.setattr(loop, "has_bfloat16_instructions", lambda: True)
+    recipe = parse_recipe(RECIPE.replace("n_steps = 3", f"n_steps = {n_steps}"))
+    run = TrainingRun(recipe, folder, "cpu", may_lengthen=True)
+    (note,) = [event.note for event in run.events() if isinstance(event, Started)]
+    return note
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_that_a_resumed_run_multiplies_in_the_precision_it_began_with(
+    is_quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = _precision_note(tmp_path / "run", 2, monkeypatch, is_quick=is_quick)
+    resumed = _precision_note(tmp_path / "run", 3, monkeypatch, is_quick=not is_quick)
+    assert ("bfloat16" in begun) is ("bfloat16" in resumed) is is_quick
+
+
+def test_that_a_run_of_an_older_version_goes_on_in_the_precision_of_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _precision_note(tmp_path / "run", 2, monkeypatch, is_quick=True)
+    (tmp_path / "run" / threads.PRECISION_NAME).unlink()
+    assert "bfloat16" in _precision_note(tmp_path / "run", 3, monkeypatch, is_quick=False)
