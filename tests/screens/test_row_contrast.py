@@ -1,6 +1,6 @@
 """Every row of every list, table, box of choices and menu can be read, whatever the pointer does to it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -98,7 +98,11 @@ def unreadable(window: QWidget) -> Iterator[str]:
         if view.window() is window:
             reveal(view)
             fill(view)
-            yield from lines(view, contrasts(view))
+            found = list(contrasts(view))
+            if any(contrast == 1.0 for *_, contrast in found):  # an answer has just put the page in order
+                reveal(view)
+                found = list(contrasts(view))
+            yield from lines(view, found)
     for combo in window.findChildren(QComboBox):
         reveal(combo)
         if not combo.count():
@@ -111,7 +115,7 @@ def unreadable(window: QWidget) -> Iterator[str]:
 
 
 def lines(
-    of: QWidget, found: Iterator[tuple[str, str, float]], *, is_empty_fine: bool = False
+    of: QWidget, found: Iterable[tuple[str, str, float]], *, is_empty_fine: bool = False
 ) -> Iterator[str]:
     name = f"{type(of).__name__} {of.accessibleName() or of.objectName()!r}"
     measured = list(found)
