@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 from session_samples import Desk, ref
 
 from attnscope.errors import LoadError
@@ -298,3 +298,11 @@ def test_that_the_next_dialog_offers_what_was_chosen(qtbot):
     assert (wish.width_mm, wish.caption) == (99.0, None)
     choose(second.choices.views, "grid")
     assert second.spec().width_mm == 99.0
+
+
+def test_that_return_saves_and_does_not_close(qtbot):
+    dialog = make(qtbot)
+    dialog.show()
+    assert [button.text() for button in dialog.findChildren(QPushButton) if button.isDefault()] == [
+        "Save as…"
+    ]

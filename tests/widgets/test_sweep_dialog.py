@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
@@ -26,6 +27,7 @@ def test_that_the_dialog_counts_refuses_and_closes_when_the_runs_begin(qtbot: Qt
     line.open_dialog()
     dialog = line.dialog
     assert dialog is not None
+    assert [one for one in dialog.findChildren(QPushButton) if one.isDefault()] == [dialog.start_button]
     key, values = dialog.rows[0]
     key.setCurrentText("model.d_model")
     assert "names no values" in dialog.told.text()

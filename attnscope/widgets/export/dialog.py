@@ -57,12 +57,12 @@ class ExportDialog(QDialog):
         self.message.setWordWrap(True)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         self.save_button = QPushButton("Save as…")
-        self.save_button.setDefault(True)
         self.buttons.addButton(self.save_button, QDialogButtonBox.ButtonRole.ActionRole)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_PAUSE_MS)
         self._lay_out()
+        self.save_button.setDefault(True)  # not before it is in the dialog, or Enter would press the other
         self.choices.changed.connect(self._on_changed)
         self._timer.timeout.connect(self.show_preview)
         self.save_button.clicked.connect(self._on_save_clicked)

@@ -34,7 +34,6 @@ class LongerDialog(QDialog):
         self._told.setMinimumHeight(round(type_px(_TOLD_PX)))
         self._told.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.go_on = QPushButton("Go on")
-        self.go_on.setDefault(True)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         buttons.addButton(self.go_on, QDialogButtonBox.ButtonRole.AcceptRole)
         layout = QVBoxLayout(self)
@@ -50,6 +49,7 @@ class LongerDialog(QDialog):
         layout.addWidget(self._told)
         layout.addStretch(1)
         layout.addWidget(buttons)
+        self.go_on.setDefault(True)  # not before it is in the dialog, or Enter would press the other
         self.n_more.valueChanged.connect(self._show_words)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)

@@ -130,7 +130,6 @@ class SweepDialog(QDialog):
         folder = row(self.out, browse)
         folder.setStretch(0, 1)
         grid.addLayout(folder, 5, 1, 1, 2)
-        self.start_button.setDefault(True)
         self.buttons.addButton(self.start_button, QDialogButtonBox.ButtonRole.ActionRole)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(24, 24, 24, 16)
@@ -139,6 +138,7 @@ class SweepDialog(QDialog):
         layout.addWidget(self.told)
         layout.addStretch(1)
         layout.addWidget(self.buttons)
+        self.start_button.setDefault(True)  # not before it is in the dialog, or Enter would press the other
         self._connect()
 
     def _fill(self, wish: SweepWish) -> None:
