@@ -72,9 +72,10 @@ def load_model(request: LoadModel, models: OpenModels, views: Views) -> Iterator
     """Open a model; the one before stays open until the new one is complete."""
     yield Progress(number=request.number, what=f"Opening {Path(request.source).name or request.source}")
     model = open_source(request.source, request.device)
+    yield ModelLoaded(number=request.number, info=model.info)
+    # Only now: who gives the opening up at its last moment is not told of it, and keeps the model before.
     models.open = model
     views.forget(OPEN_MODEL)
-    yield ModelLoaded(number=request.number, info=model.info)
 
 
 def save_model(request: SaveModel, models: OpenModels) -> Iterator[Reply]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from session_samples import Desk, gates_off, info, ref
 
+from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.session.comparing import Comparing, SideChoice
 from attnscope.viewmodels.session.history import Change, Setting
@@ -234,3 +235,21 @@ def test_that_a_step_is_told_with_its_page_only_where_it_is_not_seen():
     assert unseen_words("Did again", gates, "train") == "Did again on the page Explore: switch off L0H1."
     assert unseen_words("Did again", gates, "heads") == ""
     assert unseen_words("Undid", None, "labs") == ""
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_that_the_model_that_the_worker_holds_is_the_one_shown_when_a_later_one_is_given_up(is_late: bool):
+    desk = Desk().open()
+    session = desk.session
+    session.load_model("one")
+    first = desk.posted.pop()
+    session.load_model("other")
+    desk.posted.clear()
+    if is_late:
+        session.give_up_loading()
+    session.handle(ModelLoaded(number=first.number, info=info(name="one")))
+    if not is_late:
+        assert session.model.name == "tiny"
+        session.give_up_loading()
+    assert session.model.name == "one"
+    assert session.busy is None

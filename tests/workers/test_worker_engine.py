@@ -65,6 +65,18 @@ def test_that_loading_tells_progress_and_then_the_model(engine: Engine, decoder:
     assert loaded.info.name == "tiny decoder"
 
 
+def test_that_an_opening_that_is_given_up_at_its_last_moment_leaves_the_model_before(
+    engine: Engine, decoder: str, tmp_path: Path
+) -> None:
+    load_into(engine, decoder)
+    other = save_tiny(tmp_path / "other", "encoder")
+    replies = engine.handle(LoadModel(number=8, source=str(other), device="cpu"))
+    while not isinstance(next(replies), ModelLoaded):
+        pass
+    replies.close()
+    assert {grid.site.stack for grid in trace(engine).grids} == {"decoder"}
+
+
 def test_that_a_trace_shows_every_site_every_measure_and_the_wanted_heads(
     engine: Engine, decoder: str
 ) -> None:

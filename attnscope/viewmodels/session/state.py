@@ -81,6 +81,7 @@ class Session:
         self.samples = SampleKept()
         self._is_trace_wanted = False
         self._last_in_stack: dict[Stack, HeadRef] = {}
+        self._open_meanwhile: ModelInfo | None = None
 
     @property
     def primary(self) -> HeadRef | None:
@@ -142,6 +143,9 @@ class Session:
         """Wait for no model any more; the number of the request, which the worker is to give up."""
         self.busy = None
         self._listeners.tell("busy")
+        if self._open_meanwhile is not None:
+            self.samples.to_come = None
+            self._take_model(self._open_meanwhile)
         return self._asking.load_number
 
     def save_model(self, folder: str) -> None:
@@ -251,8 +255,10 @@ class Session:
                 self._listeners.tell("ready")
                 if reply.note:
                     self.tell_person(reply.note)
-            case ModelLoaded() if reply.number == self._asking.load_number:
+            case ModelLoaded() if reply.number == self._asking.load_number or self.busy is None:
                 self._take_model(reply.info)
+            case ModelLoaded():
+                self._open_meanwhile = reply.info  # another was asked for since; it may not come
             case Traced() if reply.number == self._asking.trace_number and reply.model == OPEN_MODEL:
                 self._take_trace(reply)
             case OutputWritten() if self.traced and reply.number == self.traced.number:
@@ -286,7 +292,7 @@ class Session:
             self.text, self.target = "", None
         is_sample_wanted = info.reads != "text" or self.samples.is_text(self.model, self.text, self.target)
         kept = self.samples.target_after(self.model, self.text, self.target)
-        self.model, self.busy = info, None
+        self.model, self.busy, self._open_meanwhile = info, None, None
         self.gates, self.interventions, self.selection, self.maps, self.traced = info.gates, (), (), (), None
         self._head_changes.forget()
         self._shown.clear()
