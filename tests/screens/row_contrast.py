@@ -42,11 +42,16 @@ def luminance(colours: NDArray[np.uint32]) -> NDArray[np.float64]:
 
 
 def painted(widget: QWidget, rect: QRect) -> QImage:
-    """A part of a widget as it is painted, enlarged."""
+    """A part of a widget as it is painted, enlarged: in its window, or by itself where it is hidden there."""
+    picture = rendered(widget.window(), widget_rect(widget, rect))
+    return picture if contrast_of(picture) > 1.0 else rendered(widget, rect)
+
+
+def rendered(widget: QWidget, rect: QRect) -> QImage:
     picture = QImage(rect.size() * _SCALE, QImage.Format.Format_RGB32)
     with QPainter(picture) as painter:
         painter.scale(_SCALE, _SCALE)
-        widget.window().render(painter, QPoint(), widget_rect(widget, rect))
+        widget.render(painter, QPoint(), rect)
     return picture
 
 
