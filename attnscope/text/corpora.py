@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -89,19 +90,35 @@ def split_lines(lines: Sequence[str], validation_share: float) -> tuple[list[str
 
 
 def split_pairs(
-    pairs: Sequence[tuple[str, Item]], validation_share: float
+    pairs: Sequence[tuple[str, Item]], validation_share: float, *, by_checksum: bool = False
 ) -> tuple[list[tuple[str, Item]], list[tuple[str, Item]]]:
     """Training pairs and validation pairs, by the hash of the source: no source is on both sides.
 
-    Raises RecipeError for an impossible share, LoadError when one side would be empty.
+    With `by_checksum` a source is held out when its CRC-32 divides by round(1 / share): whoever has one
+    sentence can tell where it went. Raises RecipeError for an impossible share, LoadError when one side
+    would be empty.
     """
     _check_share(validation_share)
     sources = sorted({source for source, _ in pairs}, key=_hash)
     _check_count(sources)
     n_validation = min(max(1, round(len(sources) * validation_share)), len(sources) - 1)
     kept_out = set(sources[:n_validation])
+    if by_checksum:
+        kept_out = {source for source in sources if is_held_out(source, validation_share)}
+    if not 0 < len(kept_out) < len(sources):
+        raise LoadError(
+            f"The checksums of {len(sources):,} sources hold out {len(kept_out):,} of them.",
+            kind="too-short",
+            expected="some for training and some for validation",
+            action='Use a longer file, or data.held_out_by = "lines".',
+        )
     training = [pair for pair in pairs if pair[0] not in kept_out]
     return training, [pair for pair in pairs if pair[0] in kept_out]
+
+
+def is_held_out(source: str, validation_share: float) -> bool:
+    """Whether a source is held out by its CRC-32: about every round(1 / share)-th is."""
+    return zlib.crc32(source.encode("utf-8", "replace")) % max(2, round(1 / validation_share)) == 0
 
 
 def _checked_lines(path: Path) -> Iterator[str]:

@@ -142,7 +142,9 @@ def _encode_text(tokenizer: Tokenizer, lines: Sequence[str]) -> Ids:
 
 def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     pairs = read_pairs(Path(recipe.data.path))
-    training, held_out = split_pairs(pairs, recipe.data.validation_share)
+    training, held_out = split_pairs(
+        pairs, recipe.data.validation_share, by_checksum=recipe.data.held_out_by == "crc32"
+    )
     if tokenizer is None:
         tokenizer = train_tokenizer(
             recipe.tokenizer.kind, chain.from_iterable(training), vocab_size=recipe.tokenizer.vocab_size

@@ -30,7 +30,8 @@ class DataPart:
     """What is learned from: a text file, one of tab-separated pairs or of labelled texts, or a built-in task.
 
     `validation_share` of a text is held out, its end: of its characters, in whole lines, as other programs
-    count it, or of its lines. `repeated_share` is the share of sequences that are random words repeated; that
+    count it, or of its lines; of pairs so many sources, or with `crc32` those whose checksum divides by
+    1 / `validation_share`, which anyone can tell again without the whole file. `repeated_share` is the share of sequences that are random words repeated; that
     teaches induction.
     `n_examples` is how many different examples of a task are made; `about` says in words where a text
     comes from and under which licence, for the model's card. With `similar_lengths` the examples of a batch
@@ -41,7 +42,7 @@ class DataPart:
     path: str = key(Words(), "")
     task: str = key(Words(64), "")
     validation_share: float = key(Real(0.0001, 0.9), 0.1)
-    held_out_by: str = key(Choice(("characters", "lines")), "characters")
+    held_out_by: str = key(Choice(("characters", "lines", "crc32")), "characters")
     repeated_share: float = key(Real(0.0, 1.0), 0.0)
     n_examples: int = key(Whole(2, 10_000_000), 20_000)
     similar_lengths: bool = key(Switch(), False)

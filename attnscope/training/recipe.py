@@ -205,6 +205,12 @@ def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> R
             expected="the path of a UTF-8 text file",
             action="Add path = … under [data], or --set data.path=… on the command line.",
         )
+    if data.held_out_by == "crc32" and data.kind != "pairs":
+        raise RecipeError(
+            f'data.held_out_by is "crc32" and data.kind "{data.kind}".',
+            expected='"characters" or "lines"; "crc32" is for pairs',
+            action="Change one of them.",
+        )
     if (data.kind == "pairs") != (objective == "translation") and "labelled" != data.kind:
         raise RecipeError(
             f'data.kind "{data.kind}" does not go with objective.kind "{objective}".',

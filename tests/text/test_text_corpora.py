@@ -1,5 +1,6 @@
 """Reading files to train on."""
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,19 @@ def test_that_no_source_is_on_both_sides_of_a_split() -> None:
     assert not {source for source, _ in training} & {source for source, _ in validation}
     assert sorted(training + validation) == sorted(pairs)
     assert len({source for source, _ in validation}) == 4
+
+
+def test_that_sources_are_held_out_by_their_checksum_whatever_else_is_in_the_file() -> None:
+    pairs = [(f"source {n // 2}", f"target {n}") for n in range(400)]
+    training, validation = split_pairs(pairs, 0.02, by_checksum=True)
+    assert validation == [pair for pair in pairs if zlib.crc32(pair[0].encode()) % 50 == 0]
+    assert sorted(training + validation) == sorted(pairs)
+    assert split_pairs(pairs[100:], 0.02, by_checksum=True)[1] == [p for p in validation if p in pairs[100:]]
+
+
+def test_that_checksums_which_hold_out_nothing_are_refused() -> None:
+    with pytest.raises(LoadError, match="hold out 0 of them"):
+        split_pairs([("a", "b"), ("c", "d")], 0.02, by_checksum=True)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, True, "0.1", float("nan")])

@@ -95,6 +95,11 @@ def test_that_an_impossible_value_is_named_with_what_was_expected(
             "data.path is empty",
         ),
         (
+            '[data]\nkind = "text"\npath = "x"\nheld_out_by = "crc32"\n[objective]\nkind = "causal"\n'
+            "[training]\nn_steps = 1\n",
+            'held_out_by is "crc32"',
+        ),
+        (
             '[data]\nkind = "text"\npath = "x"\n[objective]\nkind = "translation"\n[training]\nn_steps = 1\n',
             "does not go with",
         ),
