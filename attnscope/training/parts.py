@@ -30,9 +30,9 @@ class DataPart:
     """What is learned from: a text file, one of tab-separated pairs or of labelled texts, or a built-in task.
 
     `validation_share` of a text is held out, its end: of its characters, in whole lines, as other programs
-    count it, or of its lines; of pairs so many sources, or with `crc32` those whose checksum divides by
-    1 / `validation_share`, which anyone can tell again without the whole file. `repeated_share` is the share of sequences that are random words repeated; that
-    teaches induction.
+    count it, or of its lines; of pairs that share of the sources, or with `crc32` those whose checksum
+    divides by 1 / `validation_share`, which can be told of one sentence alone. `repeated_share` is the
+    share of sequences that are random words repeated; that teaches induction.
     `n_examples` is how many different examples of a task are made; `about` says in words where a text
     comes from and under which licence, for the model's card. With `similar_lengths` the examples of a batch
     are about equally long, so that little is padding; each is still as likely as any other.
