@@ -63,6 +63,8 @@ def _objective_faults(recipe: Recipe) -> Iterator[Fault]:
         yield "objective.kind", kind, f'another objective, since data.kind is "{data}" and not "text"'
     if kind == "span-corruption" and n_tokens < 8:
         yield "model.max_tokens", n_tokens, "at least 8, so that there is something to hide spans in"
+    if recipe.training.sharded and recipe.optimizer.kind == "muon":
+        yield "training.sharded", True, 'false, since optimizer.kind "muon" needs whole matrices'
     if recipe.objective.next_sentence:
         if kind != "masked":
             yield "objective.next_sentence", True, f'false, since objective.kind is "{kind}", not "masked"'

@@ -1,6 +1,7 @@
 """The optimisers, and their state as named tensors (never pickles)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ def build_optimizer(
     module: nn.Module, part: OptimizerPart, *, layer_decay: float = 1.0
 ) -> torch.optim.Optimizer:
     """AdamW (Loshchilov and Hutter 2019), RAdam (Liu et al. 2020), both with decoupled weight decay, Adam
-    (Kingma and Ba 2015) or SGD with momentum, whose weight decay is part of the gradient.
+    (Kingma and Ba 2015) or SGD with momentum, whose weight decay is part of the gradient; or `Muon`.
 
     Only matrices decay: biases, gains of norms and embedding tables of one axis stay. Adam and AdamW run as
     one fused kernel where the device has it. With a `layer_decay` below 1 lower layers learn more slowly.
@@ -41,8 +42,56 @@ def build_optimizer(
             return torch.optim.SGD(groups, lr=rate, momentum=part.beta1)
         case "adam":
             return torch.optim.Adam(groups, lr=rate, betas=betas, fused=is_fused)
+        case "muon":
+            return Muon(module, groups, lr=rate, betas=betas, fused=is_fused)
         case _:
             return torch.optim.AdamW(groups, lr=rate, betas=betas, fused=is_fused)
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon (Jordan et al. 2024) for the matrices of linear layers, AdamW for everything else.
+
+    The momentum of a matrix, 0.95, is made nearly orthogonal before it is subtracted, so that no direction
+    is learned much faster than another. Steps are scaled to be as large as those of AdamW (Liu et al. 2025,
+    section 2.2): one learning rate serves both. Embeddings and the output layer stay with AdamW.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        groups: list[dict[str, Any]],
+        *,
+        lr: float,
+        betas: tuple[float, float],
+        fused: bool,
+    ) -> None:
+        matrices = _matrices_of_layers(module)
+        by_muon = [{**group, "params": [p for p in group["params"] if p in matrices]} for group in groups]
+        by_adamw = [
+            {**group, "params": [p for p in group["params"] if p not in matrices]} for group in groups
+        ]
+        self._parts: list[torch.optim.Optimizer] = []
+        if by_muon := [group for group in by_muon if group["params"]]:
+            self._parts.append(torch.optim.Muon(by_muon, lr=lr, adjust_lr_fn="match_rms_adamw"))
+        if by_adamw := [group for group in by_adamw if group["params"]]:
+            self._parts.append(torch.optim.AdamW(by_adamw, lr=lr, betas=betas, fused=fused))
+        super().__init__(groups, {"fused": fused})
+        self.param_groups = [group for part in self._parts for group in part.param_groups]
+        for part in self._parts:
+            part.state = self.state
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One step of both; a closure is not called."""
+        for part in self._parts:
+            part.step()
+
+
+def _matrices_of_layers(module: nn.Module) -> set[Tensor]:
+    """The weights of linear layers but those that make logits, which an embedding may share."""
+    head = {p for name, p in module.named_parameters(remove_duplicate=False) if name.startswith("head.")}
+    embeddings = {p for m in module.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
+    linear: set[Tensor] = {m.weight for m in module.modules() if isinstance(m, nn.Linear)}
+    return linear - head - embeddings
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

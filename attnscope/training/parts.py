@@ -72,10 +72,11 @@ class ObjectivePart:
 class OptimizerPart:
     """The optimiser; under the Noam schedule the rate comes from the schedule alone.
 
-    `beta1` is the momentum of sgd. The weight decay of adam and sgd is part of the gradient.
+    `beta1` is the momentum of sgd. The weight decay of adam and sgd is part of the gradient. muon is for the
+    matrices of linear layers; what else there is learns by adamw, at the same rate.
     """
 
-    kind: str = key(Choice(("adamw", "adam", "radam", "sgd")), "adamw")
+    kind: str = key(Choice(("adamw", "adam", "radam", "sgd", "muon")), "adamw")
     learning_rate: float = key(Real(1e-9, 100.0), 1e-3)
     weight_decay: float = key(Real(0.0, 10.0), 0.01)
     beta1: float = key(Real(0.0, 0.9999), 0.9)

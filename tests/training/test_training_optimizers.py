@@ -5,6 +5,8 @@ import torch
 from torch import nn
 
 from attnscope.errors import LoadError
+from attnscope.nn.building import build_own
+from attnscope.nn.config import ModelConfig
 from attnscope.training.optimizers import build_optimizer, restore_tensors, set_learning_rate, tensors_of
 from attnscope.training.parts import OptimizerPart
 
@@ -78,7 +80,47 @@ def test_that_sgd_moves_by_its_momentum() -> None:
     torch.testing.assert_close(module.bias.double(), weight, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["adamw", "adam", "radam", "sgd"])
+def test_that_muon_steps_in_all_directions_of_a_matrix_alike_and_adamw_moves_the_rest() -> None:
+    module = nn.Sequential(nn.Embedding(5, 6), nn.Linear(6, 4))
+    part = OptimizerPart(kind="muon", learning_rate=0.01, weight_decay=0.5, beta1=0.8, beta2=0.9)
+    optimizer = build_optimizer(module, part)
+    before = {name: p.detach().double().clone() for name, p in module.named_parameters()}
+    module(torch.arange(5)).square().sum().backward()
+    gradients = {name: p.grad.double().clone() for name, p in module.named_parameters() if p.grad is not None}
+    optimizer.step()
+    after = {name: p.detach().double() for name, p in module.named_parameters()}
+    left, _, right = torch.linalg.svd(gradients["1.weight"], full_matrices=False)
+    moved = before["1.weight"] * (1 - 0.01 * 0.5) - after["1.weight"]
+    moved = moved / (0.01 * 0.2 * 6**0.5)  # Liu et al. 2025: as large as a step of AdamW
+    sizes = torch.linalg.svdvals(moved)  # all 1 if it were quite orthogonal; five steps come near that
+    assert float(sizes.min()) > 0.6
+    assert float(sizes.max()) < 1.3
+    assert float((moved * (left @ right)).sum() / (moved.norm() * 4**0.5)) > 0.97
+    for name, decay in (("0.weight", 0.5), ("1.bias", 0.0)):
+        g = gradients[name]
+        expected = before[name] * (1 - 0.01 * decay) - 0.01 * g / (g.abs() + 1e-8)
+        torch.testing.assert_close(
+            dict(module.named_parameters())[name].double(), expected, rtol=1e-5, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_that_muon_leaves_embeddings_and_the_output_layer_to_adamw(tied: bool) -> None:
+    config = ModelConfig(form="decoder", vocab_size=11, d_model=8, n_heads=2, d_ff=16, tie_embeddings=tied)
+    module = build_own(config, 0)
+    optimizer = build_optimizer(module, OptimizerPart(kind="muon"))
+    for parameter in module.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    by_muon = {n for n, p in module.named_parameters() if "momentum_buffer" in optimizer.state[p]}
+    assert by_muon == {
+        f"decoder.{layer}.{name}.weight"
+        for layer in range(2)
+        for name in ("attention.qkv", "attention.output", "feed_forward.up", "feed_forward.down")
+    }
+
+
+@pytest.mark.parametrize("kind", ["adamw", "adam", "radam", "sgd", "muon"])
 def test_that_a_restored_optimiser_takes_the_same_steps_bit_for_bit(kind: str) -> None:
     part = OptimizerPart(kind=kind, learning_rate=0.05)
     straight = _module()
