@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from attnscope.errors import LoadError
+from attnscope.hub.shelf import is_model_id
 from attnscope.models.checkpoint import (
     WEIGHTS,
     LoadedFolder,
@@ -10,7 +11,6 @@ from attnscope.models.checkpoint import (
     read_model_config,
     read_model_folder,
 )
-from attnscope.models.huggingface.cache import is_model_id
 from attnscope.nn.config import ModelConfig
 from attnscope.outside import unreadable
 from attnscope.paths import resources_folder

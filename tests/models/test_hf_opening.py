@@ -13,9 +13,10 @@ from safetensors.torch import load_file, save_file
 
 from attnscope.errors import LoadError
 from attnscope.files import sha256_of
+from attnscope.hub.shelf import is_model_id
 from attnscope.models import load
 from attnscope.models.huggingface import library as library_file
-from attnscope.models.huggingface.cache import cached_snapshot, find_huggingface, is_model_id
+from attnscope.models.huggingface.cache import cached_snapshot, find_huggingface
 from attnscope.models.huggingface.facts import labels_of, licence_of
 
 hub = pytest.importorskip("huggingface_hub")

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.errors import LoadError
+from attnscope.hub.shelf import is_model_id
 from attnscope.models.huggingface.library import import_hub, library_faults, network_allowed
 from attnscope.outside import read_outside, regular_size
 from attnscope.records.downloads import DOWNLOAD_PREFIX, is_download
 from attnscope.strict_json import as_object, read_json
 
 CONFIG = "config.json"
-_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _WANTED = ("*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "README.md", "merges.txt")
@@ -74,11 +74,6 @@ def is_huggingface_folder(folder: Path) -> bool:
     except LoadError:
         return False
     return "format" not in values and ("model_type" in values or "architectures" in values)
-
-
-def is_model_id(source: str) -> bool:
-    """Whether `source` could be the id of a model on the Hub."""
-    return _ID.fullmatch(source) is not None and ".." not in source and "--" not in source
 
 
 def cached_snapshot(name: str) -> Path | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from attnscope.errors import LoadError
 from attnscope.files import sha256_of
-from attnscope.models.huggingface.cache import is_model_id
+from attnscope.hub.shelf import is_model_id
 from attnscope.models.model import Model
 from attnscope.models.opening import load
 from attnscope.models.recording.network import RecordedNetwork
