@@ -4,6 +4,7 @@ schedule           of a run that is made longer
 constant, noam     goes on as it was: every step is that of a run that was so long from the start
 linear, cosine     the same while the warm-up lasts; after it the rate is that of the new length from the
                    next step on: it jumps, and the note says so
+trapezoid          the same until the rate falls, after that as linear
 """
 
 from collections.abc import Mapping
@@ -48,11 +49,16 @@ def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
     if before == now:
         return ""
     told = [f"The run is now {now:,} steps long, before {before:,}."]
-    is_warming = step <= recipe.schedule.warmup_steps and not recipe.data.repeated_share
-    if is_warming or not follows_length(recipe):
+    is_level = step <= recipe.schedule.warmup_steps or (
+        recipe.schedule.kind == "trapezoid"
+        and learning_rate_at(step, earlier)
+        == learning_rate_at(step, recipe)
+        == recipe.optimizer.learning_rate
+    )
+    if (is_level and not recipe.data.repeated_share) or not follows_length(recipe):
         told.append("Its learning rate goes on as if it had been so from the start.")
         return " ".join(told)
-    if recipe.schedule.kind in ("linear", "cosine"):
+    if recipe.schedule.kind in ("linear", "cosine", "trapezoid"):
         jump = ""
         if 0 < step < now:
             rates = learning_rate_at(step, earlier), learning_rate_at(step + 1, recipe)

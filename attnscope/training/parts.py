@@ -85,12 +85,17 @@ class OptimizerPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulePart:
-    """How the rate moves; `factor` scales the Noam rate, `final_share` is where linear and cosine end."""
+    """How the rate moves; `factor` scales the Noam rate, `final_share` is where linear and cosine end.
 
-    kind: str = key(Choice(("noam", "linear", "cosine", "constant")), "cosine")
+    A trapezoid stays at the full rate and falls straight to `final_share` over the last `decay_share` of the
+    steps (Hägele et al. 2024): until then it is the same for a run of any length.
+    """
+
+    kind: str = key(Choice(("noam", "linear", "cosine", "trapezoid", "constant")), "cosine")
     warmup_steps: int = key(Whole(0, 10_000_000), 100)
     factor: float = key(Real(1e-6, 1000.0), 1.0)
     final_share: float = key(Real(0.0, 1.0), 0.0)
+    decay_share: float = key(Real(0.001, 1.0), 0.2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,8 @@ def share_at(step: int, schedule: SchedulePart, *, n_steps: int) -> float:
             return 1.0
         case "linear":
             left = 1.0 - done
+        case "trapezoid":
+            left = min(1.0, max(0, n_steps - step) / (schedule.decay_share * n_steps))
         case "cosine":
             left = 0.5 * (1.0 + math.cos(math.pi * done))
         case kind:

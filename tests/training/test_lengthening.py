@@ -133,6 +133,8 @@ def _rate(kind: str, step: int, n_steps: int) -> float:
         return 16**-0.5 * min(step**-0.5, step * WARMUP**-1.5)
     if step <= WARMUP:
         return RATE * step / WARMUP
+    if kind == "trapezoid":
+        return RATE * min(1.0, (n_steps - step) / (0.4 * n_steps))
     done = (step - WARMUP) / (n_steps - WARMUP)
     return (
         RATE * {"constant": 1.0, "linear": 1.0 - done, "cosine": (1.0 + math.cos(math.pi * done)) / 2}[kind]
@@ -144,13 +146,14 @@ def _recipes(text: str, kind: str, **more: str) -> tuple:
         "schedule.kind": kind,
         "schedule.warmup_steps": str(WARMUP),
         "optimizer.learning_rate": str(RATE),
+        "schedule.decay_share": "0.4",
     }
     more = {k.replace("__", "."): v for k, v in more.items()}
     lengths = ("8", "12")
     return tuple(parse_recipe(text, overrides={**choices, **more, "training.n_steps": n}) for n in lengths)
 
 
-@pytest.mark.parametrize("kind", ["constant", "noam", "linear", "cosine"])
+@pytest.mark.parametrize("kind", ["constant", "noam", "linear", "cosine", "trapezoid"])
 def test_that_the_note_promises_the_same_weights_just_where_every_rate_was_the_same(
     task_recipe: str, kind: str
 ) -> None:

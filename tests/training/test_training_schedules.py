@@ -29,7 +29,7 @@ def test_that_the_noam_rate_is_scaled_by_its_factor_alone() -> None:
     assert learning_rate_at(10, recipe) == pytest.approx(2.0 * noam(10, d_model=128, warmup_steps=10))
 
 
-@pytest.mark.parametrize("kind", ["linear", "cosine", "constant"])
+@pytest.mark.parametrize("kind", ["linear", "cosine", "constant", "trapezoid"])
 def test_that_the_warm_up_rises_in_a_straight_line_to_the_full_rate(kind: str) -> None:
     schedule = SchedulePart(kind=kind, warmup_steps=10)
     assert [share_at(t, schedule, n_steps=100) for t in (1, 5, 10)] == [0.1, 0.5, 1.0]
@@ -50,6 +50,13 @@ def test_that_the_fall_is_half_way_in_the_middle_and_done_at_the_end(
 def test_that_the_rate_ends_at_its_final_share() -> None:
     schedule = SchedulePart(kind="cosine", warmup_steps=3, final_share=0.1)
     assert share_at(40, schedule, n_steps=40) == pytest.approx(0.1)
+
+
+def test_that_a_trapezoid_falls_in_a_straight_line_over_its_last_share_alone() -> None:
+    schedule = SchedulePart(kind="trapezoid", warmup_steps=10, decay_share=0.25, final_share=0.2)
+    shares = {t: share_at(t, schedule, n_steps=200) for t in (5, 10, 100, 150, 175, 200, 300)}
+    expected = {5: 0.5, 10: 1.0, 100: 1.0, 150: 1.0, 175: 0.6, 200: 0.2, 300: 0.2}
+    assert shares == pytest.approx(expected)
 
 
 def test_that_a_run_of_warm_up_alone_has_a_rate_at_every_step() -> None:
