@@ -27,7 +27,11 @@ _CHUNKS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """The ids a batch maker needs; `ordinary` are the ids of tokens that are no specials."""
+    """The ids a batch maker needs; `ordinary` are the ids of tokens that are no specials.
+
+    For masking whole words, `continues` and `is_in_word` say of every id whether it goes on with a word that
+    the token before is in, and whether it is in a word at all: [vocab_size] each.
+    """
 
     pad_id: int
     begin_id: int
@@ -35,6 +39,8 @@ class Vocabulary:
     mask_id: int
     ordinary: Ids
     words: Ids
+    continues: Mask | None = None
+    is_in_word: Mask | None = None
 
 
 class BatchMaker(Protocol):
@@ -221,16 +227,30 @@ def _pool(vocabulary: Vocabulary, progress: float, rng: np.random.Generator) -> 
 def masked_batch(whole: Ids, vocabulary: Vocabulary, share: float, rng: np.random.Generator) -> Batch:
     """Hide a share of the tokens: 80 % become `<mask>`, 10 % another token, 10 % stay (Devlin et al. 2019).
 
-    Specials are never hidden; every sequence has at least one token hidden where it has an ordinary one.
+    Specials are never hidden; every sequence has at least one token hidden where it has an ordinary one. A
+    vocabulary that tells where words go on has the pieces of a word hidden together.
     """
     is_ordinary = np.isin(whole, vocabulary.ordinary)
-    draw = np.where(is_ordinary, rng.random(whole.shape), 2.0)
+    draw = rng.random(whole.shape)
+    if vocabulary.continues is not None and vocabulary.is_in_word is not None:
+        draw = _same_in_words(draw, whole, vocabulary.continues, vocabulary.is_in_word)
+    draw = np.where(is_ordinary, draw, 2.0)
     is_hidden = (draw < share) | ((draw == draw.min(axis=1, keepdims=True)) & is_ordinary)
     fate = rng.random(whole.shape)
     others = rng.choice(vocabulary.ordinary, size=whole.shape)
     shown = np.where(is_hidden & (fate < 0.8), vocabulary.mask_id, whole)
     shown = np.where(is_hidden & (fate >= 0.9), others, shown)
     return _scored_batch(shown, whole, is_hidden)
+
+
+def _same_in_words(
+    draw: NDArray[np.float64], ids: Ids, continues: Mask, is_in_word: Mask
+) -> NDArray[np.float64]:
+    """The draws, each word's that of its first piece; [B, T] as `ids`."""
+    goes_on = np.zeros(ids.shape, dtype=np.bool_)
+    goes_on[:, 1:] = continues[ids[:, 1:]] & is_in_word[ids[:, :-1]]
+    first = np.where(goes_on, 0, np.arange(ids.shape[1]))  # [B, T]
+    return np.take_along_axis(draw, np.maximum.accumulate(first, axis=1), axis=1)
 
 
 def _scored_batch(ids: Ids, labels: Ids, is_scored: NDArray[np.bool_]) -> Batch:

@@ -65,6 +65,8 @@ def _objective_faults(recipe: Recipe) -> Iterator[Fault]:
         yield "model.max_tokens", n_tokens, "at least 8, so that there is something to hide spans in"
     if recipe.training.sharded and recipe.optimizer.kind == "muon":
         yield "training.sharded", True, 'false, since optimizer.kind "muon" needs whole matrices'
+    if recipe.objective.whole_words and kind != "masked":
+        yield "objective.whole_words", True, f'false, since objective.kind is "{kind}", not "masked"'
     if recipe.objective.next_sentence:
         if kind != "masked":
             yield "objective.next_sentence", True, f'false, since objective.kind is "{kind}", not "masked"'

@@ -26,6 +26,7 @@ from attnscope.training.batches import (
     ExampleBatches,
     Examples,
     Ids,
+    Mask,
     Vocabulary,
     padded,
 )
@@ -36,6 +37,7 @@ from attnscope.training.labelled import (
     read_and_split,
     sentence_ends,
 )
+from attnscope.training.parts import ObjectivePart
 from attnscope.training.prefixes import AfterPrefix
 from attnscope.training.recipe import Recipe, make_recipe_task
 from attnscope.training.text_batches import text_batches, with_sentinels
@@ -117,7 +119,7 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     batches = text_batches(
         recipe,
         tokenizer,
-        _vocabulary(tokenizer, hides_words=recipe.objective.kind == "masked"),
+        vocabulary_of(tokenizer, recipe.objective),
         ids,
         held_out_ids,
     )
@@ -256,18 +258,29 @@ def _from_examples(recipe: Recipe, tokenizer: Tokenizer, training: Examples, hel
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*(a for a in arrays if a is not None)))
 
 
-def _vocabulary(tokenizer: Tokenizer, *, hides_words: bool = False) -> Vocabulary:
-    """The ids that batches need; −1 for a mask token that there is none of, unless words are hidden."""
+def vocabulary_of(tokenizer: Tokenizer, objective: ObjectivePart) -> Vocabulary:
+    """The ids that batches need; −1 for a mask token that there is none of, unless tokens are hidden."""
     tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
     ordinary = [token.id for token in tokens if not token.is_special]
+    has_mask = objective.kind == "masked" or tokenizer.has("mask")
+    parts: dict[str, Mask] = {}
+    if objective.whole_words:
+        parts["continues"] = np.array([t.joins_previous and _is_of_word(t.piece[:1]) for t in tokens])
+        parts["is_in_word"] = np.array([not t.is_special and _is_of_word(t.piece[-1:]) for t in tokens])
     return Vocabulary(
         pad_id=tokenizer.pad_id,
         begin_id=tokenizer.begin_id,
         end_id=tokenizer.end_id,
-        mask_id=tokenizer.mask_id if hides_words or tokenizer.has("mask") else -1,
+        mask_id=tokenizer.mask_id if has_mask else -1,
         ordinary=np.asarray(ordinary, dtype=np.int64),
         words=np.asarray(word_ids(tokenizer), dtype=np.int64),
+        **parts,
     )
+
+
+def _is_of_word(character: str) -> bool:
+    """Whether a piece that begins or ends so is in a word there: letters, digits, bytes of a letter."""
+    return character.isalnum() or character in "⟨⟩"
 
 
 def _hash(*arrays: Ids) -> str:

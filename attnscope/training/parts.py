@@ -51,7 +51,8 @@ class DataPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectivePart:
-    """What is learned; `mask_share` is the share of tokens a masked model has to guess.
+    """What is learned; `mask_share` is the share of tokens a masked model has to guess, of words where
+    `whole_words` hides all pieces of a word together.
 
     With `next_sentence` a masked model also tells whether a second stretch of text follows the first.
     `corrupted_share` of the tokens, in spans of `mean_span` on average, are what span corruption hides.
@@ -62,6 +63,7 @@ class ObjectivePart:
 
     kind: Objective = key(Choice(("causal", "masked", "translation", "span-corruption", "classification")))  # noqa: RUF009
     mask_share: float = key(Real(0.01, 0.9), 0.15)
+    whole_words: bool = key(Switch(), False)
     next_sentence: bool = key(Switch(), False)
     corrupted_share: float = key(Real(0.01, 0.9), 0.15)
     mean_span: float = key(Real(1.0, 100.0), 3.0)

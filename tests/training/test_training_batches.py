@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import build_transformer
+from attnscope.text.tokenizer import train_tokenizer
 from attnscope.training.batches import (
     ExampleBatches,
     Examples,
@@ -15,7 +17,10 @@ from attnscope.training.batches import (
     padded,
     repeated_words,
 )
+from attnscope.training.data import vocabulary_of
 from attnscope.training.objectives import Batch, loss_sum
+from attnscope.training.parts import ObjectivePart
+from attnscope.training.recipe import parse_recipe
 
 VOCABULARY = Vocabulary(
     pad_id=0, begin_id=2, end_id=3, mask_id=4, ordinary=np.arange(5, 200), words=np.arange(100, 200)
@@ -205,3 +210,43 @@ def test_that_label_smoothing_is_the_mean_over_all_pieces_mixed_into_the_loss() 
     assert loss_sum(module, batch).item() == pytest.approx(
         -float(log_p[range(6), batch.labels].sum()), rel=1e-6
     )
+
+
+def test_that_the_pieces_of_a_word_are_hidden_together_and_no_others() -> None:
+    part = ObjectivePart(kind="masked", whole_words=True)
+    texts = ["un happi ness, un happi ness! cafe's 1234 日本", "happiness, unhappiness (happi)un"]
+    tokenizer = train_tokenizer("byte-bpe", [*texts, "unhappy happily happiness"], vocab_size=290)
+    vocabulary = vocabulary_of(tokenizer, part)
+    rng = np.random.default_rng(3)
+    for text in (*texts, "“unhappiness”,happiness 12 34é"):
+        tokens = tokenizer.encode(text, max_tokens=200).tokens
+        ids = np.array([token.id for token in tokens])
+        letters = [text[t.start : t.end] for t in tokens]
+        words, word = (
+            [],
+            -1,
+        )  # slowly: a new word wherever something else than letters stands between two pieces
+        for i, (piece, t) in enumerate(zip(letters, tokens, strict=True)):
+            after = i and tokens[i - 1].end >= t.start and (letters[i - 1] + piece).isalnum()
+            word += 0 if after else 1
+            words.append(word)
+        hidden = set()
+        for _ in range(60):
+            batch = masked_batch(ids[None], vocabulary, 0.3, rng)
+            found = set(batch.scored.tolist())
+            assert all(
+                (i in found) == (j in found)
+                for i in range(len(ids))
+                for j in range(len(ids))
+                if words[i] == words[j]
+            ), (text, letters, words)
+            hidden.add(frozenset(words[i] for i in found))
+        assert len(hidden) > 5
+
+
+def test_that_whole_words_are_for_masked_models_alone() -> None:
+    with pytest.raises(RecipeError, match=r"objective\.whole_words is true"):
+        parse_recipe(
+            '[data]\nkind = "text"\npath = "x"\n[objective]\nkind = "causal"\nwhole_words = true\n'
+            "[training]\nn_steps = 1\n"
+        )
