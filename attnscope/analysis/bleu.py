@@ -14,6 +14,7 @@ are smoothed as sacrebleu does by default (`exp`). Case counts; words are split 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -45,18 +46,23 @@ class BleuScore:
     signature: str
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScore:
-    """BLEU of texts against one reference each; raises UserError without sacrebleu or for no texts."""
+def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -> BleuScore:
+    """BLEU of texts against one reference each, or several, of which each n-gram may stand in any.
+
+    Raises UserError without sacrebleu or for no texts.
+    """
     if len(hypotheses) != len(references) or not references:
         raise UserError(
             f"{there_are(len(hypotheses), 'text')} and {counted(len(references), 'reference')}.",
             expected="as many of the one as of the other, and at least one",
             action="Give a reference for each text.",
         )
-    pairs = zip(hypotheses, references, strict=True)
-    counts = np.stack([count_ngrams(text, reference) for text, reference in pairs])
+    right = [[one] if isinstance(one, str) else list(one) for one in references]
+    pairs = zip(hypotheses, right, strict=True)
+    counts = np.stack([count_ngrams(text, *several) for text, several in pairs])
     counter = _counter(is_whole=True)
-    whole = counter.corpus_score(list(hypotheses), [list(references)])
+    streams = list(zip_longest(*right))  # sacrebleu's order, None where a text has no more references
+    whole = counter.corpus_score(list(hypotheses), streams)
     low, high = interval_of_sums(counts, bleu_of, limits=(0.0, 100.0))
     return BleuScore(
         value=float(whole.score),
@@ -74,9 +80,9 @@ def require_counter() -> None:
     _counter()
 
 
-def count_ngrams(hypothesis: str, reference: str) -> Counts:
-    """What one text adds to the sums, [10]."""
-    scored = _counter().sentence_score(hypothesis, [reference])
+def count_ngrams(hypothesis: str, *references: str) -> Counts:
+    """What one text adds to the sums, [10]; its length is held against the reference nearest in length."""
+    scored = _counter().sentence_score(hypothesis, list(references))
     return np.array([*scored.counts, *scored.totals, scored.sys_len, scored.ref_len], dtype=np.float64)
 
 

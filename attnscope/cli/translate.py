@@ -37,6 +37,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--reference", type=path_of, metavar="FILE", help="the right translations, line by line"
     )
+    parser.add_argument(
+        "--all-references",
+        action="store_true",
+        help="lines with the same source are one text with several right translations",
+    )
     parser.add_argument("--beams", type=whole(1), metavar="N", help="follow the N best texts")
     parser.add_argument(
         "--length-penalty", type=real(-100, 100), default=0.6, metavar="A", help="for beams (0.6)"
@@ -74,15 +79,18 @@ def run(arguments: argparse.Namespace) -> int:
         **({} if arguments.beams is None else {"n_beams": arguments.beams}),
     )
     settings.check()
-    sources, references = _read(arguments)
-    if arguments.by_length is not None and not any(references):
+    sources, lines = _read(arguments)
+    references: list[tuple[str, ...]] = [(line,) for line in lines] if any(lines) else []
+    if arguments.all_references:
+        sources, references = together(sources, references)
+    if arguments.by_length is not None and not references:
         raise UserError(
             "Without references nothing can be scored by length.",
             expected="source, tab and reference on each line, or --reference FILE",
             action="Give references, or leave out --by-length.",
         )
 
-    if any(references):
+    if references:
         from attnscope.analysis.bleu import require_counter
 
         require_counter()
@@ -197,6 +205,16 @@ def sources_of(columns: list[list[str]], where: str) -> tuple[list[str], list[st
     return sources, [line[1] if len(line) > 1 else "" for line in columns] if n_both else []
 
 
+def together(
+    sources: list[str], references: list[tuple[str, ...]]
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Each source once, in the order of its first line, with all its references where there are any."""
+    found: dict[str, list[str]] = {source: [] for source in sources}
+    for source, several in zip(sources, references, strict=bool(references)):
+        found[source] += several
+    return list(found), [tuple(several) for several in found.values()] if references else []
+
+
 def score_sentence(score: "BleuScore") -> str:
     """The score as a paper states it."""
     parts = "/".join(f"{p:.1f}" for p in score.precisions)
@@ -209,7 +227,7 @@ def length_sentence(score: "BleuScore") -> str:
 
 
 def by_length(
-    sources: list[str], lines: list[str], references: list[str], n_words: int
+    sources: list[str], lines: list[str], references: list[tuple[str, ...]], n_words: int
 ) -> "list[tuple[int, int, BleuScore]]":
     """The BLEU of texts whose sources have from 1 to `n_words` words, and so on: least, most, score.
 
@@ -217,7 +235,7 @@ def by_length(
     """
     parts: dict[int, list[int]] = {}
     for index, (source, right) in enumerate(zip(sources, references, strict=True)):
-        if right.strip():
+        if any(one.strip() for one in right):
             parts.setdefault((max(1, len(source.split())) - 1) // n_words, []).append(index)
     found = []
     for part, own in sorted(parts.items()):
@@ -264,10 +282,12 @@ def _tell_unknown(model: "Model", texts: list[str]) -> None:
         say_error(f"attnscope: {model.info.name} has no token for {words}, in {where}.")
 
 
-def _score(lines: list[str], references: list[str]) -> "BleuScore | None":
-    if not any(references):
+def _score(lines: list[str], references: list[tuple[str, ...]]) -> "BleuScore | None":
+    """The score of the texts that have a reference; None where there is none."""
+    right = [tuple(one for one in several if one.strip()) for several in references]
+    both = [(line, several) for line, several in zip(lines, right, strict=False) if several]
+    if not both:
         return None
     from attnscope.analysis.bleu import bleu
 
-    both = [(line, right) for line, right in zip(lines, references, strict=True) if right.strip()]
-    return bleu([line for line, _ in both], [right for _, right in both])
+    return bleu([line for line, _ in both], [several for _, several in both])

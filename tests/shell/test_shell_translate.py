@@ -195,3 +195,24 @@ def test_that_lines_are_printed_as_they_are_made(pairs: Path, tmp_path: Path, mo
     out = tmp_path / "french.txt"
     assert main([*shell, "-o", str(out)]) == 130
     assert out.read_text(encoding="utf-8") == printed.out
+
+
+def test_that_lines_with_one_source_are_one_text_with_several_references(
+    pairs: Path, tmp_path: Path, capsys
+) -> None:
+    columns = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
+    several = tmp_path / "several.tsv"
+    others = ["elle dort .", "le chat", "la maison voit un petit chien noir ."]
+    lines = [f"{source}\t{right}" for source, right in columns]
+    lines[1:1] = [f"{columns[i][0]}\t{other}" for i, other in zip((5, 0, 5), others, strict=True)]
+    several.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert main(["translate", "english-french", "-f", str(several), "--all-references", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["texts"]) == told["bleu"]["n_texts"] == 12
+    rights: dict[str, list[str]] = {}
+    for line in lines:
+        rights.setdefault(line.split("\t")[0], []).append(line.split("\t")[1])
+    streams = [[(*r, None, None)[n] for r in rights.values()] for n in range(3)]
+    expected = sacrebleu.metrics.bleu.BLEU().corpus_score(told["texts"], streams)
+    assert told["bleu"]["value"] == pytest.approx(expected.score, abs=1e-9)
+    assert "nrefs:var" in told["bleu"]["signature"]
