@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.model_tables import cost_text, matters, table
 from attnscope.cli.plan import preset_values
 from attnscope.cli.terminal import say, say_json
-from attnscope.viewmodels.training.plan_words import bytes_text
+from attnscope.counting import bytes_text
 
 if TYPE_CHECKING:
     from attnscope.records.plans import PresetRow

@@ -80,7 +80,8 @@ def locate_source(source: str | Path) -> Path:
             f"There is no model {str(source)[:200]!r}.",
             kind="missing",
             expected=f"one of the demo models ({', '.join(demo_models()) or 'none installed'}) or a folder",
-            action=f"{_ACTION} To download it from the Hugging Face Hub, open {DOWNLOAD_PREFIX}{source}."
+            action=f"{_ACTION} To download it from the Hugging Face Hub, run attnscope get {source}, or open "
+            f"{DOWNLOAD_PREFIX}{source}."
             if is_model_id(str(source)) and "/" in str(source)
             else _ACTION,
         )

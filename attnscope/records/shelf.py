@@ -1,6 +1,10 @@
-"""The shelf of well-known open models."""
+"""The shelf of well-known open models, what the Hub offers of one, and how far a download is."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Place = Literal["package", "cache", "partial", "away"]
+"""Where a model is: in an installed package, in the local cache, there in part, or not on this computer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,3 +25,136 @@ class ShelfEntry:
     package: str = ""
     file: str = ""
     sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShelfRow:
+    """A model and where it is; `source` opens it where it is on this computer, else it is empty.
+
+    `n_bytes` is what lies on this computer of it. A model of the cache that is not on the shelf has an
+    entry without words.
+    """
+
+    entry: ShelfEntry
+    place: Place
+    source: str = ""
+    n_bytes: int = 0
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it opens without the network."""
+        return bool(self.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubFile:
+    """A file of a model on the Hub. `digest` is its SHA-256, or SHA-1 as Git counts it for a small file."""
+
+    name: str
+    n_bytes: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOffer:
+    """What a download would fetch, as the server at `host` said; `n_here` bytes of it are here already."""
+
+    name: str
+    host: str
+    commit: str
+    licence: str
+    files: tuple[HubFile, ...]
+    n_here: int = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all files together."""
+        return sum(file.n_bytes for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchStep:
+    """How far a download is; `per_s` and `remaining_s` are None until they are known.
+
+    With `wait_s` the next try is to be made after so many seconds, for the reason `why`.
+    """
+
+    n_done: int
+    n_total: int
+    per_s: float | None = None
+    remaining_s: float | None = None
+    wait_s: float = 0.0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowShelf:
+    """List the shelf, the models on this computer first."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskModel:
+    """Ask the Hub what a download of `name` would be."""
+
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchModel:
+    """Download what was offered."""
+
+    number: int
+    offer: ModelOffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopFetching:
+    """End the download; what has come of it stays for the next time, or goes."""
+
+    number: int
+    name: str
+    keeps: bool
+
+
+ShelfRequest = ShowShelf | AskModel | FetchModel | StopFetching
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShelfShown:
+    """The models, those on this computer first; `host` is who would be asked for the others."""
+
+    number: int
+    rows: tuple[ShelfRow, ...]
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOffered:
+    """The answer to AskModel."""
+
+    number: int
+    offer: ModelOffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchNews:
+    """A step of the download under way."""
+
+    number: int
+    name: str
+    step: FetchStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchEnded:
+    """The download is over: everything is here and verified, or it was stopped."""
+
+    number: int
+    name: str
+    is_whole: bool
+
+
+ShelfReply = ShelfShown | ModelOffered | FetchNews | FetchEnded

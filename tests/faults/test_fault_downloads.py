@@ -38,7 +38,7 @@ def test_that_a_name_from_a_file_is_looked_for_on_this_machine_alone(source: str
 
 
 def test_that_a_refusal_names_the_command_that_downloads() -> None:
-    with pytest.raises(LoadError, match="Run attnscope info hf:owner/name"):
+    with pytest.raises(LoadError, match="Run attnscope get owner/name"):
         open_named("hf:owner/name", "cpu")
     with pytest.raises(LoadError) as caught:
         open_named("hf:name; rm -r ~", "cpu")
@@ -52,7 +52,7 @@ def test_that_a_figure_file_downloads_nothing(
     path = tmp_path / "a.figure.json"
     path.write_text(json.dumps(_FIGURE))
     assert main(["figure", str(path), "-o", str(tmp_path / "a.svg")]) == 2
-    assert "Run attnscope info hf:owner/name" in capsys.readouterr().err
+    assert "Run attnscope get owner/name" in capsys.readouterr().err
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.figure.json"]
 
 

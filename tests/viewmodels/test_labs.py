@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attnscope.counting import bytes_text
 from attnscope.viewmodels.labs import cost, kernel_regression, mask_structure, order, saturation
 from attnscope.viewmodels.labs.cost import CostChoice, CostPoint, cost_of, find_crossing
 from attnscope.viewmodels.labs.kernel_regression import RegressionChoice, regress
@@ -13,7 +14,7 @@ from attnscope.viewmodels.labs.lab import Lab, said
 from attnscope.viewmodels.labs.mask_structure import MASKS, MaskChoice, show_mask
 from attnscope.viewmodels.labs.order import OrderChoice, compare_orders
 from attnscope.viewmodels.labs.saturation import SIZES, SaturationChoice, saturate
-from attnscope.viewmodels.training.plan_words import bytes_text, count_text, flops_text
+from attnscope.viewmodels.training.plan_words import count_text, flops_text
 
 
 def test_that_a_lab_tells_of_a_new_choice_and_not_of_the_same() -> None:

@@ -11,12 +11,13 @@ from typing import Any
 from torch import Tensor
 
 from attnscope.errors import LoadError, RecipeError
+from attnscope.hub.here import folder_here
 from attnscope.models.adopting.choices import Choices
 from attnscope.models.adopting.families import FAMILIES
 from attnscope.models.adopting.taking import Family
 from attnscope.models.card import OBJECTIVE_OF_FORM, ModelCard
 from attnscope.models.checkpoint import LoadedFolder
-from attnscope.models.huggingface.cache import cached_snapshot, find_huggingface
+from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.huggingface.config_checks import read_config
 from attnscope.models.huggingface.facts import licence_of
 from attnscope.models.huggingface.weight_files import read_weights, weight_paths
@@ -45,15 +46,15 @@ def foreign_folder(source: str) -> Path | None:
     """
     if source.startswith(DOWNLOAD_PREFIX):
         name = source.removeprefix(DOWNLOAD_PREFIX).strip()
-        cached = cached_snapshot(name)
-        if cached is None:
+        here = folder_here(name)
+        if here is None:
             raise LoadError(
                 f"{name[:80]} is not on this machine.",
                 kind="missing",
                 expected="a model that was opened before",
-                action=f"Run attnscope info {source[:100]}, which downloads it, then train.",
+                action=f"Run attnscope get {name[:100]}, which downloads it, then train.",
             )
-        return cached
+        return here
     found = find_huggingface(source)
     return None if found is None else found.folder
 

@@ -5,33 +5,19 @@ owner/name or name   the snapshot in the local cache (models--owner--name/snapsh
 a folder             with a config.json that names a `model_type`
 """
 
-import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.errors import LoadError
-from attnscope.hub.shelf import is_model_id
-from attnscope.models.huggingface.library import import_hub, library_faults, network_allowed
-from attnscope.outside import read_outside, regular_size
+from attnscope.hub.asking import ask_hub
+from attnscope.hub.fetching import fetch, progress_words
+from attnscope.hub.here import CONFIG, carried_folder, folder_here, whole_snapshot
+from attnscope.nn.stopping import stop_if_unwanted
+from attnscope.nn.telling import tell
+from attnscope.outside import regular_size
 from attnscope.records.downloads import DOWNLOAD_PREFIX, is_download
 from attnscope.strict_json import as_object, read_json
-
-CONFIG = "config.json"
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
-_WANTED = ("*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "README.md", "merges.txt")
-_UNWANTED = ("*/*", "*.bin", "*.msgpack", "*.h5", "*.onnx", "optimizer*", "training_args*")
-_REASONS = {
-    "GatedRepoError": "it is given only to those who have accepted its terms on the Hub",
-    "RepositoryNotFoundError": "the Hub has no public model of this name",
-    "RevisionNotFoundError": "the Hub has no files of this model",
-    "LocalEntryNotFoundError": "the Hub cannot be reached, and no copy is on this machine",
-    "OfflineModeIsEnabled": "downloads are switched off",
-    "ConnectionError": "the Hub cannot be reached",
-    "TransportError": "the Hub cannot be reached",
-    "TimeoutError": "the Hub did not answer in time",
-}
-"""Faults of the download library by their class or one above it, the narrower first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +36,7 @@ def find_huggingface(source: str | Path) -> Found | None:
     text = str(source)
     if is_download(text):
         name = text.removeprefix(DOWNLOAD_PREFIX).strip()
-        cached = cached_snapshot(name)
-        is_whole = cached is not None and any((cached / file).exists() for file in _WEIGHTS)
-        return Found(folder=cached if cached is not None and is_whole else download(name), name=name)
+        return Found(folder=whole_snapshot(name) or carried_folder(name) or download(name), name=name)
     path = Path(source)
     try:
         if path.exists():
@@ -60,8 +44,8 @@ def find_huggingface(source: str | Path) -> Found | None:
             return Found(folder=folder) if is_huggingface_folder(folder) else None
     except (OSError, ValueError):
         return None
-    snapshot = cached_snapshot(text)
-    return None if snapshot is None else Found(folder=snapshot, name=text)
+    here = folder_here(text)
+    return None if here is None else Found(folder=here, name=text)
 
 
 def is_huggingface_folder(folder: Path) -> bool:
@@ -76,63 +60,18 @@ def is_huggingface_folder(folder: Path) -> bool:
     return "format" not in values and ("model_type" in values or "architectures" in values)
 
 
-def cached_snapshot(name: str) -> Path | None:
-    """The newest snapshot of a model id in the local cache; None when there is none."""
-    if not is_model_id(name):
-        return None
-    try:
-        cache = Path(import_hub().constants.HF_HUB_CACHE)
-    except LoadError:
-        return None
-    repository = cache / f"models--{name.replace('/', '--')}"
-    snapshots = repository / "snapshots"
-    try:
-        place = repository / "refs" / "main"
-        reference = read_outside(place, expected="a commit", max_bytes=100).decode("ascii").strip()
-        if _COMMIT.fullmatch(reference) and (snapshots / reference / CONFIG).is_file():
-            return snapshots / reference
-    except (LoadError, ValueError):
-        pass
-    try:
-        found = [entry for entry in snapshots.iterdir() if (entry / CONFIG).is_file()]
-        return max(found, key=lambda entry: entry.stat().st_mtime, default=None)
-    except OSError:
-        return None
-
-
 def download(name: str) -> Path:
     """Fetch a model from the Hub into the local cache: configuration, tokenizer and safetensors only.
 
     Raises LoadError with the reason. No code and no pickle is fetched.
     """
-    if not is_model_id(name):
-        raise LoadError(
-            f"{name[:100]!r} is not the name of a model on the Hub.",
-            kind="missing",
-            expected=f"{DOWNLOAD_PREFIX}owner/name",
-            action="Copy the name from the model's page.",
-        )
-    action = "Check the name and the connection, or open a folder instead."
-    with (
-        network_allowed() as hub,
-        library_faults(f"The model {name} could not be downloaded", kind="download", action=action),
-    ):
-        try:
-            folder = hub.snapshot_download(
-                name, allow_patterns=list(_WANTED), ignore_patterns=list(_UNWANTED)
-            )
-        except Exception as error:
-            if not (reason := _plain_reason(error)):
-                raise
-            told = f"The model {name} could not be downloaded: {reason}."
-            raise LoadError(told, kind="download", action=action) from error
-    return Path(folder)
-
-
-def _plain_reason(error: Exception) -> str:
-    """Why a download failed, in own words; empty when the library's words say it better."""
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return next((words for name, words in _REASONS.items() if name in names), "")
+    for step in fetch(ask_hub(name)):
+        stop_if_unwanted()
+        tell(progress_words(step))
+        time.sleep(step.wait_s)
+    snapshot = whole_snapshot(name)
+    assert snapshot is not None, "a download that ends without an error is whole"
+    return snapshot
 
 
 def storage_root(folder: Path) -> Path:

@@ -11,7 +11,8 @@ from typing import Any
 
 from attnscope.counting import counted
 from attnscope.errors import LoadError
-from attnscope.models.huggingface.cache import CONFIG, contained_file
+from attnscope.hub.here import CONFIG
+from attnscope.models.huggingface.cache import contained_file
 from attnscope.strict_json import as_object, read_json
 
 MAX_LAYERS = 1_024

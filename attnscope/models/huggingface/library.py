@@ -5,15 +5,14 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 from attnscope.errors import LoadError, UserError
+from attnscope.hub.library import INSTALL, import_hub, missing_library
 from attnscope.nn.stopping import Stopped
 
 MIN_VERSION, END_VERSION = (5, 3), (6, 0)
 _JOIN_S = 5.0
-_INSTALL = "Install it with: pip install 'attnscope[hf]'"
 
 
 def import_transformers() -> Any:
@@ -22,55 +21,18 @@ def import_transformers() -> Any:
     try:
         library = importlib.import_module("transformers")
     except ImportError as error:
-        raise _missing("transformers", str(error)) from error
+        raise missing_library("transformers", str(error)) from error
     version = _numbers(library.__version__)
     if not MIN_VERSION <= version < END_VERSION:
         raise LoadError(
             f"The library transformers has version {library.__version__}.",
             kind="library",
             expected="at least 5.3 and below 6",
-            action=_INSTALL,
+            action=INSTALL,
         )
     library.utils.logging.set_verbosity_error()
     library.utils.logging.disable_progress_bar()
     return library
-
-
-def import_hub() -> Any:
-    """The module `huggingface_hub`, offline and without telemetry; raises LoadError without it."""
-    try:
-        hub = importlib.import_module("huggingface_hub")
-        constants: Any = importlib.import_module("huggingface_hub.constants")
-    except ImportError as error:
-        raise _missing("huggingface_hub", str(error)) from error
-    constants.HF_HUB_DISABLE_TELEMETRY = True
-    _is_offline_by_choice()
-    constants.HF_HUB_OFFLINE = True
-    return hub
-
-
-@contextmanager
-def network_allowed() -> Iterator[Any]:
-    """The hub library, for as long as a download that was asked for by name takes."""
-    hub = import_hub()
-    if _is_offline_by_choice():
-        raise LoadError(
-            "Downloads are switched off by HF_HUB_OFFLINE.",
-            kind="offline",
-            expected="a model that is already on this machine",
-            action="Unset HF_HUB_OFFLINE and start again to download.",
-        )
-    hub.constants.HF_HUB_OFFLINE = False
-    try:
-        yield hub
-    finally:
-        hub.constants.HF_HUB_OFFLINE = True
-
-
-@cache
-def _is_offline_by_choice() -> bool:
-    """Whether the person's environment forbids the network, looked at before anything here forbids it."""
-    return bool(importlib.import_module("huggingface_hub.constants").HF_HUB_OFFLINE)
 
 
 @contextmanager
@@ -108,12 +70,3 @@ def joined_threads() -> Iterator[None]:
 def _numbers(version: str) -> tuple[int, ...]:
     parts = version.split(".")[:2]
     return tuple(int(part) if part.isdigit() else 0 for part in parts)
-
-
-def _missing(name: str, reason: str) -> LoadError:
-    return LoadError(
-        f"This is a Hugging Face model and the library {name} is not installed ({reason[:120]}).",
-        kind="library",
-        expected="transformers from 5.3 to below 6",
-        action=_INSTALL,
-    )

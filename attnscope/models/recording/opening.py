@@ -8,7 +8,7 @@ from attnscope.hub.shelf import is_model_id
 from attnscope.models.model import Model
 from attnscope.models.opening import load
 from attnscope.models.recording.network import RecordedNetwork
-from attnscope.records.downloads import DOWNLOAD_PREFIX, is_download, on_this_machine
+from attnscope.records.downloads import is_download, on_this_machine
 from attnscope.records.sites import require_heads
 from attnscope.trace.store import is_trace_file, load_trace
 
@@ -31,7 +31,7 @@ def open_named(source: str, device: str = "auto") -> Model:
             f"The file asks for the model {name[:100]!r}, which is not on this machine.",
             kind="not-downloaded",
             expected="a model that was opened before: for a file nothing is downloaded",
-            action=f"Run attnscope info {DOWNLOAD_PREFIX}{name}, which downloads it, and try again."
+            action=f"Run attnscope get {name}, which downloads it, and try again."
             if can_be
             else "It is no name of a model on the Hub.",
         ) from error

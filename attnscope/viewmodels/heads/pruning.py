@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.counting import counted
+from attnscope.counting import bytes_text, counted
 from attnscope.records.messages import Failed, Progress, Reply, Request
 from attnscope.records.pruning import (
     ForgetPruned,
@@ -23,7 +23,6 @@ from attnscope.records.pruning import (
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, SiteKey
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.training.plan_words import bytes_text
 
 Step = Literal["idle", "trying", "tried", "saving", "saved", "failed"]
 

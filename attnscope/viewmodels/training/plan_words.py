@@ -1,18 +1,10 @@
 """What a recipe costs, in words: the same in the window and on the command line. Must not import Qt."""
 
-from attnscope.counting import counted
+from attnscope.counting import bytes_text, counted
 from attnscope.records.durations import rough_text
 from attnscope.records.plans import Plan, PresetRow
 
 Row = tuple[str, str]
-
-
-def bytes_text(n: float) -> str:
-    """Bytes as people read them, in powers of ten."""
-    for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if n >= size:
-            return f"{n / size:,.3g} {unit}" if n < 999.5 * size else f"{n / size:,.0f} {unit}"
-    return f"{n:,.0f} bytes"
 
 
 def count_text(n: float) -> str:

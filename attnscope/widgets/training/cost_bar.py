@@ -5,9 +5,9 @@ from functools import partial
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
+from attnscope.counting import bytes_text
 from attnscope.records.plans import Advice
 from attnscope.viewmodels.training.plan_words import (
-    bytes_text,
     memory_line,
     problem_of,
     seconds_text,

@@ -16,10 +16,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.counting import bytes_text
 from attnscope.viewmodels.training.plan_words import (
     PRESET_COLUMNS,
     Row,
-    bytes_text,
     disk_rows,
     memory_rows,
     preset_cells,

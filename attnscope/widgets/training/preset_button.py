@@ -5,7 +5,7 @@ from functools import partial
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
-from attnscope.viewmodels.training.plan_words import bytes_text
+from attnscope.counting import bytes_text
 from attnscope.viewmodels.training.preset_recipe import take_preset
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.labels import listen

@@ -1,0 +1,90 @@
+"""Models that an installed package carries, and models that a name downloads and opens."""
+
+import hashlib
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+from hf_folders import make, save_folder
+from hub_server import Hub
+
+from attnscope.errors import LoadError
+from attnscope.hub import here
+from attnscope.hub.here import carried_folder, shelf_rows
+from attnscope.models import load
+from attnscope.records.shelf import ShelfEntry
+
+pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_folder(tmp_path_factory.mktemp("tiny") / "gpt2", *make("gpt2"))
+
+
+@pytest.fixture
+def package(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package whose own code must not run; its folder of the model."""
+    root = tmp_path / "site" / "carrying"
+    root.mkdir(parents=True)
+    (root / "__init__.py").write_text("raise SystemExit('the package was run')")
+    tiny_copy = root / "model"
+    tiny_copy.mkdir()
+    for path in tiny.iterdir():
+        (tiny_copy / path.name).write_bytes(path.read_bytes())
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    importlib.invalidate_caches()
+    entry = ShelfEntry(
+        name="someone/carried",
+        title="Carried",
+        kind="next token",
+        look_for="Nothing.",
+        n_parameters=1,
+        about_mb=1,
+        licence="MIT",
+        package="carrying",
+        file="model/model.safetensors",
+        sha256=hashlib.sha256((tiny / "model.safetensors").read_bytes()).hexdigest(),
+    )
+    entries = here.shelf_entries()
+    monkeypatch.setattr(here, "shelf_entries", lambda: (*entries, entry))
+    return tiny_copy
+
+
+def test_that_a_carried_model_stands_first_and_opens_without_the_network(package: Path, hub: Hub) -> None:
+    row = shelf_rows()[0]
+    assert (row.entry.title, row.place, row.source) == ("Carried", "package", "someone/carried")
+    assert row.n_bytes == sum(path.stat().st_size for path in package.iterdir())
+    assert load("someone/carried", "cpu").info.name == "someone/carried"
+    assert load("hf:someone/carried", "cpu").info.name == "someone/carried"
+    assert hub.asked == []
+    assert "carrying" not in sys.modules, "the package itself is not run"
+
+
+def test_that_carried_weights_of_another_hash_are_refused(package: Path) -> None:
+    weights = package / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    with pytest.raises(LoadError, match="not those of someone/carried") as caught:
+        load("someone/carried", "cpu")
+    assert caught.value.kind == "checksum"
+    assert "carrying" in str(caught.value)
+
+
+def test_that_a_package_that_is_not_installed_carries_nothing(package: Path) -> None:
+    (package / "model.safetensors").unlink()
+    assert carried_folder("someone/carried") is None
+    assert shelf_rows()[-1].place == "away"
+
+
+def test_that_a_name_with_the_prefix_downloads_and_opens(tiny: Path, hub: Hub) -> None:
+    hub.add_folder("someone/new", tiny)
+    with pytest.raises(LoadError, match="run attnscope get someone/new"):
+        load("someone/new", "cpu")
+    assert hub.asked == []
+    model = load("hf:someone/new", "cpu")
+    assert model.info.name == "someone/new"
+    n_asked = len(hub.asked)
+    assert load("someone/new", "cpu").info.sha256 == model.info.sha256
+    assert load("hf:someone/new", "cpu").info.sha256 == model.info.sha256
+    assert len(hub.asked) == n_asked
