@@ -7,6 +7,10 @@
 | seen    | number of keys a row may look at               | [batch, 1 or n_heads, n_rows]     |
 | columns | Σ_i a_ij, the weight a key gets in all         | [batch, n_heads, n_keys]          |
 
+Weights on one place (previous, diagonal, first, separator) are means over rows of words: in self-attention
+many heads rest while they read a special token, which says nothing about what they do with words. Rows
+between two texts all count.
+
 All that is linear in `a` (patterns, shares, norms) comes from `columns` or from one product of the
 weights with the patterns laid flat; |a − P| too, because |a − P| = a + P − 2aP for P in {0, 1} and a in
 0…1. Nothing larger than BLOCK_CELLS weights is held, and what is read is never written to.
@@ -43,10 +47,12 @@ class HeadSums:
         self.n_rows, self.n_choosing, self.n_previous = zeros(), zeros(), zeros()
         self.entropy, self.entropy_share, self.confidence = zeros(), zeros(), zeros()
         self.distance, self.diagonal, self.previous = zeros(), zeros(), zeros()
+        self.n_words, self.n_words_after = zeros(), zeros()  # rows of words; those with a token before
+        self.at_previous, self.word_columns = zeros(), zeros(facts.n_keys)  # Σ a over rows of words
         self.columns = zeros(facts.n_keys)
         self.found, self.wanted = zeros(2), zeros(2)  # duplicate and induction: Σ a∘P and Σ P
         self.offsets = zeros(2 * OFFSET_REACH + 3)  # rows of words whose largest weight lies there
-        self.at_offsets, self.n_words = zeros(2 * OFFSET_REACH + 1), zeros()  # Σ a there, rows of words
+        self.at_offsets = zeros(2 * OFFSET_REACH + 1)  # Σ a there
 
     def add(self, logs: Tensor, allowed: Tensor, rows: slice, cols: slice) -> None:
         """Take a block; `logs` is overwritten, `allowed` [B or 1, H or 1, rows, cols] is the mask's."""
@@ -63,13 +69,16 @@ class HeadSums:
         a = logs.exp()  # rows that do not count are 0
         self.n_rows += valid.sum(dim=-1)
         self._add_entropy(a, logs, seen, valid)
-        self.columns[..., cols] += a.sum(dim=-2)
+        is_word = valid & ~facts.is_special[:, None, rows] if facts.is_self else valid
+        self.n_words += is_word.sum(dim=-1)
+        gained = torch.stack([valid, is_word], dim=-2).to(a.dtype) @ a  # [B, H, 2, cols]
+        self.columns[..., cols] += gained[:, :, 0]
+        self.word_columns[..., cols] += gained[:, :, 1]
         if facts.is_self:
-            self._add_places(a, valid, rows, cols)
+            self._add_places(a, valid, is_word, rows, cols)
         tops = a.max(dim=-1) if self.has_detectors else None
         if tops is not None:
             self._add_patterns(a, valid, rows, cols)
-            is_word = valid & ~facts.is_special[:, None, rows]
             self._add_offsets(tops.indices, is_word & (seen > 1), rows, cols)
             self._add_offset_weights(a, is_word, rows, cols)
         if tops is not None and not facts.has_ends:
@@ -90,11 +99,11 @@ class HeadSums:
             "entropy": self.entropy_share / _or_nan(self.n_choosing),
             "entropy_nats": self.entropy / _or_nan(n),
             "confidence": self.confidence / _or_nan(n),
-            "first": _column(self.columns, first) / _or_nan(n),
+            "first": _column(self.word_columns, first) / _or_nan(self.n_words),
             "rare": self._rare(),
         }
         if facts.specials == "kept":
-            found["separator"] = _sum_where(self.columns, separators) / _or_nan(n)
+            found["separator"] = _sum_where(self.word_columns, separators) / _or_nan(self.n_words)
         if facts.is_self:
             found |= self._self_values()
         if norms is not None:
@@ -108,14 +117,15 @@ class HeadSums:
 
     def offset_shares(self) -> Tensor:
         """The share of the weight of rows of words at each offset, [batch, n_heads, 2 · OFFSET_REACH + 1]."""
-        return self.at_offsets / _or_nan(self.n_words)[..., None]
+        n_words = self.n_words * self.has_detectors  # two texts have no offsets
+        return self.at_offsets / _or_nan(n_words)[..., None]
 
     def _self_values(self) -> dict[str, Tensor]:
         n, total = self.n_rows, self.columns.sum(dim=-1)
         found = {
             "distance": self.distance / _or_nan(n),
-            "diagonal": self.diagonal / _or_nan(n),
-            "previous": self.previous / _or_nan(self.n_previous),
+            "diagonal": self.diagonal / _or_nan(self.n_words),
+            "previous": self.at_previous / _or_nan(self.n_words_after),
         }
         if not self.has_detectors:
             return found
@@ -144,15 +154,19 @@ class HeadSums:
         self.entropy_share += (entropy * (choosing / most)).sum(dim=-1)
         self.n_choosing += choosing.sum(dim=-1)
 
-    def _add_places(self, a: Tensor, valid: Tensor, rows: slice, cols: slice) -> None:
+    def _add_places(self, a: Tensor, valid: Tensor, is_word: Tensor, rows: slice, cols: slice) -> None:
         i = torch.arange(rows.start, rows.stop, device=a.device)
         j = torch.arange(cols.start, cols.stop, device=a.device)
         away = (i[:, None] - j[None, :]).abs().to(a.dtype)
         self.distance += a.flatten(2) @ away.flatten()
-        self.diagonal += a.diagonal(rows.start - cols.start, dim1=2, dim2=3).sum(dim=-1)
-        self.previous += a.diagonal(rows.start - 1 - cols.start, dim1=2, dim2=3).sum(dim=-1)
-        has_previous = self.facts.key_counts[:, (i - 1).clamp(min=0)] & (i > 0)  # [B, rows]
-        self.n_previous += (valid & has_previous[:, None]).sum(dim=-1)
+        self.diagonal += (a.diagonal(rows.start - cols.start, dim1=2, dim2=3) * is_word).sum(dim=-1)
+        has_previous = (self.facts.key_counts[:, (i - 1).clamp(min=0)] & (i > 0))[:, None]  # [B, 1, rows]
+        start = max(0, 1 - rows.start)  # the first row of all has nothing before it
+        previous = a[..., start:, :].diagonal(rows.start + start - 1 - cols.start, dim1=2, dim2=3)
+        self.previous += previous.sum(dim=-1)
+        self.at_previous += (previous * is_word[..., start:]).sum(dim=-1)
+        self.n_previous += (valid & has_previous).sum(dim=-1)
+        self.n_words_after += (is_word & has_previous).sum(dim=-1)
 
     def _add_patterns(self, a: Tensor, valid: Tensor, rows: slice, cols: slice) -> None:
         facts = self.facts
@@ -182,7 +196,6 @@ class HeadSums:
         near = a.gather(3, j.clamp(0, a.shape[3] - 1).expand(*a.shape[:2], -1, -1))
         counts = (is_word.to(a.dtype)[..., None] * is_there).expand_as(near)
         self.at_offsets += (near * counts).sum(dim=2)
-        self.n_words += is_word.sum(dim=-1)
 
     def _add_confidence(self, a: Tensor, cols: slice) -> None:
         """The largest weights without the end token's column; the last reading of `a`, which is changed."""

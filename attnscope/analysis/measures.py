@@ -5,7 +5,7 @@
 | a      | weights, rows sum to 1; NaN where the mask forbids   | [n_heads, n_queries, n_keys]|
 | n_i    | number of keys that query i may see                  | [n_queries]                 |
 
-Means run over the queries that see a key; special tokens stay in and nothing is renormalised.
+Means run over the queries that see a key; special tokens stay in as keys and nothing is renormalised.
 
 - entropy: mean_i −Σ_j a_ij ln a_ij / ln n_i, over queries that see two keys or more (one key: nothing to
   choose). 0 is one key, 1 is all alike. Never divided by ln n on causal rows.
@@ -13,6 +13,7 @@ Means run over the queries that see a key; special tokens stay in and nothing is
 - confidence: mean_i max_j a_ij with the end token's column left out (Voita et al. 2019, section 5.1).
 - previous, diagonal: mean weight on token i − 1 (over i ≥ 1) and on token i; self-attention only.
 - first: mean weight on the first key.
+  These three leave out the rows of special tokens in self-attention: many heads rest there.
 
 The sums are those of `head_sums.py`, in blocks of rows: a text of any length needs no more memory.
 """

@@ -14,7 +14,8 @@
 | broad      | entropy of the largest possible             | 0.90  | Clark et al. 2019, section 3.3    |
 | aligns     | 1 − alignment error rate, gold word links   | 0.50  | Och and Ney 2003, section 5.1     |
 
-Rows of special tokens are left out where offsets are judged: many heads rest there. The strongest role makes
+Rows of special tokens are left out where places are judged (offset, itself, first, separators): many heads
+rest there. The strongest role makes
 the sentence; resting on the first token or on separators, and looking at all alike, rank behind whatever
 says more. A syntactic head lies above the best fixed offset by definition, so it ranks with its margin. Rare
 words lead a few texts by chance: there the lower end of the interval counts, and of fewer than ten texts

@@ -46,7 +46,8 @@ def estimate_rows(trace: Trace, site: Site, n_rows: int) -> tuple[dict[str, Tens
     """Every measure [1, n_heads] by name, the standard errors [n_heads] of SAMPLED, and the rows read."""
     record = trace.records[site.key]
     n_first, width = cut_strata(record.n_queries, n_rows)
-    end = _end_column(trace, site)
+    facts = facts_of_site(site, [trace.source], None if trace.target is None else [trace.target])
+    end = int(facts.end[0])
     parts = [_row_values(record, site, rows, end) for rows in _blocks(record.n_queries, n_first, width)]
     x = torch.cat(parts, dim=2).double()
     stands_for = torch.ones(x.shape[2], dtype=torch.float64, device=x.device)
@@ -57,7 +58,7 @@ def estimate_rows(trace: Trace, site: Site, n_rows: int) -> tuple[dict[str, Tens
     n_strata = e.shape[2]
     squares = e.diff(dim=2).square().sum(dim=2) / 2
     error = width * (squares * (1 - 1 / width) * n_strata / max(1, n_strata - 1)).sqrt() / total
-    values = dict(zip(SAMPLED, mean[:, None], strict=True)) | _exact_means(record, site)
+    values = dict(zip(SAMPLED, mean[:, None], strict=True)) | _exact_means(record, site, facts.is_special[0])
     return values, dict(zip(SAMPLED, error, strict=True)), x.shape[2]
 
 
@@ -100,17 +101,19 @@ def _row_values(record: SiteRecord, site: Site, rows: slice, end: int) -> Tensor
     return values
 
 
-def _exact_means(record: SiteRecord, site: Site) -> dict[str, Tensor]:
-    """The mean weights on the first token, the previous one and the token itself, each [1, n_heads]."""
+def _exact_means(record: SiteRecord, site: Site, is_special: Tensor) -> dict[str, Tensor]:
+    """The mean weights of rows of words on the first token, the previous one and the token itself, each
+    [1, n_heads]; between two texts of all rows.
+    """
     n_queries, n_keys = record.n_queries, record.n_keys
     blind = record.rule.rows_without_keys(n_queries, n_keys)
     first = _logs(record, slice(None), slice(0, 1)).exp()[..., 0]  # [H, Q]
     counts = torch.ones_like(first, dtype=torch.bool)
     if blind is not None:
         counts &= ~blind[0].to(counts.device)
-    found = {"first": _mean(first, counts)}
     if not is_self_attention(site):
-        return found
+        return {"first": _mean(first, counts)}
+    counts &= ~is_special.to(counts.device)
     diagonal, previous = torch.zeros_like(first), torch.zeros_like(first)
     for start in range(0, n_queries, _BAND_ROWS):
         rows = slice(start, min(start + _BAND_ROWS, n_queries))
@@ -120,7 +123,8 @@ def _exact_means(record: SiteRecord, site: Site) -> dict[str, Tensor]:
         previous[:, max(1, start) : rows.stop] = a.diagonal(0 if start else -1, dim1=1, dim2=2)[
             :, : rows.stop - max(1, start)
         ]
-    return found | {
+    return {
+        "first": _mean(first, counts),
         "diagonal": _mean(diagonal, counts),
         "previous": _mean(previous[:, 1:], counts[:, 1:]),
     }
@@ -136,8 +140,3 @@ def _logs(record: SiteRecord, rows: slice, cols: slice) -> Tensor:
     found = scores(record.q[None], record.k[None], rule=record.rule, score=record.score, rows=rows, cols=cols)
     logs = (found - record.lse[None, :, rows, None])[0]
     return logs.masked_fill_(logs < _LEAST_LOG, -math.inf)
-
-
-def _end_column(trace: Trace, site: Site) -> int:
-    targets = None if trace.target is None else [trace.target]
-    return int(facts_of_site(site, [trace.source], targets).end[0])

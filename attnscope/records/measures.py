@@ -66,22 +66,28 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
         name="previous",
         title="previous",
         unit="weight",
-        definition="The weight on the token just before the query, over the rows that have one.",
+        definition="The weight of rows of words on the token just before the query, where there is one.",
         is_self_only=True,
     ),
     CorpusMeasure(
         name="diagonal",
         title="itself",
         unit="weight",
-        definition="The weight on the key at the query's own place.",
+        definition="The weight of rows of words on the key at the query's own place.",
         is_self_only=True,
     ),
-    CorpusMeasure(name="first", title="first", unit="weight", definition="The weight on the first key."),
+    CorpusMeasure(
+        name="first",
+        title="first",
+        unit="weight",
+        definition="The weight on the first key; in self-attention of rows of words.",
+    ),
     CorpusMeasure(
         name="separator",
         title="separators",
         unit="weight",
-        definition="The weight on special tokens other than the first key. (Clark et al. 2019)",
+        definition="The weight on special tokens other than the first key; in self-attention of rows of words."
+        " (Clark et al. 2019)",
     ),
     CorpusMeasure(
         name="stripe",

@@ -80,6 +80,7 @@ def slow_values(model: Model, text: object, head: HeadRef, specials: str) -> dic
         total = sum(seen.values())
         if seen:
             rows.append((i, {j: w / total if specials == "renormalised" else w for j, w in seen.items()}))
+    words = [(i, row) for i, row in rows if not (is_self and queries[i].is_special)]
     n, total = len(rows), sum(sum(row.values()) for _, row in rows)
     separators = [j for j in kept_keys[1:] if keys[j].is_special]
     entropies = [-sum(w * math.log(w) for w in row.values() if w > 0) for _, row in rows]
@@ -90,8 +91,8 @@ def slow_values(model: Model, text: object, head: HeadRef, specials: str) -> dic
         "entropy": np.mean([e / math.log(m) for e, m in chosen]),
         "entropy_nats": np.mean(entropies),
         "confidence": np.mean([max((w for j, w in row.items() if j != end), default=0) for _, row in rows]),
-        "first": np.mean([row.get(kept_keys[0], 0.0) for _, row in rows]),
-        "separator": np.mean([sum(row.get(j, 0.0) for j in separators) for _, row in rows])
+        "first": np.mean([row.get(kept_keys[0], 0.0) for _, row in words]),
+        "separator": np.mean([sum(row.get(j, 0.0) for j in separators) for _, row in words])
         if specials == "kept"
         else math.nan,
         "norm": sum(written.values()) / n,
@@ -100,7 +101,8 @@ def slow_values(model: Model, text: object, head: HeadRef, specials: str) -> dic
     if not is_self:
         return found
     found["distance"] = np.mean([sum(w * abs(i - j) for j, w in row.items()) for i, row in rows])
-    found["diagonal"] = np.mean([row.get(i, 0.0) for i, row in rows])
+    found["diagonal"] = np.mean([row.get(i, 0.0) for i, row in words])
+    found["previous"] = np.mean([row.get(i - 1, 0.0) for i, row in words if i - 1 in kept_keys])
     patterns = {
         "previous": lambda i, j: j == i - 1,
         "duplicate": lambda i, j: j < i and keys[j].id == queries[i].id,
@@ -113,8 +115,6 @@ def slow_values(model: Model, text: object, head: HeadRef, specials: str) -> dic
             continue
         found[f"{name}_mul"] = sum(w * p for w, p in cells) / total
         found[f"{name}_abs"] = 1 - sum(abs(w - p) for w, p in cells) / n
-        if name == "previous":
-            found["previous"] = sum(w * p for w, p in cells) / sum(p for _, p in cells)
     return found
 
 

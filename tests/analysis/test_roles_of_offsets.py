@@ -88,6 +88,50 @@ def test_that_special_tokens_that_rest_elsewhere_take_no_role_from_a_head() -> N
     assert table.estimate(HEAD, "offset").value == pytest.approx(1.0)
 
 
+def resting(place: int, in_words: float, in_special: float) -> torch.Tensor:
+    """Rows of words give `in_words` to one place, rows of special tokens `in_special`; the rest: even."""
+    a = torch.zeros(N, N)
+    for i in range(N):
+        weight = in_special if i in (0, N - 1) else in_words
+        a[i] = (1 - weight) / N
+        a[i, place] += weight
+    return a
+
+
+@pytest.mark.parametrize(("place", "measure"), [(0, "first"), (N - 1, "separator")])
+@pytest.mark.parametrize(("in_words", "in_special"), [(0.48, 1.0), (0.9, 0.0), (0.2, 1.0), (0.55, 0.0)])
+def test_that_rows_of_special_tokens_are_apart_in_the_shares_of_first_and_separators(
+    place: int, measure: str, in_words: float, in_special: float
+) -> None:
+    a = resting(place, in_words, in_special)
+    table = table_of_map(a)
+    slow = float(np.mean([float(a[i, place]) for i in range(1, N - 1)]))
+    assert table.estimate(HEAD, measure).value == pytest.approx(slow, abs=1e-6)
+    roles = {role.name: role for role in find_roles(HEAD, table)}
+    assert (measure in roles) == (slow >= 0.5)
+    if measure in roles:
+        assert f": {slow:.2f} of its weight" in roles[measure].sentence
+
+
+@pytest.mark.parametrize(("offset", "measure"), [(0, "diagonal"), (-1, "previous")])
+def test_that_the_number_of_a_positional_sentence_is_that_of_rows_of_words(offset: int, measure: str) -> None:
+    a = looking(offset, 0.6)
+    a[0], a[N - 1] = torch.eye(N)[0], torch.eye(N)[N - 1 if offset == 0 else N - 2]  # resting all the more
+    table = table_of_map(a)
+    slow = float(np.mean([float(a[i, i + offset]) for i in range(1, N - 1)]))
+    assert table.estimate(HEAD, measure).value == pytest.approx(slow, abs=1e-6)
+    assert f": {slow:.2f} of its weight" in find_roles(HEAD, table)[0].sentence
+
+
+def test_that_a_text_of_nothing_but_special_tokens_says_nothing_of_places() -> None:
+    tokens = [Token(id=j, piece=str(j), is_special=True) for j in range(2)]
+    sums = HeadSums(build_facts([tokens], [tokens], is_self=True), 1)
+    sums.add(torch.full((1, 1, 2, 2), 0.5).log(), torch.ones(1, 1, 2, 2).bool(), slice(0, 2), slice(0, 2))
+    found = {name: float(value[0, 0]) for name, value in sums.values().items()}
+    assert all(np.isnan(found[name]) for name in ("first", "separator", "diagonal", "previous"))
+    assert found["entropy"] == pytest.approx(1.0)
+
+
 def test_that_the_largest_share_is_named_where_there_is_no_role() -> None:
     a = looking(1, 0.7)
     for i in range(2, N - 1, 2):  # every other row looks elsewhere

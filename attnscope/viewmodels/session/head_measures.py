@@ -53,20 +53,20 @@ MEASURES: tuple[MeasureKind, ...] = (
         field="previous",
         name="previous token",
         unit="weight",
-        definition="The weight on the token just before the query, averaged over rows.",
+        definition="The weight on the token just before the query, averaged over rows of words.",
     ),
     MeasureKind(
         field="first",
         name="first token",
         unit="weight",
-        definition="The weight on the first token, averaged over rows. High values often mean that the head"
-        " has nothing to do here.",
+        definition="The weight on the first token, averaged over rows; in self-attention over rows of words."
+        " High values often mean that the head has nothing to do here.",
     ),
     MeasureKind(
         field="diagonal",
         name="same position",
         unit="weight",
-        definition="The weight on the key at the query's own position, averaged over rows.",
+        definition="The weight on the key at the query's own position, averaged over rows of words.",
     ),
 )
 
