@@ -97,9 +97,17 @@ def test_that_the_places_of_a_text_equal_slow_sums() -> None:
 def test_that_looks_agree_with_the_tables_of_a_corpus() -> None:
     model, texts = tiny_model("encoder"), [SENTENCE, "a dog saw the bird"]
     looks, table = looks_of(model, texts), measure_texts(model, texts).table
-    for place, measure in (("previous", "previous"), ("itself", "diagonal"), ("start token", "first")):
-        own = [table.estimate(head, measure).value for head in looks.heads]
-        np.testing.assert_allclose(looks.share(place), own, rtol=1e-5)
+    maps = [torch.cat([model.trace(text).all_weights(site) for site in model.sites]) for text in texts]
+    for place, measured in (  # over all rows, as published; the table's columns are of rows of words
+        ("previous", lambda a: a.diagonal(-1, dim1=1, dim2=2).mean(dim=1)),
+        ("itself", lambda a: a.diagonal(dim1=1, dim2=2).mean(dim=1)),
+        ("start token", lambda a: a[:, :, 0].mean(dim=1)),
+    ):
+        own = torch.stack([measured(a.double()) for a in maps]).mean(dim=0)
+        np.testing.assert_allclose(looks.share(place), own.numpy(), rtol=1e-5)
+    one = measure_texts(model, texts[:1]).table
+    share = looks_of(model, texts[:1]).share("previous") * 7 / 8  # 7 of the 8 rows have one
+    np.testing.assert_allclose([one.estimate(h, "previous_mul").value for h in looks.heads], share, rtol=1e-5)
     entropies = [table.estimate(head, "entropy_nats").value for head in looks.heads]
     np.testing.assert_allclose(looks.entropies, entropies, rtol=1e-5)
     assert looks.n_tokens == 15
