@@ -86,8 +86,8 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
         name="separator",
         title="separators",
         unit="weight",
-        definition="The weight on special tokens other than the first key; in self-attention of rows of words."
-        " (Clark et al. 2019)",
+        definition="The weight on special tokens other than the first key; in self-attention of rows of"
+        " words. (Clark et al. 2019)",
     ),
     CorpusMeasure(
         name="stripe",
