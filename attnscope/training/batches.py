@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attnscope.nn.guiding import Guide
 from attnscope.training.objectives import Batch
 
 Ids = NDArray[np.int64]
@@ -124,6 +125,7 @@ class ExampleBatches:
     batch_size: int
     n_evaluation: int
     has_similar_lengths: bool = False
+    guide: Guide | None = None
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
         """One random training batch; `progress` is how far the run is, 0…1."""
@@ -160,13 +162,16 @@ class ExampleBatches:
             target_ids=batch.ids,
             scored=batch.scored,
             labels=batch.labels,
+            links=None if examples.links is None else torch.from_numpy(_stacked(examples.links, rows)),
+            guide=self.guide,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examples:
     """Padded examples: `ids` is what is told token by token, the first `n_given`
-    after `<s>` unscored because nobody can know them; `sources`, in pairs, what is translated.
+    after `<s>` unscored because nobody can know them; `sources`, in pairs, what is translated. `links` are
+    places of target and source that translate each other, [n_links, 2] of each example.
     """
 
     ids: Ids
@@ -174,11 +179,19 @@ class Examples:
     n_given: Ids | None = None
     sources: Ids | None = None
     source_lengths: Ids | None = None
+    links: Sequence[Ids] | None = None
 
     @property
     def total_lengths(self) -> Ids:
         """Tokens of each example, of source and target together."""
         return self.lengths if self.source_lengths is None else self.lengths + self.source_lengths
+
+
+def _stacked(links: Sequence[Ids], rows: Ids) -> Ids:
+    """The links of some examples below each other, [n_links, 3]: place in the batch, in target, in source."""
+    chosen = [links[row] for row in rows.tolist()]
+    texts = np.repeat(np.arange(len(chosen)), [len(some) for some in chosen])
+    return np.concatenate([texts[:, None], np.concatenate(chosen)], axis=1)
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Ids, Ids]:

@@ -42,7 +42,7 @@ def model_of_objective(table: Mapping[str, object], objective: ObjectivePart) ->
 
 def check_choices(recipe: Recipe) -> None:
     """Raise RecipeError for the first choice that does not go with the others."""
-    for faults in (_objective_faults, _body_faults, label_faults, _start_faults, _gate_faults):
+    for faults in (_objective_faults, _guide_faults, _body_faults, label_faults, _start_faults, _gate_faults):
         for key, value, expected in faults(recipe):
             raise RecipeError(
                 f"{key} is {_shown(value)}.", expected=expected, action="Change it or what it goes with."
@@ -74,6 +74,21 @@ def _objective_faults(recipe: Recipe) -> Iterator[Fault]:
             yield "objective.next_sentence", True, f'false, since data.kind is "{data}" and not "text"'
         if n_tokens < 8:
             yield "model.max_tokens", n_tokens, "at least 8, so that two segments fit"
+
+
+def _guide_faults(recipe: Recipe) -> Iterator[Fault]:
+    objective, model = recipe.objective, recipe.model
+    name, guide = objective.guided_head, objective.guide
+    if not name:
+        return
+    if objective.kind != "translation" or model.is_recurrent:
+        yield "objective.guided_head", name, "empty but for a Transformer that translates"
+    elif guide is None or guide.layer >= model.decoder_layers or guide.head >= model.n_heads:
+        most = f"L{model.decoder_layers - 1}H{model.n_heads - 1}"
+        yield "objective.guided_head", name, f"a head of the cross-attention, from L0H0 to {most}"
+    elif model.score == "kernel" or recipe.gates.l0_penalty or recipe.training.checkpointing:
+        also = "model.score kernel, gates.l0_penalty and training.checkpointing"
+        yield "objective.guided_head", name, f"empty beside {also}"
 
 
 def _body_faults(recipe: Recipe) -> Iterator[Fault]:

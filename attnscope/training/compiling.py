@@ -43,6 +43,8 @@ def compile_loss(
     """
     if n_processes > 1:
         return "Not compiled: several processes train together."
+    if batch.guide is not None:
+        return "Not compiled: a head is guided."
     if device.type == "cpu" and not any(shutil.which(name) for name in _COMPILERS):
         return f"Not compiled: there is no C++ compiler ({', '.join(_COMPILERS)}) on this computer."
     started_at = time.monotonic()

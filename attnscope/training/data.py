@@ -19,6 +19,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.text.corpora import read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.labelled import LabelledText, label_names
 from attnscope.text.repeats import word_ids
+from attnscope.text.statistical_alignment import align_texts
 from attnscope.text.tasks import Example, labels_of, task_tokenizer
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.training.batches import (
@@ -221,12 +222,10 @@ def _from_pairs(
     training: Sequence[tuple[str, str]],
     held_out: Sequence[tuple[str, str]],
 ) -> Prepared:
-    return _from_examples(
-        recipe,
-        tokenizer,
-        _pair_examples(recipe, tokenizer, training),
-        _pair_examples(recipe, tokenizer, held_out),
-    )
+    examples = _pair_examples(recipe, tokenizer, training)
+    if recipe.objective.guided_head:
+        examples = replace(examples, links=_links(examples))
+    return _from_examples(recipe, tokenizer, examples, _pair_examples(recipe, tokenizer, held_out))
 
 
 def _pair_examples(recipe: Recipe, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> Examples:
@@ -237,6 +236,15 @@ def _pair_examples(recipe: Recipe, tokenizer: Tokenizer, pairs: Sequence[tuple[s
     ]
     source_ids, source_lengths = padded(sources, tokenizer.pad_id)
     return Examples(ids=ids, lengths=lengths, sources=source_ids, source_lengths=source_lengths)
+
+
+def _links(examples: Examples) -> list[Ids]:
+    """Rows of the decoder and tokens of the source that translate each other: a row tells the next token."""
+    if examples.sources is None or examples.source_lengths is None:
+        raise ValueError("only pairs can be aligned")
+    sources = zip(examples.sources, (examples.source_lengths - 1).tolist(), strict=True)  # without </s>
+    targets = zip(examples.ids, (examples.lengths - 1).tolist(), strict=True)
+    return align_texts([ids[:n] for ids, n in sources], [ids[1:n] for ids, n in targets])
 
 
 def _told(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Ids, Ids]:
@@ -253,6 +261,7 @@ def _from_examples(recipe: Recipe, tokenizer: Tokenizer, training: Examples, hel
         batch_size=recipe.training.batch_size,
         n_evaluation=recipe.training.evaluation_batches,
         has_similar_lengths=recipe.data.similar_lengths,
+        guide=recipe.objective.guide,
     )
     arrays = [training.ids, training.sources, held_out.ids, held_out.sources]
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*(a for a in arrays if a is not None)))

@@ -106,6 +106,7 @@ def wants_graph(recipe: Recipe, device: torch.device, n_processes: int = 1) -> b
     """Whether a recipe's steps can be captured: nothing in them may wait for the device or look at values."""
     model, training = recipe.model, recipe.training
     is_plain = not (training.checkpointing or recipe.gates.l0_penalty or model.is_recurrent)
+    is_plain = is_plain and not recipe.objective.guided_head
     is_alone = n_processes == 1 and model.pooling != "hierarchical"
     return device.type == "cuda" and training.compile != "off" and is_plain and is_alone
 

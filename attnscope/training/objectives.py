@@ -17,7 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnscope.nn.attention import Probe
 from attnscope.nn.gating import TensorGates
+from attnscope.nn.guiding import Guide, GuidedProbe
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.transformer import Transformer
 from attnscope.nn.vocabulary_loss import cross_entropy_sum, row_pieces
@@ -33,7 +35,8 @@ class Batch:
     text, with `target_valid`, and the first token of each text is scored. `segments` [B, T] and `is_next`
     [B] (1 when the second segment follows the first) are those of next-sentence prediction, whose loss counts
     as `pair_weight` scored tokens a sequence. `gates` of a site multiply head outputs, [n_heads] or
-    [B, n_heads]. `valid_on_cpu` is `valid` as it was before the batch went to another device.
+    [B, n_heads]. `links` [n_links, 3] are text, target row and source token that translate each other, for
+    the head that `guide` names. `valid_on_cpu` is `valid` as it was before the batch went to another device.
     """
 
     ids: Tensor
@@ -46,6 +49,8 @@ class Batch:
     is_next: Tensor | None = None
     pair_weight: float = 0.0
     gates: Mapping[SiteKey, Tensor] | None = None
+    links: Tensor | None = None
+    guide: Guide | None = None
     valid_on_cpu: Tensor | None = None
 
     @property
@@ -66,7 +71,7 @@ class Batch:
         return unpack(self, flat)
 
 
-_TENSORS = ("ids", "scored", "labels", "valid", "target_ids", "target_valid", "segments", "is_next")
+_TENSORS = ("ids", "scored", "labels", "valid", "target_ids", "target_valid", "segments", "is_next", "links")
 
 
 def pack(batch: Batch, *, is_pinned: bool = False) -> Tensor:
@@ -91,9 +96,13 @@ def _parts(batch: Batch) -> list[tuple[str, Tensor]]:
     return [(name, part) for name, part in named if part is not None]
 
 
-def hidden_of(module: OwnModule, batch: Batch) -> Tensor:
-    """The last stream of the stack that predicts, [B, T, d_model]; for labels their row, [B, d_model]."""
-    probe = None if batch.gates is None else TensorGates(batch.gates)
+def hidden_of(module: OwnModule, batch: Batch, probe: Probe | None = None) -> Tensor:
+    """The last stream of the stack that predicts, [B, T, d_model]; for labels their row, [B, d_model].
+
+    Without a probe the batch's gates act, if it has any.
+    """
+    if probe is None and batch.gates is not None:
+        probe = TensorGates(batch.gates)
     if module.config.n_labels:
         return module.summarise(
             batch.ids,
@@ -128,12 +137,19 @@ def _scored_rows(module: OwnModule, batch: Batch, hidden: Tensor) -> Tensor:
 def loss_sum(module: OwnModule, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
     """The summed cross-entropy of the batch in nats.
 
-    With smoothing ε a label counts 1 − ε and all pieces share ε (Szegedy et al. 2016, section 7). The loss
-    of next-sentence prediction is in the gradient only: the number stays that of the tokens.
+    With smoothing ε a label counts 1 − ε and all pieces share ε (Szegedy et al. 2016, section 7). The losses
+    of next-sentence prediction and of a guided head are in the gradient only: the number stays that of the
+    tokens.
     """
-    hidden = hidden_of(module, batch)
+    guided = None
+    if batch.guide is not None and batch.links is not None:
+        guided = GuidedProbe(batch.guide, batch.links)
+    hidden = hidden_of(module, batch, guided)
     rows = _scored_rows(module, batch, hidden)
     loss = cross_entropy_sum(module, rows, batch.labels, label_smoothing=label_smoothing)
+    if guided is not None:
+        missed = guided.loss() * len(batch.labels)
+        loss = loss + (missed - missed.detach())
     if batch.is_next is None:
         return loss
     pairs = batch.pair_weight * _pair_loss(_pair_logits(module, hidden), batch.is_next)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.guiding import Guide
 from attnscope.records.models import Form
 from attnscope.training.fields import Choice, Real, Switch, Value, Whole, Words, key
 
@@ -58,7 +59,8 @@ class ObjectivePart:
     `corrupted_share` of the tokens, in spans of `mean_span` on average, are what span corruption hides.
 
     `label_smoothing` is the share of each label given to all pieces alike, in training only: reported
-    held-out losses are without it.
+    held-out losses are without it. `guided_head`, L1H0 for instance, is a head of the cross-attention that
+    learns where a statistical aligner finds the source of each target token; it counts `guided_share`.
     """
 
     kind: Objective = key(Choice(("causal", "masked", "translation", "span-corruption", "classification")))  # noqa: RUF009
@@ -68,6 +70,13 @@ class ObjectivePart:
     corrupted_share: float = key(Real(0.01, 0.9), 0.15)
     mean_span: float = key(Real(1.0, 100.0), 3.0)
     label_smoothing: float = key(Real(0.0, 0.9), 0.0)
+    guided_head: str = key(Words(16), "")
+    guided_share: float = key(Real(0.0001, 100.0), 0.05)
+
+    @property
+    def guide(self) -> Guide | None:
+        """The head that is guided, if one is."""
+        return Guide.named(self.guided_head, self.guided_share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,11 +67,16 @@ def test_that_a_run_learns(tiny_recipe: str, tmp_path: Path) -> None:
     assert losses[-1] < 0.6 * losses[0]
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "radam"])
+@pytest.mark.parametrize("optimizer", ["adamw", "radam", "muon"])
 @pytest.mark.parametrize(
     "values",
-    [{}, {"training.accumulate": "2"}, {"model.dropout": "0", "model.attention_dropout": "0.3"}],
-    ids=["plain", "accumulated", "weights dropped"],
+    [
+        {},
+        {"training.accumulate": "2"},
+        {"model.dropout": "0", "model.attention_dropout": "0.3"},
+        {"objective.guided_head": "L0H1"},
+    ],
+    ids=["plain", "accumulated", "weights dropped", "guided"],
 )
 def test_that_stopping_and_resuming_gives_the_same_bits(
     task_recipe: str, tmp_path: Path, optimizer: str, values: dict[str, str]
