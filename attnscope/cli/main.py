@@ -42,6 +42,7 @@ _COMMANDS = {
     "relevance": "follow an output to the inputs by attention and its gradient",
     "weights": "say what a head's weights write and look for, and how many dimensions it uses",
     "prune": "remove heads for good: a smaller model that says the same as with the heads off",
+    "get": "get a well-known open model: list the shelf, download one after a question",
     "info": "say what a model is, what it weighs and what it costs",
     "study": "make a published result again: a figure, a table, a report",
     "bench": "measure speed on this machine",

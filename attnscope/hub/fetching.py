@@ -10,7 +10,7 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -46,7 +46,7 @@ class _Digest(Protocol):
     def hexdigest(self) -> str: ...
 
 
-def fetch(offer: ModelOffer, *, clock: Clock = time.monotonic) -> Iterator[FetchStep]:
+def fetch(offer: ModelOffer, *, clock: Clock = time.monotonic) -> Generator[FetchStep, None, None]:
     """Download what was offered; raises LoadError with the reason, and what came stays for the next time."""
     require_network()
     blobs = repository_folder(offer.name) / "blobs"
@@ -71,6 +71,17 @@ def fetch(offer: ModelOffer, *, clock: Clock = time.monotonic) -> Iterator[Fetch
                 )
             n_before += file.n_bytes
         _publish(offer, blobs)
+
+
+def fetch_now(
+    offer: ModelOffer, hear: Callable[[FetchStep], None], *, pause: Callable[[float], None] = time.sleep
+) -> None:
+    """Download what was offered, with pauses where needed; `hear` gets every step. Raises LoadError."""
+    with closing(fetch(offer)) as steps:
+        for step in steps:
+            hear(step)
+            if step.wait_s:
+                pause(step.wait_s)
 
 
 def forget_parts(name: str) -> None:

@@ -102,6 +102,11 @@ def shelf_rows() -> tuple[ShelfRow, ...]:
     return tuple(sorted(listed, key=lambda row: rank[row.place]))
 
 
+def find_row(name: str) -> ShelfRow:
+    """Where a model is, on the shelf or not."""
+    return _row(next((entry for entry in shelf_entries() if entry.name == name), _unlisted(name)))
+
+
 def part_paths(name: str) -> list[Path]:
     """What has come of a download that was broken off."""
     try:

@@ -31,6 +31,15 @@ def shelf_entries() -> tuple[ShelfEntry, ...]:
     return read_shelf(resources_folder() / "shelf.toml")
 
 
+def full_name(name: str) -> str:
+    """The owner/name of the model on the shelf that is called so for short; else the name as it is."""
+    short = name.casefold()
+    for entry in shelf_entries():
+        if short in (entry.name.casefold(), entry.name.rpartition("/")[2].casefold(), entry.title.casefold()):
+            return entry.name
+    return name
+
+
 def read_shelf(path: Path) -> tuple[ShelfEntry, ...]:
     """The models that a file lists under [[model]]; raises LoadError."""
     text = read_toml_text(path, action="Install AttnScope again.")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from attnscope.counting import bytes_text
+
 Place = Literal["package", "cache", "partial", "away"]
 """Where a model is: in an installed package, in the local cache, there in part, or not on this computer."""
 
@@ -44,6 +46,13 @@ class ShelfRow:
     def is_here(self) -> bool:
         """Whether it opens without the network."""
         return bool(self.source)
+
+
+def size_words(row: ShelfRow) -> str:
+    """What a model weighs: exactly where it is here, else about; empty where nobody has been asked yet."""
+    if row.is_here:
+        return bytes_text(row.n_bytes)
+    return f"about {bytes_text(row.entry.about_mb * 1e6)}" if row.entry.about_mb else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

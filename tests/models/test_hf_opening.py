@@ -3,7 +3,7 @@
 import json
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -152,12 +152,12 @@ def test_that_only_a_download_by_name_reaches_for_the_hub(
             raise LoadError("the Hub cannot be reached", kind="unreachable")
         return name
 
-    def fetch(name: str) -> Iterator[FetchStep]:
+    def fetch(name: str, hear: Callable[[FetchStep], None]) -> None:
         put_into_cache(cache, name, folder)
-        yield FetchStep(n_done=1, n_total=1)
+        hear(FetchStep(n_done=1, n_total=1))
 
     monkeypatch.setattr(cache_file, "ask_hub", ask)
-    monkeypatch.setattr(cache_file, "fetch", fetch)
+    monkeypatch.setattr(cache_file, "fetch_now", fetch)
     assert load("hf:someone/new", "cpu").info.name == "someone/new"
     assert load("someone/new", "cpu").info.name == "someone/new"
     assert load("hf:someone/new", "cpu").info.name == "someone/new"

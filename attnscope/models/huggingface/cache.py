@@ -5,18 +5,18 @@ owner/name or name   the snapshot in the local cache (models--owner--name/snapsh
 a folder             with a config.json that names a `model_type`
 """
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.errors import LoadError
 from attnscope.hub.asking import ask_hub
-from attnscope.hub.fetching import fetch, progress_words
+from attnscope.hub.fetching import fetch_now, progress_words
 from attnscope.hub.here import CONFIG, carried_folder, folder_here, whole_snapshot
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.nn.telling import tell
 from attnscope.outside import regular_size
 from attnscope.records.downloads import DOWNLOAD_PREFIX, is_download
+from attnscope.records.shelf import FetchStep
 from attnscope.strict_json import as_object, read_json
 
 
@@ -65,10 +65,12 @@ def download(name: str) -> Path:
 
     Raises LoadError with the reason. No code and no pickle is fetched.
     """
-    for step in fetch(ask_hub(name)):
+
+    def hear(step: FetchStep) -> None:
         stop_if_unwanted()
         tell(progress_words(step))
-        time.sleep(step.wait_s)
+
+    fetch_now(ask_hub(name), hear)
     snapshot = whole_snapshot(name)
     assert snapshot is not None, "a download that ends without an error is whole"
     return snapshot
