@@ -5,6 +5,8 @@ import os
 import platform
 from pathlib import Path
 
+import torch
+
 from attnscope import __version__
 from attnscope.cli.claims import sentences_about
 from attnscope.counting import counted
@@ -21,10 +23,13 @@ def export_model(
     command: str,
     seconds: tuple[float, float],
     last: Evaluated | None,
+    *,
+    is_half: bool = False,
 ) -> None:
     """Save the trained model as a model folder whose card says how it was made; raises SaveError.
 
-    `seconds` are wall-clock and processor seconds of the training.
+    `seconds` are wall-clock and processor seconds of the training. With `is_half` the weights are rounded to
+    float16 in the file.
     """
     model, data = training.model, training.recipe.data
     held_out = f"the last {data.validation_share:.3g} of the text's {data.held_out_by}"
@@ -34,13 +39,19 @@ def export_model(
     card = dataclasses.replace(
         model.own.card,
         training={**model.own.card.training, "step": training.step},
-        text=card_text(training, command, seconds, measured),
+        text=card_text(training, command, seconds, measured, is_half=is_half),
     )
-    write_model_folder(folder, model.own.module, model.own.config, model.own.vocabulary, card)
+    own, dtype = model.own, torch.float16 if is_half else torch.float32
+    write_model_folder(folder, own.module, own.config, own.vocabulary, card, dtype=dtype)
 
 
 def card_text(
-    training: TrainingRun, command: str, seconds: tuple[float, float], measured: tuple[str, ...]
+    training: TrainingRun,
+    command: str,
+    seconds: tuple[float, float],
+    measured: tuple[str, ...],
+    *,
+    is_half: bool = False,
 ) -> str:
     """The card in Markdown."""
     recipe, config = training.recipe, training.model.own.config
@@ -52,7 +63,7 @@ def card_text(
         "",
         f"{article} {config.form} with {_layers(config)}, {config.d_model} wide, "
         f"{config.vocab_size:,} pieces ({training.model.own.vocabulary.kind}), at most {config.max_tokens} "
-        f"tokens, {n_parameters:,} parameters in float32.",
+        f"tokens, {n_parameters:,} parameters in {'float16' if is_half else 'float32'}.",
         "",
         "## How it was made",
         "",

@@ -79,6 +79,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="after the last step save the model there, with a card of what was measured",
     )
     parser.add_argument(
+        "--half", action="store_true", help="with --export: weights in float16, half as large a file"
+    )
+    parser.add_argument(
         "--plan",
         action="store_true",
         help="only say what it would cost: parameters, operations, memory, time, disk; nothing is allocated",
@@ -155,7 +158,8 @@ def _train(arguments: argparse.Namespace, recipe: "Recipe", device: "torch.devic
         from attnscope.cli.card import export_model
 
         seconds = (time.monotonic() - started_at, time.process_time() - cpu_at)
-        export_model(training, Path(arguments.export), _command(arguments), seconds, last_evaluated)
+        folder = Path(arguments.export)
+        export_model(training, folder, _command(arguments), seconds, last_evaluated, is_half=arguments.half)
         if not arguments.json:
             say(f"Exported to {arguments.export}.")
     return 0
@@ -282,5 +286,5 @@ def _command(arguments: argparse.Namespace) -> str:
     for pair in arguments.overrides:
         words += ["--set", pair]
     if arguments.export:
-        words += ["--export", arguments.export]
+        words += ["--export", arguments.export, *(["--half"] if arguments.half else [])]
     return shell_line(words)

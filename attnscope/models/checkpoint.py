@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from attnscope.errors import LoadError, RecipeError
 from attnscope.files import check_manifest, replace_folder, sha256_of
 from attnscope.models.card import ModelCard, check_labels, check_objective
@@ -91,16 +93,22 @@ def read_model_config(folder: Path) -> tuple[ModelConfig, ModelCard]:
 
 
 def write_model_folder(
-    folder: Path, module: OwnModule, config: ModelConfig, tokenizer: Tokenizer, card: ModelCard
+    folder: Path,
+    module: OwnModule,
+    config: ModelConfig,
+    tokenizer: Tokenizer,
+    card: ModelCard,
+    *,
+    dtype: torch.dtype = torch.float32,
 ) -> str:
-    """Write a model folder in one step and return the SHA-256 of its weights.
+    """Write a model folder in one step and return the SHA-256 of its weights, which are rounded to `dtype`.
 
     Raises SaveError; an older folder is then untouched.
     """
     digests: list[str] = []
 
     def fill(temporary: Path) -> None:
-        fill_model_folder(temporary, module, config, tokenizer, card)
+        fill_model_folder(temporary, module, config, tokenizer, card, dtype=dtype)
         digests.append(sha256_of(temporary / WEIGHTS))
 
     replace_folder(folder, fill)
@@ -108,7 +116,13 @@ def write_model_folder(
 
 
 def fill_model_folder(
-    folder: Path, module: OwnModule, config: ModelConfig, tokenizer: Tokenizer, card: ModelCard
+    folder: Path,
+    module: OwnModule,
+    config: ModelConfig,
+    tokenizer: Tokenizer,
+    card: ModelCard,
+    *,
+    dtype: torch.dtype = torch.float32,
 ) -> None:
     """Write the files of a model folder, but for the manifest, into an empty folder."""
     described = {
@@ -121,7 +135,8 @@ def fill_model_folder(
     if card.labels:
         described["labels"] = list(card.labels)
     text = json.dumps(described, indent=1, allow_nan=False, ensure_ascii=False)
-    write_tensors(folder / WEIGHTS, module.state_dict(), {"format": "pt"})
+    weights = {name: weight.to(dtype) for name, weight in module.state_dict().items()}
+    write_tensors(folder / WEIGHTS, weights, {"format": "pt"})
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     (folder / CARD).write_text(card.text, encoding="utf-8", errors="replace")
     tokenizer.save(folder)

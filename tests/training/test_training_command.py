@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from attnscope.cli import train as command
 from attnscope.errors import LoadError, RecipeError
@@ -61,6 +62,22 @@ def test_that_an_export_is_a_model_folder_with_a_card(recipe_file: Path, tmp_pat
     assert model.info.name == "backwards"
     for part in ("# backwards", "attnscope train", "training.name=backwards", "Seed 3", "Validation loss"):
         assert part in model.own.card.text
+
+
+def test_that_an_export_in_half_precision_is_half_as_large_and_opens_in_float32(
+    recipe_file: Path, tmp_path: Path
+) -> None:
+    words = (str(recipe_file), "--out", str(tmp_path / "run"), "--export", str(tmp_path / "model"), "--half")
+    arguments = _arguments(*words)
+    assert arguments.run(arguments) == 0
+    whole = load(tmp_path / "run").own.module.state_dict()
+    half = load(tmp_path / "model")
+    assert "in float16" in half.own.card.text
+    for name, weight in half.own.module.state_dict().items():
+        assert weight.dtype == torch.float32
+        assert torch.equal(weight, whole[name].half().float())
+    size = (tmp_path / "model" / "model.safetensors").stat().st_size
+    assert size < 0.6 * 4 * sum(weight.numel() for weight in whole.values())
 
 
 def test_that_a_built_in_recipe_is_found_by_its_name(tmp_path: Path) -> None:
