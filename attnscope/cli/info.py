@@ -141,4 +141,7 @@ def weight_files(info: ModelInfo) -> list[tuple[str, int, str]]:
     """Name, bytes and SHA-256 of each weights file in the model's folder."""
     folder = Path(info.source)
     files = sorted(folder.glob(_WEIGHTS)) if info.source and folder.is_dir() else []
-    return [(file.name, file.stat().st_size, sha256_of(file)) for file in files]
+    known = (
+        info.sha256 if len(files) == 1 else ""
+    )  # of the bytes that were read; of several files their joint one
+    return [(file.name, file.stat().st_size, known or sha256_of(file)) for file in files]

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.outside import open_outside, regular_size, unreadable
 from attnscope.strict_json import as_object, parse_object
 from attnscope.trace.digest import Digest
@@ -76,6 +77,7 @@ def read_tensors(path: Path) -> TensorFile:
             tensors = {}
             with Digest(raw, n_bytes) as digest:
                 for entry in entries:
+                    stop_if_unwanted()
                     tensors[entry.name], data = _own_memory(entry)
                     n_read = stream.readinto(data)
                     if n_read != len(data):

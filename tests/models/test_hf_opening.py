@@ -3,6 +3,7 @@
 import json
 import shutil
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from attnscope.hub.here import cached_snapshot
 from attnscope.hub.shelf import is_model_id
 from attnscope.models import load
 from attnscope.models.huggingface import cache as cache_file
+from attnscope.models.huggingface import weight_files
 from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.huggingface.facts import labels_of, licence_of
+from attnscope.models.huggingface.head import has_detachable_head, watching_passes
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.shelf import FetchStep
 
 hub = pytest.importorskip("huggingface_hub")
@@ -202,3 +206,58 @@ def test_that_what_cannot_be_honoured_is_refused_by_name(tmp_path: Path) -> None
         change_config(folder, **values)
         with pytest.raises(LoadError, match=word):
             load(folder, "cpu")
+
+
+def test_that_opening_a_model_takes_two_passes_through_its_layers(folder: Path) -> None:
+    n_calls = 0
+
+    def count(module: torch.nn.Module, *_: object) -> None:
+        nonlocal n_calls
+        n_calls += type(module).__name__ == "GPT2Block"
+
+    handle = torch.nn.modules.module.register_module_forward_hook(count)
+    try:
+        model = load(folder, "cpu")
+    finally:
+        handle.remove()
+    assert n_calls == 2 * len(model.sites)
+
+
+class _Centred(torch.nn.Linear):
+    """A head whose answer at one position depends on all the others."""
+
+    def forward(self, stream: torch.Tensor) -> torch.Tensor:
+        logits = super().forward(stream)
+        return logits - logits.mean(dim=1, keepdim=True)
+
+
+@pytest.mark.parametrize("is_centred", [False, True])
+def test_that_a_head_is_detached_only_where_single_positions_give_its_own_answers(is_centred: bool) -> None:
+    model, _ = make("gpt2")
+    head = _Centred(model.lm_head.in_features, model.lm_head.out_features, bias=False)
+    if is_centred:
+        head.weight = model.lm_head.weight
+        model.lm_head = head
+    with watching_passes(model) as seen, torch.no_grad():
+        model(input_ids=torch.tensor([[3, 1, 4], [1, 5, 9]]))
+    assert has_detachable_head(model, seen) is not is_centred
+
+
+def test_that_weights_nobody_waits_for_any_more_are_read_no_further(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(*_: object) -> None:
+        while True:
+            stop_if_unwanted()
+
+    monkeypatch.setattr(weight_files, "read_weights", endless)
+    with pytest.raises(LoadError, match="too large"), weight_files.reading_weights(folder, []):
+        raise LoadError("The model is too large.", kind="too-large")
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("weights")]
+
+
+def test_that_damaged_weights_are_told_where_they_are_asked_for(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with weight_files.reading_weights(folder, [path]) as read, pytest.raises(LoadError, match="cut short"):
+        read()

@@ -19,7 +19,6 @@ from attnscope.errors import LoadError
 from attnscope.models.huggingface.config_checks import CheckedConfig
 from attnscope.models.huggingface.library import joined_threads, library_faults
 from attnscope.models.huggingface.tasks import Task
-from attnscope.models.memory import available_bytes
 from attnscope.models.pruning.small_folders import fitted_class
 from attnscope.models.weights import finite_note
 
@@ -83,9 +82,9 @@ def _refusing_overflow(where: Path) -> Iterator[None]:
         ) from error
 
 
-def refuse_too_large(plan: Plan, where: Path) -> None:
-    """Raise LoadError when the model's weights in float32 do not fit the free memory."""
-    n_bytes, n_free = 4 * plan.n_parameters, available_bytes()
+def refuse_too_large(plan: Plan, where: Path, n_free: int) -> None:
+    """Raise LoadError when the model's weights in float32 do not fit `n_free` bytes of memory."""
+    n_bytes = 4 * plan.n_parameters
     if n_bytes > n_free:
         raise LoadError(
             f"The model of {where} has {plan.n_parameters:,} parameters and needs {n_bytes / 1e9:,.1f} GB.",

@@ -3,8 +3,9 @@
 A vocabulary of 50,000 pieces costs more than many layers, and a table of all positions more memory than the
 model. So the pass itself hands the output head one position only and keeps the last hidden stream; when
 positions are asked for, the model is called once more with its body replaced by that stream. Whatever the
-library does after the head (a soft-cap, a scale, a bias) is thereby done. `has_detachable_head` proves on
-a tiny text that this gives the same numbers; models for which it does not compute everything at once.
+library does after the head (a soft-cap, a scale, a bias) is thereby done. `has_detachable_head` proves of
+a pass that was watched that this gives the same numbers; models for which it does not compute everything at
+once.
 
 | symbol | meaning                              | shape                              |
 |--------|--------------------------------------|------------------------------------|
@@ -15,6 +16,7 @@ a tiny text that this gives the same numbers; models for which it does not compu
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -96,16 +98,57 @@ def run_detached(model: Any, arguments: Mapping[str, Any]) -> DetachedPass:
     return DetachedPass(model, arguments, kept[0])
 
 
-def has_detachable_head(model: Any, arguments: Mapping[str, Any]) -> bool:
-    """Whether `run_detached` gives this model's own logits, tried on a tiny input."""
-    if model.base_model is model:
+@dataclass(slots=True, kw_only=True)
+class WatchedPass:
+    """The last pass of a model that was watched: its arguments, its output, and that of its body."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    output: Any = None
+    body: Any = None
+
+
+@contextmanager
+def watching_passes(model: Any) -> Iterator[WatchedPass]:
+    """What the last whole pass in the block was, of a model with an output head."""
+    last = WatchedPass()
+    bodies: list[Any] = []
+
+    def enter(*_: Any) -> None:
+        bodies.clear()
+
+    def leave_body(_: Any, __: Any, output: Any) -> None:
+        bodies.append(output)
+
+    def leave(_: Any, __: Any, arguments: Mapping[str, Any], output: Any) -> None:
+        last.arguments, last.output, last.body = arguments, output, bodies[0] if bodies else None
+
+    handles = [
+        model.register_forward_pre_hook(enter),
+        model.register_forward_hook(leave, with_kwargs=True),
+    ]
+    if model.base_model is not model:
+        handles.append(model.base_model.register_forward_hook(leave_body))
+    try:
+        yield last
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def has_detachable_head(model: Any, seen: WatchedPass) -> bool:
+    """Whether `run_detached` gives this model's own logits, tried on what a pass of it gave."""
+    if seen.body is None:
         return False
+    whole = said(seen.output)
+    last = whole.shape[1] - 1
     with torch.no_grad():
-        whole = model(**arguments).logits
         try:
-            done = run_detached(model, arguments)
-            last = whole.shape[1] - 1
-            pairs = [(done.logits(), whole[-1]), (done.logits([last, 0]), whole[-1, [last, 0]])]
+            one = with_stream(seen.body, seen.body["last_hidden_state"][:, :1])
+            with body_giving(model.base_model, one):
+                first = said(model(**seen.arguments))
+            done = DetachedPass(model, seen.arguments, seen.body)
+            ends = done.logits([last, 0])
+            pairs = [(first, whole[:, :1]), (done.logits(), whole[-1]), (ends, whole[-1, [last, 0]])]
         except RUN_ERRORS:
             return False
     scale = float(whole.abs().max().clamp(min=1e-6))

@@ -16,7 +16,7 @@ from attnscope.errors import LoadError
 from attnscope.models.huggingface.config_checks import CheckedConfig, read_config
 from attnscope.models.huggingface.facts import labels_of, licence_of, most_tokens, read_special_ids
 from attnscope.models.huggingface.filling import Plan, fill_model, plan_model, refuse_too_large
-from attnscope.models.huggingface.head import has_detachable_head
+from attnscope.models.huggingface.head import WatchedPass, has_detachable_head, watching_passes
 from attnscope.models.huggingface.images import read_preparation
 from attnscope.models.huggingface.inputs import PictureReader, Reader, TextReader, sizes_of
 from attnscope.models.huggingface.lengths import LengthProbe
@@ -28,8 +28,9 @@ from attnscope.models.huggingface.sounds import SoundReader, read_extractor, spe
 from attnscope.models.huggingface.tasks import Task, choose_task
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary, check_ids
-from attnscope.models.huggingface.weight_files import Weights, read_weights, weight_paths
+from attnscope.models.huggingface.weight_files import reading_weights, weight_paths
 from attnscope.models.huggingface.writer import can_cache, takes_argument
+from attnscope.models.memory import available_bytes
 from attnscope.nn.telling import tell
 from attnscope.records.models import ModelInfo
 
@@ -57,6 +58,7 @@ class _Opened:
     task: Task
     plan: Plan
     model: Any
+    seen: WatchedPass
     note: str
     weights_sha256: Callable[[], str]
 
@@ -67,17 +69,18 @@ def open_network(folder: Path, device: torch.device, *, name: str = "") -> Huggi
     Raises LoadError, whatever is wrong with the folder.
     """
     config = read_config(folder)
-    library = import_transformers()
-    lists = importlib.import_module("transformers.models.auto.modeling_auto")
-    task = choose_task(lists, config)
-    paths = weight_paths(folder)
-    plan = plan_model(library, config, task, folder)
-    refuse_too_large(plan, folder)
-    vocabulary = None if task.reads_pictures else read_vocabulary(folder, library)
-    if vocabulary is not None and plan.n_embedded is not None:
-        check_ids(vocabulary, plan.n_embedded, str(folder))
-    tell("Reading the weights…")
-    weights: Weights = read_weights(folder, paths)
+    paths, n_free = weight_paths(folder), available_bytes()
+    with reading_weights(folder, paths) as read:
+        library = import_transformers()
+        lists = importlib.import_module("transformers.models.auto.modeling_auto")
+        task = choose_task(lists, config)
+        plan = plan_model(library, config, task, folder)
+        refuse_too_large(plan, folder, n_free)
+        vocabulary = None if task.reads_pictures else read_vocabulary(folder, library)
+        if vocabulary is not None and plan.n_embedded is not None:
+            check_ids(vocabulary, plan.n_embedded, str(folder))
+        tell("Reading the weights…")
+        weights = read()
     model, weights_note = fill_model(plan, weights.tensors, folder)
     _move(model, device, plan)
     if task.name == "classification" and getattr(model.config, "pad_token_id", None) is None:
@@ -86,7 +89,8 @@ def open_network(folder: Path, device: torch.device, *, name: str = "") -> Huggi
     with library_faults(happened, kind="architecture", action="Open another model."):
         # A model that reads its source twice is entered below its head, where both may differ.
         is_twice = task.is_pooled and task.form == "encoder-decoder"
-        attached = attach(model.base_model if is_twice else model)
+        with watching_passes(model) as seen:
+            attached = attach(model.base_model if is_twice else model)
         notes = (task.note, *config.notes, weights_note, attached.note)
         opened = _Opened(
             folder=folder,
@@ -95,6 +99,7 @@ def open_network(folder: Path, device: torch.device, *, name: str = "") -> Huggi
             task=task,
             plan=plan,
             model=model,
+            seen=seen,
             note=" ".join(filter(None, notes)),
             weights_sha256=weights.sha256,
         )
@@ -200,24 +205,14 @@ def _find_abilities(opened: _Opened, reader: Reader) -> Abilities:
     return Abilities(
         labels=labels,
         has_segments=words.has_segments,
-        has_detachable_head=_has_detachable_head(task, model, ids, source),
+        has_detachable_head=task.has_output
+        and not task.is_pooled
+        and has_detachable_head(model, opened.seen),
         try_cache=partial(can_cache, model, ids, source) if task.is_writing else None,
         ends=words.special.ends or _end_of(words),
         forced=words.special.forced,
         max_target=words.max_target,
     )
-
-
-def _has_detachable_head(
-    task: Task, model: Any, ids: list[int], source: Mapping[str, torch.Tensor] | None
-) -> bool:
-    if not task.has_output or task.is_pooled:
-        return False
-    rows = torch.tensor([ids, ids], dtype=torch.int64, device=model.device)
-    if source is None:
-        return has_detachable_head(model, {"input_ids": rows, "attention_mask": torch.ones_like(rows)})
-    twice = {name: torch.cat([value, value]) for name, value in source.items()}
-    return has_detachable_head(model, {**twice, "decoder_input_ids": rows[:, :-1]})
 
 
 def _silence(extractor: Any, model: Any) -> dict[str, torch.Tensor]:

@@ -5,7 +5,10 @@ Only safetensors is read. A pickle is named and refused; so is a shard outside t
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from attnscope.counting import counted
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
 from attnscope.models.memory import available_bytes
+from attnscope.nn.stopping import stoppable
 from attnscope.strict_json import as_object, read_json
 from attnscope.trace.sniff import refuse_foreign
 from attnscope.trace.tensor_file import read_tensors, require_regular_file
@@ -79,6 +83,25 @@ def read_weights(folder: Path, paths: list[Path]) -> Weights:
     if len(paths) > 1 or paths[0].name != WEIGHTS:
         _check_index(folder, tensors)
     return Weights(tensors=tensors, sha256=lambda: _joint([digest() for digest in digests]), n_bytes=n_bytes)
+
+
+@contextmanager
+def reading_weights(folder: Path, paths: list[Path]) -> Iterator[Callable[[], Weights]]:
+    """Copy the weights into memory on a thread of its own, while the block does what needs none of them.
+
+    The block gets them, or their LoadError, where it asks. If it ends before, the reading is given up.
+    """
+    is_over = threading.Event()
+
+    def read() -> Weights:
+        with stoppable(is_over.is_set):
+            return read_weights(folder, paths)
+
+    with ThreadPoolExecutor(1, "weights") as thread:
+        try:
+            yield thread.submit(read).result
+        finally:
+            is_over.set()
 
 
 def _read_index(folder: Path) -> dict[str, str]:
