@@ -4,6 +4,7 @@ The only place that knows whether the program runs from a checkout or from an in
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import platformdirs
 from attnscope.errors import LoadError
 
 _APP = "attnscope"
+_RENAMED, _RENAMED_IN = {"english-french": "grammar"}, (0, 9)
 
 
 def resources_folder() -> Path:
@@ -39,6 +41,29 @@ def demo_name(source: str) -> str:
     here = resources_folder() / models / name
     is_ours = Path(source) == here or not os.path.exists(source)
     return name if is_ours and os.path.isdir(here) else ""
+
+
+def rename_demos(values: dict[str, object]) -> None:
+    """Name the demo models in the content of an older program's file as they are named now.
+
+    Until version 0.8 the translator of the made-up grammar was called english-french.
+    """
+    if not _is_older(values.get("program"), _RENAMED_IN):
+        return
+    rest: list[object] = [values]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, dict):
+            for name in ("source", "model"):
+                if isinstance(found := part.get(name), str):
+                    part[name] = _RENAMED.get(demo_name(found) or found, found)
+        rest += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+
+
+def _is_older(program: object, version: tuple[int, int]) -> bool:
+    """Whether a file that says it is of "AttnScope 0.7.0", say, is older; one that does not say is."""
+    found = re.search(r"(\d{1,4})\.(\d{1,4})", program) if isinstance(program, str) else None
+    return found is None or (int(found[1]), int(found[2])) < version
 
 
 def settings_folder() -> Path:

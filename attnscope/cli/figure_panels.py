@@ -32,7 +32,7 @@ panels of several stacks, texts and models:
   share with MODEL, --text, --target and --gate: model=, text=, target=, gate=, or a title= of its own;
   each of several has a | before it.
 
-  attnscope figure english-french --text "the white cat sleeps" --columns 3 -o page.pdf \\
+  attnscope figure grammar --text "the white cat sleeps" --columns 3 -o page.pdf \\
       --panel "encoder L0H1" --panel "cross L1H0" --panel "cross L1H0 | text=the black dog sleeps"
 """
 _NOT_WITH = (

@@ -9,7 +9,6 @@ model's. Files without a kind are older ones of the first.
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -171,7 +170,7 @@ def figure_from_bytes(
 class _Fields:
     """One JSON object whose values are looked at by type; each wrong one is refused by its name."""
 
-    def __init__(self, values: Mapping[str, object], what: str) -> None:
+    def __init__(self, values: dict[str, object], what: str) -> None:
         self.values, self.what = values, what
 
     def refuse(self, reason: str) -> LoadError:
@@ -211,6 +210,7 @@ _KIND_WORDS: dict[type, str] = {
 
 
 def _kept(fields: _Fields, folder: Path | None) -> "SavedFigure | FigureSpec":
+    paths.rename_demos(fields.values)
     if fields.get("format", int, FORMAT) > FORMAT:
         raise fields.refuse("a newer AttnScope saved it")
     if fields.one_of("holds", ("question", "numbers"), "question") == "question":

@@ -28,7 +28,7 @@ from attnscope.text.tasks import make_task
 
 TOLERANCE = 0.01
 """So much of the whole model's accuracy may go before heads count as missed."""
-_DEMO = "english-french"
+_DEMO = "grammar"
 _N_TEXTS, _N_SEEDS = 256, 5
 _HELD_OUT_SEED = 4
 _LIKE = (0.15, 0.5)
@@ -62,7 +62,7 @@ class Order:
 
 
 def reproduce(choices: Choices) -> Iterator[Progress | Study]:
-    """Curves of every order on the english-french demo or the model given, then each stack alone."""
+    """Curves of every order on the grammar demo or the model given, then each stack alone."""
     model = load(choices.model or _DEMO, device=choices.device)
     n_texts = 8 if choices.is_quick else _N_TEXTS
     scoring, measuring, source = halves(model, n_texts, choices.corpus)

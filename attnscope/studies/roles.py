@@ -45,7 +45,7 @@ RELATIONS: tuple[tuple[str, Direction, str, str], ...] = (
 """Relation and direction, in words, and the paper's best head against its best fixed offset."""
 TOLERANCE = 0.01
 BLEU_TOLERANCE = 0.5
-_DEMO = "english-french"
+_DEMO = "grammar"
 _N_TEXTS, _N_STEPS, _N_TREES = 256, 200, 1000
 _PUBLISHED_KEPT = 10 / 48
 _TELLING = ("positional", "identity", "induction", "duplicate", "syntactic", "rare")

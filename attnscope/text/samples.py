@@ -11,6 +11,8 @@ from attnscope.text.tasks import TASKS, make_task
 _OBJECTIVES = ("causal", "masked", "translation", "span-corruption")
 _BY_FORM = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "translation"}
 _N_FROM_TASK = 4
+_CHOSEN = "english-french"
+"""The task whose samples are chosen for what they show, not drawn."""
 
 
 def samples_for(form: str, objective: str = "") -> tuple[Sample, ...]:
@@ -19,7 +21,9 @@ def samples_for(form: str, objective: str = "") -> tuple[Sample, ...]:
     For a task they are sentences its training never saw. An objective that is neither gives what suits
     the form.
     """
-    if objective in TASKS and objective != "english-french":
+    if objective == _CHOSEN:
+        return _read_samples(objective)
+    if objective in TASKS:
         return _task_samples(form, objective)
     name = objective if objective in _OBJECTIVES else _BY_FORM.get(form, "causal")
     return _read_samples(name)

@@ -1,6 +1,6 @@
 """Going on from a trained model: which one, whether it fits, and what begins anew.
 
-the recipe's [start]    from = "english-french", a run folder, a model folder, or a model of the Hugging Face
+the recipe's [start]    from = "grammar", a run folder, a model folder, or a model of the Hugging Face
                         format that ours can be (`models/adopting`)
 taken over              tokenizer, every weight that both models have, heads that were removed
 given up                segments, where the recipe says n_segments = 0: it then reads one text

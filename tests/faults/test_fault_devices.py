@@ -62,7 +62,7 @@ def test_f36_that_other_errors_are_none_of_the_device(error: BaseException) -> N
 def test_f36_that_the_worker_says_so_and_serves_on(monkeypatch: pytest.MonkeyPatch) -> None:
     crashes: list[str] = []
     engine = Engine(lambda _error, what: crashes.append(what))  # type: ignore[arg-type, return-value, func-returns-value]
-    loading = LoadModel(number=1, source="english-french")
+    loading = LoadModel(number=1, source="grammar")
     assert isinstance(list(engine.handle(loading))[-1], ModelLoaded)
     with monkeypatch.context() as patch:
         patch.setattr(Model, "encode", give_up)

@@ -173,7 +173,7 @@ def test_that_hostile_recordings_are_refused_or_open(tmp_path: Path) -> None:
 
 
 def test_that_hostile_sessions_are_refused_or_open(tmp_path: Path) -> None:
-    saved = SavedSession(source="english-french", setting=Setting(text=SENTENCE), notes="a note")
+    saved = SavedSession(source="grammar", setting=Setting(text=SENTENCE), notes="a note")
     content = json.loads(session_bytes(saved))
     content["gates"], content["selection"] = [["encoder", 0, 1, 0.5]], [["encoder", 0, 1]]
     content["stops"] = [{**content, "name": "stop"}]
@@ -195,7 +195,7 @@ def test_that_hostile_figures_are_refused_or_open(tmp_path: Path, qapp: object, 
     try_all(read_figure_file, place, hostile.of_json(content, 100 * TIMES, SEED))
 
 
-@pytest.mark.parametrize("name", ["reverse", "shakespeare", "english-french"])
+@pytest.mark.parametrize("name", ["reverse", "shakespeare", "grammar"])
 def test_that_hostile_recipes_are_refused_or_read(tmp_path: Path, name: str) -> None:
     found = sorted((resources_folder() / "recipes").glob(f"{name}*.toml"))
     text = (found or sorted((resources_folder() / "recipes").glob("*.toml")))[0].read_text()

@@ -133,6 +133,15 @@ def test_that_a_file_of_the_first_format_is_read():
     assert old == figure_from_bytes(figure_file_bytes(what_to_keep(shown())))
 
 
+@pytest.mark.parametrize(("program", "opened"), [("AttnScope 0.7.0", "grammar"), ("AttnScope 0.9.0", None)])
+def test_that_a_figure_of_the_grammar_finds_its_model_under_the_new_name(program: str, opened: str | None):
+    content = json.loads(figure_file_bytes(what_to_keep(shown())))
+    content["program"], content["model"]["source"] = program, "english-french"
+    saved = figure_from_bytes(json.dumps(content).encode())
+    assert isinstance(saved, SavedFigure)
+    assert saved.origin.source == (opened or "english-french")
+
+
 def many_panels() -> FigureSpec:
     return panels_of((spec("head"), spec("lines"), spec("grid")), ("one", "", "other"), spec("lines"))
 

@@ -85,7 +85,7 @@ def test_that_curves_are_those_of_the_run(tmp_path: Path):
 
 
 def test_that_a_question_is_read_again_by_its_model(tmp_path: Path):
-    name = "english-french"
+    name = "grammar"
     model = at.load(name)
     trace = model.trace("the cat sleeps")
     origin = at.FigureOrigin(source=model.info.source, text="the cat sleeps")
@@ -93,7 +93,7 @@ def test_that_a_question_is_read_again_by_its_model(tmp_path: Path):
     path = shown.save(tmp_path / "q.figure.json")
     assert json.loads(path.read_bytes())["holds"] == "question"
     assert at.load_figure(path).render("svg") == shown.render("svg")
-    path.write_text(path.read_text().replace('"source": "english-french"', '"source": "nowhere"'))
+    path.write_text(path.read_text().replace('"source": "grammar"', '"source": "nowhere"'))
     with pytest.raises(LoadError, match="nowhere"):
         at.load_figure(path)
 

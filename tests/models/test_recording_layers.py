@@ -188,7 +188,7 @@ def test_that_a_library_model_is_recorded_as_it_tells_itself(kind: str) -> None:
 
 
 def test_that_our_own_model_is_recorded_as_it_is_traced() -> None:
-    model = attnscope.load("english-french")
+    model = attnscope.load("grammar")
     own = model.trace("the white cat sleeps")
     assert own.target is not None
     module = model.own.module

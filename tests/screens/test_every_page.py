@@ -55,7 +55,7 @@ def test_that_every_page_looks_as_it_did_in_every_theme(
     references: References,
     is_updating_pictures: bool,
 ) -> None:
-    program = start("english-french", width_px=size[0], height_px=size[1], theme=themes[0])
+    program = start("grammar", width_px=size[0], height_px=size[1], theme=themes[0])
     program.heads.run()
     qtbot.waitUntil(lambda: program.heads.phase != "running", timeout=60_000)
     OUTPUT.mkdir(exist_ok=True)

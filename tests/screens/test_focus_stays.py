@@ -20,7 +20,7 @@ def test_that_no_button_of_any_page_hands_the_keyboard_to_another_control(
     for ask in ("getOpenFileName", "getSaveFileName"):
         monkeypatch.setattr(QFileDialog, ask, lambda *_: ("", ""))
     monkeypatch.setattr("attnscope.widgets.training.run_places.ask_new_folder", lambda *_: "")
-    program = start("english-french")
+    program = start("grammar")
     program.window.activateWindow()
     pressed: list[QAbstractButton] = []
     gone: list[str] = []

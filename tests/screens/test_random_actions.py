@@ -51,7 +51,7 @@ def test_that_random_actions_break_nothing_and_leave_nothing_behind(
     seed: int, start: Callable[..., Program], qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     close_file_dialogs(monkeypatch)
-    program = start("english-french")
+    program = start("grammar")
     warm_up(program, qtbot)
     moods = []
     for _ in range(_N_PARTS):
@@ -71,7 +71,7 @@ def test_that_random_actions_break_nothing_and_leave_nothing_behind(
 def test_that_undo_leads_back_to_the_start_whatever_was_done(
     start: Callable[..., Program], qtbot: QtBot
 ) -> None:
-    program = start("english-french")
+    program = start("grammar")
     session, rng = program.session, random.Random(7)
     calm(program, qtbot)
     before = setting(session)

@@ -19,7 +19,7 @@ THRESHOLD = 5.0
 def test_that_the_explore_page_looks_as_in_the_readme(
     start: Callable[..., Program], qtbot: QtBot, is_updating_pictures: bool
 ) -> None:
-    program = start("english-french")
+    program = start("grammar")
     settle(program, qtbot)
     shown = program.window.grab()
     check_picture(shown, "explore.png", threshold=THRESHOLD, is_updating=is_updating_pictures)
@@ -28,7 +28,7 @@ def test_that_the_explore_page_looks_as_in_the_readme(
 def test_that_the_positions_page_looks_as_in_the_readme(
     start: Callable[..., Program], qtbot: QtBot, is_updating_pictures: bool
 ) -> None:
-    program = start("english-french")
+    program = start("grammar")
     program.window.actions_by_name["page-positions"].trigger()
     qtbot.waitUntil(lambda: len(program.positions.tables) >= 2, timeout=30_000)
     settle(program, qtbot)
@@ -39,7 +39,7 @@ def test_that_the_positions_page_looks_as_in_the_readme(
 def test_that_the_train_page_looks_as_in_the_readme(
     start: Callable[..., Program], qtbot: QtBot, is_updating_pictures: bool
 ) -> None:
-    program = start("english-french")
+    program = start("grammar")
     program.window.actions_by_name["page-train"].trigger()
     training = program.training
     training.open_recipe(str(paths.resources_folder() / "recipes" / "reverse.toml"))

@@ -57,7 +57,7 @@ def test_that_a_row_that_cannot_be_read_is_found(qtbot: QtBot) -> None:
 
 
 def test_that_every_row_can_be_read_in_every_state(start: Callable[..., Program], qtbot: QtBot) -> None:
-    program = start("english-french")
+    program = start("grammar")
     window = program.window
     program.heads.run()
     qtbot.waitUntil(lambda: program.heads.phase != "running", timeout=60_000)

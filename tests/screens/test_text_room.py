@@ -31,7 +31,7 @@ def test_that_what_is_cut_off_or_overlapped_is_found(qtbot: QtBot) -> None:
 
 
 def test_that_no_text_is_cut_off_anywhere(start: Callable[..., Program], qtbot: QtBot) -> None:
-    program = start("english-french", width_px=SIZE[0], height_px=SIZE[1], theme="light")
+    program = start("grammar", width_px=SIZE[0], height_px=SIZE[1], theme="light")
     program.heads.run()
     qtbot.waitUntil(lambda: program.heads.phase != "running", timeout=60_000)
     found: dict[str, str] = {}

@@ -72,10 +72,10 @@ FOREIGN = ("transformers", "safetensors.numpy", "PIL", "matplotlib", "pyqtgraph"
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("info", "english-french"),
+        ("info", "grammar"),
         ("predict", "shakespeare", "--text", "To be"),
-        ("measure", "english-french", "--text", "I see"),
-        ("figure", "english-french", "--text", "I see", "-o", "OUT.svg"),
+        ("measure", "grammar", "--text", "I see"),
+        ("figure", "grammar", "--text", "I see", "-o", "OUT.svg"),
     ],
     ids=lambda arguments: arguments[0],
 )

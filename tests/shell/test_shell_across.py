@@ -20,9 +20,9 @@ from attnscope.records.messages import LoadModel, TraceText
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.workers.handlers import Engine
 
-TEXTS = {"english-french": "the white cat sleeps", "shakespeare-masked": "the <mask> is dead"}
+TEXTS = {"grammar": "the white cat sleeps", "shakespeare-masked": "the <mask> is dead"}
 METHODS = ("rollout", "flow", "relevance")
-HEADS = {"english-french": ("cross", 1, 0), "shakespeare-masked": ("encoder", 0, 1)}
+HEADS = {"grammar": ("cross", 1, 0), "shakespeare-masked": ("encoder", 0, 1)}
 
 
 @pytest.fixture(scope="module", params=TEXTS)
@@ -97,8 +97,8 @@ def test_that_all_three_doors_give_the_same_numbers(model: Model, printed) -> No
 
 def test_that_tables_and_figures_hold_the_same_numbers(tmp_path: Path, printed, qapp) -> None:
     out, drawn = tmp_path / "out.csv", tmp_path / "drawn.csv"
-    text = TEXTS["english-french"]
-    shell = ("rollout", "english-french", "--text", text, "--csv", str(out), "-o", str(drawn))
+    text = TEXTS["grammar"]
+    shell = ("rollout", "grammar", "--text", text, "--csv", str(out), "-o", str(drawn))
     told = printed(*shell)
     with out.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
@@ -108,9 +108,7 @@ def test_that_tables_and_figures_hold_the_same_numbers(tmp_path: Path, printed, 
     with drawn.open(encoding="utf-8") as stream:
         numbers = [float(line["y"]) for line in csv.DictReader(stream)]
     assert numbers == pytest.approx(told["weights"], rel=1e-5)
-    told = printed(
-        "lens", "english-french", "--text", text, "--position", "-1", "--top", "2", "--csv", str(out)
-    )
+    told = printed("lens", "grammar", "--text", text, "--position", "-1", "--top", "2", "--csv", str(out))
     with out.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 2 * len(told["levels"])
@@ -122,9 +120,9 @@ def test_that_tables_and_figures_hold_the_same_numbers(tmp_path: Path, printed, 
 @pytest.mark.parametrize(
     ("shell", "said"),
     [
-        (("lens", "english-french", "--text", "the cat", "--position", "40"), "no token 40"),
-        (("lens", "english-french", "--text", "the cat", "--top", "0"), "argument --top: '0' is not"),
-        (("flow", "english-french", "--text", " "), "no text"),
+        (("lens", "grammar", "--text", "the cat", "--position", "40"), "no token 40"),
+        (("lens", "grammar", "--text", "the cat", "--top", "0"), "argument --top: '0' is not"),
+        (("flow", "grammar", "--text", " "), "no text"),
         (("rollout", "shakespeare", "--text", "to be", "--target", "x"), "one text"),
     ],
 )
@@ -134,9 +132,9 @@ def test_that_what_cannot_be_is_said(shell: tuple[str, ...], said: str, capsys) 
 
 
 def test_that_patches_are_of_the_stack_that_reads_the_texts_through_every_door(printed) -> None:
-    model = load("english-french", device="cpu")
+    model = load("grammar", device="cpu")
     clean, corrupt, target = "the white cat sleeps", "the black dog sleeps", "le chat blanc dort"
-    shell = ("patch", "english-french", "--clean", clean, "--corrupt", corrupt, "--target", target)
+    shell = ("patch", "grammar", "--clean", clean, "--corrupt", corrupt, "--target", target)
     told = printed(*shell, "--position", "1")
     *_, ours = patch_map(model, (clean, target), (corrupt, target), position=1)
     assert all(row.startswith("encoder") for row in told["rows"])

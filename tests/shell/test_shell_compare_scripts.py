@@ -18,9 +18,7 @@ HEAD = HeadRef(stack="cross", layer=1, head=1)
 
 
 def wish(text: str, target: str | None = None, *, gates: Gates = Gates()) -> SideWish:  # noqa: B008
-    return SideWish(
-        source="english-french", model="", text=text, target=target, gates=gates, interventions=()
-    )
+    return SideWish(source="grammar", model="", text=text, target=target, gates=gates, interventions=())
 
 
 BEFORE = wish("the area is large", "la zone est grande")

@@ -7,7 +7,7 @@ import pytest
 
 from attnscope.cli.main import main
 
-TRANSLATOR = "english-french"
+TRANSLATOR = "grammar"
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 
 PAIR = ("--clean", "the cat", "--corrupt", "the dog")

@@ -100,7 +100,7 @@ def test_that_info_knows_models_without_heads_and_licences(tmp_path, capsys):
     prune(model, gates, has_speed=False).save(tmp_path / "bare")
     assert main(["info", str(tmp_path / "bare")]) == 0
     assert "none: the model has no head" in capsys.readouterr().out
-    assert main(["info", "english-french"]) == 0
+    assert main(["info", "grammar"]) == 0
     assert "under AttnScope's MIT licence" in capsys.readouterr().out
 
 

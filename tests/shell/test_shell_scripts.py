@@ -18,7 +18,7 @@ def cross(layer: int, head: int) -> HeadRef:
 
 
 SHOWN = Shown(
-    source="english-french",
+    source="grammar",
     text='the "european" economic area; it\'s',
     target="la zone",
     gates=Gates.of({cross(0, 1): 0.0, cross(1, 1): 0.5}),
@@ -31,13 +31,13 @@ SHOWN = Shown(
     n_strongest=2,
 )
 BLEND = Shown(
-    source="english-french",
+    source="grammar",
     text="the area is large",
     heads=(cross(0, 2), cross(1, 1)),
     aspect=Aspect(blend="mean", over="layer"),
 )
 CHANGED = Shown(
-    source="english-french",
+    source="grammar",
     text="the area is large",
     heads=(cross(1, 1),),
     interventions=(RemoveEdge(head=cross(1, 1), query=1, key=3), MakeUniform(head=cross(0, 0))),

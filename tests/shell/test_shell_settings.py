@@ -25,7 +25,7 @@ FULL = Settings(
     geometry=(10, 20, 1280, 800),
     is_maximised=True,
     splitters=(("explore", (300, 500)), ("right", (1, 2, 3))),
-    recent=("english-french", "a folder"),
+    recent=("grammar", "a folder"),
     export_folder="figures",
 )
 
@@ -61,7 +61,7 @@ def test_that_a_key_left_out_has_its_default() -> None:
         ("geometry", [1, 2, 3, True]),
         ("geometry", [1, 2, 3, 10**30]),
         ("is_maximised", 1),
-        ("recent", "english-french"),
+        ("recent", "grammar"),
         ("recent", [None]),
         ("splitters", [["a", [1.5]]]),
         ("splitters", {"a": 1}),

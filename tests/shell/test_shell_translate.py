@@ -25,9 +25,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_that_lines_are_translated_in_order_and_scored(pairs: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "french.txt"
-    code = main(
-        ["translate", "english-french", "-f", str(pairs), "--beams", "2", "-o", str(out), "--batch", "5"]
-    )
+    code = main(["translate", "grammar", "-f", str(pairs), "--beams", "2", "-o", str(out), "--batch", "5"])
     assert code == 0
     assert capsys.readouterr().out.startswith("BLEU ")
     written = out.read_text(encoding="utf-8").splitlines()
@@ -40,7 +38,7 @@ def test_that_gates_change_the_score(pairs: Path, capsys) -> None:
     scores = []
     off = [f"--gate=cross:L{layer}H{head}=0" for layer in range(2) for head in range(8)]
     for gates in ([], off):
-        assert main(["translate", "english-french", "-f", str(pairs), "--json", *gates]) == 0
+        assert main(["translate", "grammar", "-f", str(pairs), "--json", *gates]) == 0
         scores.append(json.loads(capsys.readouterr().out)["bleu"]["value"])
     assert scores[1] < scores[0]
 
@@ -49,10 +47,10 @@ def test_that_gates_change_the_score(pairs: Path, capsys) -> None:
     ("options", "said"),
     [
         (("shakespeare",), "does not translate"),
-        (("english-french", "--beams", "0"), "beams"),
-        (("english-french", "--batch", "0"), "--batch"),
-        (("english-french", "--by-length", "0"), "--by-length"),
-        (("english-french", "--reference", "one.txt"), "12 lines"),
+        (("grammar", "--beams", "0"), "beams"),
+        (("grammar", "--batch", "0"), "--batch"),
+        (("grammar", "--by-length", "0"), "--by-length"),
+        (("grammar", "--reference", "one.txt"), "12 lines"),
     ],
 )
 def test_that_what_cannot_be_is_said(
@@ -67,7 +65,7 @@ def test_that_what_cannot_be_is_said(
 def test_that_an_empty_line_stays_one_and_unknown_words_are_told(tmp_path: Path, capsys) -> None:
     path, out = tmp_path / "lines.txt", tmp_path / "out.txt"
     path.write_text("the cat sleeps .\n\nblorb zag\n", encoding="utf-8")
-    assert main(["translate", "english-french", "-f", str(path), "-o", str(out)]) == 0
+    assert main(["translate", "grammar", "-f", str(path), "-o", str(out)]) == 0
     lines = out.read_text(encoding="utf-8").split("\n")
     assert (len(lines), lines[1]) == (4, "")
     assert "chat" in lines[0]
@@ -76,7 +74,7 @@ def test_that_an_empty_line_stays_one_and_unknown_words_are_told(tmp_path: Path,
 
 def test_that_a_score_by_length_is_sacrebleus_over_each_part(pairs: Path, capsys) -> None:
     off = [f"--gate=cross:L{layer}H{head}=0" for layer in range(2) for head in range(8)]
-    shell = ["translate", "english-french", "-f", str(pairs), *off, "--by-length", "4", "--json"]
+    shell = ["translate", "grammar", "-f", str(pairs), *off, "--by-length", "4", "--json"]
     assert main(shell) == 0
     printed = json.loads(capsys.readouterr().out)
     rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
@@ -98,7 +96,7 @@ def test_that_a_score_by_length_is_sacrebleus_over_each_part(pairs: Path, capsys
 
 
 def test_that_parts_are_told_below_the_whole_score(pairs: Path, tmp_path: Path, capsys) -> None:
-    shell = ["translate", "english-french", "-f", str(pairs), "-o", str(tmp_path / "out.txt"), "--by-length"]
+    shell = ["translate", "grammar", "-f", str(pairs), "-o", str(tmp_path / "out.txt"), "--by-length"]
     assert main(shell) == 0
     whole, *parts = capsys.readouterr().out.splitlines()
     assert whole.startswith("BLEU ")
@@ -106,15 +104,15 @@ def test_that_parts_are_told_below_the_whole_score(pairs: Path, tmp_path: Path, 
     assert all("no interval: " in part or "% t interval over " in part for part in parts)
     plain = tmp_path / "plain.txt"
     plain.write_text("the cat sleeps .\n", encoding="utf-8")
-    assert main(["translate", "english-french", "-f", str(plain), "--by-length"]) == 2
+    assert main(["translate", "grammar", "-f", str(plain), "--by-length"]) == 2
     assert "--reference FILE" in capsys.readouterr().err
 
 
 def test_that_one_text_is_translated_from_the_command_line(capsys) -> None:
-    assert main(["translate", "english-french", "--text", "the white cat sleeps"]) == 0
+    assert main(["translate", "grammar", "--text", "the white cat sleeps"]) == 0
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("le chat blanc dort\n", "")
-    assert main(["translate", "english-french", "--text", "the white cat sleeps\tle chat blanc dort"]) == 0
+    assert main(["translate", "grammar", "--text", "the white cat sleeps\tle chat blanc dort"]) == 0
     assert "BLEU 100" in capsys.readouterr().err
 
 
@@ -128,7 +126,7 @@ def test_that_one_text_is_translated_from_the_command_line(capsys) -> None:
     ],
 )
 def test_that_a_text_and_a_file_are_one_or_the_other(options: tuple[str, ...], said: str, capsys) -> None:
-    assert main(["translate", "english-french", *options]) == 2
+    assert main(["translate", "grammar", *options]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -145,13 +143,13 @@ def test_that_what_counts_bleu_is_missed_before_anything_is_translated(
     pairs: Path, monkeypatch, capsys
 ) -> None:
     monkeypatch.setattr("attnscope.cli.translate.open_model", lambda _: pytest.fail("opened"))
-    assert main(["translate", "english-french", "-f", str(pairs)]) == 2
+    assert main(["translate", "grammar", "-f", str(pairs)]) == 2
     assert "sacrebleu" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("no_counter")
 def test_that_texts_without_references_need_nothing_to_count_with(capsys) -> None:
-    assert main(["translate", "english-french", "--text", "the white cat sleeps"]) == 0
+    assert main(["translate", "grammar", "--text", "the white cat sleeps"]) == 0
     assert capsys.readouterr().out == "le chat blanc dort\n"
 
 
@@ -162,15 +160,15 @@ def test_that_translations_are_handed_over_where_the_score_fails(
         raise UserError("No score today.")
 
     monkeypatch.setattr(bleu, "bleu", fail)
-    assert main(["translate", "english-french", "-f", str(pairs)]) == 2
+    assert main(["translate", "grammar", "-f", str(pairs)]) == 2
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 12
     assert printed.err.splitlines()[-1] == "attnscope: No score today."
     out = tmp_path / "french.txt"
-    assert main(["translate", "english-french", "-f", str(pairs), "-o", str(out)]) == 2
+    assert main(["translate", "grammar", "-f", str(pairs), "-o", str(out)]) == 2
     assert out.read_text(encoding="utf-8") == printed.out
     capsys.readouterr()
-    assert main(["translate", "english-french", "-f", str(pairs), "--json"]) == 2
+    assert main(["translate", "grammar", "-f", str(pairs), "--json"]) == 2
     table = json.loads(capsys.readouterr().out)
     assert (table["texts"], table["bleu"]) == (printed.out.splitlines(), None)
 
@@ -187,7 +185,7 @@ def test_that_lines_are_printed_as_they_are_made(pairs: Path, tmp_path: Path, mo
 
     monkeypatch.setattr(translating, "translate_texts", stop)
     monkeypatch.setattr("attnscope.cli.translate._BATCHES_AT_ONCE", 1)
-    shell = ["translate", "english-french", "-f", str(pairs), "--batch", "4"]
+    shell = ["translate", "grammar", "-f", str(pairs), "--batch", "4"]
     assert main(shell) == 130
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 8
@@ -206,7 +204,7 @@ def test_that_lines_with_one_source_are_one_text_with_several_references(
     lines = [f"{source}\t{right}" for source, right in columns]
     lines[1:1] = [f"{columns[i][0]}\t{other}" for i, other in zip((5, 0, 5), others, strict=True)]
     several.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert main(["translate", "english-french", "-f", str(several), "--all-references", "--json"]) == 0
+    assert main(["translate", "grammar", "-f", str(several), "--all-references", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert len(told["texts"]) == told["bleu"]["n_texts"] == 12
     rights: dict[str, list[str]] = {}

@@ -5,7 +5,7 @@ from attnscope.trace.store import load_trace, save_trace
 
 
 def test_that_a_token_knows_the_letters_it_stands_for(tmp_path):
-    model = load("english-french")
+    model = load("grammar")
     trace = model.trace("the whïte cat 北京 sleeps")
     source = trace.source.tokens
     unknown = [token for token in source if token.piece == "<unk>"]

@@ -19,7 +19,7 @@ from attnscope.records.word_tables import AlignmentTable
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 
-NAMES = ("english-french", "shakespeare", "shakespeare-masked")
+NAMES = ("grammar", "shakespeare", "shakespeare-masked")
 _MOST_BYTES = 5_000_000
 
 
@@ -30,7 +30,7 @@ def causal() -> Model:
 
 @pytest.fixture(scope="module")
 def translator() -> Model:
-    return load("english-french", "cpu")
+    return load("grammar", "cpu")
 
 
 def held_out(n: int) -> list[Example]:
@@ -78,7 +78,7 @@ def test_that_heads_page_card_and_readme_tell_the_same_induction_score(causal: M
 
 
 def test_that_the_alignment_of_the_card_holds_for_other_sentences(translator: Model) -> None:
-    card = (demo_folder() / "english-french" / "card.md").read_text(encoding="utf-8")
+    card = (demo_folder() / "grammar" / "card.md").read_text(encoding="utf-8")
     readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
     told = re.search(r"best layer (L\d mean) ([\d.]+) \(([\d.]+)–([\d.]+)\); .* over 3,000 pairs", card)
     assert told is not None

@@ -211,7 +211,7 @@ def test_that_the_plan_refuses_the_starts_that_the_run_refuses(
 ) -> None:
     path = trained.parent / "recipe.toml"
     path.write_text(tiny_recipe)
-    for start in (str(trained.parent / "nothere"), "english-french"):
+    for start in (str(trained.parent / "nothere"), "grammar"):
         assert main(["train", str(path), "--set", f"start.from={start}", "--plan"]) == 2
         planned = capsys.readouterr().err
         with pytest.raises(UserError) as refused:

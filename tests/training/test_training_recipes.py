@@ -14,7 +14,7 @@ NAMES = {
     "addition",
     "brackets",
     "copy",
-    "english-french",
+    "grammar",
     "english-german",
     "induction",
     "induction-linear",

@@ -321,9 +321,9 @@ def test_that_failures_of_others_and_of_older_requests_are_not_shown():
 
 def test_that_progress_is_shown_while_loading():
     desk = Desk()
-    desk.session.load_model("folder/english-french/")
+    desk.session.load_model("folder/grammar/")
     assert desk.session.busy is not None
-    assert desk.session.busy.what == "Loading english-french…"
+    assert desk.session.busy.what == "Loading grammar…"
     desk.session.handle(Progress(number=desk.posted[0].number, what="reading weights", fraction=0.5))
     assert desk.session.busy.fraction == 0.5
 

@@ -25,8 +25,8 @@ from attnscope.viewmodels.session.gating import every_head
 from attnscope.viewmodels.session.history import Setting
 
 SAVED = SavedSession(
-    source="english-french",
-    model="english-french",
+    source="grammar",
+    model="grammar",
     sha256="ab" * 32,
     setting=Setting(
         gates=gates_off(ref(0, 1)).with_value(ref(1, 0), 0.25),
@@ -166,17 +166,42 @@ def test_that_a_path_that_cannot_be_is_told(tmp_path: Path):
 
 
 def test_that_a_demo_model_is_found_in_every_installation(tmp_path):
-    ours = str(paths.resources_folder() / "models" / "english-french")
-    theirs = "/other/place/attnscope/resources/models/english-french"
+    ours = str(paths.resources_folder() / "models" / "grammar")
+    theirs = "/other/place/attnscope/resources/models/grammar"
     stop = Stop(name="1", saved=dataclasses.replace(SAVED, notes="", source=theirs))
     data = session_bytes(dataclasses.replace(SAVED, source=ours, stops=(stop,)))
-    assert json.loads(data)["model"]["source"] == "english-french"
-    data = data.replace(b'"source": "english-french"', f'"source": "{theirs}"'.encode())  # an older program's
+    assert json.loads(data)["model"]["source"] == "grammar"
+    data = data.replace(b'"source": "grammar"', f'"source": "{theirs}"'.encode())  # an older program's
     read = session_from_bytes(data, what="x")
-    assert (read.source, read.stops[0].saved.source) == ("english-french", "english-french")
+    assert (read.source, read.stops[0].saved.source) == ("grammar", "grammar")
 
 
-@pytest.mark.parametrize("end", ["", ".", "..", "my-own", "a" * 999, "english-french/config.json"])
+@pytest.mark.parametrize(
+    ("program", "opened"),
+    [
+        ("AttnScope 0.1.0", "grammar"),
+        ("AttnScope 0.8.0", "grammar"),
+        ("", "grammar"),
+        (3, "grammar"),
+        ("AttnScope 0.9.0", "english-french"),
+        ("AttnScope 1.0", "english-french"),
+        ("0.10.2", "english-french"),
+    ],
+)
+def test_that_the_translator_of_the_grammar_is_found_under_its_old_name(program: object, opened: str) -> None:
+    stop = Stop(name="1", saved=dataclasses.replace(SAVED, notes=""))
+    values = json.loads(session_bytes(dataclasses.replace(SAVED, stops=(stop,))))
+    values["program"] = program
+    for part in (values, values["stops"][0]):
+        part["model"]["source"] = "english-french"
+        part["compare"]["B"]["model"] = "english-french"
+    read = session_from_bytes(json.dumps(values).encode(), what="x")
+    for saved in (read, read.stops[0].saved):
+        assert (saved.source, saved.setting.compared.second.model) == (opened, opened)
+        assert saved.setting.text == SAVED.setting.text
+
+
+@pytest.mark.parametrize("end", ["", ".", "..", "my-own", "a" * 999, "grammar/config.json"])
 def test_that_no_other_path_is_taken_for_a_demo_model(end):
     path = f"/other/place/resources/models/{end}"
     assert paths.demo_name(path) == ""
@@ -184,6 +209,6 @@ def test_that_no_other_path_is_taken_for_a_demo_model(end):
 
 
 def test_that_a_model_which_is_where_it_was_is_not_exchanged_for_a_demo_model(tmp_path):
-    own = tmp_path / "resources" / "models" / "english-french"
+    own = tmp_path / "resources" / "models" / "grammar"
     own.mkdir(parents=True)
     assert paths.demo_name(str(own)) == ""

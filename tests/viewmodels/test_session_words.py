@@ -63,9 +63,9 @@ def test_that_the_page_goes_from_starting_over_loading_to_shown():
     assert stage_of(desk.session).kind == "starting"
     desk.session.handle(Ready(devices=("cpu",), demo_models=()))
     assert stage_of(desk.session).kind == "no-model"
-    desk.session.load_model("english-french")
+    desk.session.load_model("grammar")
     stage = stage_of(desk.session)
-    assert (stage.kind, stage.title) == ("loading", "Loading english-french…")
+    assert (stage.kind, stage.title) == ("loading", "Loading grammar…")
     desk.answer_one(desk.posted.pop(0))
     assert stage_of(desk.session).kind == "waiting"
     desk.answer()
@@ -77,7 +77,7 @@ def test_that_the_page_goes_from_starting_over_loading_to_shown():
 def test_that_a_model_without_attention_is_said_to_have_none():
     desk = Desk()
     desk.session.handle(Ready(devices=("cpu",), demo_models=()))
-    desk.session.load_model("english-french")
+    desk.session.load_model("grammar")
     desk.answer()
     assert stage_of(desk.session).kind == "shown"
     desk.session.model = dataclasses.replace(desk.session.model, sites=())

@@ -41,9 +41,9 @@ def answer_question(button: str) -> None:
 
 
 def test_that_a_name_that_does_not_exist_yet_can_be_saved_under(qtbot, tmp_path):
-    dialog = shown(qtbot, tmp_path / "models" / "english-french")
+    dialog = shown(qtbot, tmp_path / "models" / "grammar")
     assert dialog.save_button.isEnabled()
-    assert dialog.told.text() == f"A new folder: {tmp_path / 'models' / 'english-french'}"
+    assert dialog.told.text() == f"A new folder: {tmp_path / 'models' / 'grammar'}"
     dialog.name.setText("smaller")
     qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
     assert dialog.result() == QDialog.DialogCode.Accepted

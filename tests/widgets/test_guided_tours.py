@@ -25,7 +25,7 @@ def program(qtbot, tmp_path, monkeypatch):
     made = Program(
         settings=Settings(theme="light"),
         crash_log=CrashLog(tmp_path / "logs"),
-        options=StartOptions(source="english-french"),
+        options=StartOptions(source="grammar"),
         is_remembering=False,
     )
     made.show()
@@ -168,7 +168,7 @@ def test_that_another_model_ends_a_tour_and_stays_and_the_tours_own_do_not(qtbot
     tours = learning.tours
     _settle(qtbot, tours)
     own = session.model.name
-    assert own == "english-french"
+    assert own == "grammar"
     other = next(name for name in session.demo_models if name != own)
     session.load_model("no such model")  # nothing is opened: the tour goes on
     qtbot.waitUntil(lambda: session.busy is None, timeout=60_000)

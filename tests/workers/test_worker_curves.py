@@ -92,7 +92,7 @@ def test_that_rankings_run_from_the_quick_to_the_slow() -> None:
 
 
 def test_that_every_source_of_texts_is_read(tmp_path: Path) -> None:
-    model = load("english-french", device="cpu")
+    model = load("grammar", device="cpu")
     own, name = read_samples(model, "own", "", 5)
     assert (len(own), "held out" in name) == (5, True)
     assert any(example.links for example in own)

@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from attnscope import paths
 from attnscope.errors import LoadError, UserError
 from attnscope.outside import read_outside
 from attnscope.records.interventions import interventions_as_json
@@ -135,6 +136,7 @@ def session_from_bytes(data: bytes, *, what: str, folder: Path | None = None) ->
         values = parse_object(data, what=what, kind="session")
     except LoadError as error:
         raise refused_content(error.happened, kind=error.kind) from error
+    paths.rename_demos(values)
     reader = SessionReader(values, what)
     if not values.keys() & {"format", "model", "text"}:
         raise refused_content(f"{what} names no model and has no text.", kind="session")

@@ -32,7 +32,7 @@ _AROUND_PX, _LABS_PX = 170, 880
 _STEPS_PX = {1: 270, 2: 160}
 """The height of a tour's card with its steps in so many columns."""
 EXAMPLES = {
-    "english-french": "A translator of a small grammar. Its cross-attention draws the alignment of the two"
+    "grammar": "A translator of a small grammar. Its cross-attention draws the alignment of the two"
     " sentences, backwards where French turns the words round.",
     "shakespeare": "Predicts the next piece of text. In words written twice one head finds what followed them"
     " before; another looks at the word just read.",
