@@ -20,19 +20,34 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """From glibc's malloc.h."""
 
 
+_OWN: dict[str, str] = {}
+"""What this process has set of its environment; the rest is a person's."""
+
+
 def prepare_environment(*, has_window: bool) -> None:
-    """Set what native libraries read when they load; a person's own settings win.
+    """Set what native libraries read when they load; see `prepared`."""
+    wanted = prepared(has_window=has_window)
+    _OWN.update({name: value for name, value in wanted.items() if os.environ.get(name) != value})
+    os.environ.update(_OWN)
+    keep_freed_memory()
+
+
+def prepared(*, has_window: bool) -> dict[str, str]:
+    """The environment that a window, or a command, computes in; a person's own settings win.
 
     Threads that wait must sleep, not spin, or training and window slow each other down twentyfold on
     shared cores; a window gets one core for itself. Nothing is told to anybody; that nothing but a download
     asked for by name reaches for the network is seen to where that library is imported.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("KMP_BLOCKTIME", "0")
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, n_cores() - int(has_window))))
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    keep_freed_memory()
+    own = {
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "KMP_BLOCKTIME": "0",
+        "OMP_NUM_THREADS": str(max(1, n_cores() - int(has_window))),
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
+    theirs = {name: value for name, value in os.environ.items() if _OWN.get(name) != value}
+    return {**os.environ, **own, **theirs}
 
 
 def keep_freed_memory() -> None:

@@ -116,9 +116,9 @@ def _refuse(what: str, reason: str, *, kind: str) -> LoadError:
     )
 
 
-def json_text(value: object) -> str:
-    """`value` as indented JSON in ASCII, numbers that are not finite as null."""
-    return json.dumps(_finite(value), indent=1, ensure_ascii=True, allow_nan=False)
+def json_text(value: object, indent: int | None = 1) -> str:
+    """`value` as JSON in ASCII, numbers that are not finite as null; in one line without an indent."""
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=True, allow_nan=False)
 
 
 def _finite(value: object) -> object:

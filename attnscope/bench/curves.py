@@ -1,5 +1,7 @@
 """How long the curves of ten long runs take to be drawn again, against steps, tokens read and time."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from PySide6.QtWidgets import QApplication, QCheckBox
 
@@ -20,7 +22,7 @@ _MEASURED: tuple[Axis, ...] = ("step", "tokens", "time")
 
 def measure_curves(
     n_frames: int = N_FRAMES, n_runs: int = N_RUNS, n_steps: int = N_STEPS
-) -> tuple[Measurement, ...]:
+) -> Iterator[Measurement]:
     """Milliseconds to work out every plot anew, their painting aside, on each axis."""
     make_application()
     shown = tuple(made_up_run(index, n_steps) for index in range(n_runs))
@@ -28,11 +30,10 @@ def measure_curves(
     view.resize(1100, 700)
     show_and_wait(view)
     log = view.bar.findChildren(QCheckBox)[0]
-    results: list[Measurement] = []
     for axis in _MEASURED:
         view.bar.findChildren(ChoiceButton)[0].chosen.emit(axis)
         QApplication.processEvents()
-        results += measure_frames(
+        yield measure_frames(
             f"{n_runs} runs of {n_steps:,} steps drawn again, by {AXES[axis]}",
             lambda index: log.toggle(),
             lambda: None,
@@ -42,7 +43,6 @@ def measure_curves(
         QApplication.processEvents()
     view.close()
     view.deleteLater()
-    return tuple(results)
 
 
 def made_up_run(seed: int, n_steps: int) -> ShownRun:

@@ -2,11 +2,12 @@
 
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from attnscope.app import make_application
 from attnscope.bench.grid import random_grids
-from attnscope.bench.report import Measurement, percentile
+from attnscope.bench.report import Measurement, median_of
 from attnscope.figures.export import save
 from attnscope.figures.file_names import Format
 from attnscope.figures.spec import FigureSpec
@@ -16,10 +17,9 @@ TARGET_S = 1.0
 _FORMATS: tuple[Format, ...] = ("png", "svg", "pdf")
 
 
-def measure_exports(n_rounds: int = N_ROUNDS) -> tuple[Measurement, ...]:
+def measure_exports(n_rounds: int = N_ROUNDS) -> Iterator[Measurement]:
     """Median seconds from the figure's numbers to the complete file on disk, its size beside it."""
     make_application()
-    results = []
     with tempfile.TemporaryDirectory(prefix="attnscope-exports-") as folder:
         for format in _FORMATS:
             path = Path(folder) / f"grid.{format}"
@@ -29,14 +29,10 @@ def measure_exports(n_rounds: int = N_ROUNDS) -> tuple[Measurement, ...]:
                 begin_s = time.perf_counter()
                 save(spec, path)
                 seconds.append(time.perf_counter() - begin_s)
-            results.append(
-                Measurement(
-                    name=f"figure of 144 heads as {format} (median)",
-                    value=percentile(seconds, 50),
-                    unit="s",
-                    target=TARGET_S,
-                    n_samples=n_rounds,
-                    note=f"{path.stat().st_size / 1e6:.1f} MB",
-                )
+            yield median_of(
+                f"figure of 144 heads as {format} (median)",
+                seconds,
+                "s",
+                target=TARGET_S,
+                note=f"{path.stat().st_size / 1e6:.1f} MB",
             )
-    return tuple(results)

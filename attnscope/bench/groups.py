@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from attnscope.bench.report import Measurement
+from attnscope.bench.report import Doing, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,93 +15,123 @@ class Wish:
     n_texts: int = 0
 
 
-def _start(wish: Wish) -> tuple[Measurement, ...]:
+def _start(wish: Wish) -> Rows:
     from attnscope.bench.start import measure_start
 
-    return measure_start()
+    yield Doing("whole starts of the program")
+    yield from measure_start()
 
 
-def _typing(wish: Wish) -> tuple[Measurement, ...]:
-    from attnscope.bench.keystroke import measure_large_typing, measure_typing
-
-    return (*measure_typing(), *measure_large_typing())
-
-
-def _lag(wish: Wish) -> tuple[Measurement, ...]:
-    from attnscope.bench.lag import measure_lag
-    from attnscope.bench.loading import measure_loading
-
-    return (*measure_lag(), *measure_loading())
-
-
-def _trace(wish: Wish) -> tuple[Measurement, ...]:
-    from attnscope.bench.first_maps import measure_first_maps
-    from attnscope.bench.tracing import measure_tracing
-
-    return (*measure_first_maps(wish.device), *measure_tracing(wish.device))
-
-
-def _grid(wish: Wish) -> tuple[Measurement, ...]:
+def _grid(wish: Wish) -> Rows:
     from attnscope.bench.grid import measure_grid
 
-    return measure_grid()
+    yield Doing("the grid of 144 heads")
+    yield from measure_grid()
 
 
-def _window(wish: Wish) -> tuple[Measurement, ...]:
+def _window(wish: Wish) -> Rows:
     from attnscope.bench.curves import measure_curves
     from attnscope.bench.exports import measure_exports
     from attnscope.bench.hover import measure_hover
     from attnscope.bench.lines import measure_lines
     from attnscope.bench.window_memory import measure_leak, measure_window_memory
 
-    return (
-        *measure_window_memory(),
-        *measure_lines(),
-        *measure_curves(),
-        *measure_exports(),
-        *measure_hover(),
-        *measure_leak(),
-    )
+    yield Doing("memory of the window")
+    yield from measure_window_memory()
+    yield Doing("lines")
+    yield from measure_lines()
+    yield Doing("curves of ten runs")
+    yield from measure_curves()
+    yield Doing("figures")
+    yield from measure_exports()
+    yield Doing("the pointer over 144 heads")
+    yield from measure_hover()
+    yield Doing("memory left behind")
+    yield from measure_leak()
 
 
-def _analysis(wish: Wish) -> tuple[Measurement, ...]:
-    from attnscope.bench.analysis import measure_analysis
+def _trace(wish: Wish) -> Rows:
+    from attnscope.bench.first_maps import measure_first_maps
+    from attnscope.bench.tracing import measure_tracing
+
+    yield Doing("144 maps of a long text")
+    yield from measure_first_maps(wish.device)
+    yield Doing("traced and plain passes")
+    yield from measure_tracing(wish.device)
+
+
+def _typing(wish: Wish) -> Rows:
+    from attnscope.bench.keystroke import measure_large_typing, measure_typing
+
+    yield Doing("typing into a demo")
+    yield from measure_typing()
+    yield Doing("typing into GPT-2's shape")
+    yield from measure_large_typing()
+
+
+def _lag(wish: Wish) -> Rows:
+    from attnscope.bench.lag import measure_lag
+    from attnscope.bench.loading import measure_loading
+
+    yield Doing("the window while its worker traces and trains")
+    yield from measure_lag()
+    yield Doing("the window while models are opened")
+    yield from measure_loading()
+
+
+def _analysis(wish: Wish) -> Rows:
+    from attnscope.bench.analysis import measure_corpus_cost
     from attnscope.bench.importance import measure_across_layers
 
-    measured = measure_analysis(wish.n_texts) if wish.n_texts else measure_analysis()
-    return (*measured, *measure_across_layers())
+    yield Doing("measures of a corpus, and its plain passes")
+    yield measure_corpus_cost(wish.n_texts) if wish.n_texts else measure_corpus_cost()
+    yield Doing("importance and rollout")
+    yield from measure_across_layers()
 
 
-def _tiles(wish: Wish) -> tuple[Measurement, ...]:
-    from attnscope.bench.tiles import measure_tiles
-
-    return measure_tiles(wish.device)
-
-
-def _write(wish: Wish) -> tuple[Measurement, ...]:
-    from attnscope.bench.writing import measure_writing
-
-    return measure_writing(wish.device)
-
-
-def _train(wish: Wish) -> tuple[Measurement, ...]:
+def _train(wish: Wish) -> Rows:
     from attnscope.bench.training import measure_training
 
-    return measure_training(wish.device)
+    yield Doing("steps of training")
+    yield from measure_training(wish.device)
 
 
-GROUPS: "MappingProxyType[str, Callable[[Wish], tuple[Measurement, ...]]]" = MappingProxyType(
+def _tiles(wish: Wish) -> Rows:
+    from attnscope.bench.tiles import measure_tiles
+
+    yield Doing("tiles of one head")
+    yield from measure_tiles(wish.device)
+
+
+def _write(wish: Wish) -> Rows:
+    from attnscope.bench.writing import measure_writing
+
+    yield Doing("writing")
+    yield from measure_writing(wish.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What belongs together, and what it sets against what."""
+
+    about: str
+    measure: Callable[[Wish], Rows]
+
+
+GROUPS: MappingProxyType[str, Group] = MappingProxyType(
     {
-        "start": _start,
-        "grid": _grid,
-        "window": _window,
-        "trace": _trace,
-        "typing": _typing,
-        "lag": _lag,
-        "analysis": _analysis,
-        "train": _train,
-        "tiles": _tiles,
-        "write": _write,
+        "start": Group(
+            "from the start of the process, as installed, to the window and to attention in it", _start
+        ),
+        "grid": Group("frames of the grid of heads, each with its paint", _grid),
+        "window": Group("frames of other pictures, figures on disk, memory", _window),
+        "trace": Group("text to attention, against the same pass without it and against BertViz", _trace),
+        "typing": Group("a keystroke to its painted maps, in a whole window", _typing),
+        "lag": Group("how late the window answers while its worker is busy", _lag),
+        "analysis": Group("what analyses cost over the passes that they cannot do without", _analysis),
+        "train": Group("a step of training against the loops of others", _train),
+        "tiles": Group("texts of up to 32,768 tokens: tiles, a whole window, memory", _tiles),
+        "write": Group("writing with its attention against the library's own generate", _write),
     }
 )
 """In the order they run: whole processes first, while this one is still small. Each takes the wish."""

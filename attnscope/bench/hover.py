@@ -1,7 +1,7 @@
 """How soon what the pointer is on is lit everywhere: a real window on 144 heads of a text of 512 tokens."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
@@ -22,7 +22,7 @@ TARGET_MS = 16.0
 
 def measure_hover(
     n_frames: int = N_FRAMES, n_layers: int = N_LAYERS, n_heads: int = N_HEADS, n_tokens: int = N_TOKENS
-) -> tuple[Measurement, ...]:
+) -> Iterator[Measurement]:
     """Milliseconds from a move of the mouse until all is painted that it changes, in each picture."""
     with tempfile.TemporaryDirectory(prefix="attnscope-hover-") as folder:
         model = write_long_model(
@@ -33,17 +33,15 @@ def measure_hover(
             wait_until(program, lambda: is_settled(program), "the trace")
             traced = program.session.traced
             n_shown = len(traced.source) if traced is not None else 0
-            results: list[Measurement] = []
             for name, step in _steps(program).items():
                 QApplication.processEvents()
-                results += measure_frames(
+                yield measure_frames(
                     f"hover over {name}, T = {n_shown}",
                     step,
                     QApplication.processEvents,
                     n_frames,
                     target_ms=TARGET_MS,
                 )
-    return tuple(results)
 
 
 def _steps(program: Program) -> dict[str, Callable[[int], None]]:

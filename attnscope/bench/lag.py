@@ -2,16 +2,17 @@
 
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, QTimer, Slot
 
 from attnscope.app import Program
-from attnscope.bench.report import Measurement, spread
+from attnscope.bench.report import Measurement, percentile, worst_of
 from attnscope.bench.window import open_program, turn_loop
 from attnscope.errors import UserError
 
-DURATION_S = 8.0
+DURATION_S = 6.0
 INTERVAL_MS = 5
 TARGET_MS = 16.0
 RECIPE = """
@@ -76,35 +77,30 @@ class LagProbe(QObject):
         self._worked_s = worked_s
 
 
-def measure_lag(duration_s: float = DURATION_S) -> tuple[Measurement, ...]:
-    """Lateness in ms with the worker idle, tracing all the time, and training."""
-    results: list[Measurement] = []
+def measure_lag(duration_s: float = DURATION_S) -> Iterator[Measurement]:
+    """Lateness in ms while the worker traces all the time, and while it trains."""
     # The program ends first: a run in training saves itself into the folder.
     with tempfile.TemporaryDirectory(prefix="attnscope-lag-") as folder, open_program() as program:
         probe = LagProbe(program)
-        results += watch(probe, "idle", duration_s / 2, target_ms=None)
         tracing = _Tracing(program)
-        results += watch(probe, "tracing", duration_s, target_ms=TARGET_MS)
+        yield watch(probe, "tracing", duration_s)
         tracing.stop()
         _start_training(program, Path(folder) / "run")
-        results += watch(probe, "training", duration_s, target_ms=TARGET_MS)
+        yield watch(probe, "training", duration_s)
         probe.deleteLater()
-    return tuple(results)
 
 
-def watch(
-    probe: LagProbe, name: str, duration_s: float, *, target_ms: float | None
-) -> tuple[Measurement, ...]:
+def watch(probe: LagProbe, name: str, duration_s: float) -> Measurement:
     """Turn the event loop for a while and say how late it was, and how long its turns took."""
     probe.start()
     turn_loop(duration_s)
     probe.stop()
-    targets = {} if target_ms is None else {99: target_ms}
-    lags = spread(
-        f"event-loop lag, {name}", probe.lags_ms, "ms", targets=targets, percentiles=(50, 95, 99, 100)
-    )
-    note = "processor time"
-    return lags + spread(f"work of a turn, {name}", probe.work_ms, "ms", percentiles=(99, 100), note=note)
+    return lag_row(name, probe.lags_ms, f"processor time of a turn p99 {percentile(probe.work_ms, 99):.1f}")
+
+
+def lag_row(name: str, lags_ms: Sequence[float], note: str = "") -> Measurement:
+    """How late the event loop was."""
+    return worst_of(f"event-loop lag, {name}", lags_ms, "ms", q=99, target=TARGET_MS, note=note)
 
 
 class _Tracing(QObject):

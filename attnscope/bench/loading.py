@@ -9,6 +9,7 @@ import importlib.util
 import json
 import random
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -16,8 +17,8 @@ from safetensors.torch import save_file
 
 from attnscope.app import Program
 from attnscope.bench.child import told_by
-from attnscope.bench.lag import TARGET_MS, LagProbe
-from attnscope.bench.report import Measurement, spread
+from attnscope.bench.lag import LagProbe, lag_row
+from attnscope.bench.report import NotRun, Row
 from attnscope.bench.window import is_settled, open_program, turn_loop, wait_until
 
 N_TOKENS = 1024
@@ -25,26 +26,13 @@ WITHIN_S = 240.0
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def measure_loading() -> tuple[Measurement, ...]:
-    """Lateness in ms: GPT-2's shape with transformers still to import, again, and 250,000 pieces.
-
-    Nothing is promised of a large vocabulary, nor of an import: only the window's word for them. Empty
-    without transformers.
-    """
+def measure_loading() -> Iterator[Row]:
+    """Lateness in ms: GPT-2's shape with transformers still to import, again, and 250,000 pieces."""
     if importlib.util.find_spec("transformers") is None:
-        return ()
-    told = told_by("attnscope.bench.loading")
-    return tuple(
-        measurement
-        for name, lags in told.items()
-        for measurement in spread(
-            f"event-loop lag, {name}",
-            lags,
-            "ms",
-            targets={99: TARGET_MS} if "GPT-2" in name else {},
-            percentiles=(50, 95, 99, 100),
-        )
-    )
+        yield NotRun(name="event-loop lag, loading GPT-2", reason="transformers is not installed")
+        return
+    for name, lags in told_by("attnscope.bench.loading", has_window=True).items():
+        yield lag_row(name, lags)
 
 
 def make_folder(folder: Path, *, n_pieces: int, d_model: int, n_layers: int) -> Path:

@@ -3,6 +3,8 @@
 import os
 import threading
 
+UNTOLD = "this system does not say what memory a process has"
+
 
 def resident_bytes() -> int:
     """Memory of this process that is in RAM, what it shares with others counted in (RSS)."""

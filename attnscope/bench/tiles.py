@@ -1,14 +1,18 @@
 """Long texts: tiles and pyramids of one head, and a window on 32,768 tokens."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 
 from attnscope.bench.child import told_by
 from attnscope.bench.long_model import N_TOKENS, long_files
-from attnscope.bench.long_window import FIRST_MS, measure_long_window
-from attnscope.bench.report import Measurement, spread
+from attnscope.bench.long_window import measure_long_window
+from attnscope.bench.report import Doing, Measurement, NotRun, Row, Rows, median_of, worst_of
+from attnscope.bench.resident import UNTOLD
+from attnscope.bench.window import window_threads
+from attnscope.counting import counted
 from attnscope.nn.attention import row_lse
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
@@ -20,23 +24,23 @@ from attnscope.trace.pyramid import build_pyramid
 from attnscope.trace.record import SiteRecord
 from attnscope.workers.head_tiles import HeadTiles
 
-LENGTHS = (2_048, 8_192, N_TOKENS)
+LENGTHS = (8_192, N_TOKENS)
 D_HEAD = 64
 TILE_PX = 800
 N_TILES = 40
-TILE_MS, WHOLE_S, STEP_MS = 16.0, 2.0, 50.0
+FIRST_MS, TILE_MS, WHOLE_S, STEP_MS, MEMORY_MB = 100.0, 16.0, 2.0, 50.0, 800.0
 _HEAD = HeadRef(stack="decoder", layer=0, head=0)
 
 
-def measure_tiles(device: str = "cpu") -> tuple[Measurement, ...]:
+def measure_tiles(device: str = "cpu") -> Rows:
     """Everything that is promised of long texts."""
-    results: list[Measurement] = []
-    for n_tokens in LENGTHS:
-        results += head_measurements(make_record(n_tokens, torch.device(device)))
-    results += measure_long_window()
-    results.append(memory_of("a tiny model", is_past_trained=False))
-    results.append(memory_of("shakespeare, past its 128 trained positions", is_past_trained=True))
-    return tuple(results)
+    with window_threads():
+        for n_tokens in LENGTHS:
+            yield from head_measurements(make_record(n_tokens, torch.device(device)))
+    yield Doing("a window on 32,768 tokens")
+    yield from measure_long_window()
+    yield Doing("memory of long texts")
+    yield measure_long_memory()
 
 
 def make_record(n_tokens: int, device: torch.device) -> SiteRecord:
@@ -51,42 +55,39 @@ def make_record(n_tokens: int, device: torch.device) -> SiteRecord:
     return SiteRecord(q=q, k=k, lse=lse, rule=rule, score=score, proof=proof)
 
 
-def head_measurements(record: SiteRecord) -> list[Measurement]:
+def head_measurements(record: SiteRecord) -> Iterator[Measurement]:
     """Times of the tiles of one head: at full zoom, the first picture of all, all of it exactly."""
     n = record.n_queries
-    note = f"T = {n:,}, d_head {D_HEAD}, causal, {torch.get_num_threads()} thread"
+    note = f"d_head {D_HEAD}, causal, {counted(torch.get_num_threads(), 'thread')}"
     tiles = HeadTiles(_HEAD, 0, OneHead(record, 0))
-    full = [
-        _ms(lambda index=index: _last(tiles, *_corner(n, index), 1))  # type: ignore[misc]
-        for index in range(N_TILES + 3)
-    ][3:]
-    first = _ms(lambda: next(HeadTiles(_HEAD, 0, OneHead(record, 0)).tile((0, n), (0, n), max(1, n // 512))))
+    full = [_ms(partial(_last, tiles, *_corner(n, index), 1)) for index in range(N_TILES + 3)][3:]
+    yield worst_of(f"exact {TILE_PX}×{TILE_PX} tile, T = {n:,}", full, "ms", target=TILE_MS, note=note)
+    first = [_ms(partial(_first_picture, record)) for _ in range(3)]
+    yield median_of(f"first picture of all, T = {n:,}", first, "ms", target=FIRST_MS)
     steps_ms, begin_s = [], time.perf_counter()
     last_s = begin_s
     for _ in build_pyramid(OneHead(record, 0)):
         now_s = time.perf_counter()
         steps_ms.append((now_s - last_s) * 1e3)
         last_s = now_s
-    whole_s = last_s - begin_s
-    return [
-        *spread(f"exact {TILE_PX}×{TILE_PX} tile, T = {n:,}", full, "ms", targets={95: TILE_MS}, note=note),
-        Measurement(
-            name=f"first picture of all, T = {n:,}", value=first, unit="ms", target=FIRST_MS, note=note
-        ),
-        Measurement(name=f"whole map pooled, T = {n:,}", value=whole_s, unit="s", target=WHOLE_S, note=note),
-        Measurement(
-            name=f"longest step of that, T = {n:,}", value=max(steps_ms), unit="ms", target=STEP_MS, note=note
-        ),
-    ]
+    yield Measurement(name=f"whole map pooled, T = {n:,}", value=last_s - begin_s, unit="s", target=WHOLE_S)
+    yield Measurement(name=f"longest step of that, T = {n:,}", value=max(steps_ms), unit="ms", target=STEP_MS)
 
 
-def memory_of(what: str, *, is_past_trained: bool) -> Measurement:
-    """Most memory that a process of its own takes to open, trace, measure and draw a long text."""
+def _first_picture(record: SiteRecord) -> MapTile | None:
+    n = record.n_queries
+    return next(HeadTiles(_HEAD, 0, OneHead(record, 0)).tile((0, n), (0, n), max(1, n // 512)))
+
+
+def measure_long_memory() -> Row:
+    """Most memory that a process of its own takes to open, trace, draw and measure a long text."""
+    name = "a long text traced, drawn, every row measured: memory"
     with long_files() as (model, text):
-        source = "shakespeare" if is_past_trained else str(model)
-        seen = told_by("attnscope.bench.long_memory", source, str(text))
-    note = f"{seen['n_tokens']:,} tokens, {seen['seconds']:.1f} s; {seen['before_mb']:.0f} MB before the text"
-    return Measurement(name=f"peak memory, {what}", value=seen["peak_mb"], unit="MB", note=note)
+        seen = told_by("attnscope.bench.long_memory", str(model), str(text), has_window=True)
+    if not seen["peak_bytes"]:
+        return NotRun(name=name, reason=UNTOLD)
+    note = f"{seen['n_tokens']:,} tokens, {seen['seconds']:.0f} s"
+    return Measurement(name=name, value=seen["peak_bytes"] / 1e6, unit="MB", target=MEMORY_MB, note=note)
 
 
 def _corner(n: int, index: int) -> tuple[tuple[int, int], tuple[int, int]]:

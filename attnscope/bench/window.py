@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
 from PySide6.QtCore import QEventLoop, QTimer
 
 from attnscope.app import Program, make_application
+from attnscope.boot import prepared
 from attnscope.crash import CrashLog
 from attnscope.errors import UserError
 from attnscope.settings import Settings, StartOptions
@@ -16,10 +18,22 @@ WITHIN_S = 60.0
 
 
 @contextmanager
+def window_threads() -> Iterator[None]:
+    """Computing with the threads of a program with a window, which leaves a core to it."""
+    before, wished = torch.get_num_threads(), prepared(has_window=True)["OMP_NUM_THREADS"]
+    if wished.isdigit():
+        torch.set_num_threads(max(1, int(wished)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def open_program(source: str = "") -> Iterator[Program]:
     """A shown program that has traced its first sentence; stopped and gone afterwards."""
     make_application()
-    with tempfile.TemporaryDirectory(prefix="attnscope-bench-") as folder:
+    with window_threads(), tempfile.TemporaryDirectory(prefix="attnscope-bench-") as folder:
         program = Program(
             settings=Settings(),
             crash_log=CrashLog(Path(folder)),

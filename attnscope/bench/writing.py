@@ -1,89 +1,124 @@
-"""What a cache of keys and values saves: the same greedy text written with it and without, in one run.
+"""What `attnscope generate` takes, attention of every token included, against the library's own `generate`.
 
-A decoder of six layers with random weights, so that nothing is downloaded; without a cache every token
-reads the whole text again.
+Two models of one shape, GPT-2's at a small size with random weights: the library's own, which both write with
+and must write the same text, and one of this program's. The library writes with its cache of keys and values,
+without attention (which would cost it its fused operator), with as many threads as it is quickest with.
 """
 
-import time
-from collections.abc import Generator, Sequence
+import importlib
+import importlib.util
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
 
-from attnscope.bench.report import Measurement
+from attnscope.bench.loading import make_folder
+from attnscope.bench.ratios import time_ratios
+from attnscope.bench.report import Measurement, NotRun, Row, median_of, percentile
+from attnscope.counting import counted
+from attnscope.models import Model, ModelCard, load
 from attnscope.models.device import choose_device
-from attnscope.models.writing.loop import Draft, write_ids
-from attnscope.models.writing.rows import RowProbe
-from attnscope.models.writing.writer import OwnWriter, Writer
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import Transformer, build_transformer
+from attnscope.models.own import OwnNetwork
+from attnscope.nn.presets import PRESETS
+from attnscope.nn.transformer import build_transformer
 from attnscope.records.generation import WriteSettings
-from attnscope.records.sites import NO_GATES
+from attnscope.text.tokenizer import train_tokenizer
+from attnscope.training.threads import quickest_threads
 
-LENGTHS = (128, 512)
-TARGET_RATIO = {128: 0.5, 512: 0.2}
-_PREFIX = tuple(range(5, 15))
-_SHAPE = ModelConfig(
-    form="decoder", vocab_size=2000, d_model=256, n_layers=6, n_heads=8, d_ff=1024, max_tokens=1024,
-    position="rotary",
-)  # fmt: skip
-
-
-class _Rereading:
-    """Writes one text by reading it from its start for each token."""
-
-    is_incremental = False
-
-    def __init__(self, module: Transformer) -> None:
-        self._module = module
-        self.max_tokens = module.config.max_tokens
-        self._ids: list[int] = []
-
-    def begin(self, source: Sequence[int], prefix: Sequence[int]) -> torch.Tensor:
-        """See `Writer`."""
-        self._ids = list(prefix)
-        return self._read()
-
-    def step(self, ids: Sequence[int], parents: Sequence[int]) -> torch.Tensor:
-        """See `Writer`."""
-        self._ids += ids
-        return self._read()
-
-    @torch.no_grad()
-    def _read(self) -> torch.Tensor:
-        ids = torch.tensor([self._ids], device=self._module.tokens.weight.device)
-        return self._module.logits(self._module.decode(ids)[:, -1]).float()
+LENGTHS = (50, 400)
+"""The default of the command, and a page."""
+N_PIECES, D_MODEL, N_LAYERS = 2000, 256, 6
+N_ROUNDS, WITHIN_S = 9, 8.0
+TARGET_RATIO = 1.0
+PROMPT = "a b c d e f"
 
 
-def measure_writing(device: str = "cpu", lengths: Sequence[int] = LENGTHS) -> tuple[Measurement, ...]:
-    """Seconds with a cache over seconds without, and the tokens a second of each way."""
-    module = build_transformer(_SHAPE, seed=0).eval().to(choose_device(device))
-    results: list[Measurement] = []
-    for n_tokens in lengths:
-        with_cache, ids = _time(OwnWriter(module), n_tokens)
-        recording, _ = _time(OwnWriter(module, RowProbe(module.sites(), NO_GATES)), n_tokens)
-        without, same = _time(_Rereading(module), n_tokens)
-        note = "" if ids == same else "the texts differ"
-        ratio = with_cache / without
-        target = TARGET_RATIO.get(n_tokens)
-        name = f"write {n_tokens} tokens"
-        results.append(
-            Measurement(name=f"{name}: with cache / without", value=ratio, unit="×", target=target, note=note)
-        )
-        for how, seconds in (("with cache", with_cache), ("and recorded", recording), ("without", without)):
-            results.append(Measurement(name=f"{name}: {how}", value=n_tokens / seconds, unit="tokens/s"))
-    return tuple(results)
+def measure_writing(device: str = "cpu", lengths: Sequence[int] = LENGTHS) -> Iterator[Row]:
+    """Seconds for a text with its attention over the library's seconds for a text as long, greedily."""
+    if importlib.util.find_spec("transformers") is None:
+        yield NotRun(name="writing / the library's generate", reason="transformers is not installed")
+        return
+    chosen = choose_device(device)
+    with tempfile.TemporaryDirectory(prefix="attnscope-writing-") as made:
+        folder = make_folder(Path(made) / "model", n_pieces=N_PIECES, d_model=D_MODEL, n_layers=N_LAYERS)
+        library = Library(folder, chosen)
+        models = {
+            "the library's model": load(str(folder), device=device),
+            "a model of its shape": own(chosen),
+        }
+    for name, model in models.items():
+        for n_tokens in lengths:
+            yield against_library(name, model, library, n_tokens)
 
 
-def _time(writer: Writer, n_tokens: int) -> tuple[float, list[int]]:
-    begin_s = time.perf_counter()
-    draft = _drain(write_ids(writer, (), _PREFIX, WriteSettings(max_tokens=n_tokens), None))
-    return time.perf_counter() - begin_s, draft.ids
+class Library:
+    """The same model as its own library writes with it, at its best."""
 
+    def __init__(self, folder: Path, device: torch.device) -> None:
+        transformers: Any = importlib.import_module("transformers")
+        self._model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval().to(device)
+        self._model.generation_config.eos_token_id = None  # as many tokens as asked for
+        prompt = torch.arange(2, 8)[None].to(device)
+        most = torch.get_num_threads()
+        self.n_threads = quickest_threads(lambda: self._generate(prompt, 16), most)
 
-def _drain(steps: Generator[Draft, None, Draft]) -> Draft:
-    while True:
+    def write(self, prompt: Sequence[int], n_tokens: int) -> list[int]:
+        """The ids of so many tokens after a prompt."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.n_threads)
         try:
-            next(steps)
-        except StopIteration as stop:
-            found: Draft = stop.value
-            return found
+            return self._generate(torch.tensor([list(prompt)], device=self._model.device), n_tokens)
+        finally:
+            torch.set_num_threads(before)
+
+    def _generate(self, prompt: torch.Tensor, n_tokens: int) -> list[int]:
+        settings = {"do_sample": False, "use_cache": True, "pad_token_id": 0}
+        ids = self._model.generate(
+            prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n_tokens, **settings
+        )
+        found: list[int] = ids[0, prompt.shape[1] :].tolist()
+        return found
+
+
+def against_library(name: str, model: Model, library: Library, n_tokens: int) -> Measurement:
+    """One length: the library writes as many tokens after as many as this program did."""
+    settings = WriteSettings(max_tokens=n_tokens)
+    ids = [token.token.id for token in model.write(PROMPT, settings).text.tokens]
+    prompt = model.network.encode(PROMPT, None).source.ids
+    is_same_model = not isinstance(model.network, OwnNetwork)
+    is_same = not is_same_model or library.write(prompt, len(ids)) == ids
+    ratios, library_ms = time_ratios(
+        lambda: library.write(prompt, len(ids)),
+        lambda: model.write(PROMPT, settings),
+        N_ROUNDS,
+        device=torch.device(model.device),
+        within_s=WITHIN_S,
+    )
+    speed = 1e3 * len(ids) / percentile(library_ms, 50)
+    note = f"the library writes {speed:.0f} tokens/s with {counted(library.n_threads, 'thread')}"
+    return median_of(
+        f"{name}: {counted(len(ids), 'token')} and attention / library's generate",
+        ratios,
+        "×",
+        target=TARGET_RATIO,
+        note=note if is_same else f"{note}; THE TEXTS DIFFER",
+    )
+
+
+def own(device: torch.device) -> Model:
+    """A model of this program in the shape of the library's."""
+    tokenizer = train_tokenizer("words", [PROMPT], vocab_size=N_PIECES)
+    config = replace(
+        PRESETS["gpt-2"],
+        vocab_size=N_PIECES,
+        d_model=D_MODEL,
+        n_layers=N_LAYERS,
+        n_heads=D_MODEL // 64,
+        d_ff=4 * D_MODEL,
+        dropout=0.0,
+    )
+    module = build_transformer(config, seed=0).eval().to(device)
+    return Model(OwnNetwork(module, tokenizer, ModelCard(name="bench", objective="causal")))

@@ -1,22 +1,46 @@
 """`attnscope bench`: measure what the program promises on this machine."""
 
 import argparse
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.outputs import output_file
 from attnscope.cli.ranges import whole
-from attnscope.cli.terminal import json_text, say
+from attnscope.cli.terminal import json_text, say, say_progress
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 
+if TYPE_CHECKING:
+    from attnscope.bench.report import Row, Rows
+
 NAMES = ("start", "grid", "window", "trace", "typing", "lag", "analysis", "train", "tiles", "write")
+KEPT, MISSED = 0, 1
+IN_LINES = "lines"
+"""Of `--json` without a file."""
+_ABOUT = """\
+Each row is printed once it is measured: its number, the spread of its samples (eight of ten lie within), the
+most that it may be, and whether it kept to that. Rivals run with their best settings, in turns with the
+program, which runs with its own defaults. What is not installed is told as not run. Exit status 0: every
+promise that was measured is kept. 1: one was missed, or a group could not be measured.
+"""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("bench")
+    parser = commands.add_parser("bench", description=_ABOUT)
     parser.add_argument("group", nargs="?", metavar="GROUP", help=f"one of {', '.join(NAMES)} (default: all)")
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the numbers there as JSON")
+    parser.add_argument(
+        "--json",
+        type=output_file,
+        nargs="?",
+        const=IN_LINES,
+        metavar="FILE",
+        help="write the numbers there as JSON; without FILE each row as a line of JSON",
+    )
     parser.add_argument(
         "--device",
         default=argparse.SUPPRESS,
@@ -30,7 +54,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure one group or all, print each number, write the JSON."""
+    """Measure one group or all, print each row as it comes, write the JSON; 1 when a promise was missed."""
     if arguments.group is not None and arguments.group not in NAMES:
         raise UserError(
             f"There is no group '{arguments.group}'.",
@@ -39,16 +63,54 @@ def run(arguments: argparse.Namespace) -> int:
         )
     application = boot.offscreen_application(has_widgets=True)
     from attnscope.bench.groups import GROUPS, Wish
-    from attnscope.bench.report import Measurement, report
+    from attnscope.bench.report import has_failed, machine, report, row_facts, summary
 
+    is_lines, begin_s = arguments.json is IN_LINES, time.monotonic()
     wish = Wish(device=arguments.device, n_texts=max(0, arguments.texts))
-    done: dict[str, tuple[Measurement, ...]] = {}
-    for name in (arguments.group,) if arguments.group else NAMES:
-        say(f"{name}")
-        done[name] = GROUPS[name](wish)
-        for measurement in done[name]:
-            say(f"  {measurement.sentence}")
-    if arguments.json is not None:
-        replace_file(arguments.json, json_text(report(done)).encode())
+    names = (arguments.group,) if arguments.group else NAMES
+    done: dict[str, list[Row]] = {}
+    try:
+        for number, name in enumerate(names, start=1):
+            if not is_lines:
+                say(f"{name}: {GROUPS[name].about}")
+            done[name] = []
+            for row in _measured(name, GROUPS[name].measure(wish), f"{number} of {len(names)}"):
+                done[name].append(row)
+                if is_lines:
+                    say(json_text({"group": name, **row_facts(row)}, indent=None))
+                else:
+                    say(f"  {row.sentence}")
+    finally:
+        if isinstance(arguments.json, Path):
+            replace_file(arguments.json, json_text(report(done)).encode())
+    rows = [row for found in done.values() for row in found]
+    told = f"{summary(rows)}. {time.monotonic() - begin_s:.0f} s."
+    if is_lines:
+        say(json_text({"machine": machine(), "summary": told}, indent=None))
+    else:
+        say(told)
     del application
-    return 0
+    return MISSED if has_failed(rows) else KEPT
+
+
+def _measured(name: str, rows: "Rows", place: str) -> "Iterator[Row]":
+    """The rows of a group; one that says why where the group had to end. Progress is told between them."""
+    from attnscope.bench.report import Doing, NotRun
+
+    begin_s, what = time.monotonic(), ""
+    try:
+        for row in rows:
+            _tell_progress("")
+            if isinstance(row, Doing):
+                what = row.what
+            else:
+                yield row
+            _tell_progress(f"{name} ({place}), {time.monotonic() - begin_s:.0f} s: {what}")
+    except UserError as error:
+        yield NotRun(name=f"the rest of {name}", reason=str(error), is_fault=True)
+    _tell_progress("")
+
+
+def _tell_progress(text: str) -> None:
+    if sys.stderr.isatty():
+        say_progress(text)
