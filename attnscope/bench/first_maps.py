@@ -76,7 +76,7 @@ def _paint(subject: Subject, view: GridView, n_tokens: int) -> None:
     probe = TraceProbe(sites, NO_GATES)
     subject.module(ids, probe=probe)
     trace = Trace(sites=sites, gates=NO_GATES, source=tokens, target=None, records=probe.records, logits=None)
-    view.set_grids(tuple(trace.grid(site, THUMBNAIL_PX) for site in sites))
+    view.set_grids(trace.grids(THUMBNAIL_PX))
     view.repaint()
 
 

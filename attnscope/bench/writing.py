@@ -5,7 +5,6 @@ and must write the same text, and one of this program's. The library writes with
 without attention (which would cost it its fused operator), with as many threads as it is quickest with.
 """
 
-import importlib
 import importlib.util
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from attnscope.bench.report import Measurement, NotRun, Row, median_of, percenti
 from attnscope.counting import counted
 from attnscope.models import Model, ModelCard, load
 from attnscope.models.device import choose_device
+from attnscope.models.huggingface.library import import_transformers
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import build_transformer
@@ -58,8 +58,9 @@ class Library:
     """The same model as its own library writes with it, at its best."""
 
     def __init__(self, folder: Path, device: torch.device) -> None:
-        transformers: Any = importlib.import_module("transformers")
-        self._model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval().to(device)
+        self._model: Any = (
+            import_transformers().AutoModelForCausalLM.from_pretrained(folder).eval().to(device)
+        )
         self._model.generation_config.eos_token_id = None  # as many tokens as asked for
         prompt = torch.arange(2, 8)[None].to(device)
         most = torch.get_num_threads()

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 NAMES = ("start", "grid", "window", "trace", "typing", "lag", "analysis", "train", "tiles", "write")
 KEPT, MISSED = 0, 1
-IN_LINES = "lines"
-"""Of `--json` without a file."""
 _ABOUT = """\
 Each row is printed once it is measured: its number, the spread of its samples (eight of ten lie within), the
 most that it may be, and whether it kept to that. Rivals run with their best settings, in turns with the
@@ -37,7 +35,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--json",
         type=output_file,
         nargs="?",
-        const=IN_LINES,
+        const=True,
         metavar="FILE",
         help="write the numbers there as JSON; without FILE each row as a line of JSON",
     )
@@ -65,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     from attnscope.bench.groups import GROUPS, Wish
     from attnscope.bench.report import has_failed, machine, report, row_facts, summary
 
-    is_lines, begin_s = arguments.json is IN_LINES, time.monotonic()
+    is_lines, begin_s = arguments.json is True, time.monotonic()
     wish = Wish(device=arguments.device, n_texts=max(0, arguments.texts))
     names = (arguments.group,) if arguments.group else NAMES
     done: dict[str, list[Row]] = {}

@@ -15,7 +15,7 @@ from attnscope.bench.exports import measure_exports
 from attnscope.bench.grid import measure_grid, random_grids
 from attnscope.bench.groups import GROUPS
 from attnscope.bench.lines import measure_lines
-from attnscope.bench.report import Measurement, percentile, report, spread
+from attnscope.bench.report import Measurement, NotRun, median_of, percentile, report, worst_of
 from attnscope.bench.resident import MemoryWatch, own_bytes, resident_bytes
 from attnscope.bench.tracing import Subject, trace_ratios
 from attnscope.cli.bench import NAMES
@@ -26,7 +26,8 @@ from attnscope.nn.transformer import build_transformer
 
 
 def test_that_every_group_of_the_command_line_exists() -> None:
-    assert set(NAMES) == set(GROUPS)
+    assert list(NAMES) == list(GROUPS)
+    assert all(group.about for group in GROUPS.values())
 
 
 def test_that_a_measurement_is_judged_by_its_target_only() -> None:
@@ -40,25 +41,32 @@ def test_that_a_measurement_is_judged_by_its_target_only() -> None:
 
 def test_that_percentiles_of_nothing_are_not_a_number() -> None:
     assert math.isnan(percentile([], 50))
-    assert [one.value for one in spread("x", [1.0, 2.0, 3.0], "ms", percentiles=(0, 50, 100))] == [
-        1.0,
-        2.0,
-        3.0,
-    ]
+    assert worst_of("x", [], "ms", target=8.0).is_met is False
+    assert [percentile([1.0, 2.0, 3.0], q) for q in (0, 50, 100)] == [1.0, 2.0, 3.0]
+
+
+def test_that_a_median_tells_its_spread() -> None:
+    row = median_of("x", [float(n) for n in range(11)], "×", target=5.0)
+    assert (row.value, row.low, row.high, row.n_samples, row.is_met) == (5.0, 1.0, 9.0, 11, True)
+    assert "5 × (1 to 9)" in row.sentence
 
 
 def test_that_a_report_is_json_with_units_and_the_machine() -> None:
-    told = json.loads(json_text(report({"lag": spread("x", [], "ms", targets={95: 8.0})})))
-    assert told["groups"]["lag"][0] | {"value": 0} == {
-        "name": "x p50",
-        "value": 0,
+    absent = NotRun(name="y", reason="y is not installed")
+    told = json.loads(json_text(report({"lag": [worst_of("x", [], "ms", target=8.0), absent]})))
+    assert told["groups"]["lag"][0] == {
+        "name": "x p95",
+        "value": None,
         "unit": "ms",
-        "target": None,
-        "is_met": None,
+        "target": 8.0,
+        "is_met": False,
         "n_samples": 0,
-        "note": "",
+        "note": "median nan, most nan ms",
+        "low": None,
+        "high": None,
     }
     assert told["groups"]["lag"][1]["value"] is None
+    assert told["groups"]["lag"][1]["not_run"] == "y is not installed"
     assert told["machine"]["n_cores"] >= 1
 
 
@@ -102,7 +110,7 @@ def test_that_curves_are_drawn_by_every_axis(qtbot: QtBot) -> None:
 
 @pytest.mark.qt
 def test_that_figures_are_written_in_every_format_of_pictures() -> None:
-    found = measure_exports(n_rounds=1)
+    found = [*measure_exports(n_rounds=1)]
     assert [one.name.split(" as ")[1].split()[0] for one in found] == ["png", "svg", "pdf"]
     assert all(one.unit == "s" and one.target == 1.0 and one.note.endswith("MB") for one in found)
 
@@ -122,3 +130,8 @@ def test_that_memory_is_that_of_the_process() -> None:
 def test_that_a_process_that_tells_nothing_is_an_error() -> None:
     with pytest.raises(UserError, match="told nothing"):
         told_by("attnscope.bench.report")
+
+
+def test_that_a_process_that_does_not_end_is_an_error() -> None:
+    with pytest.raises(UserError, match="did not end within 0 s"):
+        told_by("http.server", "0", within_s=0.01)
