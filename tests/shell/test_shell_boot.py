@@ -26,3 +26,26 @@ def test_that_memory_which_was_freed_is_used_again_without_asking_the_system() -
         [sys.executable, "-c", HELD], capture_output=True, text=True, check=True, timeout=60
     )
     assert int(told.stdout) < 200  # pages touched for the first time; 28,660 when it is given back
+
+
+THREADS = """
+import os
+from attnscope import boot
+boot.n_cores = lambda: 4
+boot.prepare_environment(has_window=False)
+boot.prepare_environment(has_window=False)
+print(os.environ["OMP_NUM_THREADS"], *(boot.prepared(has_window=w)["OMP_NUM_THREADS"] for w in (False, True)))
+"""
+
+
+@pytest.mark.parametrize(("given", "told"), [("", "4 4 3"), ("2", "2 2 2")])
+def test_that_a_window_of_another_process_leaves_a_core_to_itself_unless_a_person_said_how_many(
+    monkeypatch: pytest.MonkeyPatch, given: str, told: str
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if given:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    found = subprocess.run(
+        [sys.executable, "-c", THREADS], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.split() == told.split()
