@@ -27,6 +27,7 @@ from attnscope.records.training import (
     Started,
     Step,
     TrainingEvent,
+    Watched,
 )
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ class _BarTeller:
                     self._evaluated += f", next sentence {event.next_sentence_accuracy:.1%}"
                 if not self._is_terminal:
                     self._say(f"step {event.step:,} of {self._n_steps:,}{self._evaluated}")
-            case Saved():
+            case Saved() | Watched():
                 pass
             case SaveFailed():
                 self._say(event.reason)

@@ -318,13 +318,14 @@ class TrainingNews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOpened:
-    """A run folder's content; checkpoints as (step, folder), in order."""
+    """A run folder's content; checkpoints as (step, folder), kept looks as (step, file), in order."""
 
     number: int
     folder: str
     recipe: str
     events: tuple[TrainingEvent, ...]
     checkpoints: tuple[tuple[int, str], ...]
+    probes: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,8 +63,9 @@ class RunNews:
 
     With `is_restart` everything told before is to be forgotten: these are the first news, or the file was
     replaced. `recipe` is told with a restart only, and is empty while the run has none. `checkpoints` are
-    the new ones, as (step, folder). With `has_more` another RunNews of the same number follows at once.
-    `writer` is None when no process writes the folder.
+    the new ones, as (step, folder), `probes` the looks at the watched sentences, as (step, file). With
+    `has_more` another RunNews of the same number follows at once. `writer` is None when no process writes
+    the folder.
     """
 
     number: int
@@ -77,6 +78,7 @@ class RunNews:
     is_restart: bool = False
     has_more: bool = False
     n_bad_lines: int = 0
+    probes: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

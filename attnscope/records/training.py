@@ -1,5 +1,5 @@
 """Events of a training run, in the order a run tells them: Started, then any number of Step,
-Evaluated and Saved, then one Finished.
+Evaluated, Saved and Watched, then one Finished.
 """
 
 from dataclasses import dataclass
@@ -63,6 +63,14 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """The attention of the watched sentences is on disk for a step without a checkpoint; `file` has it."""
+
+    step: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SaveFailed:
     """A checkpoint could not be written; training goes on in memory and will try again."""
 
@@ -79,4 +87,4 @@ class Finished:
     note: str = ""
 
 
-TrainingEvent = Started | Step | Evaluated | Saved | SaveFailed | Finished
+TrainingEvent = Started | Step | Evaluated | Saved | Watched | SaveFailed | Finished

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from torch import Tensor
 from attnscope.errors import LoadError, SaveError, of_wrong_kind
 from attnscope.outside import open_outside
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
+from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
 from attnscope.records.recorded import Recorded
 from attnscope.records.sites import KEY_KINDS, STACKS, Gates, HeadRef, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens, own_letters
@@ -47,8 +48,13 @@ def load_trace(path: str | Path) -> Trace:
     return load_traces(path)[0]
 
 
-def save_traces(path: str | Path, traces: Sequence[Trace], *, has_logits: bool = True) -> None:
-    """Write traces to one file; without logits it is much smaller and shows maps only."""
+def save_traces(
+    path: str | Path, traces: Sequence[Trace], *, has_logits: bool = True, said: Sequence[Output] = ()
+) -> None:
+    """Write traces to one file; without logits it is much smaller and shows maps only.
+
+    `said` is what the model made of each text: of it the last prediction and what is written are kept.
+    """
     tensors: dict[str, Tensor] = {}
     described = []
     for number, trace in enumerate(traces):
@@ -56,7 +62,7 @@ def save_traces(path: str | Path, traces: Sequence[Trace], *, has_logits: bool =
             tensors.update(_site_tensors(f"{number}.{site.stack}.{site.layer}", trace.records[site.key]))
         if has_logits and trace.has_logits:
             tensors[f"{number}.logits"] = trace.logits_tensor()
-        described.append(_describe(trace))
+        described.append(_describe(trace, said[number] if said else trace.said))
     sha256 = _digest(described, tensors)
     header = json.dumps({"format": FORMAT, "traces": described, "sha256": sha256}, ensure_ascii=True)
     if len(header) > MAX_HEADER_BYTES // 2:  # its quotes are escaped once more in the file
@@ -120,8 +126,9 @@ def _site_tensors(prefix: str, record: SiteRecord) -> dict[str, Tensor]:
     return found
 
 
-def _describe(trace: Trace) -> dict[str, object]:
+def _describe(trace: Trace, said: Output | None) -> dict[str, object]:
     return {
+        **({} if said is None else {"said": _said_as_json(said)}),
         "source": _tokens_as_json(trace.source),
         "target": None if trace.target is None else _tokens_as_json(trace.target),
         "gates": [[head.stack, head.layer, head.head, value] for head, value in trace.gates.values],
@@ -129,6 +136,43 @@ def _describe(trace: Trace) -> dict[str, object]:
         "recorded": None if trace.recorded is None else _recorded_as_json(trace.recorded),
         "sites": [_site_as_json(site, trace.records[site.key]) for site in trace.sites],
     }
+
+
+def _said_as_json(said: Output) -> dict[str, object]:
+    last = said.predictions[-1] if said.predictions else None
+    words = [] if last is None else [[*_token_as_json(c.token), c.probability] for c in last.candidates]
+    place = [] if last is None else [last.position, _writable(last.context)]
+    return {"kind": said.kind, "generated": _writable(said.generated), "place": place, "candidates": words}
+
+
+def _said_from_json(values: dict[str, Any] | None) -> Output | None:
+    if values is None:
+        return None
+    if values["kind"] not in get_args(OutputKind):
+        raise ValueError(f"unknown output {str(values['kind'])[:20]!r}")
+    found = [
+        Prediction(
+            position=int(position),
+            context=str(context),
+            candidates=tuple(
+                Candidate(token=_following(*token), probability=_share(p))
+                for *token, p in values["candidates"]
+            ),
+        )
+        for position, context in ([values["place"]] if values["place"] else [])
+    ]
+    return Output(kind=values["kind"], predictions=tuple(found), generated=str(values["generated"]))
+
+
+def _share(value: object) -> float:
+    share = float(str(value))
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"{share} is no probability")
+    return share
+
+
+def _token_as_json(token: Token) -> list[object]:
+    return [token.id, _writable(token.piece), token.is_special]
 
 
 def _site_as_json(site: Site, record: SiteRecord) -> dict[str, object]:
@@ -158,7 +202,7 @@ def _tokens_as_json(tokens: Tokens) -> dict[str, object]:
         "tokens": [
             [t.id, _writable(t.piece), t.is_special, t.joins_previous, t.start, t.end] for t in tokens.tokens
         ],
-        **({"following": [after.id, _writable(after.piece), after.is_special]} if after else {}),
+        **({"following": _token_as_json(after)} if after else {}),
     }
 
 
@@ -187,6 +231,7 @@ def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) 
         logits=tensors.get(f"{number}.logits"),
         interventions=interventions_from_json(entry.get("interventions", [])),
         recorded=recorded,
+        said=_said_from_json(entry.get("said")),
     )
     for site in trace.sites:
         queries, keys = trace.tokens(site)

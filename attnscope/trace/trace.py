@@ -19,6 +19,7 @@ from attnscope.errors import SaveError, UserError, of_wrong_kind
 from attnscope.records.axes import tokens_of_site, written_after
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
+from attnscope.records.outputs import Output
 from attnscope.records.recorded import Recorded
 from attnscope.records.sites import (
     Gates,
@@ -41,7 +42,8 @@ from attnscope.trace.weights import Reduction, pooled_tile, site_weights
 class Trace:
     """Every attention head of one model on one text; a batch of one.
 
-    `recorded` says where attention without a model comes from, and is None for a model's. `follows` gives
+    `recorded` says where attention without a model comes from, and is None for a model's. `said` is what the
+    model made of the text, where a file kept it: the last of its predictions. `follows` gives
     what the model writes after the target; it is asked for at the first look, since to know it is to wait
     for the device.
     """
@@ -58,8 +60,10 @@ class Trace:
         interventions: Interventions = (),
         recorded: Recorded | None = None,
         follows: Callable[[], Token] | None = None,
+        said: Output | None = None,
     ) -> None:
         self.sites = sites
+        self.said = said
         self.recorded = recorded
         self.gates = gates
         self.interventions = interventions

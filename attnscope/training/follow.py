@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from attnscope.errors import LoadError
 from attnscope.records.runs import RunMark, RunNews
-from attnscope.records.training import Saved, Started, TrainingEvent
+from attnscope.records.training import Saved, Started, TrainingEvent, Watched
 from attnscope.strict_toml import read_toml_text
 from attnscope.training.lock import read_writer
 from attnscope.training.metrics import event_from_line, open_metrics
@@ -79,7 +79,8 @@ def _news(paths: RunFolder, stream: BinaryIO, mark: RunMark, number: int) -> Ite
         yield replace(news, has_more=following is not None)
         if following is None:
             return
-        news, lines = replace(news, events=(), checkpoints=(), recipe="", is_restart=False), following
+        news = replace(news, events=(), checkpoints=(), probes=(), recipe="", is_restart=False)
+        lines = following
     yield news
 
 
@@ -94,6 +95,7 @@ def _first(paths: RunFolder, number: int) -> RunNews:
         folder=str(paths.folder),
         events=(),
         checkpoints=tuple((step, str(path)) for step, path in paths.checkpoints()),
+        probes=tuple((step, str(path)) for step, path in paths.probes()),
         mark=RunMark(),
         writer=read_writer(paths.folder),
         recipe=recipe,
@@ -126,15 +128,18 @@ def _with_lines(news: RunNews, paths: RunFolder, lines: list[bytes]) -> RunNews:
         if found is not None and found[0] >= attempt:
             attempt = found[0]
             events.append(_placed(found[1], paths))
-    checkpoints = dict(news.checkpoints)
+    checkpoints, probes = dict(news.checkpoints), dict(news.probes)
     for event in events:
         if isinstance(event, Saved) and Path(event.folder).is_dir():
             checkpoints[event.step] = event.folder
+        if isinstance(event, Watched) and Path(event.file).is_file():
+            probes[event.step] = event.file
     before = (mark.before + b"".join(lines))[-_BEFORE_BYTES:]
     return replace(
         news,
         events=tuple(events),
         checkpoints=tuple(sorted(checkpoints.items())),
+        probes=tuple(sorted(probes.items())),
         mark=RunMark(n_bytes=mark.n_bytes + sum(map(len, lines)), before=before, attempt=attempt),
         n_bad_lines=sum(found is None for found in parsed),
     )
@@ -147,5 +152,7 @@ def _placed(event: TrainingEvent, paths: RunFolder) -> TrainingEvent:
             return replace(event, folder=str(paths.folder))
         case Saved():
             return replace(event, folder=str(paths.checkpoint(event.step)))
+        case Watched():
+            return replace(event, file=str(paths.probe(event.step)))
         case _:
             return event

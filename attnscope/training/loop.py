@@ -253,6 +253,8 @@ class TrainingRun:
                 yield from self._evaluate()
             if self._agreed(self._saver.is_due(self.step)):
                 yield from self._saver.save(self.step)
+            elif self._saver.is_watch_due(self.step):
+                yield from self._saver.watch(self.step)
         if self._agreed(self._saver.last_saved != self.step) and self.step > self._begun.step:
             yield from self._saver.save(self.step, is_last=True)
         yield from self._save_somewhere()

@@ -19,6 +19,7 @@ from attnscope.records.training import (
     Started,
     Step,
     TrainingEvent,
+    Watched,
 )
 
 _MAX_BYTES = 2**30
@@ -27,6 +28,7 @@ _EVENTS: dict[str, type[Any]] = {
     "step": Step,
     "evaluated": Evaluated,
     "saved": Saved,
+    "watched": Watched,
     "save-failed": SaveFailed,
     "finished": Finished,
 }

@@ -32,10 +32,13 @@ from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 from attnscope.training.evaluation import has_quick_bfloat16
 from attnscope.training.fields import Value
+from attnscope.training.parts import WATCHED_STEPS
 from attnscope.training.recipe import Recipe
 from attnscope.training.resume_points import N_KEPT
 
 Lengths = NDArray[np.int64]
+_SITE_BYTES, _TOKEN_BYTES = 1000, 100
+"""What the header of a file of traces says of a site and of a token, at most."""
 _N_SAMPLED = 256
 _SAMPLE_SEED = 7
 
@@ -214,7 +217,8 @@ def plan_recipe(
         n_checkpoints=n_checkpoints,
         checkpoint_bytes=checkpoint_bytes,
         disk_bytes=n_checkpoints * checkpoint_bytes
-        + min(N_KEPT + 1, n_checkpoints) * moment_bytes(recipe) * learned_parameters(recipe),
+        + min(N_KEPT + 1, n_checkpoints) * moment_bytes(recipe) * learned_parameters(recipe)
+        + (n_checkpoints + _n_early_looks(recipe)) * look_bytes(recipe),
         free_disk_bytes=_free_disk(out),
         notes=_notes(recipe),
         n_learned=learned_parameters(recipe) if recipe.start.lora_rank else None,
@@ -224,6 +228,25 @@ def plan_recipe(
 def with_training(recipe: Recipe, **changes: Any) -> Recipe:
     """The recipe with other values under [training]."""
     return replace(recipe, training=replace(recipe.training, **changes))
+
+
+def look_bytes(recipe: Recipe) -> int:
+    """What one look at the watched sentences takes on disk, at most: queries, keys and row sums."""
+    model = recipe.model
+    n_sites = model.n_layers * (3 if model.form == "encoder-decoder" else 1)
+    total = 0
+    for sentence in recipe.watch:
+        longest = max(len(sentence.text), len(sentence.target)) if sentence.target else len(sentence.text)
+        n_tokens = min(model.max_tokens, longest + 2)
+        total += n_sites * (WEIGHT_BYTES * n_tokens * (2 * model.d_model + model.n_heads) + _SITE_BYTES)
+        total += 2 * n_tokens * _TOKEN_BYTES
+    return total
+
+
+def _n_early_looks(recipe: Recipe) -> int:
+    """At how many steps without a checkpoint the watched sentences are looked at."""
+    n_steps, every = recipe.training.n_steps, recipe.training.save_every
+    return sum(step < n_steps and step % every != 0 for step in WATCHED_STEPS)
 
 
 def _notes(recipe: Recipe) -> tuple[str, ...]:

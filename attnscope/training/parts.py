@@ -164,9 +164,13 @@ class GatesPart:
     learning_rate: float = key(Real(1e-6, 10.0), 0.05)
 
 
+WATCHED_STEPS = frozenset(n * 10**k for k in range(9) for n in (1, 2, 5))
+"""Attention is looked at after these steps besides checkpoints: it changes most at the beginning."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """A sentence whose attention is kept at every checkpoint."""
+    """A sentence whose attention is kept at every checkpoint, and after each of `WATCHED_STEPS`."""
 
     text: str = key(Words(100_000))
     target: str = key(Words(100_000), "")

@@ -2,12 +2,13 @@
 
 recipe.toml                what is trained, every value written out
 metrics.jsonl              one event a line, numbered by attempt (a resume begins a new one)
-probes/<step>.safetensors  the traces of the watched sentences
+probes/<step>.safetensors  the traces of the watched sentences, of early steps without a checkpoint too
 checkpoints/<step>/        a model folder each, the last two with the state that a resume needs
 
 They are written in this order, so that a checkpoint, once it is there, has everything before it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,11 +64,17 @@ class RunFolder:
 
     def checkpoints(self) -> tuple[tuple[int, Path], ...]:
         """Step and folder of every checkpoint, in order of their steps."""
-        found = []
-        for entry in (self.folder / "checkpoints").glob("*"):
-            if entry.name.isascii() and entry.name.isdigit() and entry.is_dir():
-                found.append((int(entry.name), entry))
-        return tuple(sorted(found))
+        return _by_step(entry for entry in (self.folder / "checkpoints").glob("*") if entry.is_dir())
+
+    def probes(self) -> tuple[tuple[int, Path], ...]:
+        """Step and file of every kept look at the watched sentences, in order of their steps."""
+        return _by_step((self.folder / "probes").glob("*.safetensors"))
+
+
+def _by_step(entries: Iterable[Path]) -> tuple[tuple[int, Path], ...]:
+    """What is named after a step, with that step."""
+    named = ((entry.name.removesuffix(".safetensors"), entry) for entry in entries)
+    return tuple(sorted((int(name), entry) for name, entry in named if name.isascii() and name.isdigit()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +85,7 @@ class RunRecord:
     recipe: str
     events: tuple[TrainingEvent, ...]
     checkpoints: tuple[tuple[int, Path], ...]
+    probes: tuple[tuple[int, Path], ...] = ()
     n_bad_lines: int = 0
 
 
@@ -99,6 +107,7 @@ def read_run(folder: Path) -> RunRecord:
         recipe=recipe,
         events=in_order(lines),
         checkpoints=paths.checkpoints(),
+        probes=paths.probes(),
         n_bad_lines=n_bad,
     )
 

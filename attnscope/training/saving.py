@@ -22,10 +22,11 @@ from attnscope.models.checkpoint import STATE, WEIGHTS, fill_model_folder
 from attnscope.models.closed_heads import CLOSED_HEADS, closed_names
 from attnscope.models.model import Model
 from attnscope.records.sites import HeadRef
-from attnscope.records.training import Saved, SaveFailed
+from attnscope.records.training import Saved, SaveFailed, Watched
 from attnscope.trace.store import save_traces
 from attnscope.training.distributed import Ranks, SharedLoss, whole_of
 from attnscope.training.optimizers import tensors_of
+from attnscope.training.parts import WATCHED_STEPS
 from attnscope.training.recipe import Recipe
 from attnscope.training.resume_points import drop_old_states
 from attnscope.training.run import RunFolder
@@ -81,6 +82,10 @@ class Saver:
             return self._clock() >= self._retry_at
         return step % self._recipe.training.save_every == 0 or step == self._recipe.training.n_steps
 
+    def is_watch_due(self, step: int) -> bool:
+        """Whether to keep the watched sentences' attention after this step; every process says the same."""
+        return bool(self._recipe.watch) and step in WATCHED_STEPS
+
     @property
     def is_gone(self) -> bool:
         """Whether the run folder was taken away: nothing is written then, lest half a run be left."""
@@ -111,6 +116,18 @@ class Saver:
         self._retry_at, self.pause_s, self.last_saved = None, _FIRST_PAUSE_S, step
         yield Saved(step=step, folder=str(self.folder.checkpoint(step)))
 
+    def watch(self, step: int) -> Iterator[Watched]:
+        """Keep the watched sentences' attention of a step without a checkpoint; nothing where that fails."""
+        self._loss.gather_into(self._model.own.module)
+        if not self._ranks.is_writer:
+            return
+        try:
+            is_kept = not self.is_gone and self._write_traces(step)
+        except SaveError:  # the run does not depend on it, and the next checkpoint tells of a full disk
+            return
+        if is_kept:
+            yield Watched(step=step, file=str(self.folder.probe(step)))
+
     def _hand_over(self) -> None:
         """Hand this process's parts of the optimiser's memory over, in the order of `tensors_of`."""
         for parameter in self._loss.module.parameters():
@@ -139,17 +156,21 @@ class Saver:
         replace_folder(self.folder.checkpoint(step), fill)
         drop_old_states(self.folder)
 
-    def _write_traces(self, step: int) -> None:
-        traces = []
+    def _write_traces(self, step: int) -> bool:
+        """Keep the watched sentences' attention, and what the model makes of them; False without any."""
+        traces, said = [], []
         for sentence in self._recipe.watch:
             try:
-                traces.append(self._model.trace(sentence.text, sentence.target or None))
+                look = self._model.look(sentence.text, sentence.target or None, top=1)
             except SaveError:
                 raise
             except UserError:  # a sentence without a single token, say; the run does not depend on it
                 continue
+            traces.append(look.trace)
+            said.append(look.comparison.after)
         if traces:
-            save_traces(self.folder.probe(step), traces, has_logits=False)
+            save_traces(self.folder.probe(step), traces, has_logits=False, said=said)
+        return bool(traces)
 
 
 def hand_over(model: Model, folder: Path, step: int) -> Path | None:

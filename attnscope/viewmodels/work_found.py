@@ -61,7 +61,7 @@ def watch_training(work: WorkState, training: TrainingState) -> None:
         if training.is_active:
             words = [f"step {training.step:,} of {training.n_steps:,}"] if training.n_steps else []
             words += [training.remaining or training.status.title]
-            stop = training.stop if training.can_stop else None
+            stop = training.stop if training.status.can_stop else None
             name = "Training, paused" if training.status.phase == "paused" else "Training"
             yield Job(name=name, what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop)
 

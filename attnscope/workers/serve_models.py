@@ -54,8 +54,8 @@ class OpenModels:
             return None
         if name == TRAINING_MODEL:
             return None if self.training is None else self.training.step
-        folder = Path(name).name
-        return int(folder) if folder.isdecimal() else None
+        place = Path(name).name.removesuffix(".safetensors")  # a checkpoint, or attention that was kept
+        return int(place) if place.isdecimal() else None
 
     def _open_model(self) -> Model:
         if self.open is None:

@@ -52,4 +52,5 @@ def open_run(request: OpenRun) -> Iterator[Reply]:
         recipe=run.recipe,
         events=run.events,
         checkpoints=tuple((step, str(path)) for step, path in run.checkpoints),
+        probes=tuple((step, str(path)) for step, path in run.probes),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from attnscope.analysis.measures import measure
 from attnscope.analysis.positions import position_tables
 from attnscope.counting import counted
+from attnscope.errors import UserError
 from attnscope.models.model import N_CONTINUE, Model
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.interventions import Interventions
@@ -22,8 +23,9 @@ from attnscope.records.messages import (
     Traced,
     TraceText,
 )
-from attnscope.records.outputs import OutputWritten
+from attnscope.records.outputs import Comparison, Output, OutputWritten
 from attnscope.records.sites import check_heads
+from attnscope.trace import load_traces
 from attnscope.workers.serve_compare import Answer, Answers
 from attnscope.workers.serve_layers import LayersComing
 from attnscope.workers.serve_models import OpenModels
@@ -37,6 +39,9 @@ def trace_text(
     request: TraceText, models: OpenModels, views: Views, answers: Answers | None = None
 ) -> Iterator[Reply]:
     """Trace one text with and without gates and show what the window needs of it; then what it writes."""
+    if request.model.endswith(".safetensors") and not request.view:
+        yield from show_kept(request, models)
+        return
     if request.view and not models.has(request.model):
         yield Progress(number=request.number, what=f"Opening {Path(request.model).name}")
     begin_s = time.perf_counter()
@@ -91,6 +96,38 @@ def trace_text(
     yield traced
     if look.write is not None:
         yield OutputWritten(number=request.number, comparison=look.write())
+
+
+def show_kept(request: TraceText, models: OpenModels) -> Iterator[Reply]:
+    """What a run kept of a sentence it watches, without the model that it had then."""
+    begin_s = time.perf_counter()
+    for trace in load_traces(request.model):
+        given = "" if trace.target is None else trace.target.text
+        if trace.source.text == request.text and request.target in (None, given):
+            break
+    else:
+        raise UserError(
+            f"{Path(request.model).name} does not have this sentence.",
+            expected="a sentence that the run watched",
+            action="Choose a checkpoint, which reads any sentence.",
+        )
+    check_heads(request.heads, trace.sites)
+    said = trace.said or Output(kind="nothing", predictions=())
+    yield Traced(
+        number=request.number,
+        model=request.model,
+        text=request.text,
+        source=trace.source,
+        target=trace.target,
+        gates=trace.gates,
+        grids=trace.grids(request.thumbnail_px),
+        maps=head_maps(trace, request.heads),
+        measures=measure(trace),
+        comparison=Comparison(before=said, after=said, kl_nats=()),
+        check=trace.check(),
+        duration_ms=(time.perf_counter() - begin_s) * 1e3,
+        step=models.step(request.model),
+    )
 
 
 def _fitting(request: TraceText, model: Model) -> Interventions:

@@ -2,17 +2,20 @@
 
 import dataclasses
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from attnscope import paths
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.nn.presets import PRESETS
 from attnscope.records.plans import Plan
 from attnscope.training.advice import advise
-from attnscope.training.paper import longest_tokens, needed_bytes, plan_recipe, step_flops
+from attnscope.training.paper import longest_tokens, look_bytes, needed_bytes, plan_recipe, step_flops
+from attnscope.training.parts import Watch
 from attnscope.training.preset_rows import preset_rows
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
 from attnscope.training.speed import pace_of
@@ -203,3 +206,18 @@ def test_that_cells_are_given_time_for_each_token_and_no_transformers_speed(
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "before" in pace_of(recipe, CPU, [tmp_path]).words
     assert "before" not in pace_of(cells, CPU, [tmp_path]).words
+
+
+def test_that_a_plan_counts_what_is_kept_of_watched_sentences(recipe: Recipe) -> None:
+    """n_steps 100 and save_every 40: besides checkpoints steps 1, 2, 5, 10, 20 and 50 are looked at."""
+    watching = replace(recipe, watch=(Watch(text="O Romeo, Romeo!"),))
+    more = plan_of(watching).disk_bytes - plan_of(recipe).disk_bytes
+    assert more == (4 + 6) * look_bytes(watching)
+    assert look_bytes(recipe) == 0
+
+
+def test_that_a_kept_look_is_no_larger_than_planned(tmp_path: Path) -> None:
+    text = (paths.resources_folder() / "films" / "reverse" / "recipe.toml").read_text(encoding="utf-8")
+    files = (paths.resources_folder() / "films" / "reverse" / "probes").glob("*.safetensors")
+    largest = max(path.stat().st_size for path in files)
+    assert 0.3 * look_bytes(parse_recipe(text)) < largest <= look_bytes(parse_recipe(text))

@@ -1,5 +1,6 @@
 """Every recipe that comes with the program makes two tiny steps, and explains itself."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from attnscope.models import load
 from attnscope.paths import resources_folder
 from attnscope.records.training import Evaluated, Finished, Step
-from attnscope.training import train
+from attnscope.trace import load_traces
+from attnscope.training import parse_recipe, read_run, train
 
 RECIPES = sorted((resources_folder() / "recipes").glob("*.toml"), key=lambda path: path.stem)
 NAMES = {
@@ -63,3 +65,17 @@ def test_that_a_recipe_says_what_it_is_and_what_to_watch(path: Path) -> None:
     assert lines[0].startswith("# ")
     assert any(line.startswith("# Watch: ") for line in lines)
     assert "[[watch]]" in lines
+
+
+def test_that_the_run_that_is_shown_first_is_of_the_recipe_that_is_open_then() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "reverse")
+    asked = parse_recipe((resources / "recipes" / "reverse.toml").read_text(encoding="utf-8"))
+    made = parse_recipe(kept.recipe)
+    assert replace(made, training=replace(made.training, save_every=asked.training.save_every)) == asked
+    steps = [step for step, _ in kept.probes]
+    assert set(steps) >= {0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 1500}
+    assert kept.n_bad_lines == 0
+    last = load_traces(kept.probes[-1][1])[0]
+    assert last.said is not None
+    assert last.said.generated == asked.watch[0].target

@@ -10,7 +10,7 @@ import torch
 
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load, read_model_folder
-from attnscope.records.training import Evaluated, Finished, Saved, Started, Step, TrainingEvent
+from attnscope.records.training import Evaluated, Finished, Saved, Started, Step, TrainingEvent, Watched
 from attnscope.trace.store import load_traces
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.loop import TrainingRun
@@ -323,3 +323,41 @@ def test_that_a_process_that_gets_its_parts_elsewhere_reads_only_the_shapes_of_a
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(LoadError, match="damaged"):
         load_state(path, has_values=False)
+
+
+def test_that_early_steps_keep_the_attention_of_watched_sentences_and_no_model(
+    tiny_recipe: str, tmp_path: Path
+) -> None:
+    recipe = tiny_recipe + '[[watch]]\ntext = "Speak, speak."\n'
+    events = tuple(train(recipe, tmp_path / "run", "cpu", {"training.save_every": "4"}))
+    record = read_run(tmp_path / "run")
+    assert [step for step, _ in record.checkpoints] == [0, 4, 6]
+    assert [event.step for event in events if isinstance(event, Watched)] == [1, 2, 5]
+    assert [step for step, _ in record.probes] == [0, 1, 2, 4, 5, 6]
+    alike = load(tmp_path / "run").trace("Speak, speak.")
+    kept = load_traces(record.probes[-1][1])[0]
+    assert np.array_equal(kept.weights(0, 0), alike.weights(0, 0), equal_nan=True)
+
+
+def test_that_what_the_model_made_of_a_watched_sentence_is_kept_with_its_attention(
+    tiny_recipe: str, tmp_path: Path
+) -> None:
+    recipe = tiny_recipe + '[[watch]]\ntext = "Speak, speak."\n'
+    list(train(recipe, tmp_path / "run", "cpu", {"training.save_every": "4"}))
+    said = load_traces(tmp_path / "run" / "probes" / "6.safetensors")[0].said
+    assert said is not None
+    output = load(tmp_path / "run").predict("Speak, speak.", top=1)
+    assert said.predictions[-1].candidates[0].token.piece == output.predictions[-1].candidates[0].token.piece
+    assert said.predictions[-1].candidates[0].probability == pytest.approx(
+        output.predictions[-1].candidates[0].probability, rel=1e-6
+    )
+    assert said.generated == output.generated
+
+
+def test_that_looking_at_early_steps_changes_nothing_of_a_run(tiny_recipe: str, tmp_path: Path) -> None:
+    watching = tiny_recipe + '[[watch]]\ntext = "Speak, speak."\n'
+    losses = [
+        [event.loss for event in train(text, tmp_path / name, "cpu") if isinstance(event, Step)]
+        for name, text in (("with", watching), ("without", tiny_recipe))
+    ]
+    assert losses[0] == losses[1]

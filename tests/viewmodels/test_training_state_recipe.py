@@ -13,7 +13,7 @@ from attnscope.viewmodels.training.recipe_text import (
     list_recipes,
     read_recipe_text,
     recipe_value,
-    watched_sentence,
+    watched_sentences,
     with_recipe_value,
 )
 
@@ -88,11 +88,11 @@ def test_that_values_and_sentences_are_read() -> None:
     assert recipe_value(RECIPE, "model", "n_heads") == 4
     assert recipe_value(RECIPE, "model", "none") is None
     assert recipe_value("broken = ", "model", "n_heads") is None
-    assert watched_sentence(RECIPE) == ("the cat sat", None)
-    assert watched_sentence('[[watch]]\ntext = "a"\ntarget = "b"\n') == ("a", "b")
-    assert watched_sentence('[[watch]]\ntext = "a"\ntarget = ""\n') == ("a", None)  # as runs write it
-    assert watched_sentence("watch = 3") is None
-    assert watched_sentence("broken = ") is None
+    assert watched_sentences(RECIPE) == (("the cat sat", None),)
+    assert watched_sentences('[[watch]]\ntext = "a"\ntarget = "b"\n') == (("a", "b"),)
+    assert watched_sentences('[[watch]]\ntext = "a"\ntarget = ""\n') == (("a", None),)  # as runs write it
+    assert watched_sentences("watch = 3") == ()
+    assert watched_sentences("broken = ") == ()
     assert line_of_value(RECIPE, "data", "path") == 7
     assert line_of_value(RECIPE, "model", "path") is None
 

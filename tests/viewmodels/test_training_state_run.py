@@ -117,7 +117,7 @@ def test_that_a_run_goes_from_start_to_finish_through_every_phase(desk: Desk) ->
     desk.news(*steps(11, 11))
     assert state.status.phase == "pausing"
     desk.news(is_paused=True)
-    assert (state.status.phase, state.can_resume, state.can_pause) == ("paused", True, False)
+    assert (state.status.phase, state.status.can_resume, state.status.can_pause) == ("paused", True, False)
     state.resume()
     desk.news(*steps(12, 20))
     assert state.status.phase == "running"
@@ -292,3 +292,39 @@ def test_that_a_run_whose_recipe_watches_nothing_forgets_the_sentence_of_another
         )
     )
     assert (desk.state.watch.text, desk.state.watch.target) == ("", None)
+
+
+FILM = RunOpened(
+    number=1,
+    folder="kept/reverse",
+    recipe='[[watch]]\ntext = "a b"\n',
+    events=(started(n_steps=50), *steps(1, 50)),
+    checkpoints=(),
+    probes=((1, "kept/reverse/probes/1.safetensors"), (50, "kept/reverse/probes/50.safetensors")),
+)
+
+
+def test_that_a_kept_run_is_shown_and_the_recipe_and_its_place_stay(desk: Desk) -> None:
+    folder, recipe = desk.state.place.folder, desk.state.recipe.text
+    desk.state.show_film("kept/reverse")
+    (request,) = desk.posted
+    desk.state.handle(replace(FILM, number=request.number))
+    assert (desk.state.place.folder, desk.state.recipe.text) == (folder, recipe)
+    assert len(desk.state.curves.train_loss) == 50
+    assert [c.step for c in desk.state.watch.checkpoints] == [1, 50]
+    assert desk.posted[1].text == "a b"
+    assert desk.state.status.title == "As it went before: reverse"
+    assert desk.state.can_start
+    desk.state.start()
+    assert len(desk.state.curves.train_loss) == 0
+    assert desk.state.watch.checkpoints == ()
+    assert desk.state.run_folder == folder
+
+
+def test_that_a_run_begun_meanwhile_is_not_replaced_by_a_kept_one(desk: Desk) -> None:
+    desk.state.show_film("kept/reverse")
+    desk.state.start()
+    desk.news(started(), *steps(1, 3))
+    desk.state.handle(replace(FILM, number=desk.posted[0].number))
+    assert desk.state.status.phase == "running"
+    assert len(desk.state.curves.train_loss) == 3

@@ -8,7 +8,7 @@ from training_fakes import Clock, started, steps, traced
 from attnscope.records.messages import TRAINING_MODEL, Failed, Request, StartTraining, TraceText, TrainingNews
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import HeadRef
-from attnscope.records.training import Finished, Saved
+from attnscope.records.training import Finished, Saved, Watched
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S
@@ -248,3 +248,27 @@ def test_that_what_a_watched_model_writes_comes_after_its_maps(desk: Desk) -> No
     desk.state.handle(OutputWritten(number=shown.number, comparison=comparison))
     assert desk.watch.traced is not None
     assert desk.watch.traced.comparison.after.generated == "on the mat"
+
+
+def test_that_steps_without_a_model_are_places_for_the_watched_sentence_alone(desk: Desk) -> None:
+    desk.news(
+        Watched(step=1, file="run/probes/1.safetensors"), Watched(step=5, file="run/probes/5.safetensors")
+    )
+    desk.save(10)
+    desk.watch.go_to(0)
+    desk.settle()
+    assert [c.step for c in desk.watch.checkpoints] == [1, 5, 10]
+    assert desk.traces[-1].model == "run/probes/1.safetensors"
+    desk.watch.set_text("the dog ran")
+    assert [c.step for c in desk.watch.checkpoints] == [10]
+    assert desk.watch.checkpoint is not None
+    assert desk.watch.checkpoint.step == 10  # the nearest that can read it
+    desk.watch.set_text("the cat sat")
+    assert [c.step for c in desk.watch.checkpoints] == [1, 5, 10]
+
+
+def test_that_a_checkpoint_takes_the_place_of_what_was_kept_of_its_step(desk: Desk) -> None:
+    desk.news(Watched(step=5, file="run/probes/5.safetensors"))
+    desk.save(5)
+    desk.news(Watched(step=5, file="run/probes/5.safetensors"))
+    assert [(c.folder, c.has_model) for c in desk.watch.checkpoints] == [("run/5", True)]

@@ -139,10 +139,24 @@ def test_that_the_run_before_is_offered_until_a_run_is_shown(
     assert offer.isVisible()
     assert offer.text() == f"Open the last run: {'a' * 27}…"
     qtbot.mouseClick(offer, Qt.MouseButton.LeftButton)
-    assert [r.folder for r in desk.posted if isinstance(r, OpenRun)] == [str(earlier)]
+    film = str(paths.resources_folder() / "films" / "reverse")  # what is seen before there is a run
+    assert [r.folder for r in desk.posted if isinstance(r, OpenRun)] == [film, str(earlier)]
     qtbot.mouseClick(desk.button("Start"), Qt.MouseButton.LeftButton)
     desk.news(started(10))
     assert not offer.isVisible()
+
+
+def test_that_the_page_opens_on_how_the_last_run_went(qtbot: QtBot, tmp_path: Path, recipes: Path) -> None:
+    (tmp_path / "last").mkdir()
+    (tmp_path / "last" / "recipe.toml").write_text(RECIPE, encoding="utf-8")
+    posted: list[Request] = []
+    page = TrainingPage(TrainingState(posted.append, Numbers()), palette("light"))
+    qtbot.addWidget(page)
+    page.offer_last(Recents(runs=(str(tmp_path / "last"),)))
+    page.show()
+    page.hide()
+    page.show()  # asked for once
+    assert [r.folder for r in posted if isinstance(r, OpenRun)] == [str(tmp_path / "last")]
 
 
 def test_that_a_fault_in_the_recipe_is_shown_at_once_and_stops_start(desk: Desk) -> None:

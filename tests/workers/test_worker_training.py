@@ -1,5 +1,6 @@
 """Training between views: the job with runs written here, then the engine with a real run."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -223,3 +224,23 @@ def test_that_a_wrong_recipe_fails_with_a_sentence_and_starts_nothing(
     assert reply.crash_log == ""
     assert not engine.is_training
     assert crashes == []
+
+
+def test_that_what_a_run_kept_is_shown_without_its_model(engine: Engine, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    watching = RECIPE.format(n_steps=6) + '[[watch]]\ntext = "a b c"\ntarget = "a b c"\n'
+    request = StartTraining(number=3, recipe=watching, out=str(out), device="cpu")
+    replies = [*ask(engine, request), *train_to_end(engine)]
+    assert not [reply for reply in replies if isinstance(reply, Failed)], replies
+    (opened,) = ask(engine, OpenRun(number=4, folder=str(out)))
+    assert isinstance(opened, RunOpened)
+    kept = dict(opened.probes)
+    assert list(kept) == [0, 1, 2, 5, 6]
+    shutil.rmtree(out / "checkpoints")
+    (traced,) = ask(engine, TraceText(number=5, text="a b c", target="a b c", model=kept[5]))
+    assert isinstance(traced, Traced), traced
+    assert (traced.step, traced.comparison.after.kind) == (5, "translation")
+    assert traced.check.is_good
+    (refused,) = ask(engine, TraceText(number=6, text="c b a", target="a b c", model=kept[5]))
+    assert isinstance(refused, Failed)
+    assert "does not have this sentence" in refused.message

@@ -14,7 +14,7 @@ from attnscope.viewmodels.training.recipe_text import (
     line_of_value,
     read_recipe_text,
     recipe_value,
-    watched_sentence,
+    watched_sentences,
     with_recipe_value,
     with_written_value,
 )
@@ -47,9 +47,9 @@ class RecipeDraft:
         return str(Path(self.path).parent) if self.path else ""
 
     @property
-    def watched(self) -> tuple[str, str | None] | None:
-        """The first sentence it watches, with its target; None when it watches none."""
-        return watched_sentence(self.text)
+    def watched(self) -> tuple[tuple[str, str | None], ...]:
+        """The sentences it watches, with their targets."""
+        return watched_sentences(self.text)
 
     @property
     def is_changed(self) -> bool:

@@ -96,18 +96,19 @@ def recipe_value(text: str, section: str, key: str) -> object | None:
     return table.get(key) if isinstance(table, dict) else None
 
 
-def watched_sentence(text: str) -> tuple[str, str | None] | None:
-    """The first sentence a recipe watches, with its target, where it has one; None when it watches none."""
+def watched_sentences(text: str) -> tuple[tuple[str, str | None], ...]:
+    """The sentences that a recipe watches, each with its target, where it has one."""
     try:
         watches = parse_toml(text).get("watch")
     except tomllib.TOMLDecodeError:
-        return None
-    if not isinstance(watches, list) or not watches or not isinstance(watches[0], dict):
-        return None
-    sentence, target = watches[0].get("text"), watches[0].get("target")
-    if not isinstance(sentence, str):
-        return None
-    return sentence, target if isinstance(target, str) and target.strip() else None
+        return ()
+    tables = [watch for watch in watches if isinstance(watch, dict)] if isinstance(watches, list) else []
+    found = ((table.get("text"), table.get("target")) for table in tables)
+    return tuple(
+        (sentence, target if isinstance(target, str) and target.strip() else None)
+        for sentence, target in found
+        if isinstance(sentence, str)
+    )
 
 
 def with_recipe_value(text: str, section: str, key: str, value: str) -> str:

@@ -21,28 +21,32 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.runs import RunNews, RunWriter
-from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent
+from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent, Watched
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.pace import Pace
 from attnscope.viewmodels.training.planning import PlanState, Wish
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
-from attnscope.viewmodels.training.recipe_text import RecipeFile, offered_recipes
+from attnscope.viewmodels.training.recipe_text import RecipeFile, offered_recipes, watched_sentences
 from attnscope.viewmodels.training.run_curves import RunCurves
 from attnscope.viewmodels.training.run_place import RunPlace
 from attnscope.viewmodels.training.runs_list import RunsState
 from attnscope.viewmodels.training.status import (
     ACTIVE,
     IDLE,
-    Phase,
+    PAUSING,
+    STOPPING,
     TrainingStatus,
     failed_status,
+    film_status,
     finished_status,
     following_status,
+    lost_status,
     opened_status,
     paused_status,
     running_status,
+    starting_status,
     unopened_status,
     unsaved_words,
 )
@@ -84,6 +88,7 @@ class TrainingState:
         self.run_folder = self.run_note = ""
         self._save_failure: SaveFailed | None = None
         self._run_number = self._open_number = self._control_number = self._history_number = 0
+        self._film_number = 0
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""
@@ -111,7 +116,7 @@ class TrainingState:
         self.device = device
 
     def _on_recipe_changed(self) -> None:
-        self.watch.suggest_text(*(self.recipe.watched or ("", None)))
+        self.watch.suggest_text(self.recipe.watched)
         self._listeners.tell("recipe")
 
     # --- the run ----------------------------------------------------------------------------------
@@ -153,21 +158,6 @@ class TrainingState:
         return self.fraction == 1.0 and not self.is_active and self.is_here
 
     @property
-    def can_pause(self) -> bool:
-        """Whether Pause would do something."""
-        return self.status.phase == "running"
-
-    @property
-    def can_resume(self) -> bool:
-        """Whether Resume would do something."""
-        return self.status.phase == "paused"
-
-    @property
-    def can_stop(self) -> bool:
-        """Whether Stop would do something."""
-        return self.status.phase in ("running", "pausing", "paused")
-
-    @property
     def fraction(self) -> float | None:
         """How much of the run is done, None while that is not known."""
         return min(1.0, self.step / self.n_steps) if self.n_steps else None
@@ -202,30 +192,31 @@ class TrainingState:
         if not (holds_run and is_known):
             self._clear_run()
         self.watch.take_suggestion()
+        self.watch.keep(self.recipe.watched)
         self._run_number = self._numbers.next()
         self.run_folder, self._save_failure = out, None
-        self._set_status("starting", "Starting…", "The recipe is checked and the data is read.")
+        self._show_status(starting_status("The recipe is checked and the data is read."))
         wish = dataclasses.asdict(self._wish)
         self._post(StartTraining(number=self._run_number, **wish, may_lengthen=may_lengthen))
         self._listeners.tell("curves", "recipe")
 
     def pause(self) -> None:
         """Hold the run after its present step."""
-        if self.can_pause:
-            self._set_status("pausing", "Pausing…", "The step in progress is being finished.")
+        if self.status.can_pause:
+            self._show_status(PAUSING)
             self._control("pause")
 
     def resume(self) -> None:
         """Go on with the paused run."""
-        if self.can_resume:
+        if self.status.can_resume:
             self._pace.restart()
             self._set_running()
             self._control("resume")
 
     def stop(self) -> None:
         """Save a checkpoint and end the run; it can be continued later."""
-        if self.can_stop:
-            self._set_status("stopping", "Stopping…", "The step in progress is finished and saved.")
+        if self.status.can_stop:
+            self._show_status(STOPPING)
             self._control("stop")
 
     def open_run(self, folder: str) -> None:
@@ -233,6 +224,12 @@ class TrainingState:
         if not self.is_active:
             self._open_number = self._numbers.next()
             self._post(OpenRun(number=self._open_number, folder=folder))
+
+    def show_film(self, folder: str) -> None:
+        """Show how a kept run went while none is shown; the recipe and the place of the next run stay."""
+        if self.status is IDLE and not self.run_folder and not self._film_number:
+            self._film_number = self._numbers.next()
+            self._post(OpenRun(number=self._film_number, folder=folder))
 
     def tick(self) -> None:
         """Called some times a second while the page is shown."""
@@ -256,8 +253,11 @@ class TrainingState:
                 self._take_history(reply)
             case RunOpened() if reply.number == self._open_number:
                 self._take_run(reply)
+            case RunOpened() if reply.number == self._film_number:
+                if self.status is IDLE and not self.run_folder:
+                    self._take_run(reply, is_film=True)
             case Progress() if reply.number == self._run_number and self.status.phase == "starting":
-                self._set_status("starting", "Starting…", reply.what)
+                self._show_status(starting_status(reply.what))
             case Failed():
                 self._take_failure(reply)
             case Ready():
@@ -291,21 +291,26 @@ class TrainingState:
         for event in told.events:
             if isinstance(event, Started):
                 self.n_steps = event.n_steps
-        for step, folder in told.checkpoints:
-            self.watch.add_checkpoint(step, folder)
+        self.watch.add_told(told)
         self._listeners.tell("curves", "checkpoints")
 
-    def _take_run(self, reply: RunOpened) -> None:
+    def _take_run(self, reply: RunOpened, *, is_film: bool = False) -> None:
         if self.is_active:
             return
         self._clear_run()
         self.run_folder = reply.folder
-        self.place.stand_at(reply.folder)
-        self.recipe.take(reply.recipe, Path(reply.folder).name)
+        self.watch.keep(watched_sentences(reply.recipe))
+        if is_film:
+            self.watch.suggest_text(watched_sentences(reply.recipe))
+        else:
+            self.place.stand_at(reply.folder)
+            self.recipe.take(reply.recipe, Path(reply.folder).name)
         self._take_history(reply)
         self.watch.set_live(False)
-        n_checkpoints, is_complete = len(self.watch.checkpoints), self.fraction == 1.0
-        self._show_status(opened_status(self.step, self.n_steps, n_checkpoints, is_complete=is_complete))
+        self.watch.suggest_text(self.recipe.watched)  # for the next run
+        name, n, is_complete = Path(reply.folder).name, len(reply.checkpoints), self.fraction == 1.0
+        opened = opened_status(self.step, self.n_steps, n, is_complete=is_complete)
+        self._show_status(film_status(name, self.step) if is_film else opened)
         self._listeners.tell("recipe")
         self.watch.pump()
         self.follower.follow("page", reply.folder, self._on_followed)
@@ -352,6 +357,8 @@ class TrainingState:
             case Saved():
                 self._save_failure = None
                 self.watch.add_checkpoint(event.step, event.folder)
+            case Watched():
+                self.watch.add_checkpoint(event.step, event.file, has_model=False)
             case SaveFailed():
                 self._save_failure = event
                 self._listeners.tell("status")
@@ -380,15 +387,12 @@ class TrainingState:
             self._show_status(unopened_status(failure.message + log))
         elif failure.number and failure.number == self._control_number:
             if self.status.phase in ("pausing", "stopping"):
-                self._set_status("failed", "The run is no longer in progress", failure.message)
+                self._show_status(lost_status(failure.message))
         elif failure.number != self._history_number:
             self.watch.handle(failure)
 
     def _set_running(self) -> None:
         self._show_status(running_status(self.step, self.n_steps, self.run_note))
-
-    def _set_status(self, phase: Phase, title: str, detail: str) -> None:
-        self._show_status(TrainingStatus(phase=phase, title=title, detail=detail))
 
     def _show_status(self, status: TrainingStatus) -> None:
         if status != self.status:

@@ -25,6 +25,21 @@ class TrainingStatus:
     tried: Wish | None = None
     """What was to be started and could not be: with another recipe, folder or device it may be."""
 
+    @property
+    def can_pause(self) -> bool:
+        """Whether Pause would do something."""
+        return self.phase == "running"
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether Resume would do something."""
+        return self.phase == "paused"
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether Stop would do something."""
+        return self.phase in ("running", "pausing", "paused")
+
 
 IDLE = TrainingStatus(
     phase="idle",
@@ -32,6 +47,22 @@ IDLE = TrainingStatus(
     detail="Choose a recipe and press Start. The curves, and the attention of your sentence, are drawn here "
     "while the model learns.",
 )
+
+
+PAUSING = TrainingStatus(phase="pausing", title="Pausing…", detail="The step in progress is being finished.")
+STOPPING = TrainingStatus(
+    phase="stopping", title="Stopping…", detail="The step in progress is finished and saved."
+)
+
+
+def starting_status(what: str) -> TrainingStatus:
+    """A run that is being made ready; `what` is being done for it."""
+    return TrainingStatus(phase="starting", title="Starting…", detail=what)
+
+
+def lost_status(message: str) -> TrainingStatus:
+    """A run that could not be paused or stopped, because it is not there any more."""
+    return TrainingStatus(phase="failed", title="The run is no longer in progress", detail=message)
 
 
 def several_status(what: str) -> TrainingStatus:
@@ -95,6 +126,16 @@ def opened_status(step: int, n_steps: int, n_checkpoints: int, *, is_complete: b
         phase="opened",
         title=f"Run opened: {step:,}{of} steps",
         detail=f"Checkpoints to replay below: {n_checkpoints}. {onwards}",
+    )
+
+
+def film_status(name: str, step: int) -> TrainingStatus:
+    """A run that was kept is shown, so that there is something to see before one is begun."""
+    return TrainingStatus(
+        phase="idle",
+        title=f"As it went before: {name}",
+        detail=f"Play below how its attention came to be in {counted(step, 'step')}. Start trains the recipe "
+        "above, in a folder of its own.",
     )
 
 

@@ -8,14 +8,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from attnscope.records.maps import HeadMap, SiteGrid
-from attnscope.records.messages import TRAINING_MODEL, Failed, Reply, Request, Traced, TraceText
+from attnscope.records.messages import (
+    TRAINING_MODEL,
+    Failed,
+    Reply,
+    Request,
+    RunOpened,
+    Traced,
+    TraceText,
+)
 from attnscope.records.outputs import OutputWritten
+from attnscope.records.runs import RunNews
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.maps.aggregation import labelled
 from attnscope.viewmodels.maps.aspect import PLAIN
 from attnscope.viewmodels.numbers import Numbers
 
+Sentences = tuple[tuple[str, str | None], ...]
+"""Texts with their targets, where they have one."""
 LIVE_INTERVAL_S = 0.5
 """Shortest time between two looks at the model in training."""
 PLAY_INTERVAL_S = 0.25
@@ -26,10 +37,11 @@ _N_KEPT = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A checkpoint on disk."""
+    """A checkpoint on disk; without `has_model` what a run kept of the sentences it watches, in a file."""
 
     step: int
     folder: str
+    has_model: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +81,8 @@ class WatchState:
         self.target: str | None = None
         self.stack: Stack | None = None
         self.head: HeadRef | None = None
-        self.checkpoints: tuple[Checkpoint, ...] = ()
+        self._found: tuple[Checkpoint, ...] = ()
+        self._sentences: Sentences = ()
         self.place: int | None = None
         self.is_live = False
         self.is_playing = False
@@ -112,6 +125,12 @@ class WatchState:
         return next((labelled(m, PLAIN.rows) for m in maps if m.head == self.head), None)
 
     @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """Where the sentence can be looked at, by step: of a text that was not watched models alone tell."""
+        is_kept = (self.text, self.target) in self._sentences
+        return tuple(found for found in self._found if found.has_model or is_kept)
+
+    @property
     def n_places(self) -> int:
         """How many places the slider has: the checkpoints, and the live model when there is one."""
         return len(self.checkpoints) + self.is_live
@@ -128,12 +147,12 @@ class WatchState:
             return None
         return self.checkpoints[min(self.place, len(self.checkpoints) - 1)]
 
-    def suggest_text(self, text: str, target: str | None) -> None:
-        """Take the sentence of a recipe, unless the person has typed one.
+    def suggest_text(self, sentences: Sentences) -> None:
+        """Take the first sentence of a recipe, unless the person has typed one.
 
         A model that is looked at keeps the sentence of its own recipe until another run begins.
         """
-        self._suggested = (text, target)
+        self._suggested = next(iter(sentences), ("", None))
         if not self.is_live and not self.checkpoints:
             self.take_suggestion()
 
@@ -174,9 +193,9 @@ class WatchState:
 
     def go_to_step(self, step: float) -> None:
         """Move the slider to the checkpoint nearest to a step; nothing without one."""
-        steps = [checkpoint.step for checkpoint in self.checkpoints]
-        if steps:
-            self.go_to(min(range(len(steps)), key=lambda place: abs(steps[place] - step)))
+        place = self._place_of(step)
+        if place is not None:
+            self.go_to(place)
 
     def play(self) -> None:
         """Play the checkpoints from the beginning (or from the slider), or hold."""
@@ -232,9 +251,13 @@ class WatchState:
             self._show(reply, wish)
         self.pump()
 
+    def keep(self, sentences: Sentences) -> None:
+        """Say which sentences the run watches: attention of steps without a model is there for these."""
+        self._sentences = sentences
+
     def begin_run(self, *, is_live: bool) -> None:
         """Forget the run before; the picture stays until a new one has come."""
-        self.checkpoints, self.place, self.is_playing = (), None, False
+        self._found, self._sentences, self.place, self.is_playing = (), (), None, False
         self._pending = self._shown = self._answered = None
         self._kept.clear()
         self.note, self._is_model_known, self._follows_newest = "", False, True
@@ -259,32 +282,45 @@ class WatchState:
         """The live model has changed."""
         self._freshness += 1
 
-    def add_checkpoint(self, step: int, folder: str) -> None:
-        """A checkpoint has been saved; an older one of the same step is replaced.
+    def add_checkpoint(self, step: int, folder: str, *, has_model: bool = True) -> None:
+        """A checkpoint has been saved; one of the same step is replaced, unless it alone has a model.
 
         The slider stays where the person put it, and otherwise goes on to the newest.
         """
         here = self.checkpoint
-        kept = [c for c in self.checkpoints if c.step != step and c.folder != folder]
+        if not has_model and any(c.step == step and c.has_model for c in self._found):
+            return
+        kept = [c for c in self._found if c.step != step and c.folder != folder]
         for wish in [w for w in self._kept if w.model == folder]:
             del self._kept[wish]
-        self.checkpoints = tuple(sorted([*kept, Checkpoint(step=step, folder=folder)], key=lambda c: c.step))
+        added = Checkpoint(step=step, folder=folder, has_model=has_model)
+        self._found = tuple(sorted([*kept, added], key=lambda c: c.step))
         if here is not None and self._follows_newest and not self.is_live:
             self.place = len(self.checkpoints) - 1
         elif here is not None:
             self.place = next((i for i, c in enumerate(self.checkpoints) if c.step == here.step), None)
         self._listeners.tell("checkpoints")
 
+    def add_told(self, told: RunOpened | RunNews) -> None:
+        """What a run folder has: its checkpoints, and what it kept between them."""
+        for step, folder in told.checkpoints:
+            self.add_checkpoint(step, folder)
+        for step, file in told.probes:
+            self.add_checkpoint(step, file, has_model=False)
+
     def forget_after(self, step: int) -> None:
         """A new attempt goes on from `step`: later checkpoints are superseded."""
-        self.checkpoints = tuple(c for c in self.checkpoints if c.step <= step)
+        self._found = tuple(c for c in self._found if c.step <= step)
         if self.place is not None:
             self.place = min(self.place, len(self.checkpoints) - 1) if self.checkpoints else None
         self._listeners.tell("checkpoints")
 
     def _set_texts(self, text: str, target: str | None) -> None:
         if (text, target) != (self.text, self.target):
+            here = self.checkpoint
             self.text, self.target = text, target
+            if here is not None:
+                self.place = self._place_of(here.step)
             self._listeners.tell("watch")
             self.pump()
 
@@ -294,6 +330,11 @@ class WatchState:
         self.place = place if place < len(self.checkpoints) else None
         self._listeners.tell("watch")
         self.pump()
+
+    def _place_of(self, step: float) -> int | None:
+        """Where the checkpoint nearest to a step is; None without one."""
+        steps = [checkpoint.step for checkpoint in self.checkpoints]
+        return min(range(len(steps)), key=lambda place: abs(steps[place] - step), default=None)
 
     def _step_replay(self) -> None:
         following = (self.place or 0) + 1

@@ -54,11 +54,17 @@ class LastRunButton(QPushButton):
         self.setVisible(bool(folder))
 
     @property
+    def run(self) -> str:
+        """The folder of the run that was trained or opened last; empty for none."""
+        runs = self._recents.runs[:1] if self._recents is not None else ()
+        return next((run for run in runs if _time_of(run)), "")
+
+    @property
     def _found(self) -> tuple[str, bool]:
         """The folder to open, empty for none, and whether it holds several runs that were left."""
         if self._state.status.phase != "idle" or self._recents is None:
             return "", False
-        run = next((run for run in self._recents.runs[:1] if _time_of(run)), "")
+        run = self.run
         sweep, left_at = self._sweep.left if self._sweep and self._sweep.phase == "idle" else ("", 0.0)
         return (sweep, True) if left_at > _time_of(run) else (run, False)
 

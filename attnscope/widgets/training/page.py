@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAction, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
+from attnscope import paths
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import MapStyle
@@ -31,6 +32,8 @@ SCALING, INSIDE = "Scaling", "Inside"
 REDRAW_MS = 40
 """Shortest time between two redraws of the curves; slow redraws stretch it."""
 
+_FILM = "films/reverse"
+"""How a run of the first recipe went: shown before there is a run of one's own."""
 _FIRST_RECIPE = "reverse"
 """What the page opens on: it is small, and its picture is known beforehand."""
 
@@ -176,6 +179,7 @@ class TrainingPage(QWidget):
         super().showEvent(event)
         self._add_curves()
         self._state.watch.set_watched(True)
+        self._state.show_film(self._run.last_button.run or str(paths.resources_folder() / _FILM))
         self._state.planning.ask_again()
         self._timer.start()
 

@@ -11,6 +11,10 @@ from attnscope.widgets.form_parts import play_icon, row
 from attnscope.widgets.labels import PlainLabel
 
 
+_OPEN = "Open this checkpoint as the model of the Explore page"
+_NO_MODEL = "Of this step the attention of the watched sentence was kept, not the model"
+
+
 class ReplayBar(QWidget):
     """Shows where the watched sentence is looked at, and reports where the person wants to look."""
 
@@ -35,7 +39,6 @@ class ReplayBar(QWidget):
         self._place = PlainLabel(role="value")
         self._place.setMinimumWidth(150)
         self._open = QPushButton("Open in Explore")
-        self._open.setToolTip("Open this checkpoint as the model of the Explore page")
         self._open.setVisible(open_checkpoint is not None)
         self._open.clicked.connect(self._on_open)
         layout = row(self._play, self._slider, self._place, self._open)
@@ -59,7 +62,10 @@ class ReplayBar(QWidget):
         self._play.setEnabled(has_any)
         colour = self._palette.text if has_any else self._palette.no_data
         self._play.setIcon(play_icon(colour, is_playing=state.is_playing))
-        self._open.setEnabled(state.checkpoint is not None)
+        found = state.checkpoint
+        self._open.setEnabled(found is not None and found.has_model)
+        is_model_kept = found is None or found.has_model
+        self._open.setToolTip(_OPEN if is_model_kept else _NO_MODEL)
         self._place.setText(self._place_text())
 
     def _place_text(self) -> str:

@@ -215,10 +215,10 @@ class RunPanel(QWidget):
         self.hold_action.setText("Resume" if phase == "paused" else "Pause")
         self._hold.setText(self.hold_action.text())
         for control, is_possible in (
-            (self._hold, state.can_pause or state.can_resume),
-            (self.hold_action, state.can_pause or state.can_resume),
-            (self._stop, state.can_stop),
-            (self.stop_action, state.can_stop),
+            (self._hold, state.status.can_pause or state.status.can_resume),
+            (self.hold_action, state.status.can_pause or state.status.can_resume),
+            (self._stop, state.status.can_stop),
+            (self.stop_action, state.status.can_stop),
             (self._open, not state.is_active),
             (self._recipes, not state.is_active),
         ):
@@ -306,7 +306,7 @@ class RunPanel(QWidget):
 
     @Slot()
     def _on_hold(self) -> None:
-        if self._state.can_resume:
+        if self._state.status.can_resume:
             self._state.resume()
         else:
             self._state.pause()

@@ -67,7 +67,7 @@ class Leaving(QObject):
         """Stop what has begun by now; close when nothing is left, unless it could not be saved."""
         if not self._is_waiting:
             return
-        if self._training.can_stop:
+        if self._training.status.can_stop:
             self._training.stop()
         if not self._what:
             self._is_waiting = False

@@ -342,7 +342,8 @@ class MainWindow(QMainWindow):
 
     def _models_offered(self) -> tuple[str, ...]:
         """Models that a side of a comparison may be: demos, those opened lately, checkpoints of the run."""
-        checkpoints = [checkpoint.folder for checkpoint in self._training.watch.checkpoints[-8:]]
+        found = self._training.watch.checkpoints
+        checkpoints = [checkpoint.folder for checkpoint in found if checkpoint.has_model][-8:]
         demos, recent = self._session.demo_models, self.workspace.recents.models[:6]
         return tuple(dict.fromkeys((*demos, *recent, *reversed(checkpoints))))
 
