@@ -10,7 +10,6 @@ from attnscope.viewmodels.training.watch import WatchState
 from attnscope.widgets.form_parts import play_icon, row
 from attnscope.widgets.labels import PlainLabel
 
-
 _OPEN = "Open this checkpoint as the model of the Explore page"
 _NO_MODEL = "Of this step the attention of the watched sentence was kept, not the model"
 
