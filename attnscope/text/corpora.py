@@ -116,6 +116,16 @@ def split_pairs(
     return training, [pair for pair in pairs if pair[0] in kept_out]
 
 
+def carelessly(source: str) -> str:
+    """A sentence as it is typed in haste: no capital at its beginning, no mark at its end.
+
+    The capital of a word of one letter or of capitals alone, "I" or "NATO", stays; so does a text of marks.
+    """
+    first, _, _ = source.partition(" ")
+    text = source if first.isupper() else source[:1].lower() + source[1:]
+    return text.rstrip(".!?… \u00a0") or source
+
+
 def is_held_out(source: str, validation_share: float) -> bool:
     """Whether a source is held out by its CRC-32: about every round(1 / share)-th is."""
     return zlib.crc32(source.encode("utf-8", "replace")) % max(2, round(1 / validation_share)) == 0

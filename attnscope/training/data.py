@@ -16,7 +16,7 @@ import numpy as np
 from attnscope.counting import counted
 from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig
-from attnscope.text.corpora import read_lines, read_pairs, split, split_lines, split_pairs
+from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.labelled import LabelledText, label_names
 from attnscope.text.repeats import word_ids
 from attnscope.text.statistical_alignment import align_texts
@@ -148,6 +148,11 @@ def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     training, held_out = split_pairs(
         pairs, recipe.data.validation_share, by_checksum=recipe.data.held_out_by == "crc32"
     )
+    if recipe.data.careless_share:
+        rng = np.random.default_rng(recipe.training.seed)
+        n_more = round(recipe.data.careless_share * len(training))
+        chosen = [training[i] for i in rng.choice(len(training), n_more, replace=False).tolist()]
+        training = [*training, *((carelessly(source), target) for source, target in chosen)]
     if tokenizer is None:
         tokenizer = train_tokenizer(
             recipe.tokenizer.kind, chain.from_iterable(training), vocab_size=recipe.tokenizer.vocab_size

@@ -36,7 +36,9 @@ class DataPart:
     share of sequences that are random words repeated; that teaches induction.
     `n_examples` is how many different examples of a task are made; `about` says in words where a text
     comes from and under which licence, for the model's card. With `similar_lengths` the examples of a batch
-    are about equally long, so that little is padding; each is still as likely as any other.
+    are about equally long, so that little is padding; each is still as likely as any other. Of pairs,
+    `careless_share` more are read: as many of the sources once more as they are typed in haste, without the
+    capital they begin with and the mark they end with.
     """
 
     kind: str = key(Choice(("text", "pairs", "labelled", "task")))
@@ -47,6 +49,7 @@ class DataPart:
     repeated_share: float = key(Real(0.0, 1.0), 0.0)
     n_examples: int = key(Whole(2, 10_000_000), 20_000)
     similar_lengths: bool = key(Switch(), False)
+    careless_share: float = key(Real(0.0, 1.0), 0.0)
     about: str = key(Words(1000), "")
 
 

@@ -211,6 +211,12 @@ def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> R
             expected='"characters" or "lines"; "crc32" is for pairs',
             action="Change one of them.",
         )
+    if data.careless_share and data.kind != "pairs":
+        raise RecipeError(
+            f'data.careless_share is {data.careless_share:g} and data.kind "{data.kind}".',
+            expected="0, but for pairs",
+            action="Change one of them.",
+        )
     if (data.kind == "pairs") != (objective == "translation") and "labelled" != data.kind:
         raise RecipeError(
             f'data.kind "{data.kind}" does not go with objective.kind "{objective}".',

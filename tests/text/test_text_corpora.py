@@ -8,7 +8,15 @@ import pytest
 from attnscope.analysis.corpus_texts import read_corpus
 from attnscope.cli.translate import read_texts
 from attnscope.errors import LoadError, RecipeError
-from attnscope.text.corpora import columns_of, read_lines, read_pairs, split, split_lines, split_pairs
+from attnscope.text.corpora import (
+    carelessly,
+    columns_of,
+    read_lines,
+    read_pairs,
+    split,
+    split_lines,
+    split_pairs,
+)
 
 
 def written(tmp_path: Path, content: bytes) -> Path:
@@ -109,3 +117,21 @@ def test_that_three_bars_stand_between_the_texts_of_a_pair_where_no_tab_does(tmp
     assert read_corpus(path, takes_target=True) == [("the cat", "le chat")]
     assert read_corpus(path, takes_target=False) == ["the cat ||| le chat"]
     assert read_texts(path, None) == (["the cat"], ["le chat"])
+
+
+@pytest.mark.parametrize(
+    ("source", "typed"),
+    [
+        ("My name is Leo.", "my name is Leo"),
+        ("I hate maths!", "I hate maths"),
+        ("NATO is here...", "NATO is here"),
+        ("Where is John ?", "where is John"),
+        ("Éric dort", "éric dort"),
+        ("?!", "?!"),
+        ("a", "a"),
+    ],
+)
+def test_that_a_sentence_typed_in_haste_has_no_capital_first_and_no_mark_last(
+    source: str, typed: str
+) -> None:
+    assert carelessly(source) == typed

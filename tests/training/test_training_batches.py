@@ -1,5 +1,7 @@
 """Batches: what is read, what has to be told, and what is never scored."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +19,7 @@ from attnscope.training.batches import (
     padded,
     repeated_words,
 )
-from attnscope.training.data import vocabulary_of
+from attnscope.training.data import prepare, vocabulary_of
 from attnscope.training.objectives import Batch, loss_sum
 from attnscope.training.parts import ObjectivePart
 from attnscope.training.recipe import parse_recipe
@@ -250,3 +252,26 @@ def test_that_whole_words_are_for_masked_models_alone() -> None:
             '[data]\nkind = "text"\npath = "x"\n[objective]\nkind = "causal"\nwhole_words = true\n'
             "[training]\nn_steps = 1\n"
         )
+
+
+def test_that_some_sources_are_read_once_more_as_they_are_typed_in_haste(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"The Number {n}.\tLe nombre {n}.\n" for n in range(40)))
+    recipe = (
+        '[model]\nd_model = 8\nn_heads = 1\n[tokenizer]\nkind = "characters"\nvocab_size = 60\n'
+        '[data]\nkind = "pairs"\n'
+        f'path = "{path}"\nvalidation_share = 0.25\ncareless_share = 0.5\n[objective]\nkind = "translation"\n'
+        "[training]\nn_steps = 1\nseed = 4\n"
+    )
+    prepared = prepare(parse_recipe(recipe))
+    assert isinstance(prepared.batches, ExampleBatches)
+    rows, lengths = prepared.batches.training.sources, prepared.batches.training.source_lengths
+    assert rows is not None
+    assert lengths is not None
+    decode = prepared.tokenizer.decode
+    found = [decode(ids[: n - 1]) for ids, n in zip(rows.tolist(), lengths, strict=True)]
+    whole, typed = found[:30], found[30:]
+    assert all(text.startswith("The Number ") and text.endswith(".") for text in whole)
+    assert len(set(typed)) == len(typed) == 15
+    assert all(f"T{text[1:]}." in whole and text.startswith("the Number") for text in typed)
+    assert len(prepared.batches.held_out.lengths) == 10

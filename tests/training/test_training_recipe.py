@@ -100,6 +100,11 @@ def test_that_an_impossible_value_is_named_with_what_was_expected(
             'held_out_by is "crc32"',
         ),
         (
+            '[data]\nkind = "text"\npath = "x"\ncareless_share = 0.5\n[objective]\nkind = "causal"\n'
+            "[training]\nn_steps = 1\n",
+            "careless_share is 0.5",
+        ),
+        (
             '[data]\nkind = "text"\npath = "x"\n[objective]\nkind = "translation"\n[training]\nn_steps = 1\n',
             "does not go with",
         ),
