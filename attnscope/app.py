@@ -64,7 +64,7 @@ from attnscope.workers.thread import BuildEngine, WorkerThread
 from attnscope.workers.tile_thread import TileThread
 from attnscope.workers.views import Views
 
-PREFERRED_DEMO = "grammar"
+PREFERRED_DEMO = "english-french"
 
 
 class Program(QObject):

@@ -24,11 +24,12 @@ from attnscope.models.spans import number_masks
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn.guiding import Guide
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
-from attnscope.records.sites import Gates, Site
+from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.samples import samples_for
 from attnscope.text.tokenizer import Tokenizer
@@ -138,7 +139,18 @@ class OwnNetwork:
             body=config.body.upper() if config.is_recurrent else "",
             reads_pairs=self.config.reads_pair or self.config.joins_texts,
             labels=self.card.labels,
+            guided=self._guided_head,
         )
+
+    @property
+    def _guided_head(self) -> HeadRef | None:
+        """The head that training guided, where the card names one that is still there."""
+        guide = Guide.named(str(self.card.training.get("guided_head", "")), 1.0)
+        for site in self.sites:
+            if guide is not None and site.key == ("cross", guide.layer):
+                numbers = site.former or tuple(range(site.n_heads))
+                return site.heads[numbers.index(guide.head)] if guide.head in numbers else None
+        return None
 
     @property
     def first_gates(self) -> Gates:

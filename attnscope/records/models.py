@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, SiteKey
 
 Form = Literal["encoder", "decoder", "encoder-decoder"]
 
@@ -29,7 +29,8 @@ class ModelInfo:
     that two sentences may be read together, `reads` what the text is or names; what reads "attention" is
     recorded attention: it has one text and no model (`is_recorded`), and `site_names` are the modules that
     its sites were. `labels` are all that one of our own models may say of a text, where it tells labels.
-    `picture_px` is the height and width at which pictures are read.
+    `picture_px` is the height and width at which pictures are read. `guided` is the head that learned word
+    links in training, to be looked at first.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ModelInfo:
     labels: tuple[str, ...] = ()
     site_names: tuple[tuple[SiteKey, str], ...] = ()
     picture_px: tuple[int, int] | None = None
+    guided: HeadRef | None = None
 
     @property
     def is_recorded(self) -> bool:

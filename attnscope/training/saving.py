@@ -216,6 +216,8 @@ def card_of(
     training |= start_facts(recipe.start)
     if closed:
         training[CLOSED_HEADS] = closed_names(closed)
+    if recipe.objective.guided_head:
+        training["guided_head"] = recipe.objective.guided_head
     if recipe.data.kind == "task":
         training["task"] = recipe.data.task
     text = f"# {name}\n\nTrained with AttnScope for {step:,} of {counted(recipe.training.n_steps, 'step')}.\n"

@@ -151,7 +151,7 @@ def test_that_a_critical_message_of_qt_is_logged_and_told(qtbot: QtBot, tmp_path
 
 
 def test_that_the_preferred_demo_is_opened_first_and_any_other_if_it_is_missing() -> None:
-    assert first_demo(("a", "grammar")) == "grammar"
+    assert first_demo(("a", "english-french", "grammar")) == "english-french"
     assert first_demo(("a", "b")) == "a"
     assert first_demo(()) == ""
 

@@ -25,7 +25,14 @@ def test_that_the_classics_are_there() -> None:
     assert "I went to the store. At the store, I bought fresh strawberries." in texts
     assert "Only I love you." in texts
     assert "I love only you." in texts
-    assert samples_for("encoder-decoder")[0].target == "la zone économique européenne"
+    assert samples_for("encoder-decoder", "english-french")[0].target == "la zone économique européenne"
+    texts = " ".join(sample.text for sample in samples_for("encoder-decoder"))
+    assert "My name is John and I study computer science at the university." in texts
+    assert "The animal didn't cross the street because it was too wide." in texts
+    assert "The cat sat on the mat." in texts
+    assert "He hit me with a pie." in texts
+    assert "the european economic area" in texts
+    assert "I am Sam." in texts
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnscope.errors import RecipeError
-from attnscope.models import read_model_folder
+from attnscope.models import load, read_model_folder
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.guiding import Guide, GuidedProbe
 from attnscope.nn.transformer import build_transformer
@@ -104,6 +104,10 @@ def test_that_the_guided_head_learns_the_links_and_the_other_heads_need_not(tmp_
         losses = [event.loss for event in train(RECIPE, folder, "cpu", overrides) if isinstance(event, Step)]
         assert losses[-1] < 0.7 * losses[0]
         shares[name] = _weight_at_links(folder)
+    guided = load(tmp_path / "L0H1").info.guided
+    assert guided is not None
+    assert (guided.stack, guided.label) == ("cross", "L0H1")
+    assert load(tmp_path / "free").info.guided is None
     assert shares["L0H1"][1] > 0.5
     assert shares["L0H1"][1] > 2 * max(shares[""])
 

@@ -45,6 +45,16 @@ def test_that_a_model_opens_on_its_most_striking_head_of_the_last_stack():
     assert Desk().open().session.selection == (ref(1, 1, "cross"),)
 
 
+def test_that_a_model_with_a_guided_head_opens_on_that_one():
+    guided = ref(0, 1, "cross")
+    session = Desk().open(replace(info(), guided=guided)).session
+    assert session.selection == (guided,)
+    session.select_stack("encoder")
+    assert session.selection[-1].stack == "encoder"
+    session.select_stack("cross")
+    assert session.selection == (guided,)
+
+
 def test_that_every_key_posts_a_trace_of_the_newest_text():
     desk = Desk().open()
     for text in ("a", "a c", "a ca"):

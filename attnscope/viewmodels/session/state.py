@@ -425,7 +425,10 @@ class Session:
         self._fetch_heads()
 
     def _first_choice(self, stack: Stack | None) -> HeadRef | None:
-        """The most striking head of a stack; of the last stack when none is named."""
+        """The head that training guided, or the most striking one, of a stack or of the last."""
+        guided = self.model.guided if self.model else None
+        if guided is not None and stack in (None, guided.stack):
+            return guided
         wanted = stack or next(reversed(self.stacks), None)
         return first_choice(wanted, self.traced, self.model.sites if self.model else ())
 

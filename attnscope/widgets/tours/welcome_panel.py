@@ -32,8 +32,10 @@ _AROUND_PX, _LABS_PX = 170, 880
 _STEPS_PX = {1: 270, 2: 160}
 """The height of a tour's card with its steps in so many columns."""
 EXAMPLES = {
-    "grammar": "A translator of a small grammar. Its cross-attention draws the alignment of the two"
-    " sentences, backwards where French turns the words round.",
+    "english-french": "Translates everyday English into French. One head of its cross-attention finds the"
+    " word being translated; type a sentence of your own.",
+    "grammar": "Translates 600 words of a made-up grammar whose word links are known exactly, so that"
+    " alignment can be measured to the last link.",
     "shakespeare": "Predicts the next piece of text. In words written twice one head finds what followed them"
     " before; another looks at the word just read.",
     "shakespeare-masked": "Fills in `<mask>` from both sides of it. Watch which words a hidden one looks at.",
