@@ -11,7 +11,7 @@ intervals are those of `bootstrap.py`.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from attnscope.analysis.corpus_texts import (
     run_batch,
 )
 from attnscope.analysis.facts import Facts, facts_of_site
-from attnscope.analysis.head_sums import sum_site
+from attnscope.analysis.head_sums import BLOCK_CELLS, sum_site
 from attnscope.analysis.stripes import N_ROWS, stripe_scores
 from attnscope.analysis.subject import QuietProbe
 from attnscope.analysis.telling import TellingTexts
@@ -56,26 +56,92 @@ _RESAMPLED_CELLS = 30_000_000
 """Most numbers that the resamples may hold (120 MB): models of many heads get fewer resamples."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SiteMeasures:
+    """What one site did in the texts of a batch: measures by name, and two tables over offsets."""
+
+    values: Mapping[str, Tensor]
+    offsets: Tensor
+    offset_shares: Tensor
+
+
 class MeasureProbe(QuietProbe):
-    """Measures every site of a pass over a batch; set `facts` before the pass, read `values` after it."""
+    """Measures every site of a pass over a batch; set `facts` before the pass, ask for `measured` after it.
+
+    Small maps wait for the end of the pass and are measured side by side, as if they were heads of one
+    site: their cost is that of calls.
+    """
 
     def __init__(self, grams: Mapping[SiteKey, Tensor]) -> None:
         self._grams = grams
+        self._joined_grams: dict[tuple[SiteKey, ...], Tensor] = {}
         self.facts: Mapping[Stack, Facts] = {}
-        self.values: dict[SiteKey, dict[str, Tensor]] = {}
-        self.offsets: dict[SiteKey, Tensor] = {}
-        self.offset_shares: dict[SiteKey, Tensor] = {}
+        self._waiting: dict[SiteKey, tuple[Call, Tensor]] = {}
+        self._n_cells = 0
+        self._measured: dict[SiteKey, SiteMeasures] = {}
 
     def wants(self, site: SiteKey) -> bool:
         """Every site whose texts are known; the others are run for nothing by some networks."""
         return site[0] in self.facts
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Measure the call; nothing of it is kept."""
-        sums = sum_site(call.q, call.k, rule=call.rule, score=call.score, lse=lse, facts=self.facts[site[0]])
-        gram = self._grams.get(site)
-        self.values[site] = sums.values(None if gram is None else value_norms(call.v, gram))
-        self.offsets[site], self.offset_shares[site] = sums.offsets, sums.offset_shares()
+        """Take the call; nothing of it is kept once it is measured."""
+        self._waiting[site] = (call, lse)
+        self._n_cells += lse.numel() * call.k.shape[2]
+        if self._n_cells > BLOCK_CELLS:
+            self._measure()
+
+    def measured(self) -> Mapping[SiteKey, SiteMeasures]:
+        """The measures of the pass that has ended."""
+        self._measure()
+        measured, self._measured = self._measured, {}
+        return measured
+
+    def _measure(self) -> None:
+        groups: dict[object, list[SiteKey]] = {}
+        for site, (call, _) in self._waiting.items():
+            kind = _kind(site, call)
+            groups.setdefault(site if kind is None else (kind, site in self._grams), []).append(site)
+        for sites in groups.values():
+            self._measure_together(tuple(sites))
+        self._waiting.clear()
+        self._n_cells = 0
+
+    def _measure_together(self, sites: tuple[SiteKey, ...]) -> None:
+        calls = [self._waiting[site][0] for site in sites]
+        q, k, lse = (
+            torch.cat(parts, dim=1)
+            for parts in (
+                [call.q for call in calls],
+                [call.k for call in calls],
+                [self._waiting[site][1] for site in sites],
+            )
+        )
+        facts = self.facts[sites[0][0]]
+        sums = sum_site(q, k, rule=calls[0].rule, score=calls[0].score, lse=lse, facts=facts)
+        norms = None
+        if sites[0] in self._grams:
+            if sites not in self._joined_grams:
+                self._joined_grams[sites] = torch.cat([self._grams[site] for site in sites])
+            norms = value_norms(torch.cat([call.v for call in calls], dim=1), self._joined_grams[sites])
+        values, shares = sums.values(norms), sums.offset_shares()
+        end = 0
+        for site, call in zip(sites, calls, strict=True):
+            heads = slice(end, end := end + call.q.shape[1])
+            self._measured[site] = SiteMeasures(
+                values={name: found[:, heads] for name, found in values.items()},
+                offsets=sums.offsets[:, heads],
+                offset_shares=shares[:, heads],
+            )
+
+
+def _kind(site: SiteKey, call: Call) -> tuple[object, ...] | None:
+    """Equal for calls whose heads can stand side by side; None for one whose rules tell heads apart."""
+    rule, score = call.rule, call.score
+    if not score.is_plain or rule.pattern is not None or rule.removed is not None:
+        return None
+    shapes = (call.q.shape[2:], call.k.shape[2:], call.v.shape[2:], call.q.shape[1] // call.k.shape[1])
+    return (site[0], shapes, call.q.dtype, rule.is_causal, id(rule.key_valid), rule.window, score.scale)
 
 
 def measure_corpus(
@@ -112,7 +178,7 @@ def measure_corpus(
     for batch in length_batches(model, encoded()):
         probe.facts = batch_facts(model, sites, batch, specials, counters)
         run_batch(model, batch, probe)
-        table.add(batch, probe)
+        table.add(batch, probe.measured())
         yield CorpusProgress(n_done=table.n_texts, n_total=len(texts))
     if not table.n_texts:
         raise UserError(
@@ -180,15 +246,16 @@ class _Table:
         self._offsets = np.zeros((len(self._heads), n_offsets), np.int64)
         self.n_texts, self._n_tokens, self._n_cut = 0, 0, 0
 
-    def add(self, batch: Sequence[NumberedInputs], probe: MeasureProbe) -> None:
+    def add(self, batch: Sequence[NumberedInputs], measured: Mapping[SiteKey, SiteMeasures]) -> None:
         """Take the measures of one batch."""
         numbers = [one.number for one in batch]
-        values = self._gather(len(batch), probe)  # [B, heads, measures]
+        found = [measured[site.key] for site in self._sites]
+        values = self._gather(len(batch), found)  # [B, heads, measures]
         flat = values.reshape(len(batch), -1)
         has_number = ~np.isnan(flat)
         offsets, shares = (
-            np.concatenate([found[site.key].cpu().numpy() for site in self._sites], axis=1)
-            for found in (probe.offsets, probe.offset_shares)
+            torch.cat(parts, dim=1).cpu().numpy()
+            for parts in ([one.offsets for one in found], [one.offset_shares for one in found])
         )
         shares = shares.reshape(len(batch), -1)
         rows = np.broadcast_to(offsets.sum(axis=2, keepdims=True), offsets.shape)
@@ -267,13 +334,12 @@ class _Table:
         low, high = np.concatenate([streamed, shares], axis=1)
         return low, high
 
-    def _gather(self, n_texts: int, probe: MeasureProbe) -> NDArray[np.float32]:
-        """The measures of all heads, [batch, n_heads, n_measures]; one transfer for each site."""
+    def _gather(self, n_texts: int, measured: Sequence[SiteMeasures]) -> NDArray[np.float32]:
+        """The measures of all heads, [batch, n_heads, n_measures]; one transfer for all."""
         parts = []
-        for site in self._sites:
-            values = probe.values[site.key]
+        for site, one in zip(self._sites, measured, strict=True):
             nothing = torch.full((n_texts, site.n_heads), float("nan"), device=self._model.device)
-            parts.append(torch.stack([values.get(name, nothing) for name in _STREAMED], dim=-1))
+            parts.append(torch.stack([one.values.get(name, nothing) for name in _STREAMED], dim=-1))
         return torch.cat(parts, dim=1).float().cpu().numpy()
 
     def _stripes(self, level: float, scores: NDArray[np.float32]) -> tuple[NDArray[np.float64], ...]:
