@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from tiny_models import tiny_model
+import torch
+from tiny_models import target_of, tiny_model
 
 from attnscope.analysis import corpus
 from attnscope.analysis.measuring import measure_texts
@@ -26,3 +27,34 @@ def test_that_a_corpus_is_encoded_once_and_a_long_one_measured_alike(monkeypatch
     again = measure_texts(model, TEXTS * 6).table
     for name in ("values", "low", "high", "telling", "offset_shares", "counts"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(again, name))
+
+
+@pytest.mark.parametrize(
+    ("form", "choices"),
+    [
+        ("decoder", {"n_kv_heads": 1}),
+        ("encoder", {"position": "alibi"}),
+        ("encoder-decoder", {}),
+    ],
+)
+def test_that_layers_measured_side_by_side_have_the_numbers_of_each_alone(
+    form: str, choices: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, calls = tiny_model(form, n_layers=3, **choices), []
+    texts = [(one, target_of(form)) for one in TEXTS] if target_of(form) else TEXTS
+    sum_site = corpus.sum_site
+
+    def counting(q: torch.Tensor, *rest: object, **named: object) -> object:
+        calls.append(q.shape[1])
+        return sum_site(q, *rest, **named)
+
+    monkeypatch.setattr(corpus, "sum_site", counting)
+    together, n_together = measure_texts(model, texts, specials="dropped").table, len(calls)
+    monkeypatch.setattr(corpus, "BLOCK_CELLS", 0)
+    alone = measure_texts(model, texts, specials="dropped").table
+    is_joined = "position" not in choices  # slopes tell heads apart
+    assert len(calls) - n_together == n_together * (3 if is_joined else 1)
+    for name in ("values", "low", "high", "offset_shares"):
+        np.testing.assert_allclose(getattr(together, name), getattr(alone, name), rtol=2e-4, atol=2e-5)
+    for name in ("counts", "offsets", "telling"):
+        np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
