@@ -16,6 +16,7 @@ from attnscope.crash import CrashLog
 from attnscope.errors import UserError
 from attnscope.figures.figure_file import is_figure_file
 from attnscope.records.messages import Failed, ModelLoaded, Ready, Reply, Traced
+from attnscope.records.shelf import ShelfReply
 from attnscope.records.tiles import GridRefined, RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
 from attnscope.viewmodels.causes.across_layers import AcrossState
@@ -39,11 +40,13 @@ from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.tours.states import TourPlaces, TourStates
 from attnscope.viewmodels.training.kept_draft import bring_draft_back, keep_draft
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.viewmodels.work_found import (
+    watch_downloads,
     watch_flow,
     watch_heads,
     watch_pages,
@@ -59,9 +62,10 @@ from attnscope.widgets.labs.kept_findings import kept_findings
 from attnscope.widgets.window.leaving import Leaving
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.widgets.window.token_labs import TokenLabs
+from attnscope.workers.fetch_thread import fetch_thread
 from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import BuildEngine, WorkerThread
-from attnscope.workers.tile_thread import TileThread
+from attnscope.workers.tile_thread import tile_thread
 from attnscope.workers.views import Views
 
 PREFERRED_DEMO = "english-french"
@@ -96,7 +100,8 @@ class Program(QObject):
         views = Views()
         make_engine = make_engine or functools.partial(build_engine, views=views)
         self.worker = WorkerThread(make_engine, crash_log.write, self)
-        self.tiles = TileThread(views, crash_log.write, self)
+        self.tiles = tile_thread(views, crash_log.write, self)
+        self.fetches = fetch_thread(crash_log.write, self)
         numbers = Numbers()
         self.map_tiles = MapTiles(self.tiles.post, numbers)
         self.session = Session(self.worker.post, numbers)
@@ -147,10 +152,13 @@ class Program(QObject):
         self.window.pages.heads.table.frames_wanted.connect(self.tints.choose_column)
         self.window.pages.explore.head_panel.show_long_maps(self.map_tiles)
         self.window.learning.attach(self._tour_states, settings.tours)
+        self.shelf = ShelfState(self.fetches.post, numbers)
+        self.window.workspace.getting.attach(self.shelf)
         self.token_labs = TokenLabs(self.window, self.worker.post, numbers)
         self._watch_work()
         self.worker.replied.connect(self._on_replied)
         self.tiles.replied.connect(self._on_tiles_replied)
+        self.fetches.replied.connect(self._on_fetches_replied)
         self.fault_told.connect(self._on_fault_told)
         self.window.closing.connect(self.end)
         self.window.installEventFilter(self)
@@ -167,6 +175,7 @@ class Program(QObject):
         watch_pages(work, self.compare, self.pruning, self.experiments, self.worker.cancel)
         watch_patching(work, self.patching)
         watch_flow(work, self.across)
+        watch_downloads(work, self.shelf)
 
     def show(self) -> None:
         """Show the window; the worker starts when it has been painted."""
@@ -194,6 +203,7 @@ class Program(QObject):
         if popup is not None:
             popup.close()  # an open list or menu is a window of its own
         self.tiles.stop()
+        self.fetches.stop()
         self.sweep.stop()
         self.worker.stop()
         if self._is_remembering and snapshot is not None:
@@ -283,6 +293,15 @@ class Program(QObject):
             self.map_tiles.handle(reply)
             if isinstance(reply, GridRefined):
                 self.session.take_grid(reply.trace, reply.grid)
+
+    @Slot(object)
+    def _on_fetches_replied(self, reply: ShelfReply | Failed) -> None:
+        """Hand a reply of the download thread to the shelf; a fault of the program is told besides."""
+        if self._is_ending:
+            return
+        self.shelf.handle(reply)
+        if isinstance(reply, Failed) and reply.crash_log:
+            self.session.handle(reply)
 
     def _refine(self, traced: Traced) -> None:
         """Have the rough thumbnails of a long text made exact when there is time."""

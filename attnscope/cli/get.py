@@ -10,11 +10,11 @@ from attnscope.cli.terminal import one_line, say, say_error, say_json, say_progr
 from attnscope.counting import bytes_text
 from attnscope.errors import UserError, meant
 from attnscope.hub.asking import ask_hub
-from attnscope.hub.fetching import fetch_now, progress_words
+from attnscope.hub.fetching import fetch_now
 from attnscope.hub.here import find_row, folder_here, shelf_rows
 from attnscope.hub.shelf import full_name, shelf_entries
 from attnscope.records.downloads import on_this_machine
-from attnscope.records.shelf import FetchStep, ModelOffer, ShelfRow, size_words
+from attnscope.records.shelf import FetchStep, ModelOffer, ShelfRow, progress_words, size_words
 
 _TOLD_EVERY_S, _TOLD_EVERY_PART = 0.2, 0.1
 _STATES = {"package": "installed", "cache": "on this computer", "partial": "begun", "away": ""}

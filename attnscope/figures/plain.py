@@ -4,6 +4,7 @@ Control characters, bidirectional overrides, zero-width characters and character
 are shown as their code point, for instance `‹U+202E›`. The result is valid XML text once escaped.
 """
 
+import re
 import unicodedata
 
 from attnscope.records.tokens import Token
@@ -46,11 +47,17 @@ def shorten(text: str, max_characters: int) -> str:
     return f"{text[:n_head]}…{text[len(text) - (max_characters - 1 - n_head) :]}"
 
 
+_CACHED = re.compile(r"[/\\]models--([^/\\]+)[/\\]snapshots[/\\][0-9a-f]{40}$")
+
+
 def short_path(text: str, max_characters: int) -> str:
     """A path without its first folders, `…/run/checkpoints/600`, when it is too long; no name is cut in two.
 
-    A last name that is too long by itself is shortened in its middle.
+    A last name that is too long by itself is shortened in its middle. A model in the cache of Hugging Face's
+    library is called by its name, `owner/name`.
     """
+    if cached := _CACHED.search(text):
+        text = cached[1].replace("--", "/", 1)
     if len(text) <= max_characters:
         return text
     separator = "\\" if "\\" in text and "/" not in text else "/"

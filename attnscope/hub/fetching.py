@@ -21,7 +21,6 @@ from attnscope.files import replace_file
 from attnscope.hub.asking import Trouble, file_chunks
 from attnscope.hub.here import CONFIG, PART_ENDING, bytes_here, part_paths, repository_folder
 from attnscope.hub.library import hub_cache, require_network
-from attnscope.records.durations import time_left
 from attnscope.records.shelf import FetchStep, HubFile, ModelOffer
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0)
@@ -95,18 +94,6 @@ def forget_parts(name: str) -> None:
                 folder.rmdir()
             except OSError:
                 return  # other files of the model are there
-
-
-def progress_words(step: FetchStep) -> str:
-    """How far a download is: `120 of 550 MB, 4.2 MB/s, about 2 min left`."""
-    words = [f"{bytes_text(step.n_done)} of {bytes_text(step.n_total)}"]
-    if step.wait_s:
-        return f"{words[0]}; {step.why} Next try in {step.wait_s:.0f} s"
-    if step.per_s is not None:
-        words.append(f"{bytes_text(step.per_s)}/s")
-    if step.remaining_s is not None:
-        words.append(time_left(step.remaining_s))
-    return ", ".join(words)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from attnscope.files import sha256_of
 from attnscope.hub.library import hub_cache
 from attnscope.hub.shelf import is_model_id, shelf_entries
 from attnscope.outside import read_outside
-from attnscope.records.shelf import HubFile, ShelfEntry, ShelfRow
+from attnscope.records.shelf import HubFile, ShelfEntry, ShelfRow, unlisted
 from attnscope.strict_json import as_object, read_json
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -96,7 +96,7 @@ def shelf_rows() -> tuple[ShelfRow, ...]:
     entries = shelf_entries()
     rows = [_row(entry) for entry in entries]
     known = {row.source for row in rows} | {entry.name for entry in entries}
-    rows += [_row(_unlisted(name)) for name in _cached_names() if name not in known]
+    rows += [_row(unlisted(name)) for name in _cached_names() if name not in known]
     rank = {"package": 0, "cache": 1, "partial": 2, "away": 3}
     listed = [row for row in rows if row.entry.look_for or row.place != "away"]
     return tuple(sorted(listed, key=lambda row: rank[row.place]))
@@ -104,7 +104,7 @@ def shelf_rows() -> tuple[ShelfRow, ...]:
 
 def find_row(name: str) -> ShelfRow:
     """Where a model is, on the shelf or not."""
-    return _row(next((entry for entry in shelf_entries() if entry.name == name), _unlisted(name)))
+    return _row(next((entry for entry in shelf_entries() if entry.name == name), unlisted(name)))
 
 
 def part_paths(name: str) -> list[Path]:
@@ -134,10 +134,6 @@ def _row(entry: ShelfEntry) -> ShelfRow:
             return ShelfRow(entry=entry, place="cache", source=name, n_bytes=_size(snapshot))
     n_bytes = sum(path.stat().st_size for path in part_paths(entry.name))
     return ShelfRow(entry=entry, place="partial" if n_bytes else "away", n_bytes=n_bytes)
-
-
-def _unlisted(name: str) -> ShelfEntry:
-    return ShelfEntry(name=name, title=name, kind="", look_for="", n_parameters=0, about_mb=0, licence="")
 
 
 def _cached_names() -> Iterator[str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attnscope.counting import bytes_text
+from attnscope.records.durations import time_left
 
 Place = Literal["package", "cache", "partial", "away"]
 """Where a model is: in an installed package, in the local cache, there in part, or not on this computer."""
@@ -27,6 +28,11 @@ class ShelfEntry:
     package: str = ""
     file: str = ""
     sha256: str = ""
+
+
+def unlisted(name: str) -> ShelfEntry:
+    """A model that is not on the shelf: nothing is known of it."""
+    return ShelfEntry(name=name, title=name, kind="", look_for="", n_parameters=0, about_mb=0, licence="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +86,11 @@ class ModelOffer:
         """Of all files together."""
         return sum(file.n_bytes for file in self.files)
 
+    @property
+    def n_missing(self) -> int:
+        """What a download would fetch now."""
+        return self.n_bytes - self.n_here
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchStep:
@@ -94,6 +105,18 @@ class FetchStep:
     remaining_s: float | None = None
     wait_s: float = 0.0
     why: str = ""
+
+
+def progress_words(step: FetchStep) -> str:
+    """How far a download is: `120 MB of 550 MB, 4.2 MB/s, about 2 min left`."""
+    words = [f"{bytes_text(step.n_done)} of {bytes_text(step.n_total)}"]
+    if step.wait_s:
+        return f"{words[0]}; {step.why} Next try in {step.wait_s:.0f} s"
+    if step.per_s is not None:
+        words.append(f"{bytes_text(step.per_s)}/s")
+    if step.remaining_s is not None:
+        words.append(time_left(step.remaining_s))
+    return ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,11 +182,15 @@ class FetchNews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchEnded:
-    """The download is over: everything is here and verified, or it was stopped."""
+    """The download is over: everything is here and verified, or it ended before.
+
+    Then `offer` says again what there is, and how much of it is here now.
+    """
 
     number: int
     name: str
-    is_whole: bool
+    is_whole: bool = False
+    offer: ModelOffer | None = None
 
 
 ShelfReply = ShelfShown | ModelOffered | FetchNews | FetchEnded

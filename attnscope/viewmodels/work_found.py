@@ -13,6 +13,7 @@ from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.viewmodels.work import FindJobs, Job, WorkState
@@ -171,6 +172,17 @@ def watch_flow(work: WorkState, across: AcrossState) -> None:
             yield Job(name="Attention flow", what=f"{fraction:.0%}", fraction=fraction, stop=across.stop)
 
     work.watch(across, find)
+
+
+def watch_downloads(work: WorkState, shelf: ShelfState) -> None:
+    """The model that is being downloaded; Stop is a pause."""
+
+    def find() -> Iterator[Job]:
+        if shelf.fetching:
+            name = f"Downloading {shelf.fetching.rpartition('/')[2]}"
+            yield Job(name=name, what=shelf.progress, fraction=shelf.fraction, stop=shelf.pause)
+
+    work.watch(shelf, find)
 
 
 def watch_patching(work: WorkState, patching: PatchingState) -> None:

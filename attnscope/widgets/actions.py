@@ -27,6 +27,13 @@ class ActionSpec:
 
 ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec(name="open-model", text="Open model folder…", menu="Model", shortcuts=("Ctrl+O",)),
+    ActionSpec(
+        name="get-model",
+        text="Get a model…",
+        menu="Model",
+        shortcuts=("Ctrl+Shift+M",),
+        tip="Well-known open models: those on this computer first, others downloaded when you say so",
+    ),
     ActionSpec(name="open-run", text="Open training run…", menu="Model", shortcuts=("Ctrl+Shift+O",)),
     ActionSpec(
         name="several-runs",

@@ -61,6 +61,11 @@ class TileDesk:
         """Whether `step` would get something done."""
         return bool(self._jobs) or self._server.has_idle_work
 
+    @property
+    def wait_s(self) -> float | None:
+        """Seconds until `step` would get something done: 0 for at once, None while there is nothing to do."""
+        return 0.0 if self.has_work else None
+
     def step(self) -> tuple[TileReply, ...]:
         """One piece of the most urgent work, and the replies it gave; a job that raises is given up."""
         for kind in URGENCY:

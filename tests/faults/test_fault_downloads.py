@@ -12,11 +12,14 @@ from attnscope.models.huggingface import cache
 from attnscope.models.recording.opening import open_named
 from attnscope.records.downloads import on_this_machine
 from attnscope.records.messages import Failed, LoadModel
+from attnscope.records.shelf import ShelfRow, ShelfShown, ShowShelf, unlisted
 from attnscope.settings import Settings
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
+from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.shelf.dialog import ShelfDialog
 from attnscope.widgets.window.main_window import MainWindow
 
 _FIGURE = {"format": 1, "holds": "question", "model": {"source": "hf:owner/name"}, "text": "a text"}
@@ -76,9 +79,19 @@ def test_that_the_window_asks_before_it_downloads(qtbot, tmp_path: Path, kind: s
     assert "owner/name" in window.banner.message
     assert "Nothing was downloaded" in window.banner.message
     assert window.banner._help.text() == "Download…"
+    asked: list[object] = []
+    window.workspace.getting.attach(ShelfState(asked.append, Numbers()))
     window.banner._help.click()
+    assert [type(request) for request in asked] == [ShowShelf], "the shelf is shown, and nobody asked yet"
+    assert not any(isinstance(r, LoadModel) for r in desk.posted)
+    (dialog,) = window.findChildren(ShelfDialog)
+    assert dialog.title.full_text() == "owner/name"
+    entry = unlisted("owner/name")
+    row = ShelfRow(entry=entry, place="cache", source="owner/name", n_bytes=5)
+    window.workspace.getting.state.handle(ShelfShown(number=1, rows=(row,), host="hub.example"))
+    dialog.main_button.click()
     (request,) = (r for r in desk.posted if isinstance(r, LoadModel))
-    assert request.source == "hf:owner/name"
+    assert request.source == "owner/name", "what has come is opened, and the session with it"
     desk.answer()
     qtbot.waitUntil(lambda: desk.session.text == "a text", timeout=2000)
 

@@ -57,4 +57,8 @@ def test_that_a_long_path_loses_its_first_folders_and_no_name_is_cut() -> None:
     path = "/home/anna/" + "deep/" * 12 + "reverse-bahdanau/checkpoints/600"
     assert short_path(path, 36) == "…/reverse-bahdanau/checkpoints/600"
     assert short_path("/a/b", 40) == "/a/b"
+    snapshot = "/hub/models--someone--a-model/snapshots/" + "0123456789" * 4
+    assert short_path(snapshot, 40) == "someone/a-model", "a model of the cache is called by its name"
+    assert short_path(snapshot.replace("/", "\\"), 40) == "someone/a-model"
+    assert short_path(snapshot[:-1], 200) == snapshot[:-1]
     assert short_path("/a/" + "x" * 50, 20) == shorten("x" * 50, 20)

@@ -24,9 +24,9 @@ from hub_server import (
 from attnscope.errors import LoadError
 from attnscope.hub import fetching, here
 from attnscope.hub.asking import ask_hub
-from attnscope.hub.fetching import Pace, fetch, forget_parts, progress_words
+from attnscope.hub.fetching import Pace, fetch, forget_parts
 from attnscope.hub.here import cached_snapshot, part_paths, shelf_rows, whole_snapshot
-from attnscope.records.shelf import FetchStep
+from attnscope.records.shelf import FetchStep, progress_words
 
 NAME, WEIGHTS = "someone/tiny", "model.safetensors"
 

@@ -27,7 +27,7 @@ from attnscope.trace.weights import site_weights
 from attnscope.workers import head_tiles
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.tile_desk import TileDesk
-from attnscope.workers.tile_thread import TileThread
+from attnscope.workers.tile_thread import tile_thread
 from attnscope.workers.views import Views
 
 N = 1_200
@@ -192,7 +192,7 @@ def test_that_the_thread_serves_tiles_and_survives_a_fault(qtbot: QtBot, trace: 
         faults.append(error)
         return None
 
-    thread = TileThread(views, write_crash)
+    thread = tile_thread(views, write_crash)
     try:
         with qtbot.waitSignal(thread.replied, timeout=10_000) as told:
             thread.post(show((0, 20), (0, 20), 1))

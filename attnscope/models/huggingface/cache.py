@@ -10,13 +10,13 @@ from pathlib import Path
 
 from attnscope.errors import LoadError
 from attnscope.hub.asking import ask_hub
-from attnscope.hub.fetching import fetch_now, progress_words
+from attnscope.hub.fetching import fetch_now
 from attnscope.hub.here import CONFIG, carried_folder, folder_here, whole_snapshot
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.nn.telling import tell
 from attnscope.outside import regular_size
 from attnscope.records.downloads import DOWNLOAD_PREFIX, is_download
-from attnscope.records.shelf import FetchStep
+from attnscope.records.shelf import FetchStep, progress_words
 from attnscope.strict_json import as_object, read_json
 
 

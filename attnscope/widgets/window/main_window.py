@@ -252,6 +252,7 @@ class MainWindow(QMainWindow):
         model_actions = tuple(
             actions[name]
             for name in (
+                "get-model",
                 "open-model",
                 "open-run",
                 "reload-model",

@@ -104,6 +104,7 @@ class SessionFiles(QObject):
         self.ask_recording: AskPath = _ask_recording
         self.ask_save: AskPath = _ask_save
         self.ask_folder: AskPath = ask_folder
+        self.get_model: Callable[[str], None] = lambda _name: None
         listen(window, session, self._on_session)
 
     @property
@@ -242,9 +243,18 @@ class SessionFiles(QObject):
             self._session.load_model(source, self._device, sample=sample)
 
     def download_model(self) -> None:
-        """Fetch the model of the waiting session, which the person was told of by name."""
+        """Show the model of the waiting session on the shelf, from where it can be downloaded."""
         if self._pending is not None:
-            self._load_pending(self._pending.source)
+            self.get_model(on_this_machine(self._pending.source))
+
+    def open_gotten(self, source: str) -> None:
+        """Open a model of the shelf; a session that waits for it is shown with it."""
+        saved = self._pending
+        if saved is not None and on_this_machine(saved.source) == source:
+            self._load_pending(source)
+        else:
+            self._pending = None
+            open_and_explore(self._session, self._view, source, self._device)
 
     def locate_model(self) -> None:
         """Ask where the model of the waiting session is."""

@@ -33,6 +33,7 @@ from attnscope.widgets.theme import palette_for
 from attnscope.widgets.window.autosave import Autosave
 from attnscope.widgets.window.command_palette import CommandPalette
 from attnscope.widgets.window.commands import PRESENTING
+from attnscope.widgets.window.get_models import GetModels
 from attnscope.widgets.window.history_panel import HistoryPanel
 from attnscope.widgets.window.notes_panel import NotesPanel
 from attnscope.widgets.window.panel_windows import Panel, PanelWindows
@@ -65,6 +66,8 @@ class Workspace(QObject):
         self.files = SessionFiles(
             session, view, self.recents, window, open_run=open_run, device=settings.device
         )
+        self.getting = GetModels(window, self.files.open_gotten)
+        self.files.get_model = self.getting.open
         self.palette: CommandPalette | None = None
         self.history: HistoryPanel | None = None
         self.notes: NotesPanel | None = None
@@ -96,6 +99,7 @@ class Workspace(QObject):
             "restore-session": self.restore_last,
             "locate-model": files.locate_model,
             "download-model": files.download_model,
+            "get-model": self.getting.open,
             "larger": lambda: self._resize_type(1),
             "smaller": lambda: self._resize_type(-1),
             "reset-layout": self.reset_layout,

@@ -1,0 +1,270 @@
+"""The shelf of open models: what is chosen, what the Hub offers of it, and the download under way.
+
+Nothing is asked of the network but by `ask` and `download`. Must not import Qt. What can change has a name:
+`rows`, `chosen`, `progress`.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from attnscope.counting import bytes_text
+from attnscope.records.messages import Failed
+from attnscope.records.shelf import (
+    AskModel,
+    FetchEnded,
+    FetchModel,
+    FetchNews,
+    FetchStep,
+    ModelOffer,
+    ModelOffered,
+    ShelfEntry,
+    ShelfRequest,
+    ShelfRow,
+    ShelfShown,
+    ShowShelf,
+    StopFetching,
+    progress_words,
+    unlisted,
+)
+from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.numbers import Numbers
+
+Step = Literal["open", "ask", "asking", "download", "fetching", "busy"]
+"""What can be done with the chosen model: open it, ask for it, download it; or what is being done."""
+
+
+class ShelfState:
+    """The models that can be had, and at most one download."""
+
+    def __init__(self, post: Callable[[ShelfRequest], None], numbers: Numbers) -> None:
+        self._post, self._numbers = post, numbers
+        self._listeners = Listeners()
+        self._rows: tuple[ShelfRow, ...] = ()
+        self._asked: tuple[int, str] = (0, "")
+        self._fetching: FetchModel | None = None
+        self._is_stopping = False
+        self._offers: dict[str, ModelOffer] = {}
+        self._problems: dict[str, str] = {}
+        self.is_listed = False
+        self.host = ""
+        self.wanted = ""
+        """What is typed: words to look for, or the owner/name of a model that is on no list."""
+        self.chosen = ""
+        self.news: FetchStep | None = None
+
+    def subscribe(self, callback: Listener) -> Callable[[], None]:
+        """Tell `callback` the name of what changed; the function given back ends it."""
+        return self._listeners.add(callback)
+
+    # What is shown
+
+    @property
+    def rows(self) -> tuple[ShelfRow, ...]:
+        """The models that what is typed fits, and the one whose whole name it is."""
+        words = self.wanted.casefold().split()
+        found = tuple(row for row in self._rows if all(word in _searched(row) for word in words))
+        name = self.wanted.strip()
+        is_name = name.count("/") == 1 and all(name.split("/")) and " " not in name
+        is_known = any(row.entry.name.casefold() == name.casefold() for row in self._rows)
+        return (*found, ShelfRow(entry=unlisted(name), place="away")) if is_name and not is_known else found
+
+    @property
+    def row(self) -> ShelfRow | None:
+        """The chosen model."""
+        return next((row for row in self.rows if row.entry.name == self.chosen), None)
+
+    @property
+    def offer(self) -> ModelOffer | None:
+        """What the Hub has said of the chosen model."""
+        return self._offers.get(self.chosen)
+
+    @property
+    def problem(self) -> str:
+        """What went wrong with the chosen model the last time."""
+        return self._problems.get(self.chosen, "")
+
+    @property
+    def fetching(self) -> str:
+        """The name of the model that is being downloaded; empty when none is."""
+        return self._fetching.offer.name if self._fetching is not None else ""
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the download is done."""
+        return self.news.n_done / max(self.news.n_total, 1) if self.news is not None else None
+
+    @property
+    def progress(self) -> str:
+        """How far the download is, in words."""
+        if self._is_stopping:
+            return "Stopping…"
+        return "Beginning…" if self.news is None else progress_words(self.news)
+
+    @property
+    def step(self) -> Step | None:
+        """What can be done, or is being done, with the chosen model; None without one."""
+        row = self.row
+        if row is None:
+            return None
+        if row.is_here:
+            return "open"
+        if self.fetching == self.chosen:
+            return "fetching"
+        if self._asked[1] == self.chosen:
+            return "asking"
+        if self.offer is None:
+            return "ask"
+        return "busy" if self.fetching else "download"
+
+    # Intents
+
+    def show(self, name: str = "") -> None:
+        """List the models, with one of them chosen, on the shelf or not."""
+        if name:
+            self.wanted, self.chosen = name, name
+            self._listeners.tell("rows", "chosen")
+        self._post(ShowShelf(number=self._numbers.next()))
+
+    def look_for(self, words: str) -> None:
+        """List what fits; the chosen model stays chosen while it is listed."""
+        if words != self.wanted:
+            self.wanted = words
+            self._listeners.tell("rows")
+            self._keep_chosen()
+
+    def choose(self, name: str) -> None:
+        """Look at one model."""
+        if name != self.chosen:
+            self.chosen = name
+            self._listeners.tell("chosen")
+
+    def ask(self) -> None:
+        """Ask the Hub what a download of the chosen model would be. The only network that this needs."""
+        if self.step == "ask":
+            self._asked = (self._numbers.next(), self.chosen)
+            self._problems.pop(self.chosen, None)
+            self._post(AskModel(number=self._asked[0], name=self.chosen))
+            self._listeners.tell("chosen")
+
+    def download(self) -> None:
+        """Fetch what was offered."""
+        offer = self.offer
+        if offer is not None and self.step == "download":
+            self._fetching = FetchModel(number=self._numbers.next(), offer=offer)
+            self.news, self._is_stopping = None, False
+            self._problems.pop(self.chosen, None)
+            self._post(self._fetching)
+            self._listeners.tell("progress", "chosen")
+
+    def pause(self) -> None:
+        """End the download; what came is kept."""
+        self._stop(self.fetching, keeps=True)
+
+    def cancel(self) -> None:
+        """End the download, or one that was paused, and remove what came."""
+        row = self.row
+        if self._fetching is not None:
+            self._stop(self.fetching, keeps=False)
+        elif row is not None and row.place == "partial":
+            self._stop(row.entry.name, keeps=False)
+
+    # Replies
+
+    def handle(self, reply: object) -> None:
+        """Take what the download thread says."""
+        match reply:
+            case ShelfShown():
+                self._rows, self.host, self.is_listed = reply.rows, reply.host, True
+                self._listeners.tell("rows")
+                self._keep_chosen()
+            case ModelOffered() if reply.number == self._asked[0]:
+                self._asked = (0, "")
+                self._offers[reply.offer.name] = reply.offer
+                self._listeners.tell("chosen")
+            case FetchNews() if self._fetching is not None and reply.number == self._fetching.number:
+                self.news = reply.step
+                self._listeners.tell("progress")
+            case FetchEnded():
+                self._on_ended(reply)
+            case Failed():
+                self._on_failed(reply)
+            case _:
+                pass
+
+    def _on_ended(self, reply: FetchEnded) -> None:
+        if self._fetching is not None and reply.number == self._fetching.number:
+            self._fetching, self.news = None, None
+        self._is_stopping = False
+        self._offers.pop(reply.name, None)
+        if reply.offer is not None:
+            self._offers[reply.name] = reply.offer
+        self._listeners.tell("progress")
+        self.show()
+
+    def _on_failed(self, failed: Failed) -> None:
+        """Keep the sentence with the model it is about; a fault of the program concerns what was asked."""
+        is_fault = failed.number == 0
+        name = self.chosen
+        if failed.number == self._asked[0] or is_fault:
+            name, self._asked = self._asked[1] or name, (0, "")
+        if self._fetching is not None and (failed.number == self._fetching.number or is_fault):
+            name = self.fetching
+            self._fetching, self.news = None, None
+        self._is_stopping = False
+        self._problems[name] = failed.message
+        self._listeners.tell("progress", "chosen")
+        if not is_fault:
+            self.show()
+
+    def _stop(self, name: str, *, keeps: bool) -> None:
+        if name and not self._is_stopping:
+            self._is_stopping = True
+            self._post(StopFetching(number=self._numbers.next(), name=name, keeps=keeps))
+            self._listeners.tell("progress", "chosen")
+
+    def _keep_chosen(self) -> None:
+        names = [row.entry.name for row in self.rows]
+        if self.chosen not in names:
+            self.chosen = names[0] if names else ""
+        self._listeners.tell("chosen")
+
+
+def place_words(row: ShelfRow) -> str:
+    """Where a model is, in a word or two."""
+    match row.place:
+        case "package":
+            return "Installed"
+        case "cache":
+            return "On this computer"
+        case "partial":
+            return f"Begun, {bytes_text(row.n_bytes)}"
+        case "away":
+            return ""
+
+
+def facts_words(row: ShelfRow, offer: ModelOffer | None) -> str:
+    """What is known of a model in a line: kind, parameters, licence, bytes."""
+    entry = row.entry
+    return " · ".join(filter(None, _facts(entry, row, offer)))
+
+
+def _facts(entry: ShelfEntry, row: ShelfRow, offer: ModelOffer | None) -> Iterator[str]:
+    yield entry.name if entry.name != entry.title else ""
+    yield entry.kind
+    yield f"{entry.n_parameters / 1e6:,.0f} million parameters" if entry.n_parameters else ""
+    licence = licence_words(entry, offer)
+    yield f"licence {licence}" if licence else ""
+    if row.is_here:
+        yield f"{row.n_bytes:,} bytes"
+
+
+def licence_words(entry: ShelfEntry, offer: ModelOffer | None) -> str:
+    """The licence as the Hub names it, written as the shelf does where it is the same; empty for none."""
+    if offer is None or offer.licence.casefold() == entry.licence.casefold():
+        return entry.licence
+    return offer.licence
+
+
+def _searched(row: ShelfRow) -> str:
+    entry = row.entry
+    return f"{entry.title} {entry.name} {entry.kind} {entry.look_for} {entry.licence}".casefold()

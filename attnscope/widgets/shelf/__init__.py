@@ -1,0 +1,1 @@
+"""The shelf of open models in the window."""

@@ -1,0 +1,234 @@
+"""The dialog of the shelf: open a model, or download one after telling from where, how much, on what terms.
+
+It is not modal: a download goes on when it is closed, and the model that is open stays open.
+"""
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QLineEdit,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from attnscope.counting import counted
+from attnscope.figures.plain import plain_text
+from attnscope.figures.style import type_px
+from attnscope.records.shelf import ShelfRow
+from attnscope.viewmodels.shelf import ShelfState, facts_words, licence_words
+from attnscope.widgets.form_parts import row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule
+from attnscope.widgets.shelf.table import ShelfTable
+
+_WIDTH_PX, _HEIGHT_PX, _WORDS_PX = 960, 640, 36
+
+
+class ShelfDialog(QDialog):
+    """Shows a ShelfState; `open_wanted` carries what opens the chosen model."""
+
+    open_wanted = Signal(str)
+
+    def __init__(self, state: ShelfState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self.setWindowTitle("Get a model")
+        self.setModal(False)
+        self.filter = QLineEdit(state.wanted)
+        self.filter.setPlaceholderText("Find a model, or type any owner/name of the Hub")
+        self.filter.setAccessibleName("Find a model")
+        self.filter.setClearButtonEnabled(True)
+        self.table = ShelfTable(state)
+        self.title, self.facts = ElidedLabel(role="name"), ElidedLabel(role="muted")
+        self.files = ElidedLabel(role="hint")
+        self.words, self.told = PlainLabel(), PlainLabel()
+        self.bar = QProgressBar()
+        self.progress = ElidedLabel(role="value")
+        self.pause_button, self.cancel_button = QPushButton("Pause"), QPushButton("Cancel")
+        self.main_button = QPushButton()
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        self._build()
+        self._connect()
+        listen(self, state, self._on_state)
+        self.table.show_rows()
+        self._show_chosen()
+        self._show_progress()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """The arrows go from the field into the list."""
+        if self.filter.hasFocus() and event.key() in (Qt.Key.Key_Down, Qt.Key.Key_PageDown):
+            self.table.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            return
+        super().keyPressEvent(event)
+
+    def _build(self) -> None:
+        for label in (self.words, self.told):
+            label.setWordWrap(True)
+            label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.words.setMinimumHeight(round(type_px(36)))
+        self.told.setMinimumHeight(round(type_px(_WORDS_PX)))
+        self.told.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.bar.setTextVisible(False)
+        self.bar.setRange(0, 1000)
+        self.bar.setAccessibleName("Progress of the download")
+        for button in (self.pause_button, self.cancel_button):
+            button.setAutoDefault(False)
+        self.download_row = QWidget()
+        under_way = QVBoxLayout(self.download_row)
+        under_way.setContentsMargins(0, 0, 0, 0)
+        under_way.setSpacing(4)
+        line = row(self.progress, self.pause_button, self.cancel_button)
+        line.setStretch(0, 1)
+        under_way.addWidget(self.bar)
+        under_way.addLayout(line)
+        self.buttons.addButton(self.main_button, QDialogButtonBox.ButtonRole.ActionRole)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 24, 24, 16)
+        layout.setSpacing(8)
+        layout.addWidget(self.filter)
+        layout.addWidget(self.table, 1)
+        for part in (self.title, self.facts, self.words, self.told, self.files):
+            layout.addWidget(part)
+        self.download_row.setFixedHeight(self.download_row.sizeHint().height())  # nothing moves when it comes
+        layout.addWidget(rule())
+        layout.addWidget(self.download_row)
+        layout.addWidget(self.buttons)
+        self.resize(round(type_px(_WIDTH_PX)), round(type_px(_HEIGHT_PX)))
+        self.main_button.setDefault(True)  # not before it is in the dialog, or Enter would press the other
+
+    def _connect(self) -> None:
+        self.filter.textEdited.connect(self._state.look_for)
+        self.filter.textChanged.connect(self._on_cleared)
+        self.table.opened.connect(self._on_main)
+        self.main_button.clicked.connect(self._on_main)
+        self.pause_button.clicked.connect(self._state.pause)
+        self.cancel_button.clicked.connect(self._state.cancel)
+        self.buttons.rejected.connect(self.reject)
+
+    def _on_state(self, name: str) -> None:
+        match name:
+            case "rows":
+                if self.filter.text() != self._state.wanted:
+                    self.filter.setText(self._state.wanted)
+                self.table.show_rows()
+                self._show_chosen()
+            case "chosen":
+                self.table.show_chosen()
+                self._show_chosen()
+            case "progress":
+                self._show_progress()
+            case _:
+                pass
+
+    def _show_chosen(self) -> None:
+        state, chosen = self._state, self._state.row
+        self.title.set_full_text(plain_text(chosen.entry.title) if chosen else "")
+        self.facts.set_full_text(plain_text(facts_words(chosen, state.offer)) if chosen else "")
+        look_for = chosen.entry.look_for if chosen else ""
+        self.words.setText(plain_text(look_for))
+        self.told.setText(plain_text(state.problem or self._told(chosen)))
+        names = (
+            ", ".join(file.name for file in state.offer.files)
+            if state.step == "download" and state.offer
+            else ""
+        )
+        self.files.set_full_text(plain_text(names))
+        self.told.set_role("error" if state.problem else "")
+        self._show_main(chosen)
+        self._show_download()
+
+    def _told(self, chosen: ShelfRow | None) -> str:
+        """What the state of the chosen model means, and what the button would do."""
+        state = self._state
+        if chosen is None:
+            return (
+                "Nothing fits. Type the owner/name of a model as its page has it." if state.is_listed else ""
+            )
+        host, offer = state.host or "the Hub", state.offer
+        match state.step:
+            case "open" if chosen.place == "package":
+                return (
+                    f"The package {chosen.entry.package} carries it. Its weights are verified when it opens."
+                )
+            case "open":
+                return "It opens without the network."
+            case "ask":
+                kept = f"{chosen.n_bytes:,} bytes of it are here. " if chosen.n_bytes else ""
+                return f"{kept}Asking {host} tells its exact size and licence; nothing is downloaded yet."
+            case "asking":
+                return f"Asking {host}…"
+            case "busy":
+                return f"{state.fetching} is being downloaded: pause or cancel it first."
+            case "download" if offer is not None:
+                there = f"{offer.host} has {offer.n_bytes:,} bytes in {counted(len(offer.files), 'file')}."
+                return f"{there} {offer.n_here:,} of them are here already." if offer.n_here else there
+            case "fetching":
+                return "The model that is open stays open. This window may be closed: the download goes on."
+            case _:
+                return ""
+
+    def _show_main(self, chosen: ShelfRow | None) -> None:
+        state, offer = self._state, self._state.offer
+        host = state.host or "the Hub"
+        words, is_enabled = "Open", chosen is not None
+        match state.step:
+            case "ask" | "asking":
+                words, is_enabled = f"Ask {host}…", state.step == "ask"
+            case "download" | "busy" | "fetching" if offer is not None:
+                named = licence_words(chosen.entry, offer) if chosen else ""
+                licence = f"licence {named}" if named else "no licence stated"
+                rest = "the remaining " if offer.n_here else ""
+                words = f"Download {rest}{offer.n_missing:,} bytes from {offer.host} ({licence})"
+                is_enabled = state.step == "download"
+            case _:
+                pass
+        self.main_button.setText(plain_text(words).replace("&", "&&"))
+        self.main_button.setEnabled(is_enabled)
+
+    def _show_download(self) -> None:
+        """The row of the download, of the chosen model or of another; else of what a pause has left."""
+        state, chosen = self._state, self._state.row
+        is_paused = chosen is not None and chosen.place == "partial" and not state.fetching
+        self.pause_button.setVisible(bool(state.fetching))
+        self.cancel_button.setVisible(bool(state.fetching) or is_paused)
+        self.cancel_button.setText("Cancel" if state.fetching else "Remove what came")
+        self.bar.setVisible(bool(state.fetching))
+        if is_paused and chosen is not None:
+            self.progress.set_full_text(
+                f"Paused: {chosen.n_bytes:,} bytes are kept, and a download goes on from there."
+            )
+        elif not state.fetching:
+            self.progress.set_full_text("")
+
+    def _show_progress(self) -> None:
+        state = self._state
+        if state.fetching:
+            is_known = state.fraction is not None
+            self.bar.setRange(0, 1000 if is_known else 0)
+            self.bar.setValue(round(1000 * (state.fraction or 0.0)))
+            name = state.fetching.rpartition("/")[2]
+            self.progress.set_full_text(plain_text(f"{name}: {state.progress}"))
+        self._show_download()
+
+    @Slot(str)
+    def _on_cleared(self, text: str) -> None:
+        """The button in the field empties it without an edit."""
+        if not text:
+            self._state.look_for("")
+
+    @Slot()
+    def _on_main(self) -> None:
+        chosen = self._state.row
+        match self._state.step:
+            case "open" if chosen is not None:
+                self.open_wanted.emit(chosen.source)
+                self.accept()
+            case "ask":
+                self._state.ask()
+            case "download":
+                self._state.download()
+            case _:
+                pass
