@@ -40,7 +40,8 @@ class ShelfState:
         self._post, self._numbers = post, numbers
         self._listeners = Listeners()
         self._rows: tuple[ShelfRow, ...] = ()
-        self._asked: tuple[int, str] = (0, "")
+        self._asked: dict[int, str] = {}
+        """The model that each request is about."""
         self._fetching: FetchModel | None = None
         self._is_stopping = False
         self._offers: dict[str, ModelOffer] = {}
@@ -110,7 +111,7 @@ class ShelfState:
             return "open"
         if self.fetching == self.chosen:
             return "fetching"
-        if self._asked[1] == self.chosen:
+        if self.chosen in self._asked.values():
             return "asking"
         if self.offer is None:
             return "ask"
@@ -141,9 +142,10 @@ class ShelfState:
     def ask(self) -> None:
         """Ask the Hub what a download of the chosen model would be. The only network that this needs."""
         if self.step == "ask":
-            self._asked = (self._numbers.next(), self.chosen)
+            number = self._numbers.next()
+            self._asked[number] = self.chosen
             self._problems.pop(self.chosen, None)
-            self._post(AskModel(number=self._asked[0], name=self.chosen))
+            self._post(AskModel(number=number, name=self.chosen))
             self._listeners.tell("chosen")
 
     def download(self) -> None:
@@ -177,8 +179,7 @@ class ShelfState:
                 self._rows, self.host, self.is_listed = reply.rows, reply.host, True
                 self._listeners.tell("rows")
                 self._keep_chosen()
-            case ModelOffered() if reply.number == self._asked[0]:
-                self._asked = (0, "")
+            case ModelOffered() if self._asked.pop(reply.number, ""):
                 self._offers[reply.offer.name] = reply.offer
                 self._listeners.tell("chosen")
             case FetchNews() if self._fetching is not None and reply.number == self._fetching.number:
@@ -204,17 +205,15 @@ class ShelfState:
     def _on_failed(self, failed: Failed) -> None:
         """Keep the sentence with the model it is about; a fault of the program concerns what was asked."""
         is_fault = failed.number == 0
-        name = self.chosen
-        if failed.number == self._asked[0] or is_fault:
-            name, self._asked = self._asked[1] or name, (0, "")
+        name = self._asked.pop(failed.number, self.chosen)
+        if is_fault:
+            self._asked.clear()
         if self._fetching is not None and (failed.number == self._fetching.number or is_fault):
             name = self.fetching
             self._fetching, self.news = None, None
         self._is_stopping = False
         self._problems[name] = failed.message
         self._listeners.tell("progress", "chosen")
-        if not is_fault:
-            self.show()
 
     def _stop(self, name: str, *, keeps: bool) -> None:
         if name and not self._is_stopping:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtGui import QAction, QKeySequence
 
-from attnscope.figures.plain import plain_text, shorten
+from attnscope.figures.plain import plain_text, short_path, shorten
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, ROW_WORDS
 from attnscope.viewmodels.palette import Item
@@ -62,7 +62,7 @@ def model_offers(session: Session, recent: Iterable[str]) -> Iterable[Offer]:
         )
     for source in recent:
         if source not in session.demo_models:
-            short = shorten(plain_text(source), 60)
+            short = short_path(plain_text(source), 60)
             yield Offer(
                 item=Item(key=f"recent:{source}", kind="recent", title=short, detail="opened before"),
                 run=lambda source=source: session.load_model(source),  # type: ignore[misc]
