@@ -28,7 +28,8 @@ from attnscope.text.tasks import make_task
 
 TOLERANCE = 0.01
 """So much of the whole model's accuracy may go before heads count as missed."""
-_DEMO = "grammar"
+_DEMO, _TASK = "grammar", "english-french"
+"""The demo model, and the task it was trained on."""
 _N_TEXTS, _N_SEEDS = 256, 5
 _HELD_OUT_SEED = 4
 _LIKE = (0.15, 0.5)
@@ -91,8 +92,8 @@ def halves(model: Model, n_texts: int, corpus: Path | None = None) -> tuple[list
         texts = read_corpus(corpus, takes_target=takes_target, max_texts=2 * n_texts)
         source = corpus.name
     elif model.info.name == _DEMO:
-        texts = make_task(_DEMO).examples(2 * n_texts, seed=_HELD_OUT_SEED, held_out=True)
-        source = f"held out of the task {_DEMO}"
+        texts = make_task(_TASK).examples(2 * n_texts, seed=_HELD_OUT_SEED, held_out=True)
+        source = f"held out of the task {_TASK}"
     else:
         texts, source = own_texts(model, 2 * n_texts)
     middle = max(1, len(texts) // 2)
