@@ -26,7 +26,7 @@ from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.generation import WriteSettings
 from attnscope.text.tokenizer import train_tokenizer
-from attnscope.training.threads import quickest_threads
+from attnscope.training.threads import quickest_way, ways_up_to
 
 LENGTHS = (50, 400)
 """The default of the command, and a page."""
@@ -63,8 +63,8 @@ class Library:
         )
         self._model.generation_config.eos_token_id = None  # as many tokens as asked for
         prompt = torch.arange(2, 8)[None].to(device)
-        most = torch.get_num_threads()
-        self.n_threads = quickest_threads(lambda: self._generate(prompt, 16), most)
+        ways = ways_up_to(torch.get_num_threads())
+        self.n_threads = quickest_way(lambda _way: self._generate(prompt, 16), ways).n
 
     def write(self, prompt: Sequence[int], n_tokens: int) -> list[int]:
         """The ids of so many tokens after a prompt."""

@@ -10,11 +10,13 @@ Places dropped independently with the probability p lie gaps apart that follow t
 floor(E / −ln(1 − p)) for E of the exponential law (Devroye 1986, section X.2). So a draw costs p numbers a
 place, and nothing but a list of places is kept. Equal in law to `torch.nn.functional.dropout`, which draws
 one number after the other, 5 to 15 ns each; other devices, and torch.compile, are left to that. Draws come
-from the generator of torch: equal seeds drop equal places.
+from the generator of torch, or from a thread's own: equal seeds drop equal places.
 """
 
 import math
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,19 @@ _BLOCK, KEPT_WEIGHTS = 2**18, 2**20
 """Weights of a block, which stay in the cache, and of all blocks together that are kept for the gradient."""
 _MANY = 0.2
 """From this share on comparing 16 random bits for every place is quicker than drawing gaps."""
+
+_THREAD = threading.local()
+
+
+@contextmanager
+def own_dice(seed: int) -> Iterator[None]:
+    """Let what this thread drops be drawn from a generator of its own, whatever other threads draw."""
+    before = getattr(_THREAD, "generator", None)
+    _THREAD.generator = torch.Generator().manual_seed(seed)
+    try:
+        yield
+    finally:
+        _THREAD.generator = before
 
 
 def is_quick_on(x: Tensor) -> bool:
@@ -46,7 +61,8 @@ def drop(x: Tensor, share: float) -> Tensor:
 
 def draw_places(n_places: int, share: float) -> Tensor:
     """Which of `n_places` are dropped, int64 in rising order; each independently with probability `share`."""
-    random = np.random.Generator(np.random.SFC64(int(torch.randint(2**62, ()))))
+    seed = torch.randint(2**62, (), generator=getattr(_THREAD, "generator", None))
+    random = np.random.Generator(np.random.SFC64(int(seed)))
     if share >= _MANY:
         bits = random.bit_generator.random_raw(-(-n_places // 4)).view(np.uint16)[:n_places]
         return torch.from_numpy(np.flatnonzero(bits < round(share * 2**16)))

@@ -23,12 +23,7 @@ from attnscope.records.training import Evaluated, Finished, Started, Step, Train
 from attnscope.training.begin import Begun, begin
 from attnscope.training.compiling import compile_loss, wants_compiling
 from attnscope.training.distributed import ALONE, Ranks, whole_of
-from attnscope.training.evaluation import (
-    autocast_of,
-    evaluate,
-    has_bfloat16_instructions,
-    has_quick_bfloat16,
-)
+from attnscope.training.evaluation import autocast_of, evaluate
 from attnscope.training.graphs import StepGraph, capture_step, wants_graph
 from attnscope.training.lock import RunLock
 from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_of_memory_note
@@ -36,16 +31,19 @@ from attnscope.training.metrics import Metrics
 from attnscope.training.objectives import Batch
 from attnscope.training.optimizers import set_learning_rate
 from attnscope.training.recipe import Recipe
+from attnscope.training.row_workers import RowWorkers, can_divide
 from attnscope.training.run import RunFolder
 from attnscope.training.saving import Saver, hand_over
 from attnscope.training.schedules import learning_rate_at
 from attnscope.training.tensorboard import TensorBoardMirror
 from attnscope.training.threads import (
+    Way,
     keep_precision,
-    keep_threads,
-    kept_precision,
-    kept_threads,
-    quickest_threads,
+    keep_way,
+    kept_way,
+    quickest_way,
+    settled_precision,
+    ways_up_to,
 )
 
 
@@ -84,7 +82,7 @@ class TrainingRun:
         torch.set_flush_denormal(True)
         if self.device.type == "cpu" and recipe.data.kind != "text":  # batches are of ever other lengths
             map_large_blocks()
-        self._ranks = ranks
+        self._ranks, self._way, self._workers = ranks, Way(), RowWorkers()
         self._lock = RunLock(out) if ranks.is_writer else None
         try:
             folder = RunFolder(out)
@@ -140,45 +138,38 @@ class TrainingRun:
         precision, folder = self.recipe.training.precision, self._begun.folder.folder
         if precision != "auto" or self.device.type != "cpu":
             return precision
-        kept = kept_precision(folder)
-        if kept:
-            return kept
-        is_older = self.step > 0  # begun by a version that kept nothing
-        alike = is_older or self._ranks.n > 1  # processes must not measure for themselves
-        is_quick = has_bfloat16_instructions() if alike else has_quick_bfloat16(self.device)
-        settled = "bfloat16" if is_quick else "float32"
+        alone = self._ranks.n == 1
+        settled = settled_precision(folder, self.device, is_older=self.step > 0, is_alone=alone)
         if self._ranks.is_writer:
             keep_precision(folder, settled)
         return settled
 
-    def choose_threads(self) -> int:
-        """Compute with the number of threads that makes the steps of this run quickest, and give it.
+    def choose_threads(self) -> Way:
+        """Compute with the threads that make the steps of this run quickest, and give them.
 
-        It is tried before the first step, for a few seconds, and leaves no trace but the number in the run
+        They are tried before the first step, for a few seconds, and leave no trace but a line in the run
         folder, which a resumed run takes.
         """
         most, folder = torch.get_num_threads(), self._begun.folder.folder
-        if (
-            self.device.type != "cpu"
-            or self._ranks.n > 1
-            or most == 1
-            or self.step >= self.recipe.training.n_steps
-        ):
-            return most
-        n_threads = min(kept_threads(folder), most)
-        if not n_threads:
+        if self.device.type != "cpu" or self._ranks.n > 1 or self.step >= self.recipe.training.n_steps:
+            return Way(most)
+        n_rows = self.recipe.training.batch_size if can_divide(self.recipe, self.device, self._ranks) else 0
+        way = kept_way(folder)
+        if way is None or way.in_products > most or (way.is_by_rows and way.n > n_rows):
             try:
                 with torch.random.fork_rng(devices=()):
-                    n_threads = quickest_threads(self._trial(), most)
+                    way = quickest_way(self._trial(), ways_up_to(most, n_rows)) if most > 1 else Way()
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                return most  # the first step meets it again, and tells what to do
+                return Way(most)  # the first step meets it again, and tells what to do
             finally:
+                self._way = Way()
                 self._begun.optimizer.zero_grad(set_to_none=True)
-            keep_threads(folder, n_threads)
-        torch.set_num_threads(n_threads)
-        return n_threads
+            keep_way(folder, way)
+        torch.set_num_threads(way.in_products)
+        self._way = way
+        return way
 
     def request_stop(self) -> None:
         """End after the step in progress: save, then `Finished`."""
@@ -216,6 +207,7 @@ class TrainingRun:
         self._metrics.sync()
 
     def _let_go(self) -> None:
+        self._workers.close()
         if self._lock is not None:
             self._lock.release()
 
@@ -305,27 +297,33 @@ class TrainingRun:
         """Add the gradients of a batch's loss over `n_scored`; gives that loss."""
         if self._graph is not None and self._graph.fits(batch):
             return self._graph.run(batch, n_scored)
-        share, smoothing = self._ranks.share(batch).to(self.device), self.recipe.objective.label_smoothing
-        with self._autocast():
-            loss: Tensor = self._begun.loss(share, smoothing, is_last=is_last) / n_scored
+        smoothing = self.recipe.objective.label_smoothing
+
+        def loss_of(rows: Batch) -> Tensor:
+            with self._autocast():
+                return self._begun.loss(rows, smoothing, is_last=is_last) / n_scored
+
+        if self._way.is_by_rows and len(batch.ids) >= self._way.n:
+            return self._workers.descend(self._way.n, loss_of, batch, self._parameters)
+        loss = loss_of(self._ranks.share(batch).to(self.device))
         torch.autograd.backward(loss)
         return loss.detach()
 
     def _evaluate(self) -> Iterator[Evaluated]:
-        begun = self._begun
-        batches = map(begun.techniques.for_evaluation, begun.data.batches.evaluation())
+        batches = map(self._begun.techniques.for_evaluation, self._begun.data.batches.evaluation())
         with self._autocast():
-            found = evaluate(begun.loss, batches, self.device, self.step)
+            found = evaluate(self._begun.loss, batches, self.device, self.step)
         if found is not None:
             yield found
 
-    def _trial(self) -> Callable[[], object]:
-        """A step's loss and gradients for one batch, without the step."""
+    def _trial(self) -> Callable[[Way], None]:
+        """A step's loss and gradients for one batch, without the step, in the way that is asked for."""
         rng = np.random.default_rng((self.recipe.training.seed, self.step + 1))
         batches = self._begun.techniques.for_training([self._begun.data.batches.draw(rng, 0.0)], rng)
         self._begun.loss.module.train()
 
-        def descend() -> None:
+        def descend(way: Way) -> None:
+            self._way = way
             for batch in batches:
                 self._descend(batch, max(1, len(batch.labels)), is_last=True)
 
