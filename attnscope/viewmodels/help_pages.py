@@ -43,6 +43,7 @@ HELP_OF_DIALOGS: Mapping[str, str] = {
     "LongerDialog": "train",
     "MaskDialog": "masks",
     "PruneDialog": "remove-heads",
+    "ShelfDialog": "models",
     "ShortcutsSheet": "keys",
     "SweepDialog": "train",
 }

@@ -7,6 +7,7 @@ import pytest
 from hub_server import Hub, drop_after, page, status
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
 
 from attnscope.hub.here import part_paths, whole_snapshot
 from attnscope.records.messages import Failed
@@ -307,6 +308,15 @@ def test_that_nothing_is_downloaded_without_an_offer(bench: Bench) -> None:
     bench.state.cancel()
     assert not any(isinstance(request, FetchModel) for request in bench.posted)
     assert len(bench.posted) == 1
+
+
+def test_that_it_fits_into_the_window_it_belongs_to(bench: Bench, qtbot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(900, 560)
+    dialog = ShelfDialog(bench.state, window)
+    assert dialog.width() < 900
+    assert dialog.height() < 560
 
 
 def test_that_a_package_says_that_it_carries_the_model(bench: Bench, qtbot) -> None:

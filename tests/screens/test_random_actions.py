@@ -29,7 +29,16 @@ N_ACTIONS = max(300, int(os.environ.get("RANDOM_ACTIONS", "0"))) // len(SEEDS)
 _N_PARTS = 4
 _NOT_PRESSED = {
     # These ask for a file or a choice, and wait for the answer.
-    *("open-model", "open-run", "save-model", "remove-heads", "open-text", "open-session", "save-session"),
+    *(
+        "get-model",
+        "open-model",
+        "open-run",
+        "save-model",
+        "remove-heads",
+        "open-text",
+        "open-session",
+        "save-session",
+    ),
     *("open-recording", "restore-session", "locate-model", "export", "shortcuts", "about", "palette"),
     *("quit", "reload-model", "several-runs", "undo", "redo"),
 }

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.app import Program
 
 PAGES = ("explore", "compare", "heads", "positions", "train", "labs", "learn")
-DIALOGS = ("export", "custom-mask", "remove-heads", "shortcuts")
+DIALOGS = ("export", "custom-mask", "remove-heads", "shortcuts", "get-model")
 SIZE = (1280, 800)
 
 

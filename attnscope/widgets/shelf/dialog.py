@@ -3,7 +3,7 @@
 It is not modal: a download goes on when it is closed, and the model that is open stays open.
 """
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -25,6 +25,8 @@ from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule
 from attnscope.widgets.shelf.table import ShelfTable
 
 _WIDTH_PX, _HEIGHT_PX, _WORDS_PX = 960, 640, 36
+_MARGIN = QSize(48, 48)
+"""Of the window that stays to be seen around it."""
 
 
 class ShelfDialog(QDialog):
@@ -96,7 +98,9 @@ class ShelfDialog(QDialog):
         layout.addWidget(rule())
         layout.addWidget(self.download_row)
         layout.addWidget(self.buttons)
-        self.resize(round(type_px(_WIDTH_PX)), round(type_px(_HEIGHT_PX)))
+        wished = QSize(round(type_px(_WIDTH_PX)), round(type_px(_HEIGHT_PX)))
+        window = self.parentWidget()
+        self.resize(wished if window is None else wished.boundedTo(window.size() - _MARGIN))
         self.main_button.setDefault(True)  # not before it is in the dialog, or Enter would press the other
 
     def _connect(self) -> None:
