@@ -95,10 +95,8 @@ def _tell_here(row: ShelfRow, *, is_json: bool, offer: ModelOffer | None = None)
         more = {"host": offer.host, "commit": offer.commit, "licence": offer.licence} if offer else {}
         say_json({"name": row.entry.name, **_place(row), "folder": str(folder), **more})
         return 0
-    what = (
-        f"{offer.n_bytes:,} bytes, verified, are" if offer else f"is on this computer, {row.n_bytes:,} bytes"
-    )
-    say(f"{row.entry.name}: {what} in {folder}.")
+    what = "is here, every file verified" if offer else "is on this computer"
+    say(f"{row.entry.name} {what}: {row.n_bytes:,} bytes in {folder}.")
     say(f"Open it with: attnscope open {row.source}")
     return 0
 

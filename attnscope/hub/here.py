@@ -125,6 +125,13 @@ def bytes_here(name: str, file: HubFile) -> int:
 
 
 def _row(entry: ShelfEntry) -> ShelfRow:
+    try:
+        return _found(entry)
+    except OSError:  # what may not be read is not here
+        return ShelfRow(entry=entry, place="away")
+
+
+def _found(entry: ShelfEntry) -> ShelfRow:
     weights = package_weights(entry)
     if weights is not None:
         return ShelfRow(entry=entry, place="package", source=entry.name, n_bytes=_size(weights.parent))

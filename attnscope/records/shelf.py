@@ -114,7 +114,7 @@ def progress_words(step: FetchStep) -> str:
         return f"{words[0]}; {step.why} Next try in {step.wait_s:.0f} s"
     if step.per_s is not None:
         words.append(f"{bytes_text(step.per_s)}/s")
-    if step.remaining_s is not None:
+    if step.remaining_s:
         words.append(time_left(step.remaining_s))
     return ", ".join(words)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hub_server import Hub, running
 
-from attnscope.hub import library
+from attnscope.hub import asking, library
 
 hub_library = pytest.importorskip("huggingface_hub")
 constants = importlib.import_module("huggingface_hub.constants")
@@ -21,7 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(library, "_is_offline_by_choice", lambda: False)
-    monkeypatch.setattr(library, "hub_token", lambda: "")
+    monkeypatch.setattr(asking, "hub_token", lambda: "")
     return tmp_path / "cache"
 
 

@@ -4,11 +4,13 @@ import contextlib
 import errno
 import itertools
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from hub_server import (
     COMMIT,
+    Handler,
     Hub,
     changed,
     drop_after,
@@ -22,7 +24,7 @@ from hub_server import (
 )
 
 from attnscope.errors import LoadError
-from attnscope.hub import fetching, here
+from attnscope.hub import asking, fetching, here
 from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import Pace, fetch, forget_parts
 from attnscope.hub.here import cached_snapshot, part_paths, shelf_rows, whole_snapshot
@@ -326,6 +328,34 @@ def test_that_a_snapshot_without_all_its_shards_is_not_whole(cache: Path) -> Non
     assert whole_snapshot("a/b") is None
     (snapshot / "two.safetensors").write_bytes(b"2")
     assert whole_snapshot("a/b") == snapshot
+
+
+def test_that_a_folder_that_may_not_be_read_is_no_model_here(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str) -> None:
+        raise PermissionError(errno.EACCES, name)
+
+    fetch_all()
+    monkeypatch.setattr(here, "whole_snapshot", refuse)
+    assert {row.place for row in shelf_rows()} == {"away"}
+
+
+def test_that_a_server_that_stalls_is_not_waited_for_without_end(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
+
+    def stall(handler: Handler, content: bytes) -> None:
+        handler.answer(200, content[:1000], n_told=len(content))
+        is_over.wait(60.0)
+
+    monkeypatch.setattr(asking, "TIMEOUT_S", 0.05)
+    hub.faults[WEIGHTS] = [stall]
+    waiting = [step for step in fetch_all() if step.wait_s]
+    is_over.set()
+    assert "cannot be reached (timed out)" in waiting[0].why
+    assert whole_snapshot(NAME) is not None
 
 
 def test_that_pace_is_that_of_the_last_seconds() -> None:

@@ -63,7 +63,8 @@ def test_that_a_yes_downloads_what_the_question_named(
     )
     assert "512 kB of 512 kB" in told.err
     assert "(100%)" in told.err
-    assert "512,143 bytes, verified, are in" in told.out
+    assert f"{NAME} is here, every file verified: 512,143 bytes in " in told.out
+    assert "left (100%)" not in told.err
     assert f"attnscope open {NAME}" in told.out
     assert whole_snapshot(NAME) is not None
 
@@ -168,6 +169,17 @@ def test_that_nothing_is_asked_where_the_network_is_switched_off(
     monkeypatch.setattr(library, "_is_offline_by_choice", lambda: True)
     assert main(["get", NAME, "--yes"]) == 2
     assert "HF_HUB_OFFLINE" in capsys.readouterr().err
+    assert hub.asked == []
+
+
+def test_that_without_the_library_the_list_is_there_and_a_download_says_what_to_install(
+    hub: Hub, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert main(["get", "--list"]) == 0
+    assert "GPT-2 small" in capsys.readouterr().out
+    assert main(["get", NAME, "--yes"]) == 2
+    assert "pip install 'attnscope[hf]'" in capsys.readouterr().err
     assert hub.asked == []
 
 
