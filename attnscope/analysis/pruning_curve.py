@@ -7,6 +7,7 @@ equals removing their weights; the model is left as it was.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.records.importance import (
     CurvePoint,
+    CurveSoFar,
     Importance,
     LearnedGates,
     MetricName,
@@ -44,8 +46,9 @@ def pruning_curves(
     scoring_samples: Sequence[Sample] | None = None,
     batch_size: int = 16,
     seed: int = 0,
-) -> Iterator[Progress | Importance | PruningCurve]:
-    """Progress, each ranking's first scores, and its curve when it is whole; stop iterating to cancel.
+) -> Iterator[Progress | Importance | CurveSoFar | PruningCurve]:
+    """Progress, each ranking's first scores, its curve as it grows and when it is whole; stop iterating to
+    cancel.
 
     The first scores are those with every head on. The metric is measured on `samples`, the heads are scored
     on `scoring_samples` (the same texts when None). Raises UserError for an impossible share or a metric
@@ -69,22 +72,24 @@ def pruning_curves(
         order = _Order(
             subject, scoring, ranking, is_rescored=is_rescored, is_normalised=is_normalised, seed=seed
         )
-        points = [_point(0, NO_GATES, untouched, measure)]
-        for event in _removals(order, measure, step_share):
-            if isinstance(event, CurvePoint):
-                points.append(event)
-            else:
-                yield event
-        yield PruningCurve(
+        curve = PruningCurve(
             ranking=ranking,
             metric=metric,
-            points=tuple(points),
+            points=(_point(0, NO_GATES, untouched, measure),),
             n_heads=len(order.heads),
             n_texts=len(untouched),
             is_rescored=order.is_rescored,
             seed=seed,
             is_per_text=bool(model.info.labels),
         )
+        yield CurveSoFar(curve=curve)
+        for event in _removals(order, measure, step_share):
+            if isinstance(event, CurvePoint):
+                curve = replace(curve, points=(*curve.points, event))
+                yield CurveSoFar(curve=curve)
+            else:
+                yield event
+        yield curve
 
 
 def pruning_curve(

@@ -123,3 +123,10 @@ class PruningCurve:
     def unit(self) -> str:
         """What the metric counts, as an axis says it."""
         return (TEXT_UNITS if self.is_per_text else UNITS).get(self.metric, UNITS[self.metric])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveSoFar:
+    """A curve to which points are still added, from every head on."""
+
+    curve: PruningCurve

@@ -56,10 +56,11 @@ class HeadsRanked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveMeasured:
-    """One curve is whole."""
+    """One curve; while it is not `is_whole`, the points there are so far."""
 
     number: int
     curve: PruningCurve
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from attnscope.analysis.conllu import read_conllu
 from attnscope.analysis.corpus_texts import batch_tokens, own_examples, own_texts, read_corpus, sample_texts
 from attnscope.analysis.pruning_curve import pruning_curves, removal_steps
 from attnscope.models import Model
-from attnscope.records.importance import Importance, Progress, PruningCurve, Ranking
+from attnscope.records.importance import CurveSoFar, Importance, Progress, PruningCurve, Ranking
 from attnscope.records.pruning_runs import (
     CurveMeasured,
     CurvesMeasured,
@@ -60,7 +60,7 @@ def _measure(request: MeasureCurves, model: Model) -> Generator[News, None, None
 
 def _follow(
     number: int,
-    events: Iterator[Progress | Importance | PruningCurve],
+    events: Iterator[Progress | Importance | CurveSoFar | PruningCurve],
     ranking: Ranking,
     begin_s: float,
     *,
@@ -73,6 +73,8 @@ def _follow(
     for event in events:
         if isinstance(event, PruningCurve):
             yield CurveMeasured(number=number, curve=event)
+        elif isinstance(event, CurveSoFar):
+            yield CurveMeasured(number=number, curve=event.curve, is_whole=False)
         elif isinstance(event, Importance):
             yield HeadsRanked(number=number, importance=event)
         else:

@@ -1,5 +1,7 @@
 """The state of the pruning curves: what is asked, what is shown, loading a point, the table's importance."""
 
+import dataclasses
+
 import pytest
 from curve_samples import HEADS, CurvesDesk, curve, importance
 from session_samples import info
@@ -89,6 +91,28 @@ def test_that_late_news_change_nothing_and_a_cancelled_pass_keeps_its_curves(des
     assert (desk.curves.phase, desk.curves.error) == ("failed", "No texts.")
     desk.curves.handle(ModelLoaded(number=1, info=info()))
     assert (desk.curves.phase, desk.curves.curves, desk.curves.error) == ("empty", (), "")
+
+
+def test_that_a_curve_is_drawn_as_it_grows_and_only_whole_ones_stay(desk: CurvesDesk) -> None:
+    whole = curve()
+    state = desk.curves
+    state.run()
+    number = newest(desk).number
+
+    def take(n_points: int, *, is_whole: bool) -> None:
+        part = dataclasses.replace(whole, points=whole.points[:n_points])
+        state.handle(CurveMeasured(number=number, curve=part, is_whole=is_whole))
+
+    take(1, is_whole=False)
+    take(3, is_whole=False)
+    assert [len(group.means) for group in state.groups] == [3]
+    assert state.curves == ()  # nothing to export yet
+    take(len(whole.points), is_whole=True)
+    take(2, is_whole=False)  # another order of the same ranking: a mean over some would jump
+    assert [len(group.means) for group in state.groups] == [len(whole.points)]
+    state.stop()
+    assert state.growing is None
+    assert state.curves == (whole,)
 
 
 def test_that_random_orders_are_one_line_with_their_mean() -> None:

@@ -45,7 +45,12 @@ def test_that_curves_come_one_by_one_between_views(engine: Engine, texts: str) -
     traced = traced_whole(ask(engine, TraceText(number=3, text="a dog", model="")))
     assert isinstance(traced, Traced)
     found = list(train_to_end(engine))
-    curves = [one.curve for one in found if isinstance(one, CurveMeasured)]
+    curves = [one.curve for one in found if isinstance(one, CurveMeasured) and one.is_whole]
+    parts = [one.curve for one in found if isinstance(one, CurveMeasured) and not one.is_whole]
+    assert [len(part.points) for part in parts if part.ranking == "gradient"] == list(
+        range(1, len(curves[0].points) + 1)
+    )
+    assert parts[0].points == curves[0].points[:1]
     assert [(curve.ranking, curve.seed) for curve in curves] == [
         ("gradient", 0),
         ("random", 0),

@@ -56,6 +56,7 @@ class CurvesState:
         self.news: CurvesNews | None = None
         self.error = ""
         self.curves: tuple[PruningCurve, ...] = ()
+        self.growing: PruningCurve | None = None
         self.importances: tuple[Importance, ...] = ()
         self.texts = ""
         self.hovered: PointRef | None = None
@@ -99,8 +100,10 @@ class CurvesState:
 
     @property
     def groups(self) -> tuple[CurveGroup, ...]:
-        """The curves as they are drawn."""
-        return grouped(self.curves)
+        """The curves as they are drawn: the whole ones, and what is there of one of another ranking."""
+        growing = self.growing
+        is_first = growing is not None and all(c.ranking != growing.ranking for c in self.curves)
+        return grouped((*self.curves, growing) if growing is not None and is_first else self.curves)
 
     @property
     def point(self) -> PointRef | None:
@@ -168,6 +171,7 @@ class CurvesState:
         self._number = self._numbers.next()
         self.phase, self.news, self.error = "running", None, ""
         self.curves, self.importances, self.hovered, self.chosen = (), (), None, None
+        self.growing = None
         self._post(
             MeasureCurves(
                 number=self._number,
@@ -188,6 +192,7 @@ class CurvesState:
             self._post(StopCurves(number=self._numbers.next()))
             self._number = 0
             self.phase, self.news = "stopped", None
+            self._drop_growing()
             self._listeners.tell("progress")
 
     def hover(self, found: PointRef | None) -> None:
@@ -218,13 +223,17 @@ class CurvesState:
                 self.importances = (*others, reply.importance)
                 self._listeners.tell("importance")
             case CurveMeasured() if reply.number == self._number:
-                self.curves = (*self.curves, reply.curve)
+                if reply.is_whole:
+                    self.curves, self.growing = (*self.curves, reply.curve), None
+                else:
+                    self.growing = reply.curve
                 self._listeners.tell("curves")
             case CurvesMeasured() if reply.number == self._number:
                 self.phase, self.news, self.texts = "done", None, reply.texts
                 self._listeners.tell("progress")
             case Failed() if reply.number == self._number and self.phase == "running":
                 self.phase, self.news, self.error = "failed", None, reply.message
+                self._drop_growing()
                 self._listeners.tell("progress")
             case ModelLoaded():
                 self._forget()
@@ -232,6 +241,12 @@ class CurvesState:
                 pass
 
     # Inside
+
+    def _drop_growing(self) -> None:
+        """A curve that stays a part of one is not shown as one."""
+        if self.growing is not None:
+            self.growing = self.hovered = None
+            self._listeners.tell("curves", "point")
 
     def _forget(self) -> None:
         """Another model is open: its heads have not been removed."""

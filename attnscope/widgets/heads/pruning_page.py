@@ -209,7 +209,7 @@ class PruningPage(QWidget):
 
     def _show_progress(self) -> None:
         state = self._state
-        is_running, has_curves = state.phase == "running", bool(state.curves)
+        is_running, has_curves = state.phase == "running", bool(state.groups)
         fraction = state.news.fraction if state.news is not None else None
         self._progress.setVisible(is_running and has_curves)
         self._progress.setRange(0, 0 if fraction is None else 100)
@@ -235,7 +235,7 @@ class PruningPage(QWidget):
         state = self._state
         match state.phase:
             case "running":
-                hint = "Other pages stay usable. Curves appear one by one."
+                hint = "Other pages stay usable. Curves appear point by point."
                 return Stage(
                     kind="waiting", title=state.progress, hint=hint, is_working=True, fraction=fraction
                 )

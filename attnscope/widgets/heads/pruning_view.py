@@ -54,8 +54,8 @@ class PruningView(QSplitter):
         state = self._state
         if name == "curves":
             self.plot.set_groups(state.groups)
-            if state.curves:
-                curve = state.curves[0]
+            if state.groups:
+                curve = state.groups[0].curves[0]
                 self._y_title.setText(f"{METRIC_NAMES[curve.metric]}, {curve.unit}")
                 self._x_title.setText(f"heads off (of {curve.n_heads})")
         if name in ("point", "loaded", "curves"):
