@@ -2,13 +2,13 @@
 
 import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from attnscope.errors import LoadError
 from attnscope.files import sha256_of
 from attnscope.hub.library import hub_cache
-from attnscope.hub.shelf import is_model_id, shelf_entries
+from attnscope.hub.shelf import full_name, is_model_id, shelf_entries
 from attnscope.outside import read_outside
 from attnscope.records.shelf import HubFile, ShelfEntry, ShelfRow, unlisted
 from attnscope.strict_json import as_object, read_json
@@ -55,8 +55,14 @@ def whole_snapshot(name: str) -> Path | None:
 
 
 def folder_here(name: str) -> Path | None:
-    """Where a model id is on this computer; raises LoadError as `carried_folder` does."""
-    return whole_snapshot(name) or carried_folder(name) or cached_snapshot(name)
+    """Where a whole model is on this computer, also one of the shelf by its short name or its older one.
+
+    Raises LoadError as `carried_folder` does.
+    """
+    for called in _names_of(full_name(name), name):
+        if found := whole_snapshot(called) or carried_folder(called):
+            return found
+    return None
 
 
 def carried_folder(name: str) -> Path | None:
@@ -124,6 +130,13 @@ def bytes_here(name: str, file: HubFile) -> int:
     return 0
 
 
+def _names_of(name: str, given: str = "") -> Iterable[str]:
+    """What the cache may call a model: models of the shelf had no owner once."""
+    is_listed = any(entry.name == name for entry in shelf_entries())
+    older = (name.rpartition("/")[2],) if is_listed else ()
+    return dict.fromkeys((given or name, name, *older))
+
+
 def _row(entry: ShelfEntry) -> ShelfRow:
     try:
         return _found(entry)
@@ -135,7 +148,7 @@ def _found(entry: ShelfEntry) -> ShelfRow:
     weights = package_weights(entry)
     if weights is not None:
         return ShelfRow(entry=entry, place="package", source=entry.name, n_bytes=_size(weights.parent))
-    for name in dict.fromkeys((entry.name, entry.name.rpartition("/")[2])):  # gpt2 had no owner once
+    for name in _names_of(entry.name):
         snapshot = whole_snapshot(name)
         if snapshot is not None:
             return ShelfRow(entry=entry, place="cache", source=name, n_bytes=_size(snapshot))

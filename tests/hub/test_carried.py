@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 from hf_folders import make, save_folder
-from hub_server import Hub
+from hub_server import Hub, status
 
 from attnscope.errors import LoadError
 from attnscope.hub import here
-from attnscope.hub.here import carried_folder, shelf_rows
+from attnscope.hub.asking import ask_hub
+from attnscope.hub.fetching import fetch
+from attnscope.hub.here import cached_snapshot, carried_folder, shelf_rows
 from attnscope.models import load
+from attnscope.nn.stopping import Stopped, stoppable
+from attnscope.nn.telling import telling
 from attnscope.records.shelf import ShelfEntry
 
 pytest.importorskip("transformers")
@@ -88,3 +92,37 @@ def test_that_a_name_with_the_prefix_downloads_and_opens(tiny: Path, hub: Hub) -
     assert load("someone/new", "cpu").info.sha256 == model.info.sha256
     assert load("hf:someone/new", "cpu").info.sha256 == model.info.sha256
     assert len(hub.asked) == n_asked
+
+
+def test_that_a_model_of_the_shelf_opens_by_its_short_name(tiny: Path, hub: Hub) -> None:
+    hub.add_folder("openai-community/gpt2", tiny)
+    with pytest.raises(LoadError):
+        load("gpt2", "cpu")
+    load("hf:gpt2", "cpu")
+    assert hub.asked[0][0] == "/api/models/openai-community/gpt2/revision/main"
+    hub.asked.clear()
+    for name in ("gpt2", "openai-community/gpt2", "hf:gpt2"):
+        assert load(name, "cpu").info.n_parameters > 0
+    assert hub.asked == []
+
+
+def test_that_a_model_cached_by_its_older_name_opens_by_the_newer(tiny: Path, hub: Hub) -> None:
+    hub.add_folder("gpt2", tiny)
+    list(fetch(ask_hub("gpt2")))
+    hub.asked.clear()
+    for name in ("gpt2", "openai-community/gpt2", "hf:openai-community/gpt2"):
+        assert load(name, "cpu").info.n_parameters > 0
+    assert hub.asked == []
+
+
+def test_that_opening_by_name_is_given_up_in_the_middle_of_a_pause(tiny: Path, hub: Hub) -> None:
+    hub.add_folder("someone/new", tiny)
+    hub.faults["model.safetensors"] = [status(429, **{"Retry-After": "100"})]
+    told: list[object] = []
+    with (
+        pytest.raises(Stopped),
+        telling(told.append),
+        stoppable(lambda: any("100 s" in str(t) for t in told)),
+    ):
+        load("hf:someone/new", "cpu")
+    assert cached_snapshot("someone/new") is None

@@ -156,7 +156,7 @@ def test_that_only_a_download_by_name_reaches_for_the_hub(
             raise LoadError("the Hub cannot be reached", kind="unreachable")
         return name
 
-    def fetch(name: str, hear: Callable[[FetchStep], None]) -> None:
+    def fetch(name: str, hear: Callable[[FetchStep], None], **_: object) -> None:
         put_into_cache(cache, name, folder)
         hear(FetchStep(n_done=1, n_total=1))
 

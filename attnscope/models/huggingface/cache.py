@@ -5,19 +5,23 @@ owner/name or name   the snapshot in the local cache (models--owner--name/snapsh
 a folder             with a config.json that names a `model_type`
 """
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.errors import LoadError
 from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import fetch_now
-from attnscope.hub.here import CONFIG, carried_folder, folder_here, whole_snapshot
+from attnscope.hub.here import CONFIG, cached_snapshot, folder_here, whole_snapshot
+from attnscope.hub.shelf import full_name
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.nn.telling import tell
 from attnscope.outside import regular_size
 from attnscope.records.downloads import DOWNLOAD_PREFIX, is_download
 from attnscope.records.shelf import FetchStep, progress_words
 from attnscope.strict_json import as_object, read_json
+
+_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +40,7 @@ def find_huggingface(source: str | Path) -> Found | None:
     text = str(source)
     if is_download(text):
         name = text.removeprefix(DOWNLOAD_PREFIX).strip()
-        return Found(folder=whole_snapshot(name) or carried_folder(name) or download(name), name=name)
+        return Found(folder=folder_here(name) or download(full_name(name)), name=name)
     path = Path(source)
     try:
         if path.exists():
@@ -44,7 +48,7 @@ def find_huggingface(source: str | Path) -> Found | None:
             return Found(folder=folder) if is_huggingface_folder(folder) else None
     except (OSError, ValueError):
         return None
-    here = folder_here(text)
+    here = folder_here(text) or cached_snapshot(text)
     return None if here is None else Found(folder=here, name=text)
 
 
@@ -70,10 +74,18 @@ def download(name: str) -> Path:
         stop_if_unwanted()
         tell(progress_words(step))
 
-    fetch_now(ask_hub(name), hear)
+    fetch_now(ask_hub(name), hear, pause=_pause)
     snapshot = whole_snapshot(name)
     assert snapshot is not None, "a download that ends without an error is whole"
     return snapshot
+
+
+def _pause(seconds: float) -> None:
+    """Wait, unless nobody waits for the model any more."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        stop_if_unwanted()
+        time.sleep(_PAUSE_S)
 
 
 def storage_root(folder: Path) -> Path:
