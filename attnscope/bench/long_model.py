@@ -31,12 +31,12 @@ def long_text(n_words: int = N_TOKENS) -> str:
 
 
 @contextmanager
-def long_files() -> Iterator[tuple[Path, Path]]:
+def long_files(n_layers: int = 2) -> Iterator[tuple[Path, Path]]:
     """The folder of a tiny model for 32,768 tokens, and a text file that fills it."""
     with tempfile.TemporaryDirectory(prefix="attnscope-tiles-") as folder:
         text = Path(folder) / "long.txt"
         text.write_text(long_text(N_TOKENS - 1), encoding="utf-8")
-        yield write_long_model(Path(folder) / "model"), text
+        yield write_long_model(Path(folder) / "model", n_layers=n_layers), text
 
 
 def write_gpt2_model(folder: Path) -> Transformer:

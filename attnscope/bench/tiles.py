@@ -82,7 +82,7 @@ def _first_picture(record: SiteRecord) -> MapTile | None:
 def measure_long_memory() -> Row:
     """Most memory that a process of its own takes to open, trace, draw and measure a long text."""
     name = "a long text traced, drawn, every row measured: memory"
-    with long_files() as (model, text):
+    with long_files(n_layers=1) as (model, text):
         seen = told_by("attnscope.bench.long_memory", str(model), str(text), has_window=True)
     if not seen["peak_bytes"]:
         return NotRun(name=name, reason=UNTOLD)
