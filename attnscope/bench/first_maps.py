@@ -22,7 +22,7 @@ from attnscope.trace import Trace, TraceProbe
 from attnscope.widgets.explore.grid_view import GridView
 
 N_TOKENS, N_PAGE_TOKENS = 512, 128
-N_ROUNDS, WITHIN_S = 5, 10.0
+N_ROUNDS, WITHIN_S = 5, 6.0
 MAX_RATIO, MAX_SHARE = 1.5, 0.1
 THUMBNAIL_PX = 96
 

@@ -1,6 +1,7 @@
 """What a benchmark says: named numbers with units, what they should be, and the machine behind them."""
 
 import math
+import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -126,6 +127,16 @@ def summary(rows: Sequence[Row]) -> str:
         if names
     ]
     return ". ".join(parts)
+
+
+def busy_words() -> str:
+    """What must be known of a machine that has other work just now; empty where none is known."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load <= n_cores() / 2:
+        return ""
+    return (
+        f"The machine had other work (load {load:.1f} on {counted(n_cores(), 'core')}): times are too long."
+    )
 
 
 def has_failed(rows: Sequence[Row]) -> bool:

@@ -1,27 +1,26 @@
 """What a trace costs: the same forward pass with and without the probe, in turns, within one run.
 
-BERT-base and GPT-2-small shapes with random weights; beside them the other ways to get at attention, in
-transformers where it is installed (`bench/peers.py`).
+BERT-base and GPT-2-small shapes with random weights; beside them the library's own way to get at attention,
+where it is installed (`bench/peers.py`).
 """
 
-import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 
-from attnscope.bench.peers import measure_peers
+from attnscope.bench.peers import measure_peer
 from attnscope.bench.ratios import VOCAB_SIZE, time_ratios
-from attnscope.bench.report import Measurement, NotRun, Row, median_of, percentile
+from attnscope.bench.report import Measurement, Row, median_of, percentile
 from attnscope.models.device import choose_device
 from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.trace import TraceProbe
 
-LENGTHS = {"bert-base": (16, 64, 512), "gpt-2": (64, 256, 1024)}
+LENGTHS = {"bert-base": (16, 512), "gpt-2": (64, 1024)}
 MAX_TOKENS = 1024
-N_ROUNDS, WITHIN_S = 40, 5.0
+N_ROUNDS, WITHIN_S = 40, 4.0
 TARGET_RATIO = 1.05
 
 
@@ -41,17 +40,13 @@ class Subject:
 
 
 def measure_tracing(device: str = "cpu") -> Iterator[Row]:
-    """Traced / plain time of short and long texts, and the peers that are installed."""
-    has_peers = importlib.util.find_spec("transformers") is not None
+    """Traced / plain time of short and long texts, and beside another way of getting at attention."""
     for name, lengths in LENGTHS.items():
         subject = build_subject(name, device)
         for n_tokens in lengths:
             yield _measure_length(subject, n_tokens)
         del subject
-        if has_peers:
-            yield from measure_peers(name, device)
-        else:
-            yield NotRun(name=f"{name} of transformers", reason="transformers is not installed")
+        yield measure_peer(name, device)
 
 
 def build_subject(name: str, device: str) -> Subject:

@@ -61,8 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
     application = boot.offscreen_application(has_widgets=True)
     from attnscope.bench.groups import GROUPS, Wish
-    from attnscope.bench.report import has_failed, machine, report, row_facts, summary
+    from attnscope.bench.report import busy_words, has_failed, machine, report, row_facts, summary
 
+    busy = busy_words()
     is_lines, begin_s = arguments.json is True, time.monotonic()
     wish = Wish(device=arguments.device, n_texts=max(0, arguments.texts))
     names = (arguments.group,) if arguments.group else NAMES
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         if isinstance(arguments.json, Path):
             replace_file(arguments.json, json_text(report(done)).encode())
     rows = [row for found in done.values() for row in found]
-    told = f"{summary(rows)}. {time.monotonic() - begin_s:.0f} s."
+    told = f"{summary(rows)}. {time.monotonic() - begin_s:.0f} s. {busy}".strip()
     if is_lines:
         say(json_text({"machine": machine(), "summary": told}, indent=None))
     else:

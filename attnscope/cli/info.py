@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(
             {
-                **dataclasses.asdict(info),
+                **{name: value for name, value in dataclasses.asdict(info).items() if name != "words"},
                 "architecture_table": choices,
                 "parameters": dict(parts),
                 "operations": {

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -32,6 +33,7 @@ from attnscope.records.outputs import OutputKind
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.samples import samples_for
+from attnscope.text.tasks import known_words
 from attnscope.text.tokenizer import Tokenizer
 
 MAX_PAST_TOKENS = 131_072
@@ -140,7 +142,12 @@ class OwnNetwork:
             reads_pairs=self.config.reads_pair or self.config.joins_texts,
             labels=self.card.labels,
             guided=self._guided_head,
+            words=self._words,
         )
+
+    @cached_property
+    def _words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return known_words(self.vocabulary.entries, self.card.training.get("task"))
 
     @property
     def _guided_head(self) -> HeadRef | None:

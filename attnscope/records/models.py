@@ -30,7 +30,8 @@ class ModelInfo:
     recorded attention: it has one text and no model (`is_recorded`), and `site_names` are the modules that
     its sites were. `labels` are all that one of our own models may say of a text, where it tells labels.
     `picture_px` is the height and width at which pictures are read. `guided` is the head that learned word
-    links in training, to be looked at first.
+    links in training, to be looked at first. `words` are those that a text may be written with, and those
+    of its target, where they are whole and few.
     """
 
     name: str
@@ -57,6 +58,7 @@ class ModelInfo:
     site_names: tuple[tuple[SiteKey, str], ...] = ()
     picture_px: tuple[int, int] | None = None
     guided: HeadRef | None = None
+    words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def is_recorded(self) -> bool:

@@ -64,7 +64,13 @@ class EnglishFrenchTask:
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """Every word of both languages, in alphabetical order."""
-        return tuple(sorted(_vocabulary()))
+        return tuple(sorted(set.union(*_languages())))
+
+    @property
+    def languages(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The words that a source may have, and those of a target."""
+        source, target = _languages()
+        return frozenset(source), frozenset(target)
 
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
         """`n` sentences with their translations and gold links."""
@@ -235,37 +241,28 @@ def _stop(rng: random.Random) -> bool:
     return rng.random() < 0.3
 
 
-def _vocabulary() -> set[str]:
-    adjectives = (*ADJECTIVES_BEFORE, *ADJECTIVES_AFTER, *STATES, *SHAPES)
-    words = {"an", "not", "never", "do", "does", "did", "it", "of", "because", "signed", "."}
-    words |= {
-        "l'",
-        "j'",
-        "m'",
-        "t'",
-        "n'",
-        "d'",
-        "cet",
-        "du",
-        "de",
-        "ne",
-        "pas",
-        "jamais",
-        "car",
-        "en",
-        "été",
-    }
-    words |= {"elles", "signé", "signés", "signée", "signées"}
+def _languages() -> tuple[set[str], set[str]]:
+    """The words of English and those of French; what both have is in both."""
+    english = {"an", "not", "never", "do", "does", "did", "it", "of", "because", "signed", "her", "him", "."}
+    french = {"l'", "j'", "m'", "t'", "n'", "d'", "cet", "du", "de", "ne", "pas", "jamais", "car", "en"}
+    french |= {"été", "elles", "signé", "signés", "signée", "signées", "."}
     for noun in NOUNS:
-        words |= {*noun.english, *noun.french}
-    for adjective in adjectives:
-        words |= {adjective.english, *adjective.french, adjective.before_vowel}
+        english |= {*noun.english}
+        french |= {*noun.french}
+    for adjective in (*ADJECTIVES_BEFORE, *ADJECTIVES_AFTER, *STATES, *SHAPES):
+        english.add(adjective.english)
+        french |= {*adjective.french, adjective.before_vowel}
     for verb in (*VERBS, *ACTIONS):
-        words |= {*verb.english, *verb.french, verb.participle}
-    for forms in (*TO_BE, *TO_BE_ENGLISH, TO_HAVE, *DETERMINERS.values()):
-        words |= set(forms)
+        english |= {*verb.english}
+        french |= {*verb.french, verb.participle}
+    for forms in (*TO_BE, TO_HAVE, *DETERMINERS.values()):
+        french |= set(forms)
+    for forms in TO_BE_ENGLISH:
+        english |= set(forms)
     for table in (OBJECT_PRONOUNS, PREPOSITIONS, ADVERBS, DEGREES, MONTHS):
-        words |= {*table.keys(), *table.values()}
-    words |= {*DETERMINERS, *SUBJECT_PRONOUNS, *YEARS, *(name for name, _ in NAMES)}
-    words |= {french for french, _, _ in SUBJECT_PRONOUNS.values()}
-    return (words | {"her", "him"}) - {""}
+        english |= table.keys()
+        french |= set(table.values())
+    english |= {*DETERMINERS, *SUBJECT_PRONOUNS}
+    french |= {word for word, _, _ in SUBJECT_PRONOUNS.values()}
+    both = {*YEARS, *(name for name, _ in NAMES)}
+    return (english | both) - {""}, (french | both) - {""}

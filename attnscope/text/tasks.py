@@ -13,8 +13,9 @@ from attnscope.text.label_tasks import EntailmentTask, ReviewsTask, SentimentTas
 from attnscope.text.pipelines import SPECIALS
 from attnscope.text.sequence_tasks import AdditionTask, RowTask
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
+from attnscope.text.vocabulary import Vocabulary
 
-__all__ = ["TASKS", "Example", "Task", "TaskForm", "labels_of", "make_task", "task_tokenizer"]
+__all__ = ["TASKS", "Example", "Task", "TaskForm", "known_words", "labels_of", "make_task", "task_tokenizer"]
 
 _MAKERS: Mapping[str, Callable[..., Any]] = {
     "copy": partial(RowTask, rule="copy"),
@@ -30,6 +31,8 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "entailment": EntailmentTask,
 }
 TASKS: tuple[str, ...] = tuple(_MAKERS)
+MAX_WORDS = 2_000
+"""Vocabularies of whole words that have no more are told word by word."""
 _RANGES: Mapping[str, tuple[int, int]] = {
     "min_words": (1, 1000),
     "max_words": (1, 1000),
@@ -70,6 +73,23 @@ def task_tokenizer(task: Task) -> Tokenizer:
     """The tokenizer that has exactly the words of the task."""
     words = task.vocabulary
     return train_tokenizer(TOKENIZER_KIND, [" ".join(words)], vocab_size=len(words) + len(SPECIALS))
+
+
+def known_words(entries: Vocabulary, task: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words that a text may be written with, and those of its target; none where there are too many.
+
+    `task` is the name of the one that the model learned: some have other words in their targets.
+    """
+    if entries.kind != "words" or entries.size > MAX_WORDS:
+        return (), ()
+    ids = range(entries.size)
+    words = sorted(entries.token(id).piece for id in ids if id not in entries.specials)
+    found = _MAKERS[task]() if isinstance(task, str) and task in _MAKERS else None
+    languages = found.languages if isinstance(found, EnglishFrenchTask) else ()
+    if not languages:
+        return tuple(words), tuple(words)
+    source, target = (tuple(word for word in words if word in language) for language in languages)
+    return source, target
 
 
 def _check_option(name: str, key: str, value: object, known: set[str]) -> None:

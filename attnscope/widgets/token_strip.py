@@ -189,7 +189,7 @@ class TokenStrip(QWidget):
         self._hover(None)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Left, right, Home and End walk the tokens; Esc leaves them."""
+        """Left, right, Home and End walk the tokens, Return is a click on one; Esc leaves them."""
         last = len(self._tokens) - 1
         at = self._hovered if self._hovered is not None else -1
         places = {
@@ -200,6 +200,9 @@ class TokenStrip(QWidget):
             Qt.Key.Key_Escape: -1,
         }
         key = Qt.Key(event.key())
+        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._hovered is not None:
+            self.token_clicked.emit(self._hovered)
+            return
         if key not in places or last < 0:
             super().keyPressEvent(event)
             return

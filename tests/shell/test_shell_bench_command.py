@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from types import MappingProxyType
@@ -73,6 +74,17 @@ def test_that_what_could_not_be_measured_is_told_with_its_reason_and_the_next_gr
     assert "NOT RUN  bertviz is not installed" in out
     assert "NOT RUN  There is no demo model to measure with." in out
     assert "quick" in out
+
+
+@pytest.mark.skipif(not hasattr(os, "getloadavg"), reason="this system does not say how busy it is")
+def test_that_a_busy_machine_is_told(
+    measured: dict[str, list[object]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured["grid"] = [KEPT]
+    for load, is_told in ((0.1, False), (1e3, True)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, load, load))
+        main(["bench", "grid"])
+        assert ("The machine had other work" in capsys.readouterr().out) is is_told
 
 
 def test_that_a_row_is_printed_before_the_next_is_measured(

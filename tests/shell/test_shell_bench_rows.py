@@ -1,5 +1,6 @@
 """Every row of a benchmark can fail: a subject that is too slow, or too large, is told as too high."""
 
+import functools
 import importlib.machinery
 import itertools
 import sys
@@ -27,6 +28,7 @@ from attnscope.bench import (
     lag,
     loading,
     long_window,
+    peers,
     start,
     tiles,
     tracing,
@@ -192,14 +194,39 @@ def test_that_maps_are_set_against_the_page_that_bertviz_writes(
 def test_that_a_slow_trace_is_too_high(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, *, extra_s: float, is_met: bool
 ) -> None:
-    monkeypatch.setattr(tracing, "LENGTHS", {"tiny": (8, 12)})
+    monkeypatch.setattr(tracing, "LENGTHS", {"bert-base": (8, 12)})
     monkeypatch.setattr(tracing, "VOCAB_SIZE", 16)
     monkeypatch.setattr(tracing, "build_subject", lambda *_: tiny_subject(clock))
     monkeypatch.setattr(tracing, "TraceProbe", clock.taking(extra_s, tracing.TraceProbe))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    *rows, peers = tracing.measure_tracing()
+    *rows, peer = tracing.measure_tracing()
     assert judged(iter(rows)) == [is_met, is_met]
-    assert isinstance(peers, NotRun)
+    assert isinstance(peer, NotRun)
+    assert peer.reason == "transformers is not installed"
+
+
+@pytest.mark.parametrize(("seconds", "is_met"), [(0.9, True), (2.0, False)])
+def test_that_a_slow_probe_in_the_model_of_a_library_is_too_high(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, *, seconds: float, is_met: bool
+) -> None:
+    import transformers
+
+    config = transformers.BertConfig(
+        vocab_size=peers.VOCAB_SIZE, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=8, max_position_embeddings=64,
+    )  # fmt: skip
+    monkeypatch.setattr(transformers, "BertConfig", lambda **_: config)
+    forward = transformers.BertForMaskedLM.forward
+
+    @functools.wraps(forward)
+    def timed(module, *given, **named):
+        clock.now_s += 1.0 if named.get("output_attentions") else seconds
+        return forward(module, *given, **named)
+
+    monkeypatch.setattr(transformers.BertForMaskedLM, "forward", timed)
+    row = peers.measure_peer("bert-base", "cpu")
+    assert isinstance(row, Measurement)
+    assert (row.value, row.is_met) == (pytest.approx(seconds), is_met)
 
 
 def test_that_rounds_end_in_time_but_three_are_measured(clock: Clock) -> None:

@@ -1,6 +1,7 @@
 """Where the text is typed: the text, the decoder's text where there is one, samples, and their tokens."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
@@ -15,6 +16,7 @@ from attnscope.records.axes import Axis
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.maps.shown_maps import shown_tokens
+from attnscope.viewmodels.session.known_words import nearest_words
 from attnscope.viewmodels.session.recorded import READ_ONLY, READ_ONLY_TIP, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import text_notes
@@ -23,9 +25,11 @@ from attnscope.viewmodels.view_state import ViewState, sides_of
 from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.explore.token_menu import token_menu
 from attnscope.widgets.explore.token_scroll import TokenScroll
+from attnscope.widgets.explore.word_help import WordHelp
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
-from attnscope.widgets.token_strip import TokenStrip
+from attnscope.widgets.token_strip import TokenStrip, is_unknown, own_letters
 
+Side = Literal["source", "target"]
 Room = Literal["all", "low", "fields"]
 """How much height there is for the texts: for all of both, for one line with its tokens, or for fields."""
 MAX_LINE_CHARACTERS = 20_000
@@ -81,6 +85,8 @@ class TextBar(QWidget):
         self.target_edit.textEdited.connect(self._on_target_edited)
         self.source_strip.token_hovered.connect(self._on_source_hovered)
         self.target_strip.token_hovered.connect(self._on_target_hovered)
+        self.source_strip.token_clicked.connect(self._on_source_clicked)
+        self.target_strip.token_clicked.connect(self._on_target_clicked)
         for strip in (self.source_strip, self.target_strip):
             strip.token_left.connect(self._on_token_left)
         self.source_strip.menu_wanted.connect(self._on_source_menu)
@@ -148,6 +154,8 @@ class TextBar(QWidget):
             about = _known_words(self._session.model)
             for strip in (self.source_strip, self.target_strip):
                 strip.set_vocabulary_words(about)
+            for edit, words in zip((self.text_edit, self.target_edit), self._words(), strict=True):
+                edit.words.set_words(words)
         elif name == "text":
             self._show_source_text()
             _show_text(self.target_edit, self._session.target or "", is_quiet_when_blank=True)
@@ -303,18 +311,55 @@ class TextBar(QWidget):
         self._view.hover_token("target", index, self._sides(), self._n_ahead())
 
     def _on_source_menu(self, index: int, place: QPoint) -> None:
-        traced = self._session.traced
-        self._open_menu(traced.source if traced else None, self.source_strip, index, place)
+        self._open_menu("source", index, place)
 
     def _on_target_menu(self, index: int, place: QPoint) -> None:
-        traced = self._session.traced
-        self._open_menu(traced.target if traced else None, self.target_strip, index, place)
+        self._open_menu("target", index, place)
 
-    def _open_menu(self, tokens: Tokens | None, strip: TokenStrip, index: int, place: QPoint) -> None:
-        if tokens is not None and index < len(tokens) and not self._session.aspect.is_by_word:
-            menu = token_menu(tokens, index, self.merges_wanted.emit, strip)
-            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            menu.popup(place)
+    def _on_source_clicked(self, index: int) -> None:
+        self._offer_known("source", index)
+
+    def _on_target_clicked(self, index: int) -> None:
+        self._offer_known("target", index)
+
+    def _words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words that can be typed into each field, where they are few."""
+        model = self._session.model
+        return ((), ()) if model is None or is_recorded(model) else model.words
+
+    def _side(self, side: Side) -> tuple[Tokens | None, TokenStrip, tuple[str, ...]]:
+        traced, is_target = self._session.traced, side == "target"
+        tokens = (traced.target if is_target else traced.source) if traced else None
+        return tokens, (self.source_strip, self.target_strip)[is_target], self._words()[is_target]
+
+    def _offer_known(self, side: Side, index: int) -> None:
+        """A click on an unknown word: its menu, with the nearest known ones."""
+        tokens, strip, words = self._side(side)
+        chip = strip.chip_of(index)
+        if words and chip is not None and tokens and index < len(tokens) and is_unknown(tokens.tokens[index]):
+            self._open_menu(side, index, strip.mapToGlobal(chip.rect.bottomLeft().toPoint()))
+
+    def _open_menu(self, side: Side, index: int, place: QPoint) -> None:
+        tokens, strip, words = self._side(side)
+        if tokens is None or index >= len(tokens) or self._session.aspect.is_by_word:
+            return
+        own = own_letters(tokens.tokens[index], tokens.text)
+        offered = nearest_words(words, own) if own else ()
+        put = partial(self._replace, side, tokens, index)
+        menu = token_menu(tokens, index, self.merges_wanted.emit, strip, offered=offered, put=put)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(place)
+
+    def _replace(self, side: Side, tokens: Tokens, index: int, word: str) -> None:
+        """Write a known word in the place of a token, unless the text has changed since."""
+        session, token = self._session, tokens.tokens[index]
+        now = session.text if side == "source" else session.target
+        if now != tokens.text:
+            return
+        text = f"{now[: token.start]}{word}{now[token.end :]}"
+        session.history.close_group()
+        (session.set_text if side == "source" else session.set_target)(text)
+        session.history.close_group()
 
     def _on_token_left(self) -> None:
         self._view.hover_token("source", None, self._sides())
@@ -340,16 +385,22 @@ class _LineEdit(QLineEdit):
         self.setAccessibleName(name)
         self.setPlaceholderText(placeholder)
         self.setAcceptDrops(False)  # the window takes files and texts alike
+        self.words = WordHelp(self)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Esc leaves the field."""
+        if self.words.takes(event):
+            return
         if event.key() == Qt.Key.Key_Escape:
             self.left.emit()
         else:
             super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
-        """Take every key but those of an undo that is not the field's own."""
+        """Take every key but those of an undo that is not the field's own; Tab while words are offered."""
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            if event.key() == Qt.Key.Key_Tab and self.words.takes(event):
+                return True
         if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
             is_redo = event.matches(QKeySequence.StandardKey.Redo)
             is_undo = event.matches(QKeySequence.StandardKey.Undo)
@@ -378,7 +429,8 @@ def _known_words(model: ModelInfo | None) -> str:
     if model is None or is_recorded(model):
         return ""
     noun = "words and signs" if model.tokenizer == "words" else "pieces of words"
-    return f"the model knows {model.vocab_size:,} {noun}; the page Labs lists them under Vocabulary"
+    offer = "; a click offers the nearest" if any(model.words) else ""
+    return f"the model knows {model.vocab_size:,} {noun}; the page Labs lists them under Vocabulary{offer}"
 
 
 def _text_name(model: ModelInfo | None) -> str:

@@ -1,6 +1,7 @@
 """The context menu of a token: the merges of its word, and what can be copied."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
@@ -25,11 +26,23 @@ def word_text(tokens: Tokens, index: int) -> str:
     return tokens.text[tokens.tokens[first].start : tokens.tokens[last - 1].end].strip()
 
 
-def token_menu(tokens: Tokens, index: int, show_merges: Callable[[str], None], parent: QWidget) -> QMenu:
-    """What can be done with one token of a text."""
+def token_menu(
+    tokens: Tokens,
+    index: int,
+    show_merges: Callable[[str], None],
+    parent: QWidget,
+    *,
+    offered: Sequence[str] = (),
+    put: Callable[[str], None] = lambda _: None,
+) -> QMenu:
+    """What can be done with one token of a text; first, known words that can be put in its place."""
     menu = QMenu(parent)
     token, word = tokens.tokens[index], word_text(tokens, index)
     shown = plain_piece(word, max_characters=24)
+    for known in offered:
+        _add(menu, f"Write “{known}” instead of “{shown}”", partial(put, known))
+    if offered:
+        menu.addSeparator()
     merges = _add(menu, f"Show how “{shown}” is split", lambda: show_merges(word))
     merges.setEnabled(bool(word))
     if not word:
