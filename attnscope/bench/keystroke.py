@@ -17,11 +17,11 @@ from attnscope.bench.window import is_settled, open_program, turn_loop, wait_unt
 from attnscope.errors import UserError
 
 N_TOKENS = 64
-N_KEYSTROKES = 40
+N_KEYSTROKES = 30
 TARGET_MS = 100.0
 PAUSE_S = 0.12
 """Between two keystrokes: a quick typist, eight a second."""
-N_LARGE_TOKENS, N_LARGE_KEYSTROKES = 250, 10
+N_LARGE_TOKENS, N_LARGE_KEYSTROKES = 250, 6
 MAX_RATIO = 1.5
 """Milliseconds to the painted maps over those of the plain pass with as many threads."""
 WORDS = "the king shall come to the house of my lord and speak with him of love and war this night "

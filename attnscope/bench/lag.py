@@ -12,7 +12,7 @@ from attnscope.bench.report import Measurement, percentile, worst_of
 from attnscope.bench.window import open_program, turn_loop
 from attnscope.errors import UserError
 
-DURATION_S = 6.0
+DURATION_S = 5.0
 INTERVAL_MS = 5
 TARGET_MS = 16.0
 RECIPE = """

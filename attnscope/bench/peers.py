@@ -15,7 +15,7 @@ from attnscope.models.device import choose_device
 from attnscope.records.sites import NO_GATES
 from attnscope.trace import TraceProbe
 
-LENGTHS = {"bert-base": 64, "gpt-2": 512}
+LENGTHS = {"bert-base": 64, "gpt-2": 256}
 N_ROUNDS, WITHIN_S = 10, 4.0
 TARGET_RATIO = 1.05
 

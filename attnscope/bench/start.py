@@ -8,7 +8,7 @@ from attnscope.bench.child import told_by
 from attnscope.bench.report import Measurement, median_of
 from attnscope.errors import UserError
 
-N_RUNS = 4
+N_RUNS = 3
 PAINT_TARGET_S, ATTENTION_TARGET_S = 1.0, 5.0
 MILESTONES = {
     "painted": ("first paint", PAINT_TARGET_S),

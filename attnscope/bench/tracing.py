@@ -18,7 +18,7 @@ from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.trace import TraceProbe
 
-LENGTHS = {"bert-base": (16, 512), "gpt-2": (64, 1024)}
+LENGTHS = {"bert-base": (16, 256), "gpt-2": (64, 1024)}
 MAX_TOKENS = 1024
 N_ROUNDS, WITHIN_S = 40, 4.0
 TARGET_RATIO = 1.05

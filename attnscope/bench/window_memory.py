@@ -17,7 +17,7 @@ from attnscope.errors import UserError
 from attnscope.viewmodels.view_state import Page
 
 WINDOW_TARGET_MB, LEAK_TARGET_MB = 250.0, 40.0
-N_ACTIONS, N_FIRST = 600, 200
+N_ACTIONS, N_FIRST = 450, 150
 """What the first actions make lazily may stay; the target is for what comes after them."""
 _SEED = 20_261_121
 _TEXTS = ("the white cat sleeps", "a small dog sees the black birds", "we", "cats")

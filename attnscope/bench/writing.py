@@ -31,7 +31,7 @@ from attnscope.training.threads import quickest_way, ways_up_to
 LENGTHS = (50, 400)
 """The default of the command, and a page."""
 N_PIECES, D_MODEL, N_LAYERS = 2000, 256, 6
-N_ROUNDS, WITHIN_S = 9, 8.0
+N_ROUNDS, WITHIN_S = 7, 4.0
 TARGET_RATIO = 1.0
 PROMPT = "a b c d e f"
 
