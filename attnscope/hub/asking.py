@@ -6,7 +6,9 @@ Hub. Plain `urllib`, because the Hub's library can neither pause nor verify, and
 whole process.
 """
 
+import importlib
 import re
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -14,7 +16,7 @@ from http.client import HTTPException, HTTPMessage, HTTPResponse
 from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
 from attnscope import __version__
 from attnscope.errors import LoadError
@@ -135,7 +137,16 @@ def _opened(url: str, name: str, *, start: int = 0, is_bound: bool = False) -> I
 
 @cache
 def _opener(is_bound: bool) -> OpenerDirector:
-    return build_opener(_Redirects(is_bound))
+    return build_opener(_Redirects(is_bound), HTTPSHandler(context=_trusted()))
+
+
+def _trusted() -> ssl.SSLContext:
+    """Whom to trust: as the system says, by the library that the Hub's own brings; else as Python does."""
+    try:
+        context: ssl.SSLContext = importlib.import_module("truststore").SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    except ImportError:
+        return ssl.create_default_context()
+    return context
 
 
 class _Redirects(HTTPRedirectHandler):

@@ -1,6 +1,7 @@
 """What a download would be, as the server says it, and what is not believed."""
 
 import socket
+import sys
 
 import pytest
 from hub_server import COMMIT, Hub, git_sha1, page, redirect, running, status
@@ -162,6 +163,21 @@ def test_that_without_a_server_the_reason_is_told(hub: Hub, monkeypatch: pytest.
         ask_hub(NAME)
     assert caught.value.kind == "unreachable"
     assert "Check the connection" in str(caught.value)
+
+
+@pytest.mark.parametrize("has_library", [True, False])
+def test_that_a_server_that_cannot_prove_itself_is_not_believed(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, has_library: bool
+) -> None:
+    if not has_library:
+        monkeypatch.setitem(sys.modules, "truststore", None)
+    asking._opener.cache_clear()
+    monkeypatch.setattr(library.import_hub().constants, "ENDPOINT", hub.address.replace("http:", "https:"))
+    with pytest.raises(LoadError, match=r"cannot be reached \(.*SSL") as caught:
+        ask_hub(NAME)
+    assert caught.value.kind == "unreachable"
+    assert hub.asked == []
+    asking._opener.cache_clear()
 
 
 @pytest.mark.parametrize("address", ["file:///tmp", "huggingface.co", "http://", "http://[", ""])
