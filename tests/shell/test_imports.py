@@ -94,3 +94,12 @@ def test_that_the_engine_never_imports_qt() -> None:
 
 def test_that_the_command_line_starts_without_tensors() -> None:
     assert _imported("import attnscope.cli.main", ENGINE) == []
+
+
+def test_that_the_shelf_is_listed_without_the_engine() -> None:
+    statement = "from attnscope.cli.main import main; assert main(['get', '--list']) == 0"
+    assert _imported(statement, HEAVY) == []
+
+
+def test_that_the_desk_of_downloads_needs_no_engine() -> None:
+    assert _imported("import attnscope.workers.fetch_desk", HEAVY) == []
