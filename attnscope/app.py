@@ -15,7 +15,16 @@ from attnscope import paths
 from attnscope.crash import CrashLog
 from attnscope.errors import UserError
 from attnscope.figures.figure_file import is_figure_file
-from attnscope.records.messages import Failed, ModelLoaded, Ready, Reply, Traced
+from attnscope.records.messages import (
+    Failed,
+    HeadsShown,
+    ModelLoaded,
+    Ready,
+    Reply,
+    Request,
+    ShowHeads,
+    Traced,
+)
 from attnscope.records.shelf import ShelfReply
 from attnscope.records.tiles import GridRefined, RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
@@ -104,7 +113,7 @@ class Program(QObject):
         self.fetches = fetch_thread(crash_log.write, self)
         numbers = Numbers()
         self.map_tiles = MapTiles(self.tiles.post, numbers)
-        self.session = Session(self.worker.post, numbers)
+        self.session = Session(self._post_for_session, numbers)
         self.training = TrainingState(self.worker.post, numbers)
         self.training.runs.restore(settings.listed_runs, settings.removed_runs, settings.unticked_runs)
         self.positions = PositionsState(self.worker.post, numbers)
@@ -282,12 +291,17 @@ class Program(QObject):
         if name == "importance":
             self.heads.rank(self.curves.importances)
 
+    def _post_for_session(self, request: Request) -> None:
+        """Heads of a finished trace are shown beside the worker, which may be writing a continuation."""
+        is_of_trace = isinstance(request, ShowHeads) and bool(request.trace)
+        (self.tiles if is_of_trace else self.worker).post(request)
+
     @Slot(object)
-    def _on_tiles_replied(self, reply: TileReply | Failed) -> None:
-        """Hand a reply of the tile thread to those who show long maps."""
+    def _on_tiles_replied(self, reply: TileReply | HeadsShown | Failed) -> None:
+        """Hand a reply of the tile thread to those who show maps."""
         if self._is_ending:
             return
-        if isinstance(reply, Failed):
+        if isinstance(reply, Failed | HeadsShown):
             self.session.handle(reply)
         else:
             self.map_tiles.handle(reply)

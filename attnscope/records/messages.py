@@ -292,11 +292,12 @@ class Traced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadsShown:
-    """The heads a ShowHeads asked for."""
+    """The heads a ShowHeads asked for; `trace` is the number of the trace that it named."""
 
     number: int
     model: str
     maps: tuple[HeadMap, ...]
+    trace: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,10 +78,10 @@ from attnscope.workers.serve_tokens import (
     spell_text,
 )
 from attnscope.workers.serve_training import control_training, open_run, start_training
-from attnscope.workers.serve_views import show_heads, show_positions, trace_text
+from attnscope.workers.serve_views import show_positions, trace_text
 from attnscope.workers.tokenizers_job import tokenizers_job
 from attnscope.workers.training_job import TrainingJob
-from attnscope.workers.views import Views
+from attnscope.workers.views import Views, show_heads
 from attnscope.workers.weights_job import weights_job
 
 CrashWriter = Callable[[BaseException, str], Path | None]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from attnscope.records.messages import HeadsShown, ShowHeads
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import (
     CellRead,
@@ -31,7 +32,7 @@ from attnscope.trace.pyramid import bytes_of
 from attnscope.trace.thumbnails import build_thumbnail, has_enough, largest_weight, size_of, thumbnail_of
 from attnscope.trace.trace import Trace
 from attnscope.workers.head_tiles import HeadTiles
-from attnscope.workers.views import Views
+from attnscope.workers.views import Views, show_heads
 
 MAX_PYRAMID_BYTES = 160_000_000
 HeadKey = tuple[str, int, HeadRef]
@@ -46,8 +47,11 @@ class TileServer:
         self._unfinished: dict[str, ShowTile] = {}
         self._growing: HeadKey | None = None
 
-    def start(self, request: TileRequest) -> Iterator[TileReply | None]:
+    def start(self, request: TileRequest | ShowHeads) -> Iterator[TileReply | HeadsShown | None]:
         """Begin to answer; nothing comes when the trace is gone."""
+        if isinstance(request, ShowHeads):
+            yield from show_heads(request, self._views)
+            return
         trace = self._views.find_shown(request.model, request.trace)
         if trace is None or not all(head.site_key in trace.records for head in _heads_of(request)):
             return  # gone, or of a layer that is not known yet: it is asked for again when it is

@@ -14,11 +14,9 @@ from attnscope.records.interventions import Interventions
 from attnscope.records.masks import UseMask
 from attnscope.records.messages import (
     OPEN_MODEL,
-    HeadsShown,
     PositionsShown,
     Progress,
     Reply,
-    ShowHeads,
     ShowPositions,
     Traced,
     TraceText,
@@ -138,14 +136,6 @@ def _fitting(request: TraceText, model: Model) -> Interventions:
     past_trained = request.past_trained and model.info.can_read_past
     n_tokens = len(model.encode(request.text, request.target, past_trained=past_trained).source)
     return tuple(c for c in request.interventions if c not in masks or c.n_tokens == n_tokens)
-
-
-def show_heads(request: ShowHeads, views: Views) -> Iterator[Reply]:
-    """Show heads of the newest trace in full; nothing when it is not the one that is asked for."""
-    if request.trace and views.find(request.place, request.trace) is None:
-        return
-    maps = views.head_maps(request.place, request.heads)
-    yield HeadsShown(number=request.number, model=request.model, maps=maps)
 
 
 def show_positions(request: ShowPositions, models: OpenModels) -> Iterator[Reply]:

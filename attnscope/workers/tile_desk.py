@@ -1,22 +1,25 @@
 """Which tile request is worked on next: a pure data structure with a server, without threads and Qt.
 
 Of each kind (and slot) the newest wins, also over one in the making. Between two steps the most urgent is
-chosen anew: single cells, then what is looked at, the overview, edges, pyramids, thumbnails.
+chosen anew: single cells, heads in full, then what is looked at, the overview, edges, pyramids, thumbnails.
 """
 
 from collections.abc import Iterator
 from typing import Protocol
 
+from attnscope.records.messages import HeadsShown, ShowHeads
 from attnscope.records.tiles import ReadCell, RefineGrids, ShowEdges, ShowTile, TileReply, TileRequest
 
-URGENCY = ("cell", "view", "overview", "edges", "pyramid", "grids")
+URGENCY = ("cell", "heads", "view", "overview", "edges", "pyramid", "grids")
 Kind = str
+MapRequest = TileRequest | ShowHeads
+MapReply = TileReply | HeadsShown
 
 
 class Server(Protocol):
     """What the desk needs of `serve_tiles.TileServer`."""
 
-    def start(self, request: TileRequest) -> Iterator[TileReply | None]:
+    def start(self, request: MapRequest) -> Iterator[MapReply | None]:
         """Begin to answer."""
         ...
 
@@ -30,11 +33,13 @@ class Server(Protocol):
         ...
 
 
-def kind_of(request: TileRequest) -> Kind:
+def kind_of(request: MapRequest) -> Kind:
     """The kind of a request; a newer one of the same kind replaces it."""
     match request:
         case ReadCell():
             return "cell"
+        case ShowHeads():
+            return "heads"
         case ShowTile():
             return request.slot
         case ShowEdges():
@@ -50,9 +55,9 @@ class TileDesk:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._jobs: dict[Kind, Iterator[TileReply | None]] = {}
+        self._jobs: dict[Kind, Iterator[MapReply | None]] = {}
 
-    def take(self, request: TileRequest) -> None:
+    def take(self, request: MapRequest) -> None:
         """Begin with a request; an older one of its kind is given up."""
         self._jobs[kind_of(request)] = self._server.start(request)
 
@@ -66,7 +71,7 @@ class TileDesk:
         """Seconds until `step` would get something done: 0 for at once, None while there is nothing to do."""
         return 0.0 if self.has_work else None
 
-    def step(self) -> tuple[TileReply, ...]:
+    def step(self) -> tuple[MapReply, ...]:
         """One piece of the most urgent work, and the replies it gave; a job that raises is given up."""
         for kind in URGENCY:
             if kind == "pyramid" and self._server.has_idle_work:

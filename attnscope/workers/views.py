@@ -6,11 +6,12 @@ Must not import the engine: the program makes this before torch is there.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from attnscope.errors import UserError
 from attnscope.records.maps import HeadMap
+from attnscope.records.messages import HeadsShown, ShowHeads
 from attnscope.records.sites import HeadRef, check_heads
 from attnscope.records.tiles import is_long
 
@@ -72,6 +73,18 @@ class Views:
         if trace is None:
             raise UserError("There is no trace to show heads of.", action="Enter a text first.")
         return head_maps(trace, heads)
+
+
+def show_heads(request: ShowHeads, views: Views) -> Iterator[HeadsShown]:
+    """Show heads of the newest trace in full; nothing when it is not the one that is asked for."""
+    if not request.trace:
+        maps = views.head_maps(request.place, request.heads)
+        yield HeadsShown(number=request.number, model=request.model, maps=maps)
+        return
+    trace = views.find(request.place, request.trace)
+    if trace is not None:
+        maps = head_maps(trace, request.heads)
+        yield HeadsShown(number=request.number, model=request.model, maps=maps, trace=request.trace)
 
 
 def head_maps(trace: "Trace", heads: Iterable[HeadRef]) -> tuple[HeadMap, ...]:

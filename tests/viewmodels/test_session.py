@@ -1,5 +1,6 @@
 """The session with plain calls: what it posts, what it takes, what it drops."""
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
@@ -185,6 +186,18 @@ def test_that_heads_asked_for_before_newer_ones_are_dropped():
     late = HeadsShown(number=desk.posted[0].number, model="", maps=(head_map(ref(0, 0), text, text),))
     desk.session.handle(late)
     assert desk.session.map_of(ref(0, 0)) is None
+
+
+def test_that_heads_of_the_trace_before_the_shown_one_are_dropped():
+    desk = Desk().open()
+    desk.session.select_heads((ref(0, 1),))
+    request, text = desk.posted[-1], tokens("a")
+    made = head_map(ref(0, 1), text, text)
+    late = HeadsShown(number=request.number, model="", maps=(made,), trace=desk.session.traced.number + 1)
+    desk.session.handle(late)
+    assert desk.session.map_of(ref(0, 1)) is None
+    desk.session.handle(dataclasses.replace(late, trace=desk.session.traced.number))
+    assert desk.session.map_of(ref(0, 1)) is made
 
 
 def test_that_a_trace_carries_the_gates_and_the_selected_heads():

@@ -273,6 +273,7 @@ def test_that_a_complete_run_offers_a_new_folder_and_more_steps(desk: Desk, qtbo
     qtbot.mouseClick(desk.button("Go on…"), Qt.MouseButton.LeftButton)
     dialog = desk.page.findChild(LongerDialog)
     assert dialog.n_more.value() == n_steps
+    assert [button for button in dialog.findChildren(QPushButton) if button.isDefault()] == [dialog.go_on]
     dialog.n_more.setValue(7)
     assert f"jumps at step {n_steps + 1:,}" in desk.texts()
     qtbot.mouseClick(dialog.go_on, Qt.MouseButton.LeftButton)
@@ -282,6 +283,17 @@ def test_that_a_complete_run_offers_a_new_folder_and_more_steps(desk: Desk, qtbo
     assert request.out == desk.state.run_folder
     assert len(desk.state.curves.train_loss) == n_steps
     assert not desk.button("Start").isEnabled()
+
+
+def test_that_return_goes_on_with_a_complete_run_and_escape_does_not(desk: Desk, qtbot: QtBot) -> None:
+    complete(desk)
+    for key, n_begun in ((Qt.Key.Key_Escape, 0), (Qt.Key.Key_Return, 1)):
+        before = sum(isinstance(r, StartTraining) for r in desk.posted)
+        qtbot.mouseClick(desk.button("Go on…"), Qt.MouseButton.LeftButton)
+        dialog = next(d for d in desk.page.findChildren(LongerDialog) if d.isVisible())
+        qtbot.keyClick(dialog.n_more, key)
+        assert not dialog.isVisible()
+        assert sum(isinstance(r, StartTraining) for r in desk.posted) - before == n_begun
 
 
 def test_that_a_complete_run_can_be_left_for_a_new_folder(desk: Desk, qtbot: QtBot) -> None:

@@ -16,9 +16,12 @@ from attnscope.records.messages import (
     Traced,
     TraceText,
 )
+from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import HeadRef
 from attnscope.workers import serve_views
 from attnscope.workers.handlers import Engine
+from attnscope.workers.serve_tiles import TileServer
+from attnscope.workers.tile_desk import TileDesk
 from attnscope.workers.views import Views
 
 HEAD = HeadRef(stack="decoder", layer=0, head=0)
@@ -80,3 +83,18 @@ def test_that_a_session_asks_for_heads_of_the_trace_that_it_shows() -> None:
 def test_that_giving_up_is_no_fault_of_the_library() -> None:
     with pytest.raises(Stopped), library_faults("It failed", kind="architecture", action="None."):
         raise Stopped
+
+
+def test_that_another_head_is_shown_while_the_continuation_is_being_written() -> None:
+    views = Views()
+    engine = Engine(write_nothing, views)
+    list(engine.handle(LoadModel(number=1, source="shakespeare", device="cpu")))
+    replies = engine.handle(TraceText(number=2, text="to be or not"))
+    traced = next(reply for reply in replies if isinstance(reply, Traced))
+    assert traced.comparison.is_writing  # and the worker is at it from here on
+    desk = TileDesk(TileServer(views))
+    desk.take(ShowHeads(number=3, heads=(HEAD,), trace=2))
+    (shown,) = desk.step()
+    assert isinstance(shown, HeadsShown)
+    assert (shown.number, shown.trace, shown.maps[0].head) == (3, 2, HEAD)
+    assert isinstance(next(replies), OutputWritten)

@@ -264,6 +264,8 @@ class Session:
             case OutputWritten() if self.traced and reply.number == self.traced.number:
                 self._take_output(self.traced, reply.comparison)
             case HeadsShown() if reply.number == self._asking.heads_number:
+                if self.traced is None or reply.trace not in (0, self.traced.number):
+                    return  # of the trace before, from a thread that did not know yet
                 kept = tuple(m for m in self.maps if m.head not in {new.head for new in reply.maps})
                 self.maps = kept + reply.maps
                 self._listeners.tell("heads")
