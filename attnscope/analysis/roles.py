@@ -10,18 +10,18 @@
 | first      | weight on the first key                     | 0.50  | Xiao et al. 2024 (attention sink) |
 | separator  | weight on other special tokens              | 0.50  | Clark et al. 2019, section 3.2    |
 | syntactic  | arcs above the best fixed offset            | +0.10 | Voita et al. 2019, section 5.2    |
-| rare       | texts led by one of the two rarest tokens   | 0.50  | Voita et al. 2019, section 5.3    |
+| rare       | texts whose leading word is a rare one      | 0.50  | Voita et al. 2019, section 5.3    |
 | broad      | entropy of the largest possible             | 0.90  | Clark et al. 2019, section 3.3    |
 | aligns     | 1 − alignment error rate, gold word links   | 0.50  | Och and Ney 2003, section 5.1     |
 
 Rows of special tokens are left out where places are judged (offset, itself, first, separators): many heads
-rest there. The strongest role makes
-the sentence; resting on the first token or on separators, and looking at all alike, rank behind whatever
-says more. A syntactic head lies above the best fixed offset by definition, so it ranks with its margin. Rare
-words lead a few texts by chance: there the lower end of the interval counts, and of fewer than ten texts
-nothing. Nor does it say anything of a head that looks at one place in nearly every row, or at all alike:
-where the texts resemble each other, a rare word may lie in that place. A head without a role is told by the
-largest share there is; below 0.2 nothing stands out.
+rest there. The strongest role makes the sentence; resting on the first token or on separators, and looking
+at all alike, rank behind whatever says more. A syntactic head lies above the best fixed offset by
+definition, so it ranks with its margin. Rare words lead a few texts by chance: there the lower end of the
+interval counts, and of fewer than ten texts nothing. Nor does it say anything of a head that looks at one
+place in nearly every row, or at all alike: where the texts resemble each other, a rare word may lie in that
+place. Words are compared with words only: a special token may get more than any. A head without a role is
+told by the largest share there is; below 0.2 nothing stands out.
 """
 
 from collections.abc import Sequence
@@ -141,7 +141,7 @@ def _measured(head: HeadRef, table: HeadTable, column: str) -> list[Role | None]
             "rare",
             find(head, "rare"),
             RARE,
-            f"attends most to one of the two rarest tokens: in {{}} of the texts {n}",
+            f"of the words, attends most to one of the two rarest: in {{}} of the texts {n}",
         ),
         _role(
             "broad",

@@ -133,7 +133,8 @@ CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
         name="rare",
         title="rare",
         unit="share of texts",
-        definition="Texts in which the token that gets most weight is one of the two least frequent."
+        definition="Texts in which the word that gets most weight is one of the two least frequent; special"
+        " tokens may get more."
         " (after Voita et al. 2019)",
     ),
     CorpusMeasure(

@@ -52,3 +52,11 @@ def test_that_a_place_or_an_even_look_explains_what_rare_words_would(
 
 def test_that_fewer_than_ten_texts_tell_nothing_of_rare_words() -> None:
     assert find_roles(HEAD, table_of(n_texts=9, rare=1.0)) == ()
+
+
+def test_that_what_is_said_of_rare_words_stays_true_where_a_special_token_gets_more() -> None:
+    rare, first = find_roles(HEAD, table_of(rare=0.9, first=0.6))
+    assert rare.sentence.startswith(
+        "of the words, attends most to one of the two rarest: in 0.90 of the texts"
+    )
+    assert first.sentence.startswith("rests on the first token: 0.60 of its weight")
