@@ -8,9 +8,12 @@ import random
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from attnscope.hub.shelf import shelf_entries
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -64,6 +67,13 @@ def private_folders(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> P
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME"):
         monkeypatch.setenv(name, str(home))
     return home
+
+
+@pytest.fixture(autouse=True)
+def no_carried_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test depends on which packages that carry a model happen to be installed."""
+    entries = tuple(replace(entry, package="", file="", sha256="") for entry in shelf_entries())
+    monkeypatch.setattr("attnscope.hub.here.shelf_entries", lambda: entries)
 
 
 @pytest.fixture(autouse=True)

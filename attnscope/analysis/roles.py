@@ -9,7 +9,7 @@
 | duplicate  | weight on earlier equal tokens              | 0.40  | Nanda and Bloom 2022              |
 | first      | weight on the first key                     | 0.50  | Xiao et al. 2024 (attention sink) |
 | separator  | weight on other special tokens              | 0.50  | Clark et al. 2019, section 3.2    |
-| syntactic  | arcs above the best fixed offset            | +0.10 | Voita et al. 2019, section 5.2    |
+| syntactic  | arcs above the best fixed offset, low end   | +0.10 | Voita et al. 2019, section 5.2    |
 | rare       | texts whose leading word is a rare one      | 0.50  | Voita et al. 2019, section 5.3    |
 | broad      | entropy of the largest possible             | 0.90  | Clark et al. 2019, section 3.3    |
 | aligns     | 1 − alignment error rate, gold word links   | 0.50  | Och and Ney 2003, section 5.1     |
@@ -17,11 +17,12 @@
 Rows of special tokens are left out where places are judged (offset, itself, first, separators): many heads
 rest there. The strongest role makes the sentence; resting on the first token or on separators, and looking
 at all alike, rank behind whatever says more. A syntactic head lies above the best fixed offset by
-definition, so it ranks with its margin. Rare words lead a few texts by chance: there the lower end of the
-interval counts, and of fewer than ten texts nothing. Nor does it say anything of a head that looks at one
-place in nearly every row, or at all alike: where the texts resemble each other, a rare word may lie in that
-place. Words are compared with words only: a special token may get more than any. A head without a role is
-told by the largest share there is; below 0.2 nothing stands out.
+definition, so it ranks with its margin. Rare words lead a few texts by chance, and rare relations a few
+sentences: there the lower end of the interval counts, and of fewer than ten texts rare words say nothing.
+Nor do they say anything of a head that looks at one place in nearly every row, or at all alike: where the
+texts resemble each other, a rare word may lie in that place. Words are compared with words only: a special
+token may get more than any. A head without a role is told by the largest share there is; below 0.2 nothing
+stands out.
 """
 
 from collections.abc import Sequence
@@ -201,8 +202,8 @@ def _syntactic(head: HeadRef, syntax: SyntaxTable | None) -> Role | None:
     if best is None:
         return None
     row = syntax.heads.index(head)
-    margin = float(syntax.margins[row, best])
-    if margin < SYNTACTIC_MARGIN:
+    margin = float(syntax.low[row, best] - syntax.baseline[row, best])
+    if not margin >= SYNTACTIC_MARGIN:
         return None
     relation, direction = syntax.relations[best]
     n_arcs = int(syntax.n_arcs[row, best])

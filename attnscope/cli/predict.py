@@ -7,7 +7,7 @@ from attnscope.cli.attribute import check_text
 from attnscope.cli.inputs import add_input_arguments, open_model, parse_gates, refuse_second, tell_cut
 from attnscope.cli.masks import mask_changes
 from attnscope.cli.ranges import whole
-from attnscope.cli.terminal import one_line, say, say_error, say_json
+from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.errors import NotFiniteError, UserError
 
 if TYPE_CHECKING:
@@ -44,6 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     check_text(arguments.text, "--text")
     model = open_model(arguments)
     info = model.info
+    if model.network.output_kind == "nothing":
+        raise UserError(
+            f"{info.name} has no output layer: it says nothing of a text.",
+            expected="a model that tells tokens or labels",
+            action="Look at its attention: attnscope figure or attnscope measure.",
+        )
     refuse_second(model, arguments.target)
     past_trained = arguments.past_trained and info.can_read_past
     text, target = arguments.text, arguments.target
@@ -63,8 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(_as_json(info.name, look.comparison, is_changed=is_changed))
         return 0
-    if not look.comparison.before.predictions:
-        say_error(f"attnscope: {info.name} has no output head: it says nothing of a text.")
     for line in prediction_lines(look.comparison, is_changed=is_changed):
         say(line)
     return 0

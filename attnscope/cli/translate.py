@@ -128,7 +128,7 @@ class _Found:
 
 def _hand_over(found: _Found, arguments: argparse.Namespace) -> None:
     """Write what was translated, also where the rest or the score came to nothing."""
-    if len(found.lines) < found.n_texts:
+    if 0 < len(found.lines) < found.n_texts:
         say_error(f"attnscope: the first {len(found.lines)} of {found.n_texts} lines were translated.")
     if arguments.out is not None and found.lines:
         replace_file(arguments.out, "".join(f"{line}\n" for line in found.lines).encode())

@@ -65,18 +65,28 @@ def folder_here(name: str) -> Path | None:
     return None
 
 
+def entry_of(name: str) -> ShelfEntry | None:
+    """The model of the shelf that a name or a short name means."""
+    return next((entry for entry in shelf_entries() if name and name in (entry.name, entry.short)), None)
+
+
+def carried_models() -> tuple[str, ...]:
+    """The short names of the models that installed packages carry."""
+    return tuple(entry.short for entry in shelf_entries() if entry.short and package_weights(entry))
+
+
 def carried_folder(name: str) -> Path | None:
     """The folder of a model that an installed package carries, its weights verified; None without one.
 
     Raises LoadError when the weights are not those that were published.
     """
-    entry = next((entry for entry in shelf_entries() if entry.name == name), None)
+    entry = entry_of(name)
     weights = package_weights(entry) if entry is not None else None
     if entry is None or weights is None:
         return None
     if sha256_of(weights) != entry.sha256:
         raise LoadError(
-            f"The weights {weights} are not those of {name}: their SHA-256 is another.",
+            f"The weights {weights} are not those of {entry.name}: their SHA-256 is another.",
             kind="checksum",
             expected=f"SHA-256 {entry.sha256}",
             action=f"Nothing was opened. Install the package {entry.package} again.",

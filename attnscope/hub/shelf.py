@@ -17,6 +17,7 @@ _NEEDED = frozenset(
 )
 _OF_PACKAGE = ("package", "file", "sha256")
 _ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_SHORT = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -33,9 +34,10 @@ def shelf_entries() -> tuple[ShelfEntry, ...]:
 
 def full_name(name: str) -> str:
     """The owner/name of the model on the shelf that is called so for short; else the name as it is."""
-    short = name.casefold()
+    said = name.casefold()
     for entry in shelf_entries():
-        if short in (entry.name.casefold(), entry.name.rpartition("/")[2].casefold(), entry.title.casefold()):
+        names = (entry.name, entry.name.rpartition("/")[2], entry.title, entry.short)
+        if said and said in (known.casefold() for known in names):
             return entry.name
     return name
 
@@ -50,7 +52,7 @@ def read_shelf(path: Path) -> tuple[ShelfEntry, ...]:
     if not isinstance(listed, list):
         raise _wrong(path, "its models are not listed under [[model]]")
     entries = tuple(_entry(path, number, values) for number, values in enumerate(listed, start=1))
-    names = [entry.name for entry in entries]
+    names = [name for entry in entries for name in (entry.name, entry.short) if name]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise _wrong(path, f"it lists {twice[0]} twice")
     return entries
@@ -78,6 +80,8 @@ def _entry(path: Path, number: int, values: object) -> ShelfEntry:
 
 def _check_package(path: Path, what: str, entry: ShelfEntry) -> None:
     given = [key for key in _OF_PACKAGE if getattr(entry, key)]
+    if entry.short and not (given and _SHORT.fullmatch(entry.short)):
+        raise _wrong(path, f"{what} has the short name {entry.short[:40]!r}, which is of no package's model")
     if not given:
         return
     if len(given) < len(_OF_PACKAGE):

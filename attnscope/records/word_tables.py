@@ -74,8 +74,11 @@ class SyntaxTable:
         return found
 
     def best(self, head: HeadRef) -> int | None:
-        """The relation in which the head lies furthest above the best fixed offset; None without arcs."""
-        margins = self.margins[self.heads.index(head)]
+        """The relation in which a head lies furthest above the best fixed offset, the lower end of its
+        interval counted: of many relations a rare one leads by chance. None where no interval is known.
+        """
+        row = self.heads.index(head)
+        margins = self.low[row] - self.baseline[row]
         return None if np.isnan(margins).all() else int(np.nanargmax(margins))
 
     @property

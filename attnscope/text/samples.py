@@ -8,7 +8,7 @@ from attnscope.paths import resources_folder
 from attnscope.records.models import Sample
 from attnscope.text.tasks import TASKS, make_task
 
-_OBJECTIVES = ("causal", "masked", "translation", "span-corruption")
+_OBJECTIVES = ("causal", "masked", "translation", "span-corruption", "representations")
 _BY_FORM = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "translation"}
 _N_FROM_TASK = 4
 _CHOSEN = "english-french"

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from attnscope.errors import UserError
+from attnscope.hub.here import carried_models
 from attnscope.models import demo_models
 from attnscope.models.device import lost_device
 from attnscope.nn.stopping import Stopped
@@ -112,7 +113,8 @@ class Engine:
         if torch.backends.mps.is_available():
             devices.insert(0, "mps")
         try:
-            return Ready(devices=tuple(devices), demo_models=tuple(demo_models()))
+            names = (*demo_models(), *carried_models())
+            return Ready(devices=tuple(devices), demo_models=names)
         except UserError as error:
             return Ready(devices=tuple(devices), demo_models=(), note=str(error))
 

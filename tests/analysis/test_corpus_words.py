@@ -113,6 +113,40 @@ def test_that_a_previous_token_head_finds_arcs_to_the_word_before_as_often_as_th
         next(measure_syntax(model, trees, min_arcs=500))
 
 
+@pytest.mark.parametrize(
+    ("shares", "low", "said"),
+    [
+        ((0.45, 0.40), (0.15, 0.36), "follows obj from a word to its head: 0.40 of 500 arcs against 0.22"),
+        ((0.45, 0.30), (0.15, 0.27), ""),  # the rare relation leads by chance, the frequent one by too little
+        ((0.45, 0.30), (math.nan, math.nan), ""),
+        ((0.90, 0.40), (0.60, 0.36), "follows csubj from a word to its head: 0.90 of 30 arcs against 0.22"),
+    ],
+)
+def test_that_a_rare_relation_makes_no_role_unless_its_interval_lies_above_the_offset(
+    shares: tuple[float, ...], low: tuple[float, ...], said: str
+) -> None:
+    head = HeadRef(stack="decoder", layer=0, head=2)
+    syntax = SyntaxTable(
+        model="m",
+        corpus="c",
+        heads=(head,),
+        relations=(("csubj", "to head"), ("obj", "to head")),
+        values=np.array([shares], np.float32),
+        low=np.array([low], np.float32),
+        high=np.array([shares], np.float32) + 0.05,
+        baseline=np.full((1, 2), 0.22, np.float32),
+        offsets=np.full((1, 2), -2, np.int32),
+        n_arcs=np.array([[30, 500]], np.int32),
+        counts=np.array([[28, 400]], np.int32),
+        telling=np.full((1, 2, 3), -1, np.int32),
+        n_texts=400,
+    )
+    table = measure_texts(known_decoder(), [" ".join(KNOWN_WORDS[:6])]).table
+    roles = [role.sentence for role in find_roles(head, table, syntax) if role.name == "syntactic"]
+    assert len(roles) == bool(said)
+    assert not said or roles[0].startswith(said)
+
+
 def test_that_syntactic_shares_equal_a_slow_count_over_pieces() -> None:
     model = tiny_model("encoder")
     trees = [

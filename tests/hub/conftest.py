@@ -1,13 +1,15 @@
 """A server that speaks the Hub's protocol, and a cache of its own for each test."""
 
+import hashlib
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hub_server import Hub, running
 
-from attnscope.hub import asking, library
+from attnscope.hub import asking, here, library
+from attnscope.records.shelf import ShelfEntry
 
 hub_library = pytest.importorskip("huggingface_hub")
 constants = importlib.import_module("huggingface_hub.constants")
@@ -23,6 +25,39 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(library, "_is_offline_by_choice", lambda: False)
     monkeypatch.setattr(asking, "hub_token", lambda: "")
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def carry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Installs a package, whose own code must not run, that carries a model; gives the model's folder."""
+
+    def install(folder: Path, short: str = "") -> Path:
+        root = tmp_path / "site" / "carrying"
+        (root / "model").mkdir(parents=True)
+        (root / "__init__.py").write_text("raise SystemExit('the package was run')")
+        for path in folder.iterdir():
+            (root / "model" / path.name).write_bytes(path.read_bytes())
+        monkeypatch.syspath_prepend(str(tmp_path / "site"))
+        importlib.invalidate_caches()
+        weights = (folder / "model.safetensors").read_bytes()
+        entry = ShelfEntry(
+            name="someone/carried",
+            title="Carried",
+            kind="next token",
+            look_for="Nothing.",
+            n_parameters=1,
+            about_mb=1,
+            licence="MIT",
+            package="carrying",
+            file="model/model.safetensors",
+            sha256=hashlib.sha256(weights).hexdigest(),
+            short=short,
+        )
+        entries = here.shelf_entries()
+        monkeypatch.setattr(here, "shelf_entries", lambda: (*entries, entry))
+        return root / "model"
+
+    return install
 
 
 @pytest.fixture

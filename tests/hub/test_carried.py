@@ -1,8 +1,7 @@
 """Models that an installed package carries, and models that a name downloads and opens."""
 
-import hashlib
-import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,12 @@ from hf_folders import make, save_folder
 from hub_server import Hub, status
 
 from attnscope.errors import LoadError
-from attnscope.hub import here
 from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import fetch
 from attnscope.hub.here import cached_snapshot, carried_folder, shelf_rows
 from attnscope.models import load
 from attnscope.nn.stopping import Stopped, stoppable
 from attnscope.nn.telling import telling
-from attnscope.records.shelf import ShelfEntry
 
 pytest.importorskip("transformers")
 
@@ -28,32 +25,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def package(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installed package whose own code must not run; its folder of the model."""
-    root = tmp_path / "site" / "carrying"
-    root.mkdir(parents=True)
-    (root / "__init__.py").write_text("raise SystemExit('the package was run')")
-    tiny_copy = root / "model"
-    tiny_copy.mkdir()
-    for path in tiny.iterdir():
-        (tiny_copy / path.name).write_bytes(path.read_bytes())
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    importlib.invalidate_caches()
-    entry = ShelfEntry(
-        name="someone/carried",
-        title="Carried",
-        kind="next token",
-        look_for="Nothing.",
-        n_parameters=1,
-        about_mb=1,
-        licence="MIT",
-        package="carrying",
-        file="model/model.safetensors",
-        sha256=hashlib.sha256((tiny / "model.safetensors").read_bytes()).hexdigest(),
-    )
-    entries = here.shelf_entries()
-    monkeypatch.setattr(here, "shelf_entries", lambda: (*entries, entry))
-    return tiny_copy
+def package(tiny: Path, carry: Callable[..., Path]) -> Path:
+    return carry(tiny)
 
 
 def test_that_a_carried_model_stands_first_and_opens_without_the_network(package: Path, hub: Hub) -> None:

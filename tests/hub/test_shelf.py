@@ -1,5 +1,6 @@
 """The shelf of open models: what its file says, and what is refused of it."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def test_that_the_rounded_sizes_fit_the_parameters() -> None:
         ('package = "a.b"\nfile = "w.safetensors"\nsha256 = "' + "0" * 64 + '"', "imported by"),
         ('package = "minilm"\nfile = "w.safetensors"\nsha256 = "short"', "64 hexadecimal digits"),
         (ENTRY, "twice"),
+        ('short = "tiny"', "short name 'tiny', which is of no package's model"),
     ],
 )
 def test_that_a_shelf_with_a_fault_is_refused_by_name(tmp_path: Path, more: str, reason: str) -> None:
@@ -84,3 +86,15 @@ def test_that_an_entry_may_name_the_package_that_carries_it(tmp_path: Path) -> N
     path.write_text(ENTRY + more, encoding="utf-8")
     (entry,) = read_shelf(path)
     assert (entry.package, entry.file, entry.sha256) == ("minilm", "data/model.safetensors", "a1" * 32)
+
+
+def test_that_each_short_name_is_an_extra_that_pins_the_package_and_its_sha256_is_in_the_shelf() -> None:
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    extras = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    carried = [entry for entry in shelf_entries() if entry.short]
+    assert [entry.short for entry in carried] == ["minilm"]
+    for entry in carried:
+        distribution = entry.package.replace("_", "-")
+        assert any(line.startswith(f"{distribution}==") for line in extras[entry.short])
+        assert "transformers>=5.3,<6" in extras[entry.short]
+        assert len(entry.sha256) == 64

@@ -50,6 +50,8 @@ def samples_of(task: Task, vocabulary: Vocabulary, values: Mapping[str, Any]) ->
     if task.name == "translation":
         prefix = _prefix(values)
         return tuple(replace(sample, text=prefix + sample.text) for sample in _REWRITTEN)
+    if task.name == "headless" and task.form == "encoder":
+        return samples_for("encoder", "representations")
     return samples_for("decoder", "causal")
 
 

@@ -22,6 +22,7 @@ from attnscope.models.outputs import log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating
 from attnscope.models.writing.beams import BeamSearch
+from attnscope.models.writing.written import what_else
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.transformer import Transformer
 from attnscope.records.generation import WriteSettings
@@ -59,7 +60,7 @@ def translate_texts(
         raise UserError(
             f"{model.info.name} does not translate.",
             expected="a translation model",
-            action="Let it write with `generate` instead.",
+            action=what_else(model.network),
         )
     if settings.mode == "sample":
         raise UserError(

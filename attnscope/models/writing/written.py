@@ -46,6 +46,27 @@ class SoFar:
     whole: Callable[[], str]
 
 
+def check_writes(network: Network) -> None:
+    """Raise UserError for a network that writes no text."""
+    if network.output_kind not in ("next-token", "translation"):
+        raise UserError(
+            "This model does not write text.",
+            expected="a causal or a translation model",
+            action=what_else(network),
+        )
+
+
+def what_else(network: Network) -> str:
+    """What a person can ask of a model that does not do what they asked."""
+    match network.output_kind:
+        case "next-token" | "translation":
+            return "Let it write: attnscope generate, or model.generate."
+        case "nothing":
+            return "It has no output layer: look at its attention, attnscope figure or model.trace."
+        case _:
+            return "Ask for its predictions: attnscope predict, or model.predict."
+
+
 def write_text(
     network: Network, text: str, settings: WriteSettings, gates: Gates, *, prefix: str = ""
 ) -> Generator[SoFar, None, Written]:
@@ -56,12 +77,7 @@ def write_text(
     Raises UserError for settings that cannot be, and for a network that writes no text.
     """
     settings.check()
-    if network.output_kind not in ("next-token", "translation"):
-        raise UserError(
-            "This model does not write text.",
-            expected="a causal or a translation model",
-            action="Ask for its predictions: attnscope predict, or model.predict.",
-        )
+    check_writes(network)
     is_translation = network.form == "encoder-decoder"
     inputs = network.encode(text, prefix if is_translation else None)
     probe = RowProbe(network.sites, gates)

@@ -35,7 +35,8 @@ def invitation(state: GenerationState, session: Session) -> str:
     if model.is_recorded:
         return "Recorded attention has no model that could write."
     if model.form == "encoder":
-        return "This model fills in words; it does not write text."
+        fills = "fills in words; it " if model.objective == "masked" else ""
+        return f"This model {fills}does not write text."
     if not state.can_write:
         return "Type a text first; the model writes on from it."
     if model.takes_target:
