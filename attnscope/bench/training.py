@@ -1,186 +1,137 @@
-"""Tokens per second in training: our loop beside a plain PyTorch loop and a Hugging Face model, in turns.
+"""Tokens per second in training: `attnscope train` as it comes beside the loops of others at their best.
 
 The setting is nanoGPT's for a CPU (A. Karpathy, config/train_shakespeare_char.py as its README advises):
 4 layers, 4 heads, 128 wide, 64 characters, batches of 12, no dropout, AdamW, gradients clipped at 1. The
-text is made up: speed does not depend on it.
+text is the program's help. Each loop is a process of its own, whose environment has no word of this program's
+about threads: those of others run with one thread and with several, which wait as their library has it by
+itself. They take turns of some steps.
 """
 
 import importlib.util
+import json
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
-import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from attnscope import boot
+from attnscope.bench.report import Measurement, NotRun, Row, median_of, percentile
+from attnscope.bench.training_loops import BATCH, N_TOKENS, TEXT
+from attnscope.errors import UserError
+from attnscope.paths import resources_folder
 
-from attnscope.bench.report import Measurement, percentile
-from attnscope.records.training import Step
-from attnscope.training.loop import TrainingRun
-from attnscope.training.recipe import parse_recipe
-
-D_MODEL, N_HEADS, N_LAYERS, N_TOKENS, BATCH = 128, 4, 4, 64, 12
-N_ROUNDS = 60
-N_WARM = 5
-TARGET = 0.5
-"""Our time for a step over that of the plain loop: at most half."""
-
-RECIPE = f"""
-[model]
-d_model = {D_MODEL}
-n_layers = {N_LAYERS}
-n_heads = {N_HEADS}
-d_ff = {4 * D_MODEL}
-max_tokens = {N_TOKENS}
-bias = false
-[tokenizer]
-kind = "characters"
-[data]
-kind = "text"
-path = "text.txt"
-[objective]
-kind = "causal"
-[optimizer]
-kind = "adamw"
-learning_rate = 1e-3
-weight_decay = 0.1
-[schedule]
-kind = "constant"
-[training]
-n_steps = 100000
-batch_size = {BATCH}
-evaluate_every = 100000
-save_every = 100000
+N_ROUNDS, N_STEPS, WITHIN_S = 12, 8, 45.0
+"""Turns of each loop after a first one that warms up, steps of a turn, and when no turn begins any more that
+is not needed.
 """
+N_LEAST = 3
+TARGET = 0.5
+"""Our time for a step over that of the plain loop at its best: at most half."""
+TARGET_ALONE = 1.05
+"""And over our own with one thread; a twentieth for what two runs of the same differ by."""
+OURS, ALONE = "AttnScope", "AttnScope with one thread"
+_ABOUT_THREADS = ("OMP_", "GOMP_", "KMP_", "MKL_")
 
 
-def measure_training(device: str = "cpu", n_rounds: int = N_ROUNDS) -> tuple[Measurement, ...]:
-    """Median time of a step against the plain loop's, and tokens per second of each."""
-    with tempfile.TemporaryDirectory(prefix="attnscope-bench-") as folder:
-        text = _made_up_text()
-        (Path(folder) / "text.txt").write_text(text, encoding="utf-8")
-        ways = {
-            "plain PyTorch loop": _plain_steps(text, _Plain(len(set(text)))),
-            "AttnScope": _own_steps(Path(folder), device),
-        }
-        if importlib.util.find_spec("transformers") is not None:
-            ways["Hugging Face GPT-2"] = _plain_steps(text, _gpt2(len(set(text))))
-        times: dict[str, list[float]] = {name: [] for name in ways}
-        for index in range(n_rounds + N_WARM):
-            for name, steps in ways.items():
-                begin_s = time.perf_counter()
-                next(steps)
-                if index >= N_WARM:
-                    times[name].append(time.perf_counter() - begin_s)
-        for steps in ways.values():
-            steps.close()
-    return tuple(_results(times))
+def measure_training(device: str = "cpu", n_rounds: int = N_ROUNDS, n_steps: int = N_STEPS) -> Iterator[Row]:
+    """Tokens a second of each loop; our step's time over that of others at their best, and of one thread."""
+    with tempfile.TemporaryDirectory(prefix="attnscope-bench-") as folder, ExitStack() as stack:
+        (Path(folder) / TEXT).write_text(_help_text(), encoding="utf-8")
+        loops: dict[str, Turns] = {}
+        for name, (words, variables) in _kinds(device).items():  # one after the other: ours tries its threads
+            loops[name] = stack.enter_context(Turns(name, folder, *words, str(n_steps), variables=variables))
+            loops[name].ask(str(n_steps))
+        turns: dict[str, list[float]] = {name: [] for name in loops}
+        begin_s = time.monotonic()
+        for index in range(n_rounds):
+            if index >= N_LEAST and time.monotonic() - begin_s > WITHIN_S:
+                break
+            for name, loop in loops.items():
+                turns[name].append(percentile(loop.ask(str(n_steps)), 50))
+        ends = {name: loop.ask("loss") for name, loop in loops.items()}
+    yield from rows(turns, ends)
+    if importlib.util.find_spec("transformers") is None:
+        yield NotRun(name="training, Hugging Face GPT-2", reason="transformers is not installed")
 
 
-def _results(times: dict[str, list[float]]) -> Iterator[Measurement]:
-    plain = times["plain PyTorch loop"]
-    for name, samples in times.items():
-        yield Measurement(
-            name=f"training, {name}",
-            value=BATCH * N_TOKENS / percentile(samples, 50),
-            unit="tokens/s",
-            n_samples=len(samples),
+def rows(turns: Mapping[str, list[float]], ends: Mapping[str, Any]) -> Iterator[Row]:
+    """What the seconds of a step in each turn, and the losses in the end, say."""
+    for name, samples in turns.items():
+        words = f"; {ends[name]['words']}" if ends[name]["words"] else ""
+        yield median_of(
+            f"training, {name}",
+            [BATCH * N_TOKENS / seconds for seconds in samples],
+            "tokens/s",
+            note=f"held-out loss {ends[name]['loss']:.3f}{words}",
         )
-        if samples is not plain:
-            ratios = [own / other for own, other in zip(samples, plain, strict=True)]
-            yield Measurement(
-                name=f"training, {name}: step / plain step",
-                value=percentile(ratios, 50),
-                unit="×",
-                target=TARGET if name == "AttnScope" else None,
-                n_samples=len(ratios),
-            )
+    plain = {name: samples for name, samples in turns.items() if name.startswith("plain")}
+    best = min(plain, key=lambda name: percentile(plain[name], 50))
+    yield _ratio(turns, best, TARGET)
+    if ALONE in turns:
+        yield _ratio(turns, ALONE, TARGET_ALONE)
 
 
-def _made_up_text() -> str:
-    random = np.random.default_rng(0)
-    lines = ("".join(chr(97 + int(k)) for k in random.integers(0, 26, 80)) for _ in range(2_500))
-    return "\n".join(lines) + "\nABCDEFGHIJ .,\n"
+def _ratio(turns: Mapping[str, list[float]], other: str, target: float) -> Measurement:
+    ratios = [own / its for own, its in zip(turns[OURS], turns[other], strict=True)]
+    return median_of(f"training, step / that of {other}", ratios, "×", target=target)
 
 
-def _own_steps(folder: Path, device: str) -> Generator[None]:
-    recipe = parse_recipe(RECIPE, base_folder=folder)
-    for event in TrainingRun(recipe, folder / "run", device).events():
-        if isinstance(event, Step):
-            yield None
+def _kinds(device: str) -> dict[str, tuple[tuple[str, str], dict[str, str]]]:
+    """The loops by name: what they are told, and what their environment says about threads."""
+    n_cores = boot.n_cores()
+    found: dict[str, tuple[tuple[str, str], dict[str, str]]] = {OURS: (("attnscope", device), {})}
+    if device == "cpu" and n_cores > 1:
+        found[ALONE] = (("attnscope", device), {"OMP_NUM_THREADS": "1"})
+    others = ["plain"] + ["gpt-2"] * (importlib.util.find_spec("transformers") is not None)
+    names = {"plain": "plain PyTorch loop", "gpt-2": "Hugging Face GPT-2"}
+    for kind in others:
+        for n in sorted({1, min(2, n_cores), n_cores}):
+            found[f"{names[kind]}, {n} thread{'s' * (n > 1)}"] = ((kind, str(n)), {})
+    return found
 
 
-def _plain_steps(text: str, model: nn.Module) -> Generator[None]:
-    """The loop that everybody writes first, on the same characters."""
-    places = {character: index for index, character in enumerate(sorted(set(text)))}
-    data = torch.tensor([places[character] for character in text])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
-    while True:
-        starts = torch.randint(len(data) - N_TOKENS, (BATCH,))
-        ids = torch.stack([data[i : i + N_TOKENS] for i in starts])
-        labels = torch.stack([data[i + 1 : i + 1 + N_TOKENS] for i in starts])
-        found = model(ids)
-        logits: Tensor = found if isinstance(found, Tensor) else found.logits
-        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
-        optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        loss.item()
-        yield None
+def _help_text() -> str:
+    pages = sorted((resources_folder() / "help").glob("*.md"))
+    return "\n".join(page.read_text(encoding="utf-8") for page in pages)
 
 
-class _Plain(nn.Module):
-    """A decoder as short as it can be written."""
+class Turns:
+    """A loop of training in a process of its own, which waits until it is asked."""
 
-    def __init__(self, vocab_size: int) -> None:
-        super().__init__()
-        self.tokens, self.places = nn.Embedding(vocab_size, D_MODEL), nn.Embedding(N_TOKENS, D_MODEL)
-        self.blocks = nn.ModuleList(_PlainBlock() for _ in range(N_LAYERS))
-        self.norm = nn.LayerNorm(D_MODEL, bias=False)
+    def __init__(self, name: str, *words: str, variables: Mapping[str, str]) -> None:
+        clean = {
+            key: value for key, value in boot.environment().items() if not key.startswith(_ABOUT_THREADS)
+        }
+        self._name = name
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "attnscope.bench.training_loops", *words],
+            env={**clean, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
 
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.tokens(ids) + self.places.weight[: ids.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        logits: Tensor = F.linear(self.norm(x), self.tokens.weight)
-        return logits
+    def __enter__(self) -> Self:
+        return self
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()  # it ends with its input
 
-class _PlainBlock(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.LayerNorm(D_MODEL, bias=False), nn.LayerNorm(D_MODEL, bias=False)
-        self.qkv = nn.Linear(D_MODEL, 3 * D_MODEL, bias=False)
-        self.output = nn.Linear(D_MODEL, D_MODEL, bias=False)
-        self.up = nn.Linear(D_MODEL, 4 * D_MODEL, bias=False)
-        self.down = nn.Linear(4 * D_MODEL, D_MODEL, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        batch, n_tokens, _ = x.shape
-        heads = self.qkv(self.first(x)).view(batch, n_tokens, 3, N_HEADS, -1).permute(2, 0, 3, 1, 4)
-        out = F.scaled_dot_product_attention(heads[0], heads[1], heads[2], is_causal=True)
-        x = x + self.output(out.transpose(1, 2).flatten(2))
-        changed: Tensor = x + self.down(F.gelu(self.up(self.second(x))))
-        return changed
-
-
-def _gpt2(vocab_size: int) -> nn.Module:
-    import transformers
-
-    config = transformers.GPT2Config(
-        vocab_size=vocab_size,
-        n_positions=N_TOKENS,
-        n_embd=D_MODEL,
-        n_layer=N_LAYERS,
-        n_head=N_HEADS,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    model: nn.Module = transformers.GPT2LMHeadModel(config).train()
-    return model
+    def ask(self, what: str) -> Any:
+        """Its answer to one line; raises UserError when the process has ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{what}\n")
+            self._process.stdin.flush()
+            return json.loads(self._process.stdout.readline())
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self._name} of the bench's training told nothing.") from error

@@ -1,0 +1,102 @@
+"""The bench of training: loops in turns, rivals at their best, rows that can fail."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnscope import boot
+from attnscope.bench import training
+from attnscope.bench.report import Measurement
+from attnscope.bench.training import ALONE, OURS, TARGET, Turns, rows
+from attnscope.bench.training_loops import MOST_S, TEXT, OwnLoop, PlainLoop, answers
+from attnscope.errors import UserError
+
+
+class Clocked:
+    """A loop whose steps are counted."""
+
+    n = 0
+
+    def step(self) -> None:
+        self.n += 1
+
+    def loss(self) -> float:
+        return 1.5
+
+    def words(self) -> str:
+        return "threads: 2 by rows"
+
+
+def test_that_a_loop_makes_the_steps_it_is_asked_for_and_tells_its_loss() -> None:
+    loop = Clocked()
+    took, end = (json.loads(line) for line in answers(loop, iter(["3\n", "loss\n"])))
+    assert loop.n == len(took) == 3
+    assert end == {"loss": 1.5, "words": "threads: 2 by rows"}
+
+
+def test_that_a_turn_of_slow_steps_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 1000, 2))
+    monkeypatch.setattr("attnscope.bench.training_loops.time.perf_counter", lambda: float(next(now)))
+    (line,) = answers(Clocked(), iter(["8\n"]))
+    took = json.loads(line)
+    assert took == [2.0, 2.0]
+    assert sum(took[:-1]) < MOST_S
+
+
+def test_that_every_loop_learns_the_same_characters(tmp_path: Path) -> None:
+    n = torch.get_num_threads()
+    text = "the quick brown fox jumps over the lazy dog\n" * 60
+    (tmp_path / TEXT).write_text(text)
+    try:
+        for loop in (OwnLoop(tmp_path, "cpu", 2), PlainLoop(tmp_path, "plain", 1)):
+            begun = None
+            for _ in range(4):
+                loop.step()
+                loop.step()
+                begun = begun or loop.loss()
+            assert loop.loss() < begun
+    finally:
+        torch.set_num_threads(n)
+
+
+def test_that_the_best_rival_counts_and_each_promise_can_be_missed() -> None:
+    turns = {
+        OURS: [0.03, 0.03, 0.03],
+        ALONE: [0.02, 0.02, 0.02],
+        "plain PyTorch loop, 1 thread": [0.08, 0.08, 0.08],
+        "plain PyTorch loop, 2 threads": [0.05, 0.05, 0.04],
+        "Hugging Face GPT-2, 1 thread": [0.01, 0.01, 0.01],
+    }
+    ends = {name: {"loss": 2.0, "words": ""} for name in turns}
+    found = {row.name: row for row in rows(turns, ends) if isinstance(row, Measurement)}
+    best = found["training, step / that of plain PyTorch loop, 2 threads"]
+    assert best.value == pytest.approx(0.6)
+    assert best.target == TARGET
+    assert best.is_met is False
+    assert found[f"training, step / that of {ALONE}"].is_met is False
+    assert found["training, AttnScope"].value == pytest.approx(25_600)
+    assert "loss 2.000" in found["training, AttnScope"].note
+
+
+def test_that_a_rival_has_none_of_our_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {}
+
+    class Process:
+        def __init__(self, _words: list[str], env: dict[str, str], **_choices: object) -> None:
+            seen.update(env)
+
+    monkeypatch.setattr(training.subprocess, "Popen", Process)
+    ours = {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1", "KMP_BLOCKTIME": "0", "PATH": "here"}
+    monkeypatch.setattr(boot, "environment", lambda: ours)
+    Turns("plain", "folder", variables={})
+    assert seen == {"PATH": "here"}
+
+
+def test_that_a_loop_that_cannot_begin_is_an_error(tmp_path: Path) -> None:
+    with (
+        Turns("a loop", str(tmp_path / "nowhere"), "plain", "1", "2", variables={}) as loop,
+        pytest.raises(UserError, match="a loop of the bench"),
+    ):
+        loop.ask("1")
