@@ -13,7 +13,7 @@ from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import fetch_now
 from attnscope.hub.here import find_row, folder_here, shelf_rows
 from attnscope.hub.shelf import full_name, shelf_entries
-from attnscope.records.downloads import on_this_machine
+from attnscope.records.downloads import typed_name
 from attnscope.records.shelf import FetchStep, ModelOffer, ShelfRow, progress_words, size_words
 
 _TOLD_EVERY_S, _TOLD_EVERY_PART = 0.2, 0.1
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _name_of(given: str) -> str:
     """The owner/name that is meant; raises UserError for a short name that is not on the shelf."""
-    name = full_name(on_this_machine(given.strip()))
+    name = full_name(typed_name(given))
     if "/" not in name:
         known = (short for entry in shelf_entries() for short in (entry.name.rpartition("/")[2], entry.title))
         raise UserError(

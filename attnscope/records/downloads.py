@@ -13,3 +13,10 @@ def on_this_machine(source: str) -> str:
     while is_download(source):
         source = source.removeprefix(DOWNLOAD_PREFIX).strip()
     return source
+
+
+def typed_name(text: str) -> str:
+    """The owner/name that a person types, with or without the prefix, or copies as the address of a page."""
+    name = on_this_machine(text.strip())
+    _, is_address, rest = name.partition("://")
+    return "/".join(rest.split("/")[1:3]) if is_address else name

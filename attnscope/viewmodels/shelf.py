@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from attnscope.counting import bytes_text
+from attnscope.records.downloads import typed_name
 from attnscope.records.messages import Failed
 from attnscope.records.shelf import (
     AskModel,
@@ -62,9 +63,9 @@ class ShelfState:
     @property
     def rows(self) -> tuple[ShelfRow, ...]:
         """The models that what is typed fits, and the one whose whole name it is."""
-        words = self.wanted.casefold().split()
+        name = typed_name(self.wanted)
+        words = name.casefold().split()
         found = tuple(row for row in self._rows if all(word in _searched(row) for word in words))
-        name = self.wanted.strip()
         is_name = name.count("/") == 1 and all(name.split("/")) and " " not in name
         is_known = any(row.entry.name.casefold() == name.casefold() for row in self._rows)
         return (*found, ShelfRow(entry=unlisted(name), place="away")) if is_name and not is_known else found

@@ -99,7 +99,7 @@ def test_that_a_model_that_is_here_is_not_asked_for(hub: Hub, capsys: Output) ->
     assert again["n_bytes"] == 512_143
 
 
-@pytest.mark.parametrize("name", ["gpt2", "GPT2", "gpt-2 small", "openai-community/gpt2", "hf:gpt2"])
+@pytest.mark.parametrize("name", ["gpt2", "GPT2", "gpt-2 small", "hf:gpt2", "http://h/openai-community/gpt2"])
 def test_that_a_short_name_of_the_shelf_is_enough(hub: Hub, capsys: Output, name: str) -> None:
     hub.models["openai-community/gpt2"] = hub.models[NAME]
     assert main(["get", name, "--yes", "--json"]) == 0

@@ -178,6 +178,16 @@ def test_that_a_name_that_is_on_no_list_can_be_typed(dialog: ShelfDialog, bench:
     assert cells(dialog, 0)[0] == NAME, "it stands first from now on"
 
 
+@pytest.mark.parametrize("typed", [f"hf:{GPT2}", f" https://hub.example/{GPT2}/tree/main ", GPT2])
+def test_that_a_prefix_or_the_address_of_a_page_names_the_model(bench: Bench, typed: str) -> None:
+    bench.state.show()
+    bench.work()
+    bench.state.look_for(typed)
+    assert [row.entry.name for row in bench.state.rows] == [GPT2]
+    bench.state.look_for(typed.replace("openai-community", "someone"))
+    assert [row.entry.name for row in bench.state.rows] == ["someone/gpt2"]
+
+
 def test_that_words_find_models_and_what_fits_nothing_says_so(dialog: ShelfDialog, bench: Bench) -> None:
     QTest.keyClicks(dialog.filter, "german translation")
     assert [row.entry.title for row in bench.state.rows] == ["OPUS-MT English to German"]
