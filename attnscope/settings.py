@@ -27,10 +27,11 @@ _MAX_RECENT = 12
 class Settings:
     """Everything remembered. `geometry` is x, y, width, height of the window in px (None: default).
 
-    `splitters` holds the sizes in px of each named splitter; `recent` the models last opened, newest
-    first; `export_folder` where the last figure went; `panels` the name, x, y, width and height of each
-    panel that has a window of its own; `tours` how many steps of each guided tour were seen; `listed_runs`
-    the folders whose runs are laid side by side, without the `removed_runs`, the `unticked_runs` not drawn.
+    `splitters` holds the sizes in px of each named splitter; `recent` the models last opened, newest first;
+    `export_folder` where the last figure went, `export_choices` how it was drawn; `panels` the name, x, y,
+    width and height of each panel that has a window of its own; `tours` how many steps of each guided tour
+    were seen; `listed_runs` the folders whose runs are laid side by side, without the `removed_runs`, the
+    `unticked_runs` not drawn.
     """
 
     theme: Literal["system", "light", "dark", "projector"] = "system"
@@ -51,6 +52,7 @@ class Settings:
     size_percent: int = 100
     panels: tuple[tuple[str, int, int, int, int], ...] = ()
     export_folder: str = ""
+    export_choices: str = ""
 
     def with_recent(self, source: str) -> "Settings":
         """The same settings with `source` as the model opened last."""

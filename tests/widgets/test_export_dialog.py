@@ -1,6 +1,7 @@
 """The export dialog: choices reach the figure, errors keep it open."""
 
 import dataclasses
+import math
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from attnscope.records.messages import LoadModel, SaveModel
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.export.figures_offered import current_figure, offered_figures
+from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.export.opened_figure import open_figure_file
 from attnscope.widgets.window.commands import Commands
 from attnscope.widgets.window.opening import kind_of
@@ -286,7 +288,8 @@ def test_that_the_next_dialog_offers_what_was_chosen(qtbot):
     choices.width_mm.setValue(99.0)
     wish = first.spec()
     first.reject()
-    second = ExportDialog(first._offered, "head", kept=kept[-1])
+    assert KeptChoices.from_text(kept[-1].text) == kept[-1]  # at the next start, too
+    second = ExportDialog(first._offered, "head", kept=KeptChoices.from_text(kept[-1].text))
     qtbot.addWidget(second)
     assert second.choices.format() == "pdf"
     assert second.spec() == wish
@@ -298,6 +301,28 @@ def test_that_the_next_dialog_offers_what_was_chosen(qtbot):
     assert (wish.width_mm, wish.caption) == (99.0, None)
     choose(second.choices.views, "grid")
     assert second.spec().width_mm == 99.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"format": "exe"}',
+        '{"format": "pdf"}',
+        "KEPT with NaN",
+        "KEPT with 1e9",
+        "[" * 9999,
+    ],
+)
+def test_that_choices_that_cannot_be_are_forgotten(qtbot, text):
+    dialog = make(qtbot)
+    kept = dialog.choices.kept()
+    for words, value in (("with NaN", math.nan), ("with 1e9", 1e9)):
+        text = dataclasses.replace(kept, page=(value, 80.0, 9.0)).text if text == words else text
+    assert KeptChoices.from_text(text) is None
 
 
 def test_that_return_saves_and_does_not_close(qtbot):

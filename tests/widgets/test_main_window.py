@@ -16,6 +16,7 @@ from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.actions import ACTIONS
+from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.theme import stylesheet
 from attnscope.widgets.tours.shortcuts_sheet import ShortcutsSheet
 from attnscope.widgets.window.layout_memory import usable_geometry
@@ -238,6 +239,19 @@ def test_that_layout_is_remembered(qtbot):
     )
 
 
+def test_that_the_choices_of_the_last_figure_come_back(qtbot):
+    window = make(qtbot, Desk().open())
+    assert window.settings_snapshot().export_choices == ""
+    window.actions_by_name["export"].trigger()
+    dialog = window.findChild(ExportDialog)
+    dialog.choices.is_plain.click()
+    dialog.reject()
+    again = settings_from_json(settings_to_json(window.settings_snapshot()))
+    other = make(qtbot, Desk().open(), again)
+    other.actions_by_name["export"].trigger()
+    assert other.findChild(ExportDialog).choices.is_plain.isChecked()
+
+
 def test_that_splitters_come_back(qtbot):
     window = make(qtbot, Desk().open())
     window.pages.explore.columns.setSizes([700, 500])
@@ -258,6 +272,7 @@ def test_that_splitters_come_back(qtbot):
         {"splitters": (("explore.columns", (0, 0)), ("explore.pictures", (10**6, 10**6)))},
         {"page": "nowhere", "colour_map": "pink", "scale": "big"},
         {"export_folder": "/no/such\0place"},
+        {"export_choices": '{"format": "pdf", "page": [0, -1, 1e99]}'},
     ],
 )
 def test_that_garbage_in_the_layout_gives_the_default(qtbot, damage):

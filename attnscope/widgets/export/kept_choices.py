@@ -1,10 +1,12 @@
 """What was chosen for the last figure, to be offered for the next one."""
 
 import dataclasses
+import json
 
 from attnscope.figures.file_names import Format
 from attnscope.figures.fitting import FITTED, fitted
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.record_json import record_as_json, record_from_json
+from attnscope.figures.spec import MAX_MM, FigureSpec
 from attnscope.figures.style import MapStyle
 
 
@@ -19,6 +21,20 @@ class KeptChoices:
     style: MapStyle
     has_caption: bool
     has_role: bool = False
+
+    @classmethod
+    def from_text(cls, text: str) -> "KeptChoices | None":
+        """What `text` gave at an earlier start; None for what does not say it, or says what cannot be."""
+        try:
+            kept = record_from_json(cls, json.loads(text))
+        except (ValueError, RecursionError):
+            return None
+        return kept if all(0.0 < number < MAX_MM for number in kept.page) and kept.dpi > 0 else None
+
+    @property
+    def text(self) -> str:
+        """For the settings."""
+        return json.dumps(record_as_json(self))
 
     def on(self, spec: FigureSpec) -> FigureSpec:
         """Another figure with these choices; colours and scale are those of the window."""

@@ -51,6 +51,7 @@ class Commands:
         open_run: Callable[[str], None],
         edit_text: Callable[[], None],
         export_folder: str = "",
+        export_choices: str = "",
         pruning: PruningState | None = None,
         choose_folder: ChooseFolder = ask_folder,
         choose_new_folder: ChooseFolder = ask_new_folder,
@@ -63,7 +64,7 @@ class Commands:
             pruning,
         )
         self.export_folder = export_folder
-        self._export_choices: KeptChoices | None = None
+        self.export_choices = KeptChoices.from_text(export_choices)
 
     def handlers(self) -> Mapping[str, Callable[[], None]]:
         """One handler for each action of the table."""
@@ -157,7 +158,7 @@ class Commands:
         from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
 
         dialog = ExportDialog(
-            offered, shown, folder=self.export_folder, kept=self._export_choices, parent=self._window
+            offered, shown, folder=self.export_folder, kept=self.export_choices, parent=self._window
         )
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.exported.connect(self._on_exported)
@@ -206,7 +207,7 @@ class Commands:
         self._session.tell_person(f"Saved {path}.")
 
     def _on_chosen(self, kept: KeptChoices) -> None:
-        self._export_choices = kept
+        self.export_choices = kept
 
     def _quit(self) -> None:
         self._window.close()

@@ -92,6 +92,7 @@ class MainWindow(QMainWindow):
             open_run=self._open_run,
             edit_text=self._edit_text,
             export_folder=self._settings.export_folder,
+            export_choices=self._settings.export_choices,
             pruning=pruning,
         )
         self._compare = compare or CompareState(session, _post_nothing, Numbers())
@@ -216,6 +217,7 @@ class MainWindow(QMainWindow):
             size_percent=self.view.size_percent,
             panels=self.workspace.panels.places() if self.workspace.panels else (),
             export_folder=self._commands.export_folder,
+            export_choices=kept.text if (kept := self._commands.export_choices) is not None else "",
         )
 
     def closeEvent(self, event: QCloseEvent) -> None:
