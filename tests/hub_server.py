@@ -6,6 +6,7 @@ part of a path, what to do instead of answering as it should, each once.
 
 import hashlib
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -74,6 +75,11 @@ class Hub(ThreadingHTTPServer):
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.card: dict[str, object] = {"license": "mit"}
         self.change_list: Callable[[dict[str, object]], object] = lambda values: values
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Whoever hangs up in the middle, as a pause does, is no news."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @property
     def address(self) -> str:
