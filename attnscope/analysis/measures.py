@@ -25,14 +25,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attnscope.analysis.facts import build_facts, facts_of_site
-from attnscope.analysis.head_sums import HeadSums, sum_site
+from attnscope.analysis.facts import Facts, build_facts, facts_of_site
+from attnscope.analysis.head_sums import BLOCK_CELLS, HeadSums, sum_site
 from attnscope.analysis.row_sample import FEWEST_ROWS, SAMPLED, estimate_rows
 from attnscope.errors import of_wrong_kind
+from attnscope.nn.scores import log_weights
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.axes import is_self_attention
-from attnscope.records.maps import HeadMeasures
-from attnscope.records.sites import Site
+from attnscope.records.maps import HeadMeasures, SiteGrid
+from attnscope.records.sites import Site, Stack
 from attnscope.records.tokens import Token
+from attnscope.trace.thumbnails import grid_of_logs
 from attnscope.trace.trace import Trace
 
 MAX_CELLS = 64_000_000
@@ -63,6 +66,33 @@ def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMea
     return tuple(found)
 
 
+def measured_grids(trace: Trace, max_px: int) -> tuple[tuple[SiteGrid, ...], tuple[HeadMeasures, ...]]:
+    """`trace.grids` and `measure` at once: maps that can be laid out whole are laid out once for both."""
+    grids: list[SiteGrid] = []
+    found: list[HeadMeasures] = []
+    facts: dict[Stack, Facts] = {}
+    records = [trace.records[site.key] for site in trace.sites]
+    if any(len(one.q) * one.n_queries * one.n_keys > BLOCK_CELLS for one in records):
+        return trace.grids(max_px), measure(trace)
+    for site, record in zip(trace.sites, records, strict=True):
+        stop_if_unwanted()
+        if site.stack not in facts:
+            facts[site.stack] = _facts_of(trace, site)
+        q, k, rule = record.q[None], record.k[None], record.rule
+        logs = log_weights(q, k, record.lse[None], rule=rule, score=record.score)
+        grids.append(grid_of_logs(site, record, logs[0], max_px))
+        allowed = rule.allowed(record.n_queries, record.n_keys, device=q.device).to(q.device)
+        sums = HeadSums(facts[site.stack], site.n_heads, has_detectors=False)
+        sums.add(logs, allowed, slice(0, record.n_queries), slice(0, record.n_keys))
+        found += _named(site, sums.values())
+    return tuple(grids), tuple(found)
+
+
+def _facts_of(trace: Trace, site: Site) -> Facts:
+    targets = None if trace.target is None else [trace.target]
+    return facts_of_site(site, [trace.source], targets, device=trace.records[site.key].q.device)
+
+
 def _estimated(trace: Trace, site: Site, n_rows: int) -> list[HeadMeasures]:
     values, errors, n_read = estimate_rows(trace, site, n_rows)
     found = []
@@ -84,19 +114,13 @@ def _estimated(trace: Trace, site: Site, n_rows: int) -> list[HeadMeasures]:
 def site_sums(trace: Trace, site: Site, *, has_detectors: bool = True) -> HeadSums:
     """The sums behind every measure of a site of a trace, as a batch of one text; see `sum_site`."""
     record = trace.records[site.key]
-    facts = facts_of_site(
-        site,
-        [trace.source],
-        None if trace.target is None else [trace.target],
-        device=record.q.device,
-    )
     return sum_site(
         record.q[None],
         record.k[None],
         rule=record.rule,
         score=record.score,
         lse=record.lse[None],
-        facts=facts,
+        facts=_facts_of(trace, site),
         has_detectors=has_detectors,
     )
 

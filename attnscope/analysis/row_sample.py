@@ -26,7 +26,8 @@ import torch
 from torch import Tensor
 
 from attnscope.analysis.facts import facts_of_site
-from attnscope.nn.scores import scores
+from attnscope.analysis.head_sums import LEAST_LOG
+from attnscope.nn.scores import log_weights
 from attnscope.records.axes import is_self_attention
 from attnscope.records.sites import Site
 from attnscope.trace.record import SiteRecord
@@ -38,8 +39,6 @@ _TOGETHER = 8
 _BAND_ROWS = 64
 _FIRST_SHARE = 4
 """Of the rows that may be read, one in so many is among the first."""
-_LEAST_LOG = -87.0
-"""Smaller weights are 0: float32 holds them as denormal numbers only, which are a hundred times slower."""
 
 
 def estimate_rows(trace: Trace, site: Site, n_rows: int) -> tuple[dict[str, Tensor], dict[str, Tensor], int]:
@@ -137,6 +136,9 @@ def _mean(values: Tensor, counts: Tensor) -> Tensor:
 
 def _logs(record: SiteRecord, rows: slice, cols: slice) -> Tensor:
     """Logarithms of weights, [n_heads, n_rows, n_cols]."""
-    found = scores(record.q[None], record.k[None], rule=record.rule, score=record.score, rows=rows, cols=cols)
-    logs = (found - record.lse[None, :, rows, None])[0]
-    return logs.masked_fill_(logs < _LEAST_LOG, -math.inf)
+    lse = record.lse[None, :, rows]
+    found = log_weights(
+        record.q[None], record.k[None], lse, rule=record.rule, score=record.score, rows=rows, cols=cols
+    )
+    logs = found[0]
+    return logs.masked_fill_(logs < LEAST_LOG, -math.inf)

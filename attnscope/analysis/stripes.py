@@ -20,7 +20,7 @@ from attnscope.analysis.subject import QuietProbe
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.edits import Call
-from attnscope.nn.scores import scores
+from attnscope.nn.scores import log_weights
 from attnscope.records.axes import is_self_attention
 from attnscope.records.sites import Site, SiteKey
 from attnscope.records.tokens import Token, Tokens
@@ -77,7 +77,7 @@ class _StripeProbe(QuietProbe):
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
         """Keep two numbers a head."""
-        logs = scores(call.q, call.k, rule=call.rule, score=call.score) - lse[..., None]
+        logs = log_weights(call.q, call.k, lse, rule=call.rule, score=call.score)
         part = slice(self._n_before, self._n_before + 2 * self._n_period)
         self.stripes[site] = induction_stripe(logs.exp()[:, :, part, part], self._n_period)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attnscope.analysis.subject import QuietProbe
 from attnscope.nn.edits import Call
-from attnscope.nn.scores import scores
+from attnscope.nn.scores import log_weights
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.records.tokens import Token
 
@@ -56,7 +56,7 @@ class WordProbe(QuietProbe):
         """Keep the weights between words."""
         if self.maps is None:
             raise ValueError("the word maps of the batch are missing")
-        logs = scores(call.q, call.k, rule=call.rule, score=call.score) - lse[..., None]
+        logs = log_weights(call.q, call.k, lse, rule=call.rule, score=call.score)
         weights = logs.exp().nan_to_num_(nan=0.0)  # [B, H, Q, T]
         self.between[site] = (
             self.maps.to_query[:, None] @ weights @ self.maps.to_key[:, None].transpose(2, 3)

@@ -225,6 +225,47 @@ def scores(
     return s
 
 
+def log_weights(
+    q: Tensor,
+    k: Tensor,
+    lse: Tensor,
+    *,
+    rule: MaskRule,
+    score: ScoreRule,
+    heads: slice = ALL,
+    rows: slice = ALL,
+    cols: slice = ALL,
+    forbidden: float = -math.inf,
+) -> Tensor:
+    """Logarithms of weights, scores − lse, with `forbidden` where the mask forbids; shaped like `scores`.
+
+    `lse` [B, n_heads chosen, n_rows] is that of the chosen rows. The plain score takes one fused operation.
+    """
+    n_queries, n_keys = q.shape[2], k.shape[2]
+    if not score.is_plain:
+        s = scores(q, k, rule=rule, score=score, heads=heads, rows=rows, cols=cols)
+        logs = s - lse.to(s)[..., None]
+        return logs if forbidden == -math.inf else logs.masked_fill_(s.isneginf(), forbidden)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    queries, n_groups = q[:, heads, rows].to(wide), q.shape[1] // k.shape[1]
+    keys = k[:, :, cols].to(wide)
+    if heads != ALL:
+        keys = for_heads(keys, n_groups, range(q.shape[1])[heads]) if n_groups > 1 else keys[:, heads]
+        n_groups = 1
+    batch, n_heads, n_rows, width = queries.shape
+    n_maps, n_cols = batch * keys.shape[1], keys.shape[2]
+    logs = torch.baddbmm(  # heads of a group read the same keys: their rows stand below each other
+        -lse.to(wide).reshape(n_maps, n_groups * n_rows, 1),
+        queries.reshape(n_maps, n_groups * n_rows, width),
+        keys.reshape(n_maps, n_cols, width).transpose(1, 2),
+        alpha=score.scale,
+    ).view(batch, n_heads, n_rows, n_cols)
+    if not rule.is_empty:
+        allowed = rule.allowed(n_queries, n_keys, rows, cols, device=q.device)
+        logs.masked_fill_(~_of_heads(allowed, heads).to(logs.device), forbidden)
+    return logs
+
+
 def _compared(q: Tensor, k: Tensor, vector: Tensor | None, heads: slice, rows: slice, cols: slice) -> Tensor:
     """q·k, or v · tanh(q + k), of some heads, rows and columns."""
     wide = torch.promote_types(q.dtype, torch.float32)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import DenseBias, ScoreRule, scores
+from attnscope.nn.scores import DenseBias, ScoreRule, log_weights, scores
 from attnscope.records.maps import SelfCheck
 
 MAX_CELLS = 16_000
@@ -202,7 +202,7 @@ def _prove_rows(
     blind = own_lse.isneginf() if _may_be_blind(rule, n_queries, n_keys) else None
     if blind is not None:
         own_lse = own_lse.masked_fill(blind, 0.0)
-    weights = _weights(q, k, own_lse, rule, score, rows)  # [sites, H, rows, T]
+    weights = log_weights(q, k, own_lse, rule=rule, score=score, rows=rows).exp_()  # [sites, H, rows, T]
     sums = weights.sum(dim=-1)
     if score.sinks is not None:
         sums = sums + (score.sinks.to(sums)[:, None] - own_lse).exp()
@@ -217,22 +217,6 @@ def _prove_rows(
     if is_causal_site and not rule.is_causal and rule.pattern is None:
         forbidden = _weight_on_the_future(weights, rows, n_queries)
     return torch.stack([_worst(sums - 1.0), forbidden, _worst(difference)])
-
-
-def _weights(q: Tensor, k: Tensor, lse: Tensor, rule: MaskRule, score: ScoreRule, rows: slice) -> Tensor:
-    """Weights of some rows, 0 where the mask forbids; the plain score in as few operations as can be."""
-    if not score.is_plain or q.dtype != torch.float32 or q.shape[1] != k.shape[1]:
-        s = scores(q, k, rule=rule, score=score, rows=rows)
-        return (s - lse.to(s)[..., None]).exp_()
-    n_queries, n_keys = q.shape[2], k.shape[2]
-    negative = -lse.flatten(0, 1)[:, :, None]
-    queries, keys = q[:, :, rows].flatten(0, 1), k.flatten(0, 1).transpose(1, 2)
-    weights = torch.baddbmm(negative, queries, keys, alpha=score.scale).exp_()
-    weights = weights.view(*q.shape[:2], -1, n_keys)
-    if not rule.is_empty:
-        allowed = rule.allowed(n_queries, n_keys, rows, device=q.device)
-        weights.masked_fill_(~allowed.to(q.device), 0.0)
-    return weights
 
 
 def _may_be_blind(rule: MaskRule, n_queries: int, n_keys: int) -> bool:

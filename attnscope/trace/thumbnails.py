@@ -21,7 +21,7 @@ from attnscope.records.tiles import is_long
 from attnscope.trace.pooling import OneHead, pool_strip, strips
 from attnscope.trace.pyramid import FINEST_BLOCK, Level, bytes_of
 from attnscope.trace.record import SiteRecord
-from attnscope.trace.weights import poolable, pooled_levels
+from attnscope.trace.weights import levels_of_logs, poolable, pooled_levels
 
 MAX_EXACT_CELLS = 64_000_000
 """Traces with more cells over all heads get sampled thumbnails first (exact ones take 0.1 s up to here)."""
@@ -33,14 +33,12 @@ def site_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:
         heads = (OneHead(record, head) for head in range(site.n_heads))
         found = [list(build_thumbnail(head, max_px))[-1] for head in heads]
         return _grid_of(site, record, [thumbnail for thumbnail in found if thumbnail is not None])
-    levels, peaks = pooled_levels(record, max_px)
-    return SiteGrid(
-        site=site,
-        n_queries=record.n_queries,
-        n_keys=record.n_keys,
-        levels=frozen_array(levels),
-        peaks=frozen_array(peaks),
-    )
+    return _finished(site, record, *pooled_levels(record, max_px))
+
+
+def grid_of_logs(site: Site, record: SiteRecord, logs: Tensor, max_px: int) -> SiteGrid:
+    """The exact thumbnails of a site whose logarithms are laid out anyway; see `levels_of_logs`."""
+    return _finished(site, record, *levels_of_logs(logs, max_px))
 
 
 def sampled_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:
@@ -54,12 +52,16 @@ def sampled_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:
 def _grid_of(site: Site, record: SiteRecord, thumbnails: list[Tensor]) -> SiteGrid:
     peaks = [largest_weight(thumbnail) for thumbnail in thumbnails]
     levels = [bytes_of(thumbnail, peak) for thumbnail, peak in zip(thumbnails, peaks, strict=True)]
+    return _finished(site, record, torch.stack(levels), torch.tensor(peaks))
+
+
+def _finished(site: Site, record: SiteRecord, levels: Tensor, peaks: Tensor) -> SiteGrid:
     return SiteGrid(
         site=site,
         n_queries=record.n_queries,
         n_keys=record.n_keys,
-        levels=frozen_array(torch.stack(levels)),
-        peaks=frozen_array(torch.tensor(peaks)),
+        levels=frozen_array(levels),
+        peaks=frozen_array(peaks),
     )
 
 

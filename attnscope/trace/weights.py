@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.nn.scores import ALL, for_heads, scores
+from attnscope.nn.scores import ALL, log_weights
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.trace.record import SiteRecord
 
@@ -33,43 +33,18 @@ def site_weights(record: SiteRecord, heads: slice = ALL, rows: slice = ALL, cols
     Raises Stopped where nobody waits for what they are worked out for.
     """
     stop_if_unwanted()
-    if not record.score.is_plain:
-        return _ruled_weights(record, heads, rows, cols)
-    weights = _plain_weights(record, heads, rows, cols)
-    if not record.rule.is_empty:
-        allowed = record.rule.allowed(record.n_queries, record.n_keys, rows, cols, device=record.q.device)[0]
-        allowed = allowed if allowed.shape[0] == 1 else allowed[heads]
-        weights.masked_fill_(~allowed.to(weights.device), math.nan)
-    return weights
-
-
-def _plain_weights(record: SiteRecord, heads: slice, rows: slice, cols: slice) -> Tensor:
-    n_groups = record.q.shape[0] // record.k.shape[0]
-    q = record.q[heads, rows].float()
-    k = record.k[:, cols].float()
-    if n_groups > 1:
-        k = for_heads(k[None], n_groups, range(record.q.shape[0])[heads])[0]
-    else:
-        k = k[heads]
-    lse = record.lse[heads, rows].float()
-    # One fused operation: −lse + scale · q·kᵀ.
-    return torch.baddbmm(-lse[:, :, None], q, k.transpose(1, 2), alpha=record.score.scale).exp_()
-
-
-def _ruled_weights(record: SiteRecord, heads: slice, rows: slice, cols: slice) -> Tensor:
-    """Weights under a bias, a soft-cap or a sink: exp(score − lse)."""
-    s = scores(
+    logs = log_weights(
         record.q[None],
         record.k[None],
+        record.lse[None, heads, rows],
         rule=record.rule,
         score=record.score,
         heads=heads,
         rows=rows,
         cols=cols,
-    )[0]
-    forbidden = s.isneginf()
-    weights = (s - record.lse[heads, rows].to(s)[..., None]).exp_()
-    return weights.masked_fill_(forbidden, math.nan).float()
+        forbidden=math.nan,
+    )
+    return logs[0].exp_().float()
 
 
 def pooled_tile(
@@ -134,15 +109,35 @@ def pooled_levels(record: SiteRecord, max_px: int) -> tuple[Tensor, Tensor]:
     """
     n_heads, n_rows, n_cols = record.q.shape[0], record.n_queries, record.n_keys
     size = (min(n_rows, max_px), min(n_cols, max_px))
-    if n_heads * n_rows * n_cols <= BLOCK_CELLS:
-        pooled = _pool_heads(site_weights(record), size)
+    n_together = BLOCK_CELLS // max(1, n_rows * n_cols)
+    if n_together:
+        parts = [slice(start, start + n_together) for start in range(0, n_heads, n_together)]
+        pooled = torch.cat([_pool_heads(site_weights(record, part), size) for part in parts])
     else:
         tiles = [
             pooled_tile(record, head, range(n_rows), range(n_cols), size, "max") for head in range(n_heads)
         ]
         pooled = torch.stack(tiles).nan_to_num(nan=-1.0, posinf=-1.0)
+    return _levels_of(pooled)
+
+
+def levels_of_logs(logs: Tensor, max_px: int) -> tuple[Tensor, Tensor]:
+    """The same from logarithms that are laid out anyway: [n_heads, n_rows, n_cols], −inf = not allowed.
+
+    The largest weight of a cell is that of the largest logarithm.
+    """
+    size = (min(logs.shape[1], max_px), min(logs.shape[2], max_px))
+    if not logs.numel():
+        return _levels_of(logs.new_zeros((len(logs), *size)))
+    pooled = _largest(_largest(logs, 1, size[0]), 2, size[1])
+    if not bool((pooled < math.inf).all()):  # what is no number counts as no data, not its neighbours
+        return _levels_of(_pool_heads(logs.masked_fill(logs.isneginf(), math.nan).exp(), size))
+    return _levels_of(pooled.clamp(min=-87.0).exp_().masked_fill_(pooled.isneginf(), -1.0))
+
+
+def _levels_of(pooled: Tensor) -> tuple[Tensor, Tensor]:
     if pooled.numel() == 0:
-        return torch.zeros(pooled.shape, dtype=torch.uint8), torch.zeros(n_heads)
+        return torch.zeros(pooled.shape, dtype=torch.uint8), torch.zeros(len(pooled))
     peaks = pooled.amax(dim=(1, 2)).clamp_(min=0.0)
     relative = pooled / peaks.clamp(min=torch.finfo(torch.float32).tiny)[:, None, None]
     levels = torch.where(pooled >= 0, relative * 254.0 + 1.5, 0.0).to(torch.uint8)  # .5 rounds
@@ -161,12 +156,16 @@ def _pool_heads(weights: Tensor, size: tuple[int, int]) -> Tensor:
 def _largest(values: Tensor, dim: int, n_parts: int) -> Tensor:
     """The largest of each part of an axis, the parts those of adaptive pooling, at a third of its price."""
     n = values.shape[dim]
+    if n == n_parts:
+        return values
     starts = [part * n // n_parts for part in range(n_parts)]
     stops = [-(-(part + 1) * n // n_parts) for part in range(n_parts)]
-    ends = list(zip(starts, stops, strict=True))
-    largest: Tensor | None = None
-    for step in range(max((stop - start for start, stop in ends), default=0)):
-        places = torch.tensor([min(start + step, stop - 1) for start, stop in ends], device=values.device)
-        taken = values.index_select(dim, places)
-        largest = taken if largest is None else torch.maximum(largest, taken, out=largest)
-    return values if largest is None else largest
+    least = min((stop - start for start, stop in zip(starts, stops, strict=True)), default=0)
+    reach = 1  # cell i is the largest of `reach` cells from i on; no part is longer than two of these
+    while 2 * reach <= least:
+        n_left = values.shape[dim] - reach
+        values = torch.maximum(values.narrow(dim, 0, n_left), values.narrow(dim, reach, n_left))
+        reach *= 2
+    places = torch.tensor([starts, [stop - reach for stop in stops]], device=values.device)
+    first, last = (values.index_select(dim, row) for row in places)
+    return torch.maximum(first, last, out=first)

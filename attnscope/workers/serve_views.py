@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from attnscope.analysis.measures import measure
+from attnscope.analysis.measures import measure, measured_grids
 from attnscope.analysis.positions import position_tables
 from attnscope.counting import counted
 from attnscope.errors import UserError
@@ -68,7 +68,7 @@ def trace_text(
     trace = look.trace
     if is_long:
         yield Progress(number=request.number, what="Measuring")
-    grids = trace.grids(request.thumbnail_px)
+    grids, measures = measured_grids(trace, request.thumbnail_px)
     traced = Traced(
         number=request.number,
         model=request.model,
@@ -78,7 +78,7 @@ def trace_text(
         gates=request.gates,
         grids=grids,
         maps=head_maps(trace, request.heads),
-        measures=measure(trace),
+        measures=measures,
         comparison=look.comparison,
         check=trace.check(),
         duration_ms=(time.perf_counter() - begin_s) * 1e3,

@@ -5,17 +5,23 @@ import pytest
 import torch
 from tiny_models import SENTENCE, target_of, tiny_model
 
+from attnscope.analysis import head_sums as head_sums_file
+from attnscope.analysis import measures as measures_file
 from attnscope.analysis.alignment import (
     alignment_error_rate,
     head_alignment,
     word_weights,
 )
 from attnscope.analysis.detectors import detect, induction_stripe, pattern
-from attnscope.analysis.measures import measure, measure_heads, row_entropy
+from attnscope.analysis.measures import measure, measure_heads, measured_grids, row_entropy
 from attnscope.errors import UserError
+from attnscope.nn.attention import row_lse
+from attnscope.nn.masks import MaskRule
+from attnscope.nn.scores import ScoreRule, log_weights
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token
+from attnscope.trace import weights as weights_file
 
 # The fixture of the literature's definitions, worked out by hand.
 W1 = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
@@ -184,3 +190,56 @@ def test_that_weights_between_words_are_sums_over_keys_and_means_over_queries() 
     words = [-1, 0, 0, 1]
     weights = np.array([[9, 9, 9, 9], [1, 2, 3, 4], [3, 2, 1, 4], [0, 1, 1, 8]], np.float32)
     np.testing.assert_allclose(word_weights(weights, words, words), [[4, 4], [2, 8]])
+
+
+@pytest.mark.parametrize("form", ["decoder", "encoder", "encoder-decoder"])
+def test_that_maps_laid_out_once_give_the_same_thumbnails_and_measures(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tiny_model(form).trace(SENTENCE, target_of(form))
+    for px in (4, 96):
+        grids, measures = measured_grids(trace, px)
+        for grid, expected in zip(grids, trace.grids(px), strict=True):
+            assert grid.site == expected.site
+            assert np.abs(grid.levels.astype(int) - expected.levels).max() <= 1  # the last bit, rounded
+            np.testing.assert_allclose(grid.peaks, expected.peaks, rtol=1e-5)
+        assert measures == measure(trace)
+    monkeypatch.setattr(measures_file, "BLOCK_CELLS", 0)
+    assert measured_grids(trace, 4)[1] == measures
+
+
+def test_that_the_reply_to_a_text_lays_each_map_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counting(*rest: object, **named: object) -> torch.Tensor:
+        calls.append(1)
+        return log_weights(*rest, **named)  # type: ignore[arg-type]
+
+    trace = tiny_model("decoder").trace(SENTENCE)
+    for module in (measures_file, head_sums_file, weights_file):
+        monkeypatch.setattr(module, "log_weights", counting)
+    measured_grids(trace, 96)
+    assert len(calls) == len(trace.sites)
+
+
+def test_that_logarithms_of_weights_equal_a_slow_float64_version() -> None:
+    steps = torch.arange(2 * 4 * 5 * 3, dtype=torch.float64)
+    q = torch.sin(steps * steps * 0.731).reshape(2, 4, 5, 3)
+    k = torch.cos(steps * 1.37)[: 2 * 2 * 7 * 3].reshape(2, 2, 7, 3)
+    rule, score = MaskRule(is_causal=True), ScoreRule(scale=0.6)
+    lse = row_lse(q, k, rule=rule, score=score)
+    for heads, rows, cols in (
+        (slice(None), slice(None), slice(None)),
+        (slice(1, 4), slice(1, 5, 2), slice(2, 6)),
+    ):
+        found = log_weights(
+            q, k, lse[:, heads, rows], rule=rule, score=score, heads=heads, rows=rows, cols=cols
+        )
+        for text in range(2):
+            for h, head in enumerate(range(4)[heads]):
+                for r, i in enumerate(range(5)[rows]):
+                    all_scores = [0.6 * float(q[text, head, i] @ k[text, head // 2, j]) for j in range(i + 3)]
+                    whole = math.log(sum(map(math.exp, all_scores)))
+                    for c, j in enumerate(range(7)[cols]):
+                        expected = all_scores[j] - whole if j < i + 3 else -math.inf
+                        assert float(found[text, h, r, c]) == pytest.approx(expected, abs=1e-12)

@@ -16,6 +16,7 @@ from attnscope.trace.pooling import OneHead, pool_strip
 from attnscope.trace.pyramid import Level, build_pyramid, bytes_of, finest_block, sample_blocks
 from attnscope.trace.thumbnails import (
     build_thumbnail,
+    grid_of_logs,
     sample_thumbnail,
     sampled_grid,
     site_grid,
@@ -251,3 +252,37 @@ def _touched(pixel: int, n: int, n_pixels: int, b: int) -> slice:
     n_blocks = math.ceil(n / b)
     first, last = math.floor(pixel * n_blocks / n_pixels), math.ceil((pixel + 1) * n_blocks / n_pixels)
     return slice(first * b, last * b)
+
+
+@pytest.mark.parametrize(("n_queries", "n_keys"), [*SIZES, *RAGGED[:-1]])
+@pytest.mark.parametrize("kind", KINDS)
+def test_that_thumbnails_hold_the_largest_weight_of_each_part(kind: str, n_queries: int, n_keys: int) -> None:
+    record, px = long_record(kind, n_queries, n_keys), 17
+    site = Site(stack="decoder", layer=0, n_heads=2, n_kv_heads=2)
+    weights = site_weights(record).nan_to_num(-1.0)  # [n_heads, n_queries, n_keys]
+    height, width = min(n_queries, px), min(n_keys, px)
+    expected = torch.zeros(2, height, width)
+    for i in range(height):
+        for j in range(width):
+            rows = slice(i * n_queries // height, -(-(i + 1) * n_queries // height))
+            cols = slice(j * n_keys // width, -(-(j + 1) * n_keys // width))
+            expected[:, i, j] = weights[:, rows, cols].amax(dim=(1, 2))
+    logs = weights.where(weights >= 0, 0.0).log().masked_fill(weights < 0, -math.inf)
+    for grid in (site_grid(site, record, px), grid_of_logs(site, record, logs, px)):
+        shown = torch.from_numpy(grid.levels.astype(np.float32))
+        peaks = torch.from_numpy(grid.peaks.copy())[:, None, None]
+        assert torch.equal(shown > 0, expected >= 0)
+        found = (shown - 1.0) / 254.0 * peaks
+        assert float((found - expected).where(expected >= 0, 0.0).abs().max()) <= 0.003 * float(peaks.max())
+
+
+def test_that_what_is_no_number_takes_no_neighbour_along() -> None:
+    record = long_record("causal", 40, 40)
+    site = Site(stack="decoder", layer=0, n_heads=2, n_kv_heads=2)
+    logs = site_weights(record).log().nan_to_num(nan=-math.inf)
+    logs[0, 7, 3], logs[1, 9, 0] = math.nan, math.inf
+    weights = logs.exp()
+    sound = grid_of_logs(site, record, logs.masked_fill(~weights.isfinite(), -math.inf), 10)
+    found = grid_of_logs(site, record, logs, 10)
+    np.testing.assert_array_equal(found.levels, sound.levels)
+    np.testing.assert_array_equal(found.peaks, sound.peaks)
