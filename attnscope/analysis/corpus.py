@@ -141,7 +141,7 @@ def _kind(site: SiteKey, call: Call) -> tuple[object, ...] | None:
     if not score.is_plain or rule.pattern is not None or rule.removed is not None:
         return None
     shapes = (call.q.shape[2:], call.k.shape[2:], call.v.shape[2:], call.q.shape[1] // call.k.shape[1])
-    return (site[0], shapes, call.q.dtype, rule.is_causal, id(rule.key_valid), rule.window, score.scale)
+    return (site[0], shapes, call.q.dtype, rule.kind, score.scale)
 
 
 def measure_corpus(

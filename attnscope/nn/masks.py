@@ -60,6 +60,11 @@ class MaskRule:
         return not self.is_causal and self.key_valid is None and self.is_simple
 
     @property
+    def kind(self) -> tuple[object, ...]:
+        """Equal for rules that are made of the very same parts, while these live."""
+        return (self.is_causal, self.window, *map(id, (self.key_valid, self.pattern, self.removed)))
+
+    @property
     def is_banded(self) -> bool:
         """Whether a window limits what a query sees."""
         return self.window is not None and self.window != (None, None)

@@ -80,7 +80,7 @@ class _Seen:
         tensors = map(id, (score.sinks, score.vector, *biases))
         numbers = (score.scale, score.softcap, score.is_kernel, *tensors)
         shapes = (self.q.shape, self.k.shape, self.v.shape, self.q.dtype, self.lse.dtype)
-        return (*shapes, *numbers, id(self.rule), self.site[0] == "decoder", self.is_training)
+        return (*shapes, *numbers, self.rule.kind, self.site[0] == "decoder", self.is_training)
 
 
 class Pending:

@@ -12,6 +12,8 @@ from attnscope.models.huggingface import interface
 from attnscope.models.huggingface.interface import NAME, attend_module
 from attnscope.models.huggingface.site_map import attach
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.trace import record as record_file
+from attnscope.trace.check import prove
 from attnscope.trace.probe import GateProbe, TraceProbe
 from attnscope.trace.weights import site_weights
 
@@ -248,3 +250,21 @@ def test_that_no_mask_means_what_it_means_to_the_librarys_fused_attention(
     expected = theirs(module, q, k, k, None, scaling=0.3, is_causal=is_causal, **others)[0]
     found = attend_module(module, q, k, k, None, scaling=0.3, is_causal=is_causal, **others)[0]
     assert float((found - expected).abs().max()) <= 1e-6
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
+def test_that_layers_that_are_alike_are_proved_in_one_go(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    n_proved: list[int] = []
+
+    def counting(q: torch.Tensor, *rest: object, **named: object) -> object:
+        n_proved.append(len(q))
+        return prove(q, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(record_file, "prove", counting)
+    model = hf_tiny.build(name).eval()
+    attached = attach(model)
+    probe = TraceProbe(attached.sites, NO_GATES)
+    with torch.no_grad(), attached.probing(probe):
+        model(input_ids=torch.tensor([[3, 1, 4, 1, 5]]))
+    assert list(probe.records) == [site.key for site in attached.sites]
+    assert n_proved == [len(attached.sites)]
