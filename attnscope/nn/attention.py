@@ -155,11 +155,9 @@ def _attend_unseen(call: Call, dropout: float) -> Tensor:
         return _attend_masked(call, dropout, has_lse=False)[0]
     q, k, v, rule, scale = call.q, call.k, call.v, call.rule, call.score.scale
     if rule.key_valid is not None and _fits_cpu_operator(call, dropout) and _is_aligned(call):
-        return attend_on_cpu(call, rule.key_bias(q.dtype), is_causal=rule.is_causal)[0]
-    n_queries, n_keys = q.shape[2], k.shape[2]
-    if rule.key_valid is None and (not rule.is_causal or n_queries in (1, n_keys)):
-        is_causal = rule.is_causal and n_queries > 1
-        return _product(q, k, v, None, dropout, is_causal=is_causal, scale=scale)
+        return attend_on_cpu(call, rule.key_bias(q.dtype), is_causal=_is_causal(call))[0]
+    if rule.key_valid is None and _is_aligned(call):
+        return _product(q, k, v, None, dropout, is_causal=_is_causal(call), scale=scale)
     return _attend_masked(call, dropout, has_lse=False)[0]
 
 
@@ -171,14 +169,16 @@ def _attend_with_lse(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
     if not score.is_product:
         is_sum = score.is_kernel and score.softcap is None and score.bias is None
         if is_sum and rule.is_simple and _is_aligned(call):
-            return attend_by_sums(call.q, call.k, call.v, is_causal=rule.is_causal, key_valid=rule.key_valid)
+            return attend_by_sums(
+                call.q, call.k, call.v, is_causal=_is_causal(call), key_valid=rule.key_valid
+            )
         return _attend_by_weights(call, dropout)
     if call.q.shape[3] > call.v.shape[3]:
         out, lse = _attend_with_lse(_with_equal_widths(call), dropout)
         return out[..., : call.v.shape[3]], lse
     if score.bias is None and rule.is_simple and _is_aligned(call):
         if _fits_cpu_operator(call, dropout):
-            out, lse = attend_on_cpu(call, rule.key_bias(call.q.dtype), is_causal=rule.is_causal)
+            out, lse = attend_on_cpu(call, rule.key_bias(call.q.dtype), is_causal=_is_causal(call))
             blind = rule.rows_without_keys(call.q.shape[2], call.k.shape[2])
             return out, lse if blind is None else lse.masked_fill(blind.to(lse.device), -math.inf)
         return _attend_unseen(call, dropout), row_lse(call.q, call.k, rule=rule, score=score)
@@ -337,9 +337,14 @@ def _with_equal_widths(call: Call) -> Call:
     return replace(call, q=q, k=k, v=v)
 
 
+def _is_causal(call: Call) -> bool:
+    """Whether the causal rule hides anything: a single query is the last, and sees every key."""
+    return call.rule.is_causal and call.q.shape[2] > 1
+
+
 def _is_aligned(call: Call) -> bool:
     """Whether the causal rule, if any, is the plain lower triangle."""
-    return not call.rule.is_causal or call.q.shape[2] == call.k.shape[2]
+    return not _is_causal(call) or call.q.shape[2] == call.k.shape[2]
 
 
 def _fits_cpu_operator(call: Call, dropout: float) -> bool:

@@ -256,3 +256,15 @@ def test_that_heads_cut_from_one_product_need_no_copy(ramp, assert_close):
     looker = Looker()
     assert_close(attend(q, k, v, rule=rule, score=0.35, site=SITE, probe=looker), expected, atol=ATOL)
     assert looker.records[0]["q"].data_ptr() == heads.data_ptr()
+
+
+@pytest.mark.parametrize("kind", ["none", "left"])
+def test_that_a_single_query_after_others_needs_no_mask(kind, ramp, monkeypatch, assert_close):
+    q, k, v = ramp(2, 2, 1, 4), ramp(2, 2, 6, 4, start=1.0), ramp(2, 2, 6, 4, start=2.0)
+    rule = MaskRule(is_causal=True, key_valid=padding(kind, 2, 6))
+    expected, lse = attend_by_loop(q, k, v, rule, 0.5)
+    monkeypatch.setattr(MaskRule, "allowed", lambda *_, **__: pytest.fail("a mask was laid out"))
+    looker = Looker()
+    out = attend(q, k, v, rule=rule, score=0.5, site=SITE, probe=looker)
+    assert_close(out.double(), expected, atol=ATOL)
+    assert_close(looker.records[0]["lse"].double(), lse, atol=ATOL)

@@ -38,7 +38,7 @@ class CachedReading:
         self._memory: Tensor | None = None
         self._has_mask = False
         self._keeps_logits = takes_argument(model, "logits_to_keep")
-        self.n_read = 0
+        self.n_read = self._n_texts = 0
 
     def read_source(self, arguments: Mapping[str, Tensor]) -> None:
         """Run the encoder, once for all that is written."""
@@ -55,6 +55,9 @@ class CachedReading:
 
     def select(self, rows: Sequence[int]) -> None:
         """Text i from now on is what text `rows[i]` was."""
+        if list(rows) == list(range(self._n_texts)):
+            return
+        self._n_texts = len(rows)
         chosen = torch.tensor(list(rows), dtype=torch.int64, device=self._model.device)
         self._cache.reorder_cache(chosen)
         if self._memory is not None:
@@ -80,6 +83,7 @@ class CachedReading:
         with torch.no_grad(), self._watch():
             logits: Tensor = self._model(**arguments).logits
         self.n_read += tokens.shape[1]
+        self._n_texts = len(tokens)
         return logits[:, -n_last:].float()
 
 
