@@ -114,3 +114,21 @@ def test_that_the_line_waits_a_moment_and_its_list_stops_each_job_by_key(qtbot: 
     assert line.isHidden()
     qtbot.keyClick(line.list, Qt.Key.Key_Escape)
     assert not line.list.isVisible()
+
+
+@pytest.mark.qt
+def test_that_a_bar_stands_in_the_line_while_a_long_text_is_traced(qtbot: QtBot) -> None:
+    bench = Bench()
+    line = WorkLine(bench.work)
+    qtbot.addWidget(line)
+    session = bench.desk.session
+    session.set_text("a long text")
+    (request,) = bench.desk.traces()
+    qtbot.waitUntil(lambda: not line.isHidden(), timeout=3000)
+    assert line.bar.isHidden()  # nothing is known yet
+    session.handle(Progress(number=request.number, what="layer 3 of 4, about 2 s left", fraction=0.75))
+    assert not line.bar.isHidden()
+    assert line.bar.value() == 750
+    assert "layer 3 of 4" in line.button.text()
+    bench.desk.answer()
+    assert line.isHidden()

@@ -4,10 +4,11 @@ import dataclasses
 from unittest.mock import MagicMock
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QPointF, Qt
 from session_samples import SAMPLES, Desk, info, ref, tokens, traced
 
 from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.axes import tokens_of_site
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.records.tokens import Tokens
@@ -185,6 +186,25 @@ def test_that_clicks_in_the_grid_become_intents(qtbot):
     assert not page.grid_panel.isVisible()
     qtbot.mouseClick(page.head_panel.back, Qt.MouseButton.LeftButton)
     assert page.grid_panel.isVisible()
+
+
+def test_that_hovering_a_thumbnail_names_its_row_and_its_column(qtbot):
+    desk = Desk().open()
+    page, view = make(qtbot, desk)
+    page.resize(1200, 800)
+    page.show()
+    grid, head = page.grid_panel.grid, desk.session.primary
+    shown = next(g for g in desk.session.traced.grids if head in g.site.heads)
+    layout = grid.layout_now()
+    box = layout.box(*layout.place(head))
+    rows, columns = tokens_of_site(shown.site, desk.session.traced.source, desk.session.traced.target)
+    for query, key in ((0, 0), (shown.n_queries - 1, 1)):
+        x = box.left() + (key + 0.5) * box.width() / shown.n_keys
+        y = box.top() + (query + 0.5) * box.height() / shown.n_queries
+        qtbot.mouseMove(grid, QPointF(x, y).toPoint())
+        assert view.pointer_text == f"{rows[query].piece} → {columns[key].piece}"
+    grid.leaveEvent(QEvent(QEvent.Type.Leave))
+    assert view.pointer_text == ""
 
 
 def test_that_outputs_stand_side_by_side_with_what_changed(qtbot):

@@ -8,9 +8,13 @@ from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QToolButton, QVB
 
 from attnscope.counting import counted
 from attnscope.figures.colours import Palette, ramp_colour
+from attnscope.figures.plain import plain_piece, query_words
+from attnscope.records.axes import row_labels, written_after
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.tinting import TintState
+from attnscope.viewmodels.maps.shown_maps import sides_of_site
+from attnscope.viewmodels.maps.word_map import words_of_tokens
 from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
@@ -95,6 +99,7 @@ class GridPanel(QWidget):
         self.grid.selection_toggled.connect(self._on_selection_toggled)
         self.grid.head_activated.connect(self._on_head_activated)
         self.grid.head_hovered.connect(self._on_head_hovered)
+        self.grid.cell_hovered.connect(self._on_cell_hovered)
         self.grid.customContextMenuRequested.connect(self._on_menu_requested)
         self._group.buttonClicked.connect(self._on_tab_clicked)
         listen(self, self._session, self._on_session)
@@ -164,6 +169,26 @@ class GridPanel(QWidget):
 
     def _on_head_hovered(self, head: HeadRef | None) -> None:
         self._view.set_hovered_head(head)
+        if head is None:
+            self._view.set_pointer_text("")
+
+    def _on_cell_hovered(self, head: HeadRef, down: float, across: float) -> None:
+        """Name the row and the column, where they are tokens or words of the text."""
+        grid, traced = next((g for g in self._grids if head in g.site.heads), None), self._session.traced
+        words = ""
+        if grid is not None and traced is not None:
+            aspect = self._session.aspect
+            tokens = sides_of_site(grid.site, traced)
+            by_word = tuple(map(words_of_tokens, tokens)) if aspect.is_by_word else tokens
+            for queries, keys in (by_word, tokens):
+                if (len(queries), len(keys)) == (grid.n_queries, grid.n_keys):
+                    rows = row_labels(queries, written_after(head.stack, traced.target), aspect.rows)
+                    row = rows[min(int(down * len(rows)), len(rows) - 1)]
+                    name = query_words(row, is_isolated=False) if row.read else plain_piece(row.label)
+                    key = keys[min(int(across * len(keys)), len(keys) - 1)]
+                    words = f"{name} → {plain_piece(key.label)}"
+                    break
+        self._view.set_pointer_text(words)
 
     def _on_menu_requested(self, place: QPoint) -> None:
         head = self.grid.layout_now().hit(QPointF(place))

@@ -50,6 +50,8 @@ class GridView(MapWidget):
     """HeadRef to open large."""
     head_hovered = Signal(object)
     """HeadRef under the cursor, or None."""
+    cell_hovered = Signal(object, float, float)
+    """HeadRef under the cursor, and how far down and across its map, 0 to 1."""
 
     def __init__(self, parent: QWidget | None = None, *, has_switches: bool = False) -> None:
         super().__init__("Heads by layer", parent=parent, empty=_NO_TEXT)
@@ -196,8 +198,14 @@ class GridView(MapWidget):
                 self.setCursor(Qt.CursorShape.ClosedHandCursor)
                 self.pan_by(step)
             return
-        layout = self.layout_now()
-        self._hover(layout.hit(event.position()), is_on_switch=self._is_switch(layout, event.position()))
+        layout, position = self.layout_now(), event.position()
+        head = layout.hit(position)
+        self._hover(head, is_on_switch=self._is_switch(layout, position))
+        place = layout.place(head) if head is not None else None
+        if place is not None:
+            box = layout.box(*place)
+            down, across = position.y() - box.top(), position.x() - box.left()
+            self.cell_hovered.emit(head, down / box.height(), across / box.width())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         drag, self._drag = self._drag, None

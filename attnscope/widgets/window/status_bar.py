@@ -105,8 +105,11 @@ class StatusBar(QWidget):
             return cell.sentence
         session = self._session
         sites = session.model.sites if session.model else ()
-        does = describe_head(session.traced, sites, head) if head else ""
-        return f"{head.label} {does}" if head and does else self._view.pointer_text
+        pointed = self._view.pointer_text
+        if head is None:
+            return pointed
+        does = describe_head(session.traced, sites, head)
+        return " · ".join(filter(None, (pointed, f"{head.label} {does}" if does else "")))
 
     def _show_trace(self) -> None:
         traced = self._session.traced

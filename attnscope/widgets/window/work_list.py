@@ -10,6 +10,7 @@ from attnscope.figures.style import type_px
 from attnscope.viewmodels.work import Job, WorkState
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_button
 
+_BAR_PX = 72
 _PATIENCE_MS = 400
 _WIDTH_PX = 360
 
@@ -134,8 +135,14 @@ class WorkLine(QWidget):
         self.state = work
         self.button = tool_button("", "What is under way", role="status")
         self.button.clicked.connect(self.open_list)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setRange(0, 1000)
+        self.bar.setFixedWidth(_BAR_PX)
+        self.bar.setAccessibleName("How far it is")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.bar)
         row.addWidget(self.button)
         self.list = WorkList(work, self)
         self._patience = QTimer(self)
@@ -164,6 +171,9 @@ class WorkLine(QWidget):
 
     def _show(self) -> None:
         summary = self.state.summary
+        fraction = self.state.jobs[0].fraction if self.state.jobs else None
+        self.bar.setVisible(fraction is not None)
+        self.bar.setValue(round(1000 * (fraction or 0.0)))
         self.setVisible(bool(summary))
         self.button.setText(f"{plain_text(summary)} ▴".replace("&", "&&"))
         stops = "; Esc stops what is waited for" if self.state.waited_for else ""
