@@ -154,7 +154,8 @@ class WorkLine(QWidget):
 
     def set_theme(self, _palette: Palette) -> None:
         """Take the present size of type."""
-        self.setMaximumWidth(round(type_px(_WIDTH_PX)))
+        self.bar.setFixedWidth(round(type_px(_BAR_PX)))
+        self.setMaximumWidth(round(type_px(_WIDTH_PX + _BAR_PX)))
 
     def open_list(self) -> None:
         """List what is under way."""
