@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QStackedWidget, QWidget
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref
 
@@ -15,6 +16,7 @@ from attnscope.viewmodels.session.notes import NotesState
 from attnscope.viewmodels.session.reader import MAX_NOTES
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window.right_edge import RightEdge
 
 pytestmark = pytest.mark.qt
 
@@ -68,3 +70,23 @@ def test_that_notes_stay_as_short_as_a_session_file_allows() -> None:
     assert notes.n_left == 0
     notes.write(notes.text)
     assert told == ["notes"]
+
+
+def test_that_of_two_panels_at_one_edge_the_later_stays(qtbot: QtBot) -> None:
+    over = QStackedWidget()
+    qtbot.addWidget(over)
+    over.addWidget(QWidget())
+    over.resize(900, 600)
+    panels = [QWidget(over), QWidget(over)]
+    edges = [RightEdge(panel, over, width) for panel, width in zip(panels, (280, 360), strict=True)]
+    over.show()
+    for first, second in ((0, 1), (1, 0)):
+        for panel in panels:
+            panel.hide()
+        panels[first].show()
+        panels[second].show()
+        for edge in edges:
+            edge.place()
+        over.resize(over.width() - 10, 600)
+        assert [panel.isHidden() for panel in (panels[first], panels[second])] == [True, False]
+        assert over.contentsMargins().right() == panels[second].width()

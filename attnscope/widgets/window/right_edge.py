@@ -48,6 +48,12 @@ class RightEdge(QObject):
         self._panel.raise_()
         over.setContentsMargins(0, 0, min(width, free), 0)
 
+    def _take_over(self) -> None:
+        """One panel at a time: two would push each other's margin to and fro without end."""
+        for other in self._over.findChildren(RightEdge):
+            if other is not self and other._over is self._over:
+                other._panel.hide()
+
     def _tell_room(self, room_px: int) -> None:
         for page in self._over.children():
             if isinstance(page, GivesWay):
@@ -62,6 +68,7 @@ class RightEdge(QObject):
         if watched is self._over and event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
             self.place()
         elif watched is self._panel and event.type() == QEvent.Type.Show:
+            self._take_over()
             self.place()
         elif watched is self._panel and event.type() == QEvent.Type.Hide:
             self._tell_room(_MOST_PX)
