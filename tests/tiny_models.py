@@ -18,8 +18,8 @@ def tiny_tokenizer() -> Tokenizer:
     return train_tokenizer("words", (SENTENCE, FRENCH, "a dog saw the bird"), vocab_size=100)
 
 
-def tiny_model(form: str, **choices: object) -> Model:
-    tokenizer = tiny_tokenizer()
+def tiny_model(form: str, tokenizer: Tokenizer | None = None, **choices: object) -> Model:
+    tokenizer = tokenizer or tiny_tokenizer()
     values = {
         "form": form,
         "vocab_size": tokenizer.vocab_size,

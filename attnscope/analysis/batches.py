@@ -161,7 +161,7 @@ def _parts(sample: Sample) -> tuple[str, str | None, int]:
     if isinstance(sample, Example):
         return sample.source, sample.target, sample.n_given
     if isinstance(sample, AlignedPair):
-        return sample.source, sample.target, 0
+        return *sample.texts, 0
     return (sample, None, 0) if isinstance(sample, str) else (*sample, 0)
 
 

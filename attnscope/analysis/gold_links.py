@@ -1,30 +1,57 @@
 """Gold word alignments from files: Pharaoh (`0-0 1-2`) and talp (`1-1 2p3`), one line for each pair.
 
 `-` joins sure links, `p` or `?` joins possible ones (Och and Ney 2003). Files write source-target; a Link
-here is (target, source), counted from 0.
+here is (target, source), counted from 0. The pairs have a tab between source and target, whose words stand
+between blanks; with two more columns, source and target again with a blank after each word, the first two may
+be written as usual: that is what a model then reads.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attnscope.analysis.alignment import Link
 from attnscope.counting import counted, there_are
 from attnscope.errors import LoadError
-from attnscope.text.corpora import read_lines
+from attnscope.records.alignment import GoldFiles
+from attnscope.text.corpora import read_lines, read_pair_columns
 
 _LINK = re.compile(r"(\d{1,6})([-p?:])(\d{1,6})(p?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignedPair:
-    """Two texts with their gold links between words as `split()` counts them; `sure` are also possible."""
+    """Two texts with their gold links between words as `split()` counts them; `sure` are also possible.
+
+    `usual` are both as people write them, where blanks do not stand between all words: `l'eau` for `l' eau`.
+    """
 
     source: str
     target: str
     sure: frozenset[Link]
     possible: frozenset[Link] = frozenset()
+    usual: tuple[str, str] | None = None
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """Source and target for a model to read."""
+        return self.usual or (self.source, self.target)
+
+
+def read_gold_files(files: GoldFiles, max_texts: int | None = None) -> list[AlignedPair]:
+    """Every pair of two files with its links; raises LoadError."""
+    rows = read_pair_columns(Path(files.pairs))[:max_texts]
+    links = read_links(Path(files.links), counts_from=files.counts_from)[:max_texts]
+    words = [(row[2], row[3]) if _is_in_words(row) else (row[0], row[1]) for row in rows]
+    pairs = aligned_pairs(words, links)
+    return [replace(pair, usual=(row[0], row[1])) for pair, row in zip(pairs, rows, strict=True)]
+
+
+def _is_in_words(row: Sequence[str]) -> bool:
+    """Whether a line has its two texts once more, with other blanks."""
+    letters = ["".join(column.split()) for column in row[:4]]
+    return letters[:2] == letters[2:]
 
 
 def read_links(

@@ -6,15 +6,13 @@ is written together or apart; capitals do not matter either.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from attnscope.analysis.corpus_texts import N_OWN_TEXTS, own_examples
-from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, read_links
+from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.words import Span, find_spans
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.records.alignment import GoldFiles, GoldPair
-from attnscope.text.corpora import read_pairs
+from attnscope.records.alignment import GoldPair
 from attnscope.text.examples import Example
 from attnscope.text.grammar_reading import read_sentence
 
@@ -30,12 +28,6 @@ class Known:
     note: str = ""
     offered: GoldPair | None = None
     following: GoldPair | None = None
-
-
-def read_gold_files(files: GoldFiles, max_texts: int | None = None) -> list[AlignedPair]:
-    """Every pair of two files with its links; raises LoadError."""
-    links = read_links(Path(files.links), counts_from=files.counts_from)
-    return aligned_pairs(read_pairs(Path(files.pairs))[:max_texts], links[:max_texts])
 
 
 def own_pairs(model: Model, max_texts: int = N_OWN_TEXTS) -> list[AlignedPair]:
@@ -93,8 +85,8 @@ def word_spans(text: str, words: str) -> list[Span] | None:
 
 
 def _named(pairs: Sequence[AlignedPair], place: int, name: str) -> GoldPair:
-    pair = pairs[place]
-    return GoldPair(source=pair.source, target=pair.target, name=f"pair {place + 1:,} of {name}")
+    source, target = pairs[place].texts
+    return GoldPair(source=source, target=target, name=f"pair {place + 1:,} of {name}")
 
 
 def _same_source(model: Model, source: str) -> tuple[Example, ...]:

@@ -147,7 +147,7 @@ def _aligned(sample: Sample) -> AlignedPair | None:
 
 def _count(model: Model, site: Site, pair: AlignedPair, gates: Gates) -> Counts:
     is_on = np.array([gates.value(head) != 0.0 for head in site.heads])
-    found = _links(model.trace(pair.source, pair.target, gates), site, is_on, pair)
+    found = _links(model.trace(*pair.texts, gates), site, is_on, pair)
     n = len(found) + len(pair.sure)
     n_right = len(found & pair.sure) + len(found & (pair.sure | pair.possible))
     return np.array([[float(n - n_right), float(n)]])
@@ -197,6 +197,6 @@ def _reference(model: Model, sample: Sample) -> tuple[str, str] | None:
     if sample.target is None:
         return None
     if not isinstance(sample, Example):
-        return sample.source, sample.target
+        return sample.texts
     read = model.network.encode(sample.source, sample.target).target
     return sample.source, sample.target if read is None else model.network.vocabulary.decode(read.ids)

@@ -93,7 +93,7 @@ def measure_alignment(
 def _encoded(model: Model, pairs: Sequence[AlignedPair]) -> Iterator[NumberedInputs]:
     """The pairs that were not cut off and whose words are found."""
     for number, pair in enumerate(pairs):
-        inputs = model.network.encode(pair.source, pair.target)
+        inputs = model.network.encode(*pair.texts)
         target = inputs.target
         if target is None or inputs.source.n_dropped or target.n_dropped or not pair.source.split():
             continue

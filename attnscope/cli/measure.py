@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.inputs import add_input_arguments, load_and_trace, open_model, parse_stack, tell_columns
 from attnscope.cli.outputs import output_file, path_of
 from attnscope.cli.ranges import whole
+from attnscope.cli.samples import read_linked
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -16,7 +17,6 @@ from attnscope.records.sites import Stack
 if TYPE_CHECKING:
     from attnscope.analysis.conllu import Tree
     from attnscope.analysis.corpus_texts import Text
-    from attnscope.analysis.gold_links import AlignedPair
     from attnscope.models import Model
     from attnscope.records.findings import Findings
     from attnscope.records.measures import CorpusProgress
@@ -159,7 +159,7 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
     if model.info.form == "encoder-decoder" and all(isinstance(text, str) for text in texts):
         _tell_sources_only(arguments, texts, stack)
     name = str(arguments.corpus or arguments.conllu)
-    pairs = _linked(arguments, texts)
+    pairs = [] if arguments.links is None else read_linked(arguments)
     passing = measure_parts(model, texts, trees=trees, pairs=pairs, name=name, specials=arguments.special)
     notes: Sequence[str] = ()
     for found in _telling(passing):
@@ -214,7 +214,7 @@ def _texts(arguments: argparse.Namespace, model: "Model", trees: "Sequence[Tree]
 
     if arguments.corpus is None:
         return [tree.text for tree in trees]
-    if model.info.takes_target:
+    if model.info.takes_target and arguments.links is None:
         tell_columns(arguments.corpus)
     return read_corpus(arguments.corpus, takes_target=model.info.takes_target, max_texts=arguments.max_texts)
 
@@ -232,17 +232,6 @@ def _tell_sources_only(arguments: argparse.Namespace, texts: "Sequence[Text]", s
             action="Add the second texts, or measure the encoder with --stack encoder.",
         )
     say_error(f"attnscope: {why}: only the encoder is measured.")
-
-
-def _linked(arguments: argparse.Namespace, texts: "Sequence[Text]") -> "list[AlignedPair]":
-    """The pairs with their gold links; none where no links were given."""
-    from attnscope.analysis.gold_links import aligned_pairs, read_links
-
-    if arguments.links is None:
-        return []
-    pairs = [text for text in texts if not isinstance(text, str)]
-    links = read_links(arguments.links, counts_from=arguments.links_from)[: arguments.max_texts]
-    return aligned_pairs(pairs, links)
 
 
 def _telling(passing: "Iterator[CorpusProgress | Findings]") -> "Iterator[Findings]":

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from attnscope.analysis.batches import Sample
+    from attnscope.analysis.gold_links import AlignedPair
     from attnscope.figures.spec import Chart
     from attnscope.models import Model
     from attnscope.records.importance import Progress
@@ -41,6 +42,17 @@ def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-texts", type=whole(1), default=DEFAULT_TEXTS, metavar="N", help=f"default {DEFAULT_TEXTS}"
     )
+
+
+def read_linked(arguments: argparse.Namespace) -> "list[AlignedPair]":
+    """The pairs of --corpus with the gold links of --links."""
+    from attnscope.analysis.gold_links import read_gold_files
+    from attnscope.records.alignment import GoldFiles
+
+    files = GoldFiles(
+        pairs=str(arguments.corpus), links=str(arguments.links), counts_from=arguments.links_from
+    )
+    return read_gold_files(files, arguments.max_texts)
 
 
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,16 +122,13 @@ def tell_progress(events: "Iterator[Progress | object]", unit: str = "") -> "Ite
 
 def _from_corpus(arguments: argparse.Namespace, model: "Model") -> "list[Sample]":
     from attnscope.analysis.corpus_texts import read_corpus
-    from attnscope.analysis.gold_links import aligned_pairs, read_links
 
-    n = arguments.max_texts
-    if model.info.takes_target:
+    if arguments.links is not None:
+        return list(read_linked(arguments))
+    takes_target = model.info.takes_target
+    if takes_target:
         tell_columns(arguments.corpus)
-    texts = read_corpus(arguments.corpus, takes_target=model.info.takes_target, max_texts=n)
-    if arguments.links is None:
-        return list(texts)
-    pairs = [text for text in texts if not isinstance(text, str)]
-    return list(aligned_pairs(pairs, read_links(arguments.links, counts_from=arguments.links_from)[:n]))
+    return list(read_corpus(arguments.corpus, takes_target=takes_target, max_texts=arguments.max_texts))
 
 
 def _own_task(model: "Model") -> str | None:

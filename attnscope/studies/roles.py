@@ -118,7 +118,7 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
 def text_of(sample: Sample) -> Text:
     """A sample as a text, or a pair."""
     if isinstance(sample, AlignedPair):
-        return sample.source, sample.target
+        return sample.texts
     if isinstance(sample, str | tuple):
         return sample
     return sample.source if sample.target is None else (sample.source, sample.target)

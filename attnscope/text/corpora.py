@@ -38,7 +38,12 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
 
     Blank lines are passed over. Raises LoadError as `read_lines` does, and for a line that has no two texts.
     """
-    pairs: list[tuple[str, str]] = []
+    return [(columns[0], columns[1]) for columns in read_pair_columns(path)]
+
+
+def read_pair_columns(path: Path) -> list[list[str]]:
+    """As `read_pairs`, with every column of each line."""
+    rows: list[list[str]] = []
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
@@ -50,8 +55,8 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
                 expected="two texts with a tab or three bars between them",
                 action="Correct the line, or train on the file as plain text.",
             )
-        pairs.append((columns[0], columns[1]))
-    return pairs
+        rows.append(columns)
+    return rows
 
 
 def columns_of(line: str) -> list[str]:

@@ -1,18 +1,26 @@
 """The everyday pairs that come with the program, aligned by hand: whole, in range, and read as usual text."""
 
 import re
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny_models import tiny_model
 
 from attnscope.analysis.alignment import alignment_error_rate
-from attnscope.analysis.gold_links import AlignedPair
-from attnscope.analysis.known_links import links_of_files, read_gold_files
+from attnscope.analysis.batches import build_batches
+from attnscope.analysis.gold_links import AlignedPair, read_gold_files
+from attnscope.analysis.known_links import links_of_files
+from attnscope.analysis.metrics import make_metric
+from attnscope.analysis.subject import subject_of
 from attnscope.analysis.word_alignment import count_links, measure_alignment
+from attnscope.models import Model
 from attnscope.paths import resources_folder
 from attnscope.records.alignment import GoldFiles
+from attnscope.records.sites import NO_GATES
 from attnscope.records.word_tables import AlignmentTable
+from attnscope.text.tokenizer import train_tokenizer
 
 FOLDER = resources_folder() / "alignments"
 FILES = GoldFiles(pairs=str(FOLDER / "everyday.tsv"), links=str(FOLDER / "everyday.links"))
@@ -92,18 +100,82 @@ def test_that_the_diagonal_has_the_error_rate_that_is_told(pairs: list[AlignedPa
     assert f"has {1 - n_right / n_all:.3f}:" in told()
 
 
-def test_that_a_pair_written_as_usual_has_its_links(pairs: list[AlignedPair]) -> None:
+def test_that_the_texts_are_written_as_usual_and_have_the_links(pairs: list[AlignedPair]) -> None:
     for pair in pairs:
-        source, target = (
-            re.sub(r" (?=[.,]|'s |-[a-z])|(?<=') ", "", text) for text in (pair.source, pair.target)
-        )
-        source = re.sub(r" (?=[?!])", "", source)
+        source, target = pair.texts
         assert not re.search(r" [.,-]|' ", source + target)
+        assert not re.search(r" [?!']", source)
+        assert not re.search(r"\S[?!]", target)
+        assert (source.split(), target.split()) != (pair.source.split(), pair.target.split())
         assert links_of_files(pairs, "everyday", source, target).pair == pair
 
 
-def test_that_the_heads_of_a_model_are_measured_on_all_pairs(pairs: list[AlignedPair]) -> None:
-    (*_, table) = measure_alignment(tiny_model("encoder-decoder", max_tokens=64), pairs)
+@pytest.fixture(scope="module")
+def reader(pairs: list[AlignedPair]) -> Model:
+    """A model that has its pieces from the texts as usual, where a blank before a mark is another piece."""
+    tokenizer = train_tokenizer("byte-bpe", [text for pair in pairs for text in pair.texts], vocab_size=400)
+    return tiny_model("encoder-decoder", tokenizer, max_tokens=96)
+
+
+def slow_counts(weights: np.ndarray, model: Model, pair: AlignedPair) -> np.ndarray:
+    """Right and all of one pair, word by word and letter by letter, of the row that predicts a piece."""
+    inputs = model.network.encode(*pair.texts)
+    places = []
+    for read, words in ((inputs.target, pair.target.split()), (inputs.source, pair.source.split())):
+        assert read is not None
+        letters = [place for place, letter in enumerate(read.text) if letter != " "]
+        pieces = []
+        for word in words:
+            own, letters = set(letters[: len(word)]), letters[len(word) :]
+            pieces.append([n for n, t in enumerate(read.tokens) if own & set(range(t.start, t.end))])
+        places.append(pieces)
+    found = set()
+    for target, rows in enumerate(places[0]):
+        row = np.mean([weights[piece - 1] for piece in rows], axis=0)
+        found.add((target, int(np.argmax([row[columns].sum() for columns in places[1]]))))
+    n_right = len(found & pair.sure) + len(found & pair.possible)
+    return np.array([n_right, len(found) + len(pair.sure)])
+
+
+def test_that_a_model_reads_the_texts_as_usual_and_links_are_of_words(
+    pairs: list[AlignedPair], reader: Model
+) -> None:
+    (*_, table) = measure_alignment(reader, pairs)
     assert isinstance(table, AlignmentTable)
-    assert table.n_texts + table.n_skipped == 60
-    assert table.n_texts > 50
+    assert (table.n_texts, table.n_skipped) == (60, 0)
+    traces = [reader.trace(*pair.texts) for pair in pairs]
+    for index, head in enumerate(table.heads):
+        maps = [trace.weights(head.site_key, head.head).astype(np.float64) for trace in traces]
+        both = [slow_counts(weights, reader, pair) for weights, pair in zip(maps, pairs, strict=True)]
+        n_right, n_all = np.sum(both, axis=0)
+        assert table.error_rate[index] == pytest.approx(1 - n_right / n_all, abs=1e-6)
+
+
+def test_that_curves_batches_and_metrics_read_the_texts_as_usual_too(
+    pairs: list[AlignedPair], reader: Model
+) -> None:
+    few = pairs[:2]
+    (*_, table) = measure_alignment(reader, few)
+    assert isinstance(table, AlignmentTable)
+    batches = build_batches(reader, few)
+    metric = make_metric("alignment-error", reader, subject_of(reader), batches, few)
+    assert metric.of(NO_GATES) == pytest.approx(float(table.error_rate[len(table.heads) :].min()), abs=1e-6)
+    ids = [reader.network.encode(*pair.texts).source.ids for pair in few]
+    rows = [tuple(row) for batch in batches for row in batch.ids.tolist()]
+    assert {own for own in ids for row in rows if row[: len(own)] == tuple(own)} == set(ids)
+
+
+def test_that_two_more_columns_are_words_only_where_they_are_the_same_texts(tmp_path: Path) -> None:
+    lines = ("It's hot.\tL'eau bout.\tIt 's hot .\tL' eau bout .", "a b\tc d\ta tag\tanother", "a b\tc d\tx")
+    (tmp_path / "p.tsv").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "l.txt").write_text("3-3\n1-1\n0-0\n", encoding="utf-8")
+    files = GoldFiles(pairs=str(tmp_path / "p.tsv"), links=str(tmp_path / "l.txt"))
+    first, second, third = read_gold_files(files)
+    assert (first.source, first.target) == ("It 's hot .", "L' eau bout .")
+    assert first.texts == ("It's hot.", "L'eau bout.")
+    assert (second.source, second.target) == second.texts == ("a b", "c d")
+    assert third.texts == ("a b", "c d")
+    assert AlignedPair(source="a", target="b", sure=frozenset()).texts == ("a", "b")
+    known = links_of_files([first, second], "l.txt", "a b", "c d")
+    assert known.following is not None
+    assert known.following.source == "It's hot."  # a person reads, and is offered, the usual text

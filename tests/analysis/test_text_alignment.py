@@ -8,8 +8,8 @@ from heads_fakes import make_table
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope.analysis import text_alignment
-from attnscope.analysis.gold_links import AlignedPair, aligned_pairs
-from attnscope.analysis.known_links import links_of_files, links_of_task, read_gold_files, word_spans
+from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, read_gold_files
+from attnscope.analysis.known_links import links_of_files, links_of_task, word_spans
 from attnscope.analysis.roles import find_roles, head_card
 from attnscope.analysis.text_alignment import align_trace
 from attnscope.errors import UserError
