@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from attnscope import boot
-from attnscope.bench.report import Measurement, NotRun, Row, median_of, percentile
+from attnscope.bench.report import Doing, Measurement, NotRun, Row, Rows, median_of, percentile
 from attnscope.bench.training_loops import BATCH, N_TOKENS, TEXT
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
@@ -38,15 +38,17 @@ OURS, ALONE = "AttnScope", "AttnScope with one thread"
 _ABOUT_THREADS = ("OMP_", "GOMP_", "KMP_", "MKL_")
 
 
-def measure_training(device: str = "cpu", n_rounds: int = N_ROUNDS, n_steps: int = N_STEPS) -> Iterator[Row]:
+def measure_training(device: str = "cpu", n_rounds: int = N_ROUNDS, n_steps: int = N_STEPS) -> Rows:
     """Tokens a second of each loop; our step's time over that of others at their best, and of one thread."""
     with tempfile.TemporaryDirectory(prefix="attnscope-bench-") as folder, ExitStack() as stack:
         (Path(folder) / TEXT).write_text(_help_text(), encoding="utf-8")
         loops: dict[str, Turns] = {}
         for name, (words, variables) in _kinds(device).items():  # one after the other: ours tries its threads
+            yield Doing(f"steps of training: {name} begins")
             loops[name] = stack.enter_context(Turns(name, folder, *words, str(n_steps), variables=variables))
             loops[name].ask(str(n_steps))
         turns: dict[str, list[float]] = {name: [] for name in loops}
+        yield Doing("steps of training, in turns")
         begin_s = time.monotonic()
         for index in range(n_rounds):
             if index >= N_LEAST and time.monotonic() - begin_s > WITHIN_S:
