@@ -16,10 +16,13 @@ class Wish:
 
 
 def _start(wish: Wish) -> Rows:
+    from attnscope.bench.opening import measure_opening
     from attnscope.bench.start import measure_start
 
     yield Doing("whole starts of the program")
     yield from measure_start()
+    yield Doing("a large model opened, and by transformers")
+    yield from measure_opening()
 
 
 def _grid(wish: Wish) -> Rows:

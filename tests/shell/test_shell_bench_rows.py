@@ -28,6 +28,7 @@ from attnscope.bench import (
     lag,
     loading,
     long_window,
+    opening,
     peers,
     start,
     tiles,
@@ -102,6 +103,20 @@ def test_that_a_slow_start_is_too_high(
     told = {"ok": True, "started_at_s": 0.0, "painted_s": seconds, "traced_s": seconds}
     monkeypatch.setattr(start, "told_by", lambda *_, **__: told)
     assert judged(start.measure_start(n_runs=2)) == [is_met, is_met]
+
+
+@pytest.mark.parametrize(("seconds", "is_met"), [(2.5, True), (3.5, False)])
+def test_that_an_opening_much_slower_than_the_librarys_is_too_high(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, *, seconds: float, is_met: bool
+) -> None:
+    def told(module: str, way: str, folder: str) -> dict[str, Any]:
+        assert (Path(folder) / "model.safetensors").exists()
+        clock.now_s += seconds if way == "attnscope" else 2.0
+        return {}
+
+    monkeypatch.setattr(opening, "told_by", told)
+    monkeypatch.setattr(opening, "SHAPE", {"n_pieces": 80, "d_model": 8, "n_layers": 1})
+    assert judged(opening.measure_opening(n_runs=2)) == [is_met]
 
 
 @pytest.mark.qt

@@ -1,0 +1,76 @@
+"""How long a person waits for a large model of Hugging Face's format; run as a process, once for each way.
+
+From the start of the process to the first pass: AttnScope copies the weights and proves its way in, the
+library maps the file.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from attnscope.bench.child import told_by
+from attnscope.bench.report import NotRun, Row, median_of
+
+NAME = "opening 1.4 GB of weights / transformers' own way"
+N_RUNS, MAX_RATIO = 3, 1.5
+SHAPE = {"n_pieces": 50_257, "d_model": 1024, "n_layers": 24}
+"""GPT-2 medium's (Radford et al. 2019)."""
+
+
+def measure_opening(n_runs: int = N_RUNS) -> Iterator[Row]:
+    """Whole processes in turns, so that both find the file in memory; the first round is left out."""
+    if importlib.util.find_spec("transformers") is None:
+        yield NotRun(name=NAME, reason="transformers is not installed")
+        return
+    from attnscope.bench.loading import make_folder  # a window comes along, which no child needs
+
+    ratios, own_s = [], []
+    with tempfile.TemporaryDirectory(prefix="attnscope-opening-") as made:
+        folder = make_folder(Path(made) / "model", **SHAPE)
+        for _ in range(n_runs + 1):
+            seconds = {way: _run_s(way, folder) for way in ("library", "attnscope")}
+            ratios.append(seconds["attnscope"] / seconds["library"])
+            own_s.append(seconds["attnscope"])
+    note = f"whole processes, to the first pass; ours {sorted(own_s[1:])[n_runs // 2]:.1f} s"
+    yield median_of(NAME, ratios[1:], "×", target=MAX_RATIO, note=note)
+
+
+def _run_s(way: str, folder: Path) -> float:
+    begin_s = time.perf_counter()
+    told_by("attnscope.bench.opening", way, str(folder))
+    return time.perf_counter() - begin_s
+
+
+def main() -> None:
+    """Open the model one way and read a text with it; one line of JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("way", choices=("library", "attnscope"))
+    parser.add_argument("folder")
+    arguments = parser.parse_args()
+    if arguments.way == "attnscope":
+        from attnscope.models import load
+
+        load(arguments.folder, device="cpu").predict("a b c", n_continue=0)
+    else:
+        _read_by_library(arguments.folder)
+    print(json.dumps({"is_read": True}))  # noqa: T201  another process reads it
+
+
+def _read_by_library(folder: str) -> None:
+    import torch
+
+    library: Any = importlib.import_module("transformers")
+    model = library.AutoModelForCausalLM.from_pretrained(folder)
+    words = library.AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        model(**words("a b c", return_tensors="pt"))
+
+
+if __name__ == "__main__":
+    main()
