@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 from torch import Tensor
@@ -89,16 +89,18 @@ def core_groups(n: int) -> list[set[int]]:
 
 @contextmanager
 def _keeping_to(cores: set[int]) -> Iterator[None]:
-    """Have this thread use these cores only; any where there are none."""
+    """Have this thread use these cores only; any where there are none, or the system does not let it."""
     if sys.platform != "linux" or not cores:
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
+    with suppress(OSError):  # the cores of a container may have become fewer
+        os.sched_setaffinity(0, cores)
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)
 
 
 def _gradients(

@@ -193,3 +193,20 @@ def test_that_threads_keep_to_cores_of_their_own_and_give_them_back() -> None:
     assert groups[0] | groups[1] in (before, set())
     assert os.sched_getaffinity(0) == before
     assert core_groups(len(before) + 1) == [set()] * (len(before) + 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="cores cannot be chosen on this system")
+def test_that_rows_are_worked_out_where_the_system_gives_no_core_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_thread: int, _cores: set[int]) -> None:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    parameter, workers = torch.ones(2, requires_grad=True), RowWorkers()
+    total = workers.descend(
+        2, lambda batch: parameter.sum() * len(batch.ids), _recipe_free_batch(3), [parameter]
+    )
+    workers.close()
+    assert float(total) == 6.0
+    assert parameter.grad.tolist() == [3.0, 3.0]
