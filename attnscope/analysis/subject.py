@@ -263,7 +263,7 @@ def no_vocabulary(model: Model) -> UserError:
     return UserError(
         f"{model.info.name} has no vocabulary of text tokens to tell from ({why}).",
         expected="a model that reads text and has a vocabulary to tell tokens from",
-        action="Look at its maps, gates, measures or importance, or open another model for this.",
+        action="Look at its maps, gates or measures, or open another model for this.",
     )
 
 
