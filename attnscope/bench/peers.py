@@ -54,7 +54,9 @@ def _ids(n_tokens: int, vocab_size: int, device: torch.device | str) -> torch.Te
 def _build(name: str, attention: str) -> Any:
     transformers: Any = importlib.import_module("transformers")
     if name == "gpt-2":
-        config = transformers.GPT2Config(vocab_size=VOCAB_SIZE, n_positions=max(LENGTHS.values()))
+        config = transformers.GPT2Config(
+            vocab_size=VOCAB_SIZE, n_positions=max(LENGTHS.values()), bos_token_id=None, eos_token_id=None
+        )
         kind = transformers.GPT2LMHeadModel
     else:
         config = transformers.BertConfig(vocab_size=VOCAB_SIZE, max_position_embeddings=max(LENGTHS.values()))
