@@ -6,13 +6,15 @@ is written together or apart; capitals do not matter either.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from attnscope.analysis.corpus_texts import N_OWN_TEXTS, own_examples
-from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.gold_links import AlignedPair, read_gold_files
 from attnscope.analysis.words import Span, find_spans
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.records.alignment import GoldPair
+from attnscope.paths import resources_folder
+from attnscope.records.alignment import GoldFiles, GoldPair
 from attnscope.text.examples import Example
 from attnscope.text.grammar_reading import read_sentence
 
@@ -70,7 +72,17 @@ def links_of_task(model: Model, source: str, target: str) -> Known:
         return Known(note=f"the task {task} has links of another translation of this text", offered=offered)
     if task == _GRAMMAR:
         return Known(note="this text is outside the small grammar whose links are known: open gold links")
+    if any(word_spans(source, pair.source) for pair in _everyday()):
+        return links_of_files(_everyday(), "the everyday pairs", source, target)
     return Known(note="no gold links of this text are known: open a file of pairs and one of links")
+
+
+@cache
+def _everyday() -> tuple[AlignedPair, ...]:
+    """The English-French pairs that come with the program, aligned by hand."""
+    folder = resources_folder() / "alignments"
+    files = GoldFiles(pairs=str(folder / "everyday.tsv"), links=str(folder / "everyday.links"))
+    return tuple(read_gold_files(files))
 
 
 def word_spans(text: str, words: str) -> list[Span] | None:

@@ -18,7 +18,8 @@ _EMBEDDING = "tokens.weight"
 def fill_own(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) -> tuple[OwnModule, str]:
     """A model with these weights in float32 on the CPU, and a note on what is odd about them.
 
-    Raises LoadError with a table when the tensors are not those of `config`.
+    Narrower numbers are widened, which changes none of them. Raises LoadError with a table when the tensors
+    are not those of `config`.
     """
     expected = {name: tuple(tensor.shape) for name, tensor in unfilled_own(config).state_dict().items()}
     _check_vocabulary(config, tensors, where)
@@ -33,7 +34,7 @@ def fill_own(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) ->
             else:
                 own.copy_(tensors[name])
     module.eval()
-    return module, " ".join(filter(None, (_cast_note(tensors), finite_note(module.state_dict()))))
+    return module, finite_note(module.state_dict())
 
 
 def _can_be_kept(tensor: Tensor) -> bool:
@@ -86,11 +87,6 @@ def _check_types(tensors: Mapping[str, Tensor], where: Path) -> None:
             expected="float32, float16 or bfloat16",
             action="Save the model in float32; converting would change it.",
         )
-
-
-def _cast_note(tensors: Mapping[str, Tensor]) -> str:
-    types = sorted({_type(t) for t in tensors.values() if t.dtype != torch.float32})
-    return f"Weights were {' and '.join(types)} and are computed with in float32." if types else ""
 
 
 def finite_note(weights: Mapping[str, Tensor]) -> str:

@@ -101,6 +101,18 @@ def test_that_a_model_without_a_task_says_what_is_missing() -> None:
     assert "open a file of pairs" in known.note
 
 
+@pytest.mark.parametrize("source", ["The plane has just landed.", "the plane has just landed ."])
+def test_that_an_everyday_pair_has_links_made_by_hand_whatever_the_model_learned(source: str) -> None:
+    known = links_of_task(tiny_model("encoder-decoder"), source, "L'avion vient d'atterrir.")
+    assert known.pair is not None
+    assert known.pair.sure == {(0, 0), (1, 1), (2, 3), (4, 4), (5, 5)}  # (4, 4): atterrir, landed
+    assert known.origin == "links of the everyday pairs, pair 41 of 60"
+    other = links_of_task(tiny_model("encoder-decoder"), source, "L'avion est là.")
+    assert other.pair is None
+    assert other.offered is not None
+    assert other.offered.target == "L'avion vient d'atterrir."
+
+
 def test_that_a_cross_head_gets_its_role_only_from_gold_links() -> None:
     model = tiny_model("encoder-decoder")
     heads = tuple(head for site in model.sites for head in site.heads)

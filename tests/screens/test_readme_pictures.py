@@ -19,7 +19,7 @@ THRESHOLD = 5.0
 def test_that_the_explore_page_looks_as_in_the_readme(
     start: Callable[..., Program], qtbot: QtBot, is_updating_pictures: bool
 ) -> None:
-    program = start("grammar")
+    program = start("english-french")
     settle(program, qtbot)
     shown = program.window.grab()
     check_picture(shown, "explore.png", threshold=THRESHOLD, is_updating=is_updating_pictures)

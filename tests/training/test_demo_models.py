@@ -7,20 +7,25 @@ import numpy as np
 import pytest
 
 import attnscope as at
-from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.bleu import bleu
+from attnscope.analysis.gold_links import AlignedPair, read_gold_files
 from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.cli.claims import about_alignment, measure_exactness, repeated_rows
 from attnscope.files import check_manifest
 from attnscope.models import Model, demo_models, load
 from attnscope.models.sources import demo_folder
+from attnscope.models.writing.translating import translate_texts
+from attnscope.paths import resources_folder
+from attnscope.records.alignment import GoldFiles
+from attnscope.records.generation import WriteSettings
 from attnscope.records.intervals import with_interval
 from attnscope.records.sites import HeadRef
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 
-NAMES = ("grammar", "shakespeare", "shakespeare-masked")
-_MOST_BYTES = 5_000_000
+NAMES = ("english-french", "grammar", "shakespeare", "shakespeare-masked")
+_MOST_BYTES = 16_000_000
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,7 @@ def held_out(n: int) -> list[Example]:
     return make_task("english-french").examples(n, seed=99, held_out=True)
 
 
-def test_that_three_demo_models_come_with_the_program() -> None:
+def test_that_the_demo_models_come_with_the_program() -> None:
     assert set(demo_models()) >= set(NAMES)
 
 
@@ -129,3 +134,52 @@ def test_that_demo_models_are_model_folders_and_nothing_else() -> None:
     for name in NAMES:
         files = {path.name for path in Path(demo_folder() / name).iterdir()}
         assert files == {"card.md", "config.json", "manifest.json", "model.safetensors", "tokenizer.json"}
+
+
+@pytest.fixture(scope="module")
+def everyday() -> list[AlignedPair]:
+    folder = resources_folder() / "alignments"
+    return read_gold_files(
+        GoldFiles(pairs=str(folder / "everyday.tsv"), links=str(folder / "everyday.links"))
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Does the café open at 8 o'clock?",
+        "你好，世界",
+        "שלום",
+        "мир 😀👩‍👩‍👧",
+        "a\u0301\u200d\x01",
+        "ﷺ½№",
+        " \t\n x",
+    ],
+)
+def test_that_no_text_in_any_script_is_unknown_to_the_translator(text: str) -> None:
+    model = load("english-french", "cpu")
+    tokens = model.encode(text).source
+    assert tokens.n_unknown == 0
+    assert model.trace(text, "Bonjour").check().is_good
+
+
+def test_that_the_translator_opens_on_a_head_that_aligns_everyday_words(everyday: list[AlignedPair]) -> None:
+    model = load("english-french", "cpu")
+    assert model.info.guided is not None
+    table = list(measure_alignment(model, everyday))[-1]
+    assert isinstance(table, AlignmentTable)
+    rate = table.error_rate[table.heads.index(model.info.guided)]
+    assert rate == np.nanmin(table.error_rate)
+    assert rate <= 0.15  # the diagonal alone has 0.377
+    assert f"{rate:.3f} (" in model.own.card.text
+
+
+def test_that_everyday_sentences_are_translated_as_well_as_the_card_says(everyday: list[AlignedPair]) -> None:
+    model = load("english-french", "cpu")
+    english, french = zip(*(pair.texts for pair in everyday), strict=True)
+    settings = WriteSettings(mode="greedy", max_tokens=60)
+    written = {one.index: one.text for one in translate_texts(model, english, settings)}
+    score = bleu([written[index] for index in range(len(english))], french)
+    told = re.search(r"BLEU ([\d.]+) \(.*60 everyday sentences", model.own.card.text)
+    assert told is not None
+    assert abs(score.value - float(told.group(1))) < 0.3
