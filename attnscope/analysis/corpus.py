@@ -178,7 +178,9 @@ def measure_corpus(
     for batch in length_batches(model, encoded()):
         probe.facts = batch_facts(model, sites, batch, specials, counters)
         run_batch(model, batch, probe)
-        table.add(batch, probe.measured())
+        with torch.no_grad():
+            measured = probe.measured()
+        table.add(batch, measured)
         yield CorpusProgress(n_done=table.n_texts, n_total=len(texts))
     if not table.n_texts:
         raise UserError(

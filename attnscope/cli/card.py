@@ -38,7 +38,11 @@ def export_model(
     )
     card = dataclasses.replace(
         model.own.card,
-        training={**model.own.card.training, "step": training.step},
+        training={
+            **model.own.card.training,
+            "step": training.step,
+            **({"stored_as": "float16"} if is_half else {}),
+        },
         text=card_text(training, command, seconds, measured, is_half=is_half),
     )
     own, dtype = model.own, torch.float16 if is_half else torch.float32

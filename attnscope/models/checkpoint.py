@@ -71,7 +71,8 @@ def read_model_folder(folder: Path, *, has_weights: bool = True) -> LoadedFolder
     _check_sizes(config, tokenizer, folder)
     if has_weights:
         file = read_tensors(folder / WEIGHTS)
-        module, weights_note = fill_own(config, file.tensors, folder / WEIGHTS)
+        stored_as = str(card.training.get("stored_as", ""))
+        module, weights_note = fill_own(config, file.tensors, folder / WEIGHTS, stored_as=stored_as)
         sha256 = file.sha256()
     else:
         module, weights_note, sha256 = unfilled_own(config), "", sha256_of(folder / WEIGHTS)

@@ -15,11 +15,13 @@ _MAX_ROWS = 12
 _EMBEDDING = "tokens.weight"
 
 
-def fill_own(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) -> tuple[OwnModule, str]:
+def fill_own(
+    config: ModelConfig, tensors: Mapping[str, Tensor], where: Path, *, stored_as: str = ""
+) -> tuple[OwnModule, str]:
     """A model with these weights in float32 on the CPU, and a note on what is odd about them.
 
-    Narrower numbers are widened, which changes none of them. Raises LoadError with a table when the tensors
-    are not those of `config`.
+    `stored_as` is how the folder itself says that they are stored, which is nothing odd. Raises LoadError
+    with a table when the tensors are not those of `config`.
     """
     expected = {name: tuple(tensor.shape) for name, tensor in unfilled_own(config).state_dict().items()}
     _check_vocabulary(config, tensors, where)
@@ -34,7 +36,8 @@ def fill_own(config: ModelConfig, tensors: Mapping[str, Tensor], where: Path) ->
             else:
                 own.copy_(tensors[name])
     module.eval()
-    return module, finite_note(module.state_dict())
+    notes = (_cast_note(tensors, stored_as), finite_note(module.state_dict()))
+    return module, " ".join(filter(None, notes))
 
 
 def _can_be_kept(tensor: Tensor) -> bool:
@@ -87,6 +90,11 @@ def _check_types(tensors: Mapping[str, Tensor], where: Path) -> None:
             expected="float32, float16 or bfloat16",
             action="Save the model in float32; converting would change it.",
         )
+
+
+def _cast_note(tensors: Mapping[str, Tensor], stored_as: str) -> str:
+    types = {_type(t) for t in tensors.values()} - {"float32", stored_as}
+    return f"Weights were {' and '.join(sorted(types))} and are computed with in float32." if types else ""
 
 
 def finite_note(weights: Mapping[str, Tensor]) -> str:

@@ -186,6 +186,9 @@ def rows_of(batch: Batch, low: int, high: int) -> Batch:
     """The rows low…high of a batch, as wide as the whole one."""
     width = (batch.ids if batch.target_ids is None else batch.target_ids).shape[1]
     is_kept = (batch.scored >= low * width) & (batch.scored < high * width)
+    links = batch.links
+    if links is not None:
+        links = links[(links[:, 0] >= low) & (links[:, 0] < high)] - links.new_tensor([low, 0, 0])
     return replace(
         batch,
         ids=batch.ids[low:high],
@@ -196,6 +199,7 @@ def rows_of(batch: Batch, low: int, high: int) -> Batch:
         target_valid=None if batch.target_valid is None else batch.target_valid[low:high],
         segments=None if batch.segments is None else batch.segments[low:high],
         is_next=None if batch.is_next is None else batch.is_next[low:high],
+        links=links,
         valid_on_cpu=None if batch.valid_on_cpu is None else batch.valid_on_cpu[low:high],
     )
 

@@ -187,10 +187,15 @@ def test_that_every_field_of_a_batch_with_rows_is_cut() -> None:
         for name in ("ids", "valid", "target_ids", "target_valid", "segments", "valid_on_cpu")
     }
     batch = Batch(
-        **rows, scored=torch.arange(12), labels=torch.arange(12), is_next=torch.arange(4), pair_weight=2.0
+        **rows,
+        scored=torch.arange(12),
+        labels=torch.arange(12),
+        is_next=torch.arange(4),
+        pair_weight=2.0,
+        links=torch.tensor([[0, 1, 2], [1, 0, 2], [2, 1, 1], [2, 2, 0], [3, 0, 0]]),
     )
     named = {f.name for f in dataclasses.fields(Batch)}
-    assert named == {*rows, "scored", "labels", "is_next", "pair_weight", "gates"}, (
+    assert named == {*rows, "scored", "labels", "is_next", "pair_weight", "gates", "links", "guide"}, (
         "rows_of must know them all"
     )
     part = rows_of(batch, 1, 3)
@@ -199,6 +204,8 @@ def test_that_every_field_of_a_batch_with_rows_is_cut() -> None:
     assert part.is_next is not None
     assert part.is_next.tolist() == [1, 2]
     assert part.labels.tolist() == list(range(3, 9))
+    assert part.links is not None
+    assert part.links.tolist() == [[0, 0, 2], [1, 1, 1], [1, 2, 0]]
 
 
 @pytest.mark.parametrize("n_rows", [4, 5, 7, 11])

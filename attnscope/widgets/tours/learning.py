@@ -11,6 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QDialog, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
 from attnscope import paths
 from attnscope.errors import UserError
@@ -257,6 +258,8 @@ class Learning(QObject):
     def _point(self) -> None:
         """Outline what the step speaks of, once the window is there."""
         tours, pointer = self.tours, self.pointer
+        if pointer is not None and not isValid(pointer):  # it lay in a window that is gone
+            pointer = self.pointer = PointerFrame(self._pages.window(), self._palette)
         if tours is not None and pointer is not None:
             step = tours.step if tours.phase == "shown" else None
             if step is not None or tours.tour is None:
