@@ -87,5 +87,7 @@ def picture_of(program: Program, page: str, qtbot: QtBot) -> QImage:
         qtbot.waitUntil(lambda: program.compare.is_shown and not program.compare.is_waiting, timeout=30_000)
     if page == "positions":
         qtbot.waitUntil(lambda: len(program.positions.tables) >= 2, timeout=30_000)
+    if page == "train":
+        qtbot.waitUntil(lambda: program.training.watch.traced is not None, timeout=30_000)
     qtbot.wait(350)
     return program.window.grab().toImage()
