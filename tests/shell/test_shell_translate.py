@@ -214,3 +214,10 @@ def test_that_lines_with_one_source_are_one_text_with_several_references(
     expected = sacrebleu.metrics.bleu.BLEU().corpus_score(told["texts"], streams)
     assert told["bleu"]["value"] == pytest.approx(expected.score, abs=1e-9)
     assert "nrefs:var" in told["bleu"]["signature"]
+
+
+def test_that_a_text_too_long_for_the_model_is_told(capsys) -> None:
+    assert main(["translate", "grammar", "--text", "the white cat sleeps"]) == 0
+    assert "cut to" not in capsys.readouterr().err
+    assert main(["translate", "grammar", "--text", "the white cat sleeps " * 40, "--max-tokens", "4"]) == 0
+    assert "1 of 1 text cut to the 48 tokens that grammar reads." in capsys.readouterr().err
