@@ -144,6 +144,22 @@ def drop_after(n_bytes: int) -> Fault:
     return fault
 
 
+def slowly(done: threading.Event) -> Fault:
+    """Send what was asked for in small pieces with pauses between them, until it is `done`."""
+
+    def fault(handler: Handler, content: bytes) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        for start in range(0, len(content), 1 << 16):
+            handler.wfile.write(content[start : start + (1 << 16)])
+            if done.wait(0.02):
+                handler.close_connection = True
+                return
+
+    return fault
+
+
 def ignore_range(handler: Handler, content: bytes) -> None:
     handler.answer(200, content)
 

@@ -1,7 +1,9 @@
 """The desk of the download thread: requests in order, a download step by step, and the thread itself."""
 
+import threading
+
 import pytest
-from hub_server import Hub, drop_after, status
+from hub_server import Hub, drop_after, slowly, status
 
 from attnscope.hub import fetching
 from attnscope.hub.here import part_paths, whole_snapshot
@@ -198,7 +200,9 @@ def test_that_the_thread_downloads_and_ends(qtbot, hub: Hub) -> None:
 
 @pytest.mark.qt
 def test_that_closing_ends_a_download_and_keeps_what_came(qtbot, hub: Hub) -> None:
+    closed = threading.Event()
     hub.models[NAME][WEIGHTS] = bytes(40_000_000)
+    hub.faults[WEIGHTS] = [slowly(closed)]
     thread = fetch_thread(lambda error, what: None)
     try:
         with qtbot.waitSignal(thread.replied, check_params_cb=lambda r: isinstance(r, ModelOffered)) as offer:
@@ -207,7 +211,9 @@ def test_that_closing_ends_a_download_and_keeps_what_came(qtbot, hub: Hub) -> No
             thread.post(FetchModel(number=2, offer=offer.args[0].offer))
     finally:
         assert thread.stop()
-    assert whole_snapshot(NAME) is None or not part_paths(NAME)
+        closed.set()
+    assert whole_snapshot(NAME) is None
+    assert part_paths(NAME)
 
 
 @pytest.mark.qt
