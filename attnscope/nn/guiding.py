@@ -3,7 +3,7 @@
 | symbol | meaning                                                        | shape         |
 |--------|----------------------------------------------------------------|---------------|
 | links  | text, target row and source token that translate each other    | [n_links, 3]  |
-| loss   | −share · mean over links of the log of the head's weight there | one number    |
+| loss   | −share · sum over links of the log of the head's weight there  | one number    |
 """
 
 import re
@@ -22,7 +22,7 @@ _NAME = re.compile(r"L(\d{1,4})H(\d{1,4})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guide:
-    """Which head is guided, and how much its loss counts against that of a token."""
+    """Which head is guided, and how much the mean over its links counts against the mean over tokens."""
 
     layer: int
     head: int
@@ -47,12 +47,12 @@ class GuidedProbe(QuietProbe):
         return site == ("cross", self._guide.layer) and len(self._links) > 0
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Keep the mean of −log weight at the links."""
+        """Keep the sum of −log weight at the links."""
         head = slice(self._guide.head, self._guide.head + 1)
         told = scores(call.q, call.k, rule=call.rule, score=call.score, heads=head)[:, 0].log_softmax(dim=-1)
         text, row, token = self._links.unbind(dim=1)
-        self._missed = -told[text, row, token].mean()
+        self._missed = -told[text, row, token].sum()
 
     def loss(self) -> Tensor:
-        """What the pass adds to the mean loss of a token."""
+        """What the links of a pass add, in nats."""
         return self._guide.share * self._missed

@@ -156,13 +156,15 @@ class ExampleBatches:
             return batch
         longest = int(examples.source_lengths[rows].max())
         valid = np.arange(longest) < examples.source_lengths[rows, None]
+        links = None if examples.links is None else _stacked(examples.links, rows)
         return Batch(
             ids=torch.from_numpy(np.ascontiguousarray(examples.sources[rows, :longest])),
             valid=None if valid.all() else torch.from_numpy(valid),
             target_ids=batch.ids,
             scored=batch.scored,
             labels=batch.labels,
-            links=None if examples.links is None else torch.from_numpy(_stacked(examples.links, rows)),
+            links=None if links is None else torch.from_numpy(links),
+            link_weight=0.0 if links is None else len(batch.labels) / max(1, len(links)),
             guide=self.guide,
         )
 

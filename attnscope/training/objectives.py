@@ -36,7 +36,8 @@ class Batch:
     [B] (1 when the second segment follows the first) are those of next-sentence prediction, whose loss counts
     as `pair_weight` scored tokens a sequence. `gates` of a site multiply head outputs, [n_heads] or
     [B, n_heads]. `links` [n_links, 3] are text, target row and source token that translate each other, for
-    the head that `guide` names. `valid_on_cpu` is `valid` as it was before the batch went to another device.
+    the head that `guide` names; each counts as `link_weight` scored tokens. `valid_on_cpu` is `valid` as it
+    was before the batch went to another device.
     """
 
     ids: Tensor
@@ -50,6 +51,7 @@ class Batch:
     pair_weight: float = 0.0
     gates: Mapping[SiteKey, Tensor] | None = None
     links: Tensor | None = None
+    link_weight: float = 0.0
     guide: Guide | None = None
     valid_on_cpu: Tensor | None = None
 
@@ -148,7 +150,7 @@ def loss_sum(module: OwnModule, batch: Batch, label_smoothing: float = 0.0) -> T
     rows = _scored_rows(module, batch, hidden)
     loss = cross_entropy_sum(module, rows, batch.labels, label_smoothing=label_smoothing)
     if guided is not None:
-        missed = guided.loss() * len(batch.labels)
+        missed = batch.link_weight * guided.loss()
         loss = loss + (missed - missed.detach())
     if batch.is_next is None:
         return loss

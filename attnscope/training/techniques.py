@@ -47,12 +47,6 @@ class Techniques:
                 expected="0, or a single process",
                 action="Gates of heads are learned by one process: start it without torchrun.",
             )
-        if ranks.n > 1 and recipe.objective.guided_head:
-            raise RecipeError(
-                f'objective.guided_head is "{recipe.objective.guided_head}" in a run of {ranks.n} processes.',
-                expected="none, or a single process",
-                action="A head is guided by one process: start it without torchrun.",
-            )
         if self._has_adapters:
             adapt(module, recipe.start, recipe.training.seed)
         is_looking = ranks.is_writer and not (recipe.training.sharded and ranks.n > 1)

@@ -100,7 +100,7 @@ def _finish(processes: list[subprocess.Popen[str]]) -> None:
 @pytest.mark.slow
 def test_that_two_processes_make_the_steps_of_one(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(RECIPE)
+    recipe.write_text(RECIPE.replace('"translation"', '"translation"\nguided_head = "L0H1"'))
     alone = [e for e in train(recipe, tmp_path / "one", "cpu") if isinstance(e, Step | Evaluated)]
     one = read_model_folder(tmp_path / "one" / "checkpoints" / "5").module.state_dict()
     _finish(_run_two_processes(_BOTH_WAYS, recipe, tmp_path))
@@ -195,9 +195,17 @@ def test_that_every_field_of_a_batch_with_rows_is_cut() -> None:
         links=torch.tensor([[0, 1, 2], [1, 0, 2], [2, 1, 1], [2, 2, 0], [3, 0, 0]]),
     )
     named = {f.name for f in dataclasses.fields(Batch)}
-    assert named == {*rows, "scored", "labels", "is_next", "pair_weight", "gates", "links", "guide"}, (
-        "rows_of must know them all"
-    )
+    assert named == {
+        *rows,
+        "scored",
+        "labels",
+        "is_next",
+        "pair_weight",
+        "gates",
+        "links",
+        "link_weight",
+        "guide",
+    }, "rows_of must know them all"
     part = rows_of(batch, 1, 3)
     for name in rows:
         assert getattr(part, name).tolist() == [[3, 4, 5], [6, 7, 8]], name

@@ -16,6 +16,7 @@ from attnscope.records.training import Step
 from attnscope.training import parse_recipe, train
 from attnscope.training.data import prepare
 from attnscope.training.objectives import Batch, hidden_of, loss_sum
+from attnscope.training.row_workers import RowWorkers
 from attnscope.training.run import RunFolder
 
 RECIPE = """
@@ -57,6 +58,7 @@ def _batch(guide: Guide | None) -> Batch:
         scored=torch.tensor([0, 1, 2, 5, 6, 10]),
         labels=torch.randint(5, 30, (6,)),
         links=torch.tensor([[0, 0, 5], [0, 1, 2], [0, 1, 3], [1, 4, 0], [2, 0, 1]]),
+        link_weight=6 / 5,
         guide=guide,
     )
 
@@ -96,6 +98,32 @@ def test_that_the_gradient_is_that_of_the_mean_log_weight_and_the_number_that_of
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9, msg=name)
 
 
+@pytest.mark.parametrize("n_links", [5, 4, 1])
+@pytest.mark.parametrize("n", [2, 3])
+def test_that_parts_of_a_batch_teach_a_head_what_the_whole_does(n: int, n_links: int) -> None:
+    module = build_transformer(CONFIG, seed=0).double()
+    parameters = list(module.parameters())
+    batch = _batch(Guide(layer=1, head=0, share=0.3))
+    assert batch.links is not None
+    batch = replace(batch, links=batch.links[:n_links], link_weight=6 / n_links)
+    whole = loss_sum(module, batch)
+    expected = torch.autograd.grad(whole, parameters, allow_unused=True)
+    workers = RowWorkers()
+    total = workers.descend(n, lambda part: loss_sum(module, part), batch, parameters)
+    workers.close()
+    assert float(total) == pytest.approx(float(whole.detach()), rel=1e-6)
+    for parameter, gradient in zip(parameters, expected, strict=True):
+        if gradient is not None:
+            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-6, atol=1e-9)
+
+
+def test_that_links_count_as_many_tokens_as_a_batch_scores() -> None:
+    data = prepare(parse_recipe(RECIPE, overrides={"objective.guided_head": "L0H1"}))
+    batch = data.batches.draw(np.random.default_rng(0), 1.0)
+    assert batch.links is not None
+    assert batch.link_weight * len(batch.links) == pytest.approx(len(batch.labels))
+
+
 def test_that_the_guided_head_learns_the_links_and_the_other_heads_need_not(tmp_path: Path) -> None:
     shares = {}
     for name in ("", "L0H1"):
@@ -125,7 +153,7 @@ def _weight_at_links(folder: Path) -> list[float]:
         probe = GuidedProbe(probe_batch.guide, probe_batch.links)
         with torch.no_grad():
             hidden_of(module, probe_batch, probe)
-        found.append(float((-probe.loss()).exp()))
+        found.append(float((-probe.loss() / len(probe_batch.links)).exp()))
     return found
 
 
