@@ -7,12 +7,19 @@ import numpy as np
 import pytest
 from hf_folders import png_bytes, save_folder, save_picture
 from numpy.typing import NDArray
+from PIL import Image
 
 from attnscope.cli.main import main
 from attnscope.errors import LoadError
 from attnscope.models import load
-from attnscope.models.huggingface.images import Preparation, patch_tokens, prepare, read_preparation
-from attnscope.models.huggingface.png import decode_png
+from attnscope.models.huggingface.images import (
+    Preparation,
+    decode_picture,
+    patch_tokens,
+    prepare,
+    read_picture,
+    read_preparation,
+)
 
 RAMP = (
     (np.arange(5)[:, None, None] * 53 + np.arange(7)[None, :, None] * 31 + np.arange(4) * 67) % 256
@@ -39,17 +46,17 @@ def filtered(pixels: NDArray[np.uint8], kind: int) -> bytes:
 @pytest.mark.parametrize(("colour", "n_channels"), [(0, 1), (2, 3), (4, 2), (6, 4)])
 def test_that_every_filter_and_colour_is_read(kind: int, colour: int, n_channels: int) -> None:
     pixels = np.ascontiguousarray(RAMP[..., :n_channels])
-    read = decode_png(png_bytes((7, 5, 8, colour, 0, 0, 0), filtered(pixels, kind)), "x")
+    read = decode_picture(png_bytes((7, 5, 8, colour, 0, 0, 0), filtered(pixels, kind)), "x")
     expected = pixels[..., :3] if n_channels > 2 else np.repeat(pixels[..., :1], 3, axis=2)
     assert (read == expected).all()
 
 
 def test_that_a_palette_is_looked_up_and_must_be_long_enough() -> None:
     raw = b"\0\0\1\2\0\2\1\0"
-    read = decode_png(png_bytes((3, 2, 8, 3, 0, 0, 0), raw, bytes(range(9))), "x")
+    read = decode_picture(png_bytes((3, 2, 8, 3, 0, 0, 0), raw, bytes(range(9))), "x")
     assert read[0].tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
     with pytest.raises(LoadError, match="palette"):
-        decode_png(png_bytes((3, 2, 8, 3, 0, 0, 0), raw, bytes(range(6))), "x")
+        decode_picture(png_bytes((3, 2, 8, 3, 0, 0, 0), raw, bytes(range(6))), "x")
 
 
 @pytest.mark.parametrize(
@@ -59,13 +66,49 @@ def test_that_a_palette_is_looked_up_and_must_be_long_enough() -> None:
         png_bytes((100_000, 100_000, 8, 2, 0, 0, 0), b"\0"),
         png_bytes((7, 5, 8, 2, 0, 0, 0), b"\x09" * 110),
         png_bytes((7, 5, 8, 2, 0, 0, 0), filtered(RAMP[..., :3], 0))[:60],
-        png_bytes((7, 5, 16, 2, 0, 0, 0), b"\0" * 400),
+        png_bytes((9_000, 12_000, 8, 0, 0, 0, 0), b"\0"),
+        png_bytes((9_000, 6_000, 8, 0, 0, 0, 0), b"\0"),
+        png_bytes((0, 5, 8, 2, 0, 0, 0), b"\0" * 20),
         png_bytes((1, 1, 8, 2, 0, 0, 0), b"\0" * 4_000_000)[:40],
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
+        b"",
     ],
 )
 def test_that_a_damaged_or_huge_picture_is_one_load_error(data: bytes) -> None:
+    with pytest.raises(LoadError, match=r"^x cannot be read as a picture: [^<]*\. Expected: a PNG, JPEG"):
+        decode_picture(data, "x")
+
+
+@pytest.mark.parametrize("n_kept", range(0, 60, 3))
+def test_that_a_picture_cut_anywhere_or_bent_anywhere_is_read_or_one_load_error(n_kept: int) -> None:
+    whole = png_bytes((7, 5, 8, 2, 0, 0, 0), filtered(RAMP[..., :3], 4))
     with pytest.raises(LoadError):
-        decode_png(data, "x")
+        decode_picture(whole[:n_kept], "x")
+    bent = bytearray(whole)
+    bent[n_kept] ^= 0xFF
+    try:
+        assert decode_picture(bytes(bent), "x").shape[2] == 3
+    except LoadError:
+        pass
+
+
+def test_that_sixteen_bits_of_a_colour_are_read_by_their_upper_eight() -> None:
+    grey = decode_picture(png_bytes((3, 1, 16, 0, 0, 0, 0), b"\0\0\0\x80\1\xff\xff"), "x")
+    assert grey.tolist() == [[[0, 0, 0], [128, 128, 128], [255, 255, 255]]]
+    colour = decode_picture(png_bytes((1, 1, 16, 2, 0, 0, 0), b"\0\0\1\x80\2\xff\xff"), "x")
+    assert colour.tolist() == [[[0, 128, 255]]]
+
+
+def test_that_a_picture_of_32_bit_numbers_is_refused_for_its_numbers(tmp_path: Path) -> None:
+    Image.new("F", (2, 2), 0.5).save(tmp_path / "height.tif")
+    with pytest.raises(LoadError, match="more than 16 bits"):
+        read_picture(str(tmp_path / "height.tif"))
+
+
+def test_that_pictures_of_other_programs_are_read(tmp_path: Path) -> None:
+    for name in ("a.jpg", "a.gif", "a.webp", "a.bmp"):
+        Image.new("RGB", (3, 2), (200, 10, 10)).save(tmp_path / name)
+        assert read_picture(str(tmp_path / name)).shape == (2, 3, 3)
 
 
 def test_that_pixels_are_resized_cut_and_normalised_as_the_files_say(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ special ones first (a class token, registers), then the patches line by line, wr
 | pixels | colours, rescaled and normalised         | [1, 3, height, width]       |
 """
 
-import importlib
+import struct
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -16,27 +17,31 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
+import PIL
 import torch
 from numpy.typing import NDArray
+from PIL import Image, ImageFile
 from torch import Tensor
 from torch.nn import functional
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models.huggingface.cache import contained_file
-from attnscope.models.huggingface.png import MAX_PIXELS, SIGNATURE, decode_png
 from attnscope.outside import read_outside
 from attnscope.records.tokens import Token, Tokens
 from attnscope.strict_json import as_object, read_json
 
 _PREPROCESSOR = "preprocessor_config.json"
 _MAX_BYTES = 200_000_000
+_MAX_PIXELS = 50_000_000
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+"""What is tried on a file: pictures of pixels; none that starts another program, as EPS does."""
 _MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 _FIRST_NAMES = ("CLS", "DIST")
 MAX_SIDE = 2_048
 """The largest picture, in pixels a side, that a processor's file may ask for."""
 MAX_FIRST = 64
 """The most tokens before the patches that are taken for special ones."""
-_ACTION = "Type the path of a PNG picture."
+_ACTION = "Type the path of a picture, for instance a PNG or JPEG file."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +105,45 @@ def read_picture(text: str) -> NDArray[np.uint8]:
             f"There is no picture {name[:200]!r}.", expected="the path of a picture", action=_ACTION
         )
     data = read_outside(path, expected="a picture", max_bytes=_MAX_BYTES, action=_ACTION)
-    if data.startswith(SIGNATURE):
-        try:
-            return decode_png(data, str(path))
-        except LoadError as error:
-            if error.kind != "picture-kind":
-                raise
-    return _decode_with_pillow(data, path)
+    return decode_picture(data, str(path))
+
+
+def decode_picture(data: bytes, what: str) -> NDArray[np.uint8]:
+    """A file's bytes as RGB, uint8 [height, width, 3]; raises LoadError, naming `what`.
+
+    Sizes are checked before anything is unpacked.
+    """
+    bombs = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+    try:
+        with (
+            warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
+            Image.open(BytesIO(data), formats=_FORMATS) as picture,
+        ):
+            return _rgb(picture)
+    except (OSError, ValueError, SyntaxError, EOFError, LookupError, struct.error, *bombs) as error:
+        reason = " ".join(str(error).split())[:200]
+        reason = "it is cut short, or is none" if isinstance(error, PIL.UnidentifiedImageError) else reason
+        raise LoadError(
+            f"{what} cannot be read as a picture: {reason}.",
+            kind="too-large" if isinstance(error, bombs) else "picture",
+            expected=f"a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file of at most {_MAX_PIXELS:,} pixels",
+            action="Save it again from a program that shows it.",
+        ) from error
+
+
+def _rgb(picture: ImageFile.ImageFile) -> NDArray[np.uint8]:
+    if picture.width * picture.height > _MAX_PIXELS:
+        raise Image.DecompressionBombError(f"it has {picture.width} × {picture.height} pixels")
+    if picture.mode in ("I", "F"):
+        raise ValueError("its numbers are more than 16 bits wide, so they are no colours")
+    palette = picture.palette if picture.format == "PNG" else None
+    n_colours = len(palette.palette) // 3 if palette else None
+    pixels = np.asarray(picture)
+    if n_colours is not None and int(pixels.max()) >= n_colours:
+        raise ValueError("a pixel has a colour that its palette lacks")
+    if pixels.dtype == np.uint16:  # greys; Pillow would cut them off at 255
+        return np.repeat((pixels[..., None] >> 8).astype(np.uint8), 3, axis=2)
+    return np.asarray(picture.convert("RGB"), dtype=np.uint8)
 
 
 def prepare(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
@@ -157,27 +194,6 @@ def patch_tokens(text: str, grid: tuple[int, int], n_tokens: int) -> Tokens:
         for column in range(n_columns)
     )
     return Tokens(text=text, tokens=first + patches)
-
-
-def _decode_with_pillow(data: bytes, path: Path) -> NDArray[np.uint8]:
-    try:
-        pillow = importlib.import_module("PIL.Image")
-    except ImportError as error:
-        raise UserError(
-            f"{path} is not a PNG picture that can be read without the library Pillow.",
-            expected="a PNG picture with 8 bits for each colour",
-            action="Save it as PNG, or install Pillow with: pip install 'attnscope[hf]'",
-        ) from error
-    try:
-        picture = pillow.open(BytesIO(data))
-        if picture.width * picture.height > MAX_PIXELS:
-            raise ValueError(f"it has {picture.width} × {picture.height} pixels")
-        return np.asarray(picture.convert("RGB"), dtype=np.uint8)
-    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(
-            f"{path} cannot be read as a picture: {reason}.", expected="a picture", action=_ACTION
-        ) from error
 
 
 def _colours(values: Mapping[str, Any], key: str, path: Path) -> tuple[float, ...]:
