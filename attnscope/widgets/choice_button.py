@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 
 class ChoiceButton(QToolButton):
-    """One of several choices; `chosen` carries the key of the one the person took."""
+    """One of several choices; `chosen` carries the key that the person took. No title: an icon alone."""
 
     chosen = Signal(str)
 
@@ -36,14 +36,15 @@ class ChoiceButton(QToolButton):
             self._actions[key] = action
         menu.triggered.connect(self._on_triggered)
         self.setMenu(menu)
-        self.setText(f"{title} ▾")
+        self.show_choice("")
 
     def show_choice(self, key: str) -> None:
         """Show which choice holds; an unknown one shows none."""
         for name, action in self._actions.items():
             action.setChecked(name == key)
         short = _SHORT.get(key, self._choices.get(key, ""))
-        self.setText(f"{self._title}: {short} ▾" if short else f"{self._title} ▾")
+        words = f"{self._title}: {short} ▾" if short else f"{self._title} ▾"
+        self.setText(words if self._title else "")
 
     def _on_triggered(self, action: QAction) -> None:
         self.chosen.emit(str(action.data()))

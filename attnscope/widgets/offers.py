@@ -108,14 +108,14 @@ def head_offers(session: Session, show_explore: Callable[[], None]) -> Iterable[
 
 def choice_offers(session: Session, view: ViewState) -> Iterable[Offer]:
     """Every choice that a menu holds, by name."""
-    for theme, text in THEME_NAMES.items():
-        yield _choice("Theme", text, view.theme == theme, lambda t=theme: view.set_theme(t))  # type: ignore[misc]
+    yield from _aspect_offers(session)
     for name, text in COLOUR_MAP_NAMES.items():
         is_so = view.colour_map == name
         yield _choice("Colour map", text, is_so, lambda n=name: view.set_colour_map(n))  # type: ignore[misc]
     for scale, text in SCALES.items():
         yield _choice("Scale", text, view.scale == scale, lambda s=scale: view.set_scale(s))  # type: ignore[misc]
-    yield from _aspect_offers(session)
+    for theme, text in THEME_NAMES.items():
+        yield _choice("Theme", text, view.theme == theme, lambda t=theme: view.set_theme(t))  # type: ignore[misc]
 
 
 def _aspect_offers(session: Session) -> Iterable[Offer]:
@@ -129,6 +129,8 @@ def _aspect_offers(session: Session) -> Iterable[Offer]:
     ):
         for value, text in texts.items():
             wanted = replace(aspect, **{field: value})
+            if field == "over" and aspect.blend == "none":
+                wanted = replace(wanted, blend="mean")
             yield _choice(title, text, wanted == aspect, lambda w=wanted: session.set_aspect(w))  # type: ignore[misc]
 
 

@@ -1,5 +1,7 @@
 """Two texts read as one: where the second begins, and each block of a map against slow loops."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from session_samples import Desk, head_map, ref, tokens
@@ -9,9 +11,11 @@ from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aggregation import grid_through, map_through
-from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, Block
+from attnscope.viewmodels.maps.aspect import BLOCKS, Aspect, Block
 from attnscope.viewmodels.maps.segments import block_note, segments_of
-from attnscope.widgets.aspect_steps import aspect_handlers, has_two_texts
+from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.aspect_steps import has_two_texts
+from attnscope.widgets.offers import choice_offers
 
 SEP = Token(id=3, piece="[SEP]", is_special=True)
 CLS = Token(id=2, piece="[CLS]", is_special=True)
@@ -111,17 +115,21 @@ def test_that_a_map_of_one_text_stays_whole():
     assert shown.note == ""
 
 
-def test_that_the_key_for_blocks_needs_two_texts():
+def test_that_blocks_are_offered_where_there_are_two_texts():
     desk = Desk().open()
-    aspect_handlers(desk.session)["next-block"]()
-    assert desk.session.aspect == PLAIN
-    assert desk.session.notice is not None
+
+    def blocks() -> dict[str, Callable[[], None]]:
+        offers = choice_offers(desk.session, ViewState())
+        return {o.item.title: o.run for o in offers if o.item.title.startswith("Two texts")}
+
+    assert blocks() == {}
     desk.session.set_text("a cat </s> it runs")  # the words tokenizer of the samples knows no specials
     desk.answer()
     assert not has_two_texts(desk.session)
     pair = HeadMap(head=desk.session.primary, queries=PAIR, keys=PAIR, weights=ramp_map().weights)
     desk.session.maps = (pair,)
-    aspect_handlers(desk.session)["next-block"]()
+    assert blocks().keys() == {f"Two texts: {text}" for text in BLOCKS.values()}
+    blocks()["Two texts: A → A"]()
     assert desk.session.aspect.block == "aa"
     assert desk.session.history.undo_label == "show A → A only"
 

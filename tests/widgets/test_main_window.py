@@ -15,6 +15,7 @@ from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.view_state import THEME_NAMES
 from attnscope.widgets.actions import ACTIONS
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.theme import stylesheet
@@ -160,13 +161,18 @@ def test_that_the_style_sheet_has_every_colour_filled_in():
     assert DARK.accent in stylesheet(DARK)
 
 
-def test_that_the_theme_goes_round(qtbot):
+def test_that_every_theme_is_in_the_menu_of_the_bar_and_of_the_window(qtbot):
     window = make(qtbot, Desk().open())
+    menu = window.top_bar.theme_button.menu()
     seen = []
-    for _ in range(4):
-        press(window, "next-theme")
+    for action in menu.actions():
+        action.trigger()
         seen.append(window.view.theme)
+        assert [a.data() for a in menu.actions() if a.isChecked()] == [window.view.theme]
+        assert THEME_NAMES[window.view.theme] in window.top_bar.theme_button.toolTip()
     assert sorted(seen) == ["dark", "light", "projector", "system"]
+    in_bar = next(a.menu() for a in window.top_bar.menu_bar.actions() if a.text() == "&Window")
+    assert menu.menuAction() in in_bar.actions()
 
 
 def test_that_controls_have_names_and_can_be_reached(qtbot):
@@ -190,14 +196,10 @@ def test_that_labels_never_read_html(qtbot):
     assert QToolTip.text() == ""
 
 
-def test_that_every_action_has_a_shortcut_of_its_own():
+def test_that_no_two_actions_have_one_shortcut():
     keys = [QKeySequence(key).toString() for spec in ACTIONS for key in spec.shortcuts]
-    assert all(
-        spec.shortcuts
-        for spec in ACTIONS
-        if spec.name not in ("locate-model", "download-model", "remove-heads")
-    )
     assert len(keys) == len(set(keys))
+    assert all(spec.menu for spec in ACTIONS if not spec.shortcuts and not spec.name.endswith("-model"))
 
 
 def test_that_the_sheet_of_shortcuts_names_every_menu_action(qtbot):

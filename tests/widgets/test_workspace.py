@@ -15,11 +15,12 @@ from attnscope.figures.style import type_px
 from attnscope.records.messages import Failed, LoadModel, Ready
 from attnscope.records.texts import OpenText
 from attnscope.settings import Settings, settings_from_json, settings_to_json
-from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
+from attnscope.viewmodels.maps.aspect import BLENDS, HIDDEN, OVERS, PLAIN, Aspect
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, SCALES, THEME_NAMES
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.window.autosave import Autosave
 from attnscope.widgets.window.main_window import MainWindow
@@ -99,6 +100,30 @@ def test_that_what_cannot_be_done_is_greyed_and_does_nothing(qtbot):
     assert not match.item.is_enabled
     window.workspace.palette.run_current()
     assert window.workspace.palette.isVisible()
+
+
+def test_that_show_as_offers_the_choices_of_how_things_are_shown_and_nothing_else(qtbot):
+    desk = Desk().open()
+    window = make(qtbot, desk)
+    press(window, "show-as")
+    palette = window.workspace.palette
+    assert palette.isVisible()
+    titles = {match.item.title for match in palette.rows.matches}
+    assert {match.item.kind for match in palette.rows.matches} == {"choice"}
+    for mapping, title in (
+        (BLENDS, "Show"), (OVERS, "Blend"), (HIDDEN, "Keys"), (SCALES, "Scale"),
+        (COLOUR_MAP_NAMES, "Colour map"), (THEME_NAMES, "Theme"),
+    ):  # fmt: skip
+        assert titles >= {f"{title}: {text}" for text in mapping.values()}, title
+    qtbot.keyClicks(palette.field, "every head of the layer")
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
+    assert desk.session.aspect == Aspect(blend="mean", over="layer")
+    press(window, "show-as")
+    qtbot.keyClicks(palette.field, "without the first")
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
+    assert desk.session.aspect == Aspect(blend="mean", over="layer", hidden="first")
+    press(window, "palette")
+    assert {match.item.kind for match in palette.rows.matches} > {"choice"}
 
 
 # The history

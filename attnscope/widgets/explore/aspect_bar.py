@@ -40,15 +40,15 @@ class AspectBar(QWidget):
         self._session, self._view = session, view
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setProperty("role", "panel")
-        self.blend = ChoiceButton("Heads", "Blend heads into one map (M)", _texts(BLENDS))
-        self.over = ChoiceButton("of", "Which heads are blended (Shift+M)", _texts(OVERS))
-        keys_name = "Leave out keys that take weight without meaning much (K)"
+        self.blend = ChoiceButton("Heads", "Blend heads into one map", _texts(BLENDS))
+        self.over = ChoiceButton("of", "Which heads are blended", _texts(OVERS))
+        keys_name = "Leave out keys that take weight without meaning much"
         self.hidden = ChoiceButton("Keys", keys_name, _texts(HIDDEN))
-        texts_name = "Queries and keys of which of the two texts, A and B (Shift+B)"
+        texts_name = "Queries and keys of which of the two texts, A and B"
         self.block = ChoiceButton("Texts", texts_name, _texts(BLOCKS))
         self.renormalise = _switch("Rows to 1", "Let what is left of each row sum to 1 again (N)")
         self.words = _switch("Words", "Words instead of pieces: keys summed, queries averaged (W)")
-        rows_name = "What the rows of cross-attention are called after (Shift+R)"
+        rows_name = "What the rows of cross-attention are called after"
         self.rows = ChoiceButton("Rows", rows_name, _texts(ROW_WORDS))
         self.lines = ChoiceButton("Lines", "Which lines are drawn", _line_choices())
         self.note = ElidedLabel(role="muted")

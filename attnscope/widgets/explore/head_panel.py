@@ -1,6 +1,7 @@
 """One head large, or the selected heads as lines, with the choices of how they are drawn."""
 
 import math
+from dataclasses import replace
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QToolButton, QVBoxLayout, QWidget
@@ -21,7 +22,7 @@ from attnscope.viewmodels.session.intervening import knocked_out
 from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import SCALES, Cell, Highlight, Scale, ViewState
-from attnscope.widgets.aspect_steps import aspect_handlers, writes
+from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.causes.inside_panel import InsidePanel
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.explore.alignment_bar import AlignmentBar
@@ -176,7 +177,7 @@ class HeadPanel(QWidget):
         self.heatmap.cell_hovered.connect(self._on_cell_hovered)
         self.heatmap.menu_wanted.connect(self._on_menu_wanted)
         self.heatmap.edge_toggled.connect(self._on_edge_toggled)
-        self.heatmap.rows_clicked.connect(aspect_handlers(self._session)["next-rows"])
+        self.heatmap.rows_clicked.connect(self._on_rows_clicked)
         self.heatmap.left.connect(self._on_left)
         self.lines.token_hovered.connect(self._on_line_token_hovered)
         listen(self, self._session, self._on_session)
@@ -336,6 +337,10 @@ class HeadPanel(QWidget):
 
     def _on_back_clicked(self) -> None:
         self._view.enlarge(False)
+
+    def _on_rows_clicked(self) -> None:
+        aspect = self._session.aspect
+        self._session.set_aspect(replace(aspect, rows="read" if aspect.rows == "written" else "written"))
 
     def _on_scale_chosen(self, name: str) -> None:
         scales: dict[str, Scale] = {scale: scale for scale in SCALES}

@@ -144,7 +144,7 @@ class RunPanel(QWidget):
             key = _key_text(action)
             button.setToolTip(f"{button.text()} ({key})" if key else "Open a run, finished or still written")
         self.several_button = tool_button("×n", "Several runs")
-        self.several_button.setToolTip("Several runs: seeds and values (Ctrl+Alt+Return)")
+        self.several_button.setToolTip("Several runs: seeds and values")
         self.several_button.hide()
         layout = row(self._start, self.several_button, self._hold, self._stop, self._open, spacing=6)
         for button in (self._start, self._hold, self._stop, self._open):

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QLineEdit, QListView, QVBoxL
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.palette import KIND_NAMES, Match, find
+from attnscope.viewmodels.palette import KIND_NAMES, Kind, Match, find
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.window.palette_rows import MatchDelegate
@@ -24,6 +24,8 @@ from attnscope.widgets.window.palette_rows import MatchDelegate
 MATCH_ROLE = Qt.ItemDataRole.UserRole
 _WIDTH_PX, _N_ROWS, _TOP_PX = 640, 11, 72
 _N_REMEMBERED = 30
+_PROMPT = "Type a command, a page, a model, a sample or a head such as L3H5"
+_PROMPTS: dict[Kind | None, str] = {"choice": "Show as: mean of heads, a scale, colours, a theme"}
 _MOVES = {
     Qt.Key.Key_Down: 1,
     Qt.Key.Key_Up: -1,
@@ -80,7 +82,6 @@ class CommandPalette(QFrame):
         self.setProperty("role", "palette")
         self.setAccessibleName("Command palette")
         self.field = QLineEdit()
-        self.field.setPlaceholderText("Type a command, a page, a model, a sample or a head such as L3H5")
         self.field.setAccessibleName("Find a command, page, model, sample or head")
         self.list = QListView()
         self.list.setAccessibleName("What was found")
@@ -109,11 +110,12 @@ class CommandPalette(QFrame):
         self._delegate.set_theme(palette)
         self.list.viewport().update()
 
-    def open(self, query: str = "") -> None:
-        """Show the palette and take the keyboard."""
+    def open(self, query: str = "", *, only: Kind | None = None) -> None:
+        """Show the palette, with all there is or offers of one kind, and take the keyboard."""
         if not self.isVisible():
             self._came_from = QApplication.focusWidget()
-        self._offers = {offer.item.key: offer for offer in self._gather()}
+        self._offers = {offer.item.key: offer for offer in self._gather() if only in (None, offer.item.kind)}
+        self.field.setPlaceholderText(_PROMPTS.get(only, _PROMPT))
         self.field.setText(query)
         self._on_edited(query)
         self._place()

@@ -11,14 +11,12 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 from attnscope import paths
 from attnscope.errors import UserError
 from attnscope.figures.caption import program_version
-from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.spec import FigureSpec, View
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.training.recipe_text import fresh_folder
-from attnscope.viewmodels.view_state import SCALES, THEMES, Page, ViewState
-from attnscope.widgets.aspect_steps import following
+from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.folder_dialog import ask_folder, ask_new_folder
@@ -96,9 +94,6 @@ class Commands:
             "picture": self._show_on_picture,
             "inside": self._show_inside,
             "enlarge": self._enlarge,
-            "next-scale": self._next_scale,
-            "next-colours": self._next_colours,
-            "next-theme": self._next_theme,
             "shortcuts": self.show_shortcuts,
             "about": self.show_about,
             "dismiss": self._dismiss,
@@ -249,15 +244,6 @@ class Commands:
 
     def _enlarge(self) -> None:
         self._view.enlarge(not self._view.is_enlarged)
-
-    def _next_scale(self) -> None:
-        self._view.set_scale(following(tuple(SCALES), self._view.scale))
-
-    def _next_colours(self) -> None:
-        self._view.set_colour_map(following(tuple(COLOUR_MAPS), self._view.colour_map))
-
-    def _next_theme(self) -> None:
-        self._view.set_theme(following(THEMES, self._view.theme))
 
     def _present(self) -> None:
         self._view.present(not self._view.is_presenting)

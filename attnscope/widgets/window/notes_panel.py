@@ -32,7 +32,7 @@ class NotesPanel(QWidget):
         self.edit.setPlaceholderText(_EMPTY)
         self.edit.setTabChangesFocus(True)
         self.close_button = tool_button("", "Close the notes", role="flat")
-        self.close_button.setToolTip("Close (Ctrl+Alt+N)")
+        self.close_button.setToolTip("Close")
         self.hint = PlainLabel("Saved with the session.", "muted")
         self._lay_out()
         self.edit.textChanged.connect(self._on_text_changed)

@@ -135,7 +135,7 @@ class StopsPanel(QWidget):
         self.remove_button.setToolTip("Take it out of the list (Delete)")
         self.undo_button.setToolTip("Undo the last change of the list (Ctrl+Z)")
         self.redo_button.setToolTip("Redo (Ctrl+Y)")
-        self.close_button.setToolTip("Close (Ctrl+Alt+K)")
+        self.close_button.setToolTip("Close")
         self.keep_button.clicked.connect(self.keep)
         self.again_button.clicked.connect(lambda: stops.keep_again(chosen()))
         self.rename_button.clicked.connect(self.list.rename)

@@ -15,6 +15,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.training.plan_words import short_count
 from attnscope.viewmodels.view_state import THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS, MENUS
+from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
 
@@ -42,7 +43,14 @@ class TopBar(QWidget):
         self.setProperty("edge", "bottom")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._brand = PlainLabel()
-        self.menu_bar = build_menu_bar(actions, model_menu, recent_menu)
+        self.theme_button = ChoiceButton("", "Theme", {str(name): text for name, text in THEME_NAMES.items()})
+        self.theme_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
+        self.theme_button.menu().setTitle("Theme")
+        self.theme_button.chosen.connect(self._on_theme_chosen)
+        more = {"smaller": self.theme_button.menu()}
+        if recent_menu is not None:
+            more["open-session"] = recent_menu
+        self.menu_bar = build_menu_bar(actions, model_menu, more)
         self.model_button = tool_button("No model ▾", "Open model", role="flat")
         self.model_button.setPopupMode(self.model_button.ToolButtonPopupMode.InstantPopup)
         self.model_button.setMenu(model_menu)
@@ -56,8 +64,6 @@ class TopBar(QWidget):
         self.palette_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.palette_button.setToolTip(actions["palette"].toolTip())
         self.palette_button.clicked.connect(actions["palette"].trigger)
-        self.theme_button = tool_button("", "Theme", role="flat")
-        self.theme_button.clicked.connect(actions["next-theme"].trigger)
         self._name = PlainLabel("AttnScope", "name")
         self._lay_out()
         listen(self, session, self._on_session)
@@ -74,7 +80,8 @@ class TopBar(QWidget):
         self._brand.setPixmap(icon("brand", palette.accent, side_px=20).pixmap(side, side))
         self.palette_button.setIcon(icon("search", palette.text, side_px=16))
         self.theme_button.setIcon(icon(self._view.theme, palette.text, side_px=16))
-        tip = f"Theme: {THEME_NAMES[self._view.theme]} (Ctrl+D)"
+        self.theme_button.show_choice(self._view.theme)
+        tip = f"Theme: {THEME_NAMES[self._view.theme]}"
         self.theme_button.setToolTip(tip)
         self.theme_button.setAccessibleName(tip)
 
@@ -112,6 +119,9 @@ class TopBar(QWidget):
         if name == "theme":
             self.set_theme(self._palette)
 
+    def _on_theme_chosen(self, name: str) -> None:
+        self._view.set_theme(next(theme for theme in THEME_NAMES if theme == name))
+
     def _show_model(self) -> None:
         model = self._session.model
         name = shorten(plain_text(model.name), 40) if model else "No model"
@@ -131,10 +141,8 @@ class TopBar(QWidget):
             self.progress.setValue(round(100 * busy.fraction))
 
 
-def build_menu_bar(
-    actions: Mapping[str, QAction], model_menu: QMenu, recent_menu: QMenu | None = None
-) -> QMenuBar:
-    """The menus of the table, in its order, with the menu of models in its place."""
+def build_menu_bar(actions: Mapping[str, QAction], model_menu: QMenu, more: Mapping[str, QMenu]) -> QMenuBar:
+    """The menus of the table, in its order, with the menu of models in its place; `more` after actions."""
     bar = QMenuBar()
     bar.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.Fixed)
     for name in MENUS:
@@ -148,8 +156,8 @@ def build_menu_bar(
                 if spec.is_after_rule:
                     menu.addSeparator()
                 menu.addAction(actions[spec.name])
-                if spec.name == "open-session" and recent_menu is not None:
-                    menu.addMenu(recent_menu)
+                if spec.name in more:
+                    menu.addMenu(more[spec.name])
     return bar
 
 

@@ -179,4 +179,4 @@ class WorkLine(QWidget):
         self.button.setText(f"{plain_text(summary)} ▴".replace("&", "&&"))
         stops = "; Esc stops what is waited for" if self.state.waited_for else ""
         self.button.setAccessibleName(f"Under way: {plain_text(summary)}")
-        self.button.setToolTip("Everything under way, with Stop (Ctrl+Alt+W)" + stops)
+        self.button.setToolTip("Everything under way, with Stop" + stops)

@@ -84,6 +84,7 @@ class Workspace(QObject):
         files = self.files
         return {
             "palette": self.open_palette,
+            "show-as": self.open_choices,
             "history": self.toggle_history,
             "notes": self.toggle_notes,
             "stops": self.toggle_stops,
@@ -190,6 +191,11 @@ class Workspace(QObject):
         """Show the command palette."""
         if self.palette is not None:
             self.palette.open()
+
+    def open_choices(self) -> None:
+        """Show every choice of how things are shown."""
+        if self.palette is not None:
+            self.palette.open(only="choice")
 
     def toggle_history(self) -> None:
         """Show or hide the history."""
