@@ -24,7 +24,6 @@ from attnscope.training.begin import Begun, begin
 from attnscope.training.compiling import compile_loss, wants_compiling
 from attnscope.training.distributed import ALONE, Ranks, whole_of
 from attnscope.training.evaluation import autocast_of, evaluate
-from attnscope.training.graphs import StepGraph, capture_step, wants_graph
 from attnscope.training.lock import RunLock
 from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_of_memory_note
 from attnscope.training.metrics import Metrics
@@ -98,7 +97,6 @@ class TrainingRun:
         self._metrics = Metrics(self._begun.folder.metrics)
         self._books: list[Metrics | TensorBoardMirror] = [self._metrics]
         self._handed_over: Path | None = None
-        self._graph: StepGraph | None = None
         self._saver = Saver(
             self._begun.folder,
             recipe,
@@ -276,7 +274,7 @@ class TrainingRun:
         batches = self._begun.techniques.for_training(batches, rng)
         n_scored = max(1, sum(len(batch.labels) for batch in batches))
         self._begun.loss.module.train()
-        optimizer.zero_grad(set_to_none=self._graph is None)
+        optimizer.zero_grad()
         losses = [self._descend(batch, n_scored, is_last=batch is batches[-1]) for batch in batches]
         norm = nn.utils.clip_grad_norm_(self._parameters, recipe.training.clip_norm or float("inf"))
         both = torch.stack([self._ranks.mean(torch.stack(losses).sum()), whole_of(norm)])
@@ -295,8 +293,6 @@ class TrainingRun:
 
     def _descend(self, batch: Batch, n_scored: int, *, is_last: bool) -> Tensor:
         """Add the gradients of a batch's loss over `n_scored`; gives that loss."""
-        if self._graph is not None and self._graph.fits(batch):
-            return self._graph.run(batch, n_scored)
         smoothing = self.recipe.objective.label_smoothing
 
         def loss_of(rows: Batch) -> Tensor:
@@ -330,22 +326,13 @@ class TrainingRun:
         return descend
 
     def _compile(self) -> str:
-        """Compile the loss and capture the step where the recipe wants it; a note how that went."""
-        recipe, device, n_processes = self.recipe, self.device, self._ranks.n
-        has_graph = wants_graph(recipe, device, n_processes)
-        if self.step >= recipe.training.n_steps or not (wants_compiling(recipe, device) or has_graph):
+        """Compile the loss where the recipe wants it; a note how that went."""
+        recipe, device, begun = self.recipe, self.device, self._begun
+        if self.step >= recipe.training.n_steps or not wants_compiling(recipe, device):
             return ""
-        begun, rng = self._begun, np.random.default_rng((recipe.training.seed, self.step + 1))
-        draws = [begun.data.batches.draw(rng, 0.0) for _ in range(2)]
-        first, second = begun.techniques.for_training(draws, rng)
-        notes = []
-        if wants_compiling(recipe, device):
-            notes.append(compile_loss(begun.loss, first, device, self._autocast, n_processes=n_processes))
-        if has_graph:
-            smoothing = recipe.objective.label_smoothing
-            self._graph, note = capture_step(begun.loss, (first, second), device, self._autocast, smoothing)
-            notes.append(note)
-        return " ".join(filter(None, notes))
+        rng = np.random.default_rng((recipe.training.seed, self.step + 1))
+        (batch,) = begun.techniques.for_training([begun.data.batches.draw(rng, 0.0)], rng)
+        return compile_loss(begun.loss, batch, device, self._autocast, n_processes=self._ranks.n)
 
     def _started(self, compiling: str) -> Started:
         return Started(

@@ -117,8 +117,8 @@ class TrainingPart:
     """How long, how much at once, and how often to look and to save; a `clip_norm` of 0 clips nothing.
 
     With `checkpointing` what a block computed is computed again for its gradients and not kept, which saves
-    memory for time. `compile` off leaves CUDA graphs out as well. `inspect_every` steps the sizes of updates
-    and gradients are noted (0: never). `sharded` spreads the weights over the processes that torchrun starts,
+    memory for time. `inspect_every` steps the sizes of updates and gradients are noted (0: never).
+    `sharded` spreads the weights over the processes that torchrun starts,
     for models that fit into none of them; `tensorboard` mirrors the curves into event files.
     """
 

@@ -20,7 +20,7 @@ from attnscope.training.batches import (
     repeated_words,
 )
 from attnscope.training.data import prepare, vocabulary_of
-from attnscope.training.objectives import Batch, loss_sum
+from attnscope.training.objectives import Batch, loss_sum, pack, unpack
 from attnscope.training.parts import ObjectivePart
 from attnscope.training.recipe import parse_recipe
 
@@ -275,3 +275,15 @@ def test_that_some_sources_are_read_once_more_as_they_are_typed_in_haste(tmp_pat
     assert len(set(typed)) == len(typed) == 15
     assert all(f"T{text[1:]}." in whole and text.startswith("the Number") for text in typed)
     assert len(prepared.batches.held_out.lengths) == 10
+
+
+def test_that_a_packed_batch_unpacks_to_itself(task_recipe: str, tiny_recipe: str) -> None:
+    pairs = {"objective.kind": "masked", "objective.next_sentence": "true"}
+    for text, changes in ((task_recipe, {}), (tiny_recipe, {}), (tiny_recipe, pairs)):
+        data = prepare(parse_recipe(text, overrides={"training.precision": "float32", **changes}))
+        batch = data.batches.draw(np.random.default_rng(0), 0.0)
+        again = unpack(batch, pack(batch))
+        for name in ("ids", "scored", "labels", "valid", "target_ids", "target_valid", "segments", "is_next"):
+            given, found = getattr(batch, name), getattr(again, name)
+            assert (given is None) == (found is None), name
+            assert given is None or (torch.equal(given, found) and given.dtype == found.dtype), name
