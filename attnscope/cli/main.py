@@ -25,7 +25,6 @@ _DEVICES = {"bench": "cpu"}
 """Where a command computes when nothing is said, other than where it can best."""
 _COMMANDS = {
     "train": "train a recipe into a run folder; resumes what it holds",
-    "average": "make one model from the mean of a run's last checkpoints",
     "trace": "write the attention of a text to a file",
     "predict": "say what a model takes for probable",
     "generate": "let a model write a text",
@@ -48,6 +47,8 @@ _COMMANDS = {
     "bench": "measure speed on this machine",
 }
 """Each has its module beside this one, which is imported when its name is given."""
+_GONE = {"average": "`average` went with version 0.9. Instead: attnscope open RUN, its last checkpoint."}
+"""Commands of earlier versions, and what to do without them."""
 _WINDOW_FLAGS = {
     "--smoke": "open offscreen, trace, export, leave; for tests",
     "--json": "with --smoke: print its times as JSON",
@@ -109,6 +110,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     try:
         given = _with_open(sys.argv[1:] if argv is None else argv)
+        if given and given[0] in _GONE:
+            say_error(f"attnscope: {_GONE[given[0]]}")
+            return MENDABLE
         arguments = build_parser(given).parse_args(given)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else MENDABLE

@@ -3,7 +3,7 @@
 Qt writes every run of one font and direction as a text element of its own, placed by its left edge, and
 says neither. A reader without the family falls back to serifs, and one that takes Hebrew with a space at
 its end for a text from left to right puts the space on the other side, where two words then touch; so
-such a space becomes part of the place. Runs of emoji become pictures (`svg_emoji`).
+such a space becomes part of the place.
 """
 
 import html
@@ -11,8 +11,6 @@ import re
 import unicodedata
 
 from PySide6.QtGui import QFont, QFontInfo, QFontMetricsF
-
-from attnscope.figures.svg_emoji import emoji_image, is_emoji
 
 _TEXT = re.compile(r"<text ([^>]*)>([^<]*)</text>")
 _FAMILY = re.compile(r'font-family="([^"]*)"')
@@ -47,11 +45,6 @@ def is_right_to_left(text: str) -> bool:
 def _mended(found: re.Match[str]) -> str:
     attributes, text = found.groups()
     plain = html.unescape(text)
-    if is_emoji(plain):
-        corner = float(_named("x", attributes)), float(_named("y", attributes))
-        shown = emoji_image(plain, *corner, _face(attributes))
-        if shown:
-            return shown
     if is_right_to_left(plain):
         n_after = len(plain) - len(plain.rstrip(" "))
         place = float(_named("x", attributes)) + _width(" " * n_after, attributes)

@@ -33,7 +33,6 @@ _WORDS = (
 )
 _COMMANDS = {
     "attribute": ["MODEL", "--text", SENTENCE],
-    "average": ["MODEL", "-o", "OUT"],
     "curve": ["MODEL"],
     "figure": ["MODEL", "--text", SENTENCE, "-o", "OUT.svg"],
     "generate": ["MODEL", "--text", "the cat"],

@@ -293,3 +293,10 @@ def test_that_curves_of_what_is_no_run_are_refused(
 ) -> None:
     assert cli.main(["figure", str(tmp_path), "--view", "curves", "-o", str(tmp_path / "c.svg")]) == 2
     assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_that_a_command_that_went_says_so_and_what_to_do_instead(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["average", "RUN", "-o", "FOLDER"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("attnscope: `average` went with version 0.9. Instead: attnscope open RUN")
+    assert len(said.splitlines()) == 1
