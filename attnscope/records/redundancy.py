@@ -3,7 +3,6 @@
 | symbol      | meaning                                                      | shape             |
 |-------------|--------------------------------------------------------------|-------------------|
 | divergences | Jensen–Shannon divergence, mean over queries, nats           | [n_heads, n_heads]|
-| places      | the heads on a plane; distances follow √divergence           | [n_heads, 2]      |
 | single      | singular values of each head's W_Q W_Kᵀ (W_V W_O), falling   | [n_heads, d_head] |
 | stacked     | singular values of all heads' together, falling              | [n_values]        |
 """
@@ -26,44 +25,36 @@ _BYTES = re.compile("⟨(?:[0-9A-F]{2}|[0-9]/[0-9])⟩|\ufffd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeadPlane:
-    """The heads of one stack as points: near ones attend alike.
-
-    `clusters` number the groups from 0, in the order of their first head. `shown_share` is how much of all
-    squared distance the two axes show.
-    """
+class HeadPairs:
+    """How alike the heads of one stack attend: 0 for two that attend alike, at most ln 2."""
 
     stack: Stack
     heads: tuple[HeadRef, ...]
     divergences: NDArray[np.float64]
-    places: NDArray[np.float64]
-    clusters: tuple[int, ...]
-    shown_share: float
     n_queries: int
     n_texts: int
 
     def __post_init__(self) -> None:
-        for name in ("divergences", "places"):
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=2, name=name)
-            object.__setattr__(self, name, array)
-        if not len(self.heads) == len(self.places) == len(self.divergences) == len(self.clusters):
-            raise ValueError(f"{len(self.heads)} heads, {len(self.places)} places")
+        array = frozen_array(self.divergences, dtype=np.float64, rank=2, name="divergences")
+        object.__setattr__(self, "divergences", array)
+        if self.divergences.shape != (len(self.heads), len(self.heads)):
+            raise ValueError(f"{len(self.heads)} heads, divergences {self.divergences.shape}")
 
 
-PlaneSource = Literal["shown", "own", "samples", "file"]
+PairsSource = Literal["shown", "own", "samples", "file"]
 """The text that is shown, or texts as pruning curves take them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareHeads:
-    """Lay the heads of one stack of the open model out on a plane, by how alike they attend.
+    """Find which heads of one stack of the open model attend alike.
 
     `shown` takes the trace of that number. The pass runs in the background; a new one ends it.
     """
 
     number: int
     stack: Stack
-    source: PlaneSource = "shown"
+    source: PairsSource = "shown"
     path: str = ""
     max_texts: int = 100
     trace: int = 0
@@ -87,10 +78,10 @@ class ComparingNews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadsCompared:
-    """The heads on their plane; `texts` says what the texts were."""
+    """How alike the heads are; `texts` says what the texts were."""
 
     number: int
-    plane: HeadPlane
+    pairs: HeadPairs
     texts: str
 
 

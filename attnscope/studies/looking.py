@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.measures import row_entropy
-from attnscope.analysis.redundancy import HeadDivergences, plane_of
+from attnscope.analysis.redundancy import HeadDivergences
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.arrays import frozen_array
 from attnscope.records.importance import Progress
-from attnscope.records.redundancy import HeadPlane
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tokens import Token
+from attnscope.studies.head_plane import HeadPlane, plane_of
 
 PLACES = (
     "previous",

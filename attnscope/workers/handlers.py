@@ -51,12 +51,12 @@ from attnscope.records.splits import ReplaySplits
 from attnscope.records.texts import OpenText
 from attnscope.records.tokenizers import CompareTokenizers, StopTokenizers
 from attnscope.records.vocabulary import FindPieces, ShowPiece, ShowVocabulary, SpellText
+from attnscope.workers.alike_job import alike_job
 from attnscope.workers.background import BackgroundJobs
 from attnscope.workers.curves_job import curves_job
 from attnscope.workers.experiment_job import experiment_job, kind_of
 from attnscope.workers.measuring_job import Measuring
 from attnscope.workers.needs_model import require_model, running
-from attnscope.workers.plane_job import plane_job
 from attnscope.workers.serve_alignment import GoldDesk
 from attnscope.workers.serve_causes import attribute_output, patching_job
 from attnscope.workers.serve_compare import Answers, compare_traces
@@ -216,7 +216,7 @@ class Engine:
             case StopCurves():
                 self._background.stop("MeasureCurves")
             case CompareHeads():
-                job = plane_job(request, self._models.get(OPEN_MODEL), self._views)
+                job = alike_job(request, self._models.get(OPEN_MODEL), self._views)
                 self._background.start("CompareHeads", job)
             case RunExperiment():
                 job_of = experiment_job(request, lambda: running(self._models.get(OPEN_MODEL)))

@@ -10,17 +10,14 @@ from attnscope.analysis.head_weights import head_weights
 from attnscope.analysis.redundancy import (
     HeadDivergences,
     divergence_sums,
-    head_plane,
-    link_average,
-    scale_classically,
-    silhouette,
+    head_pairs,
 )
 from attnscope.analysis.spectra import head_spectra, product_spectrum
 from attnscope.analysis.subject import subject_of
 from attnscope.errors import UserError
 from attnscope.nn.attention import attend
 from attnscope.nn.masks import MaskRule
-from attnscope.records.redundancy import HeadCircuit, HeadPlane
+from attnscope.records.redundancy import HeadCircuit, HeadPairs
 from attnscope.records.sites import HeadRef
 
 W1 = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
@@ -80,38 +77,16 @@ def test_that_rows_without_a_key_do_not_count() -> None:
     assert sums.total[0, 1] == pytest.approx(0.052122, abs=1e-6)
 
 
-def test_that_points_on_a_plane_are_found_again() -> None:
-    points = np.array([[0, 0], [4, 0], [4, 1], [0, 1.5], [2, 3]], float)
-    squared = ((points[:, None] - points[None]) ** 2).sum(-1)
-    found, share = scale_classically(squared)
-    np.testing.assert_allclose(((found[:, None] - found[None]) ** 2).sum(-1), squared, atol=1e-9)
-    assert share == pytest.approx(1.0)
-    np.testing.assert_array_equal(found, scale_classically(squared)[0])
-    for order in ([4, 3, 2, 1, 0], [1, 0, 2, 4, 3], [2, 4, 0, 3, 1]):
-        placed = scale_classically(squared[np.ix_(order, order)])[0]
-        assert (placed[np.abs(placed).argmax(axis=0), [0, 1]] > 0).all()
-        np.testing.assert_allclose(placed, found[order], atol=1e-9)
-    assert scale_classically(np.zeros((3, 3)))[1] == 1.0
-
-
-def test_that_groups_that_stand_apart_are_found() -> None:
-    points = np.array([[0, 0], [9, 9], [0.2, 0], [9, 9.3], [0, 0.1], [0, 20]], float)
-    distances = np.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
-    assert link_average(distances, 3) == [0, 1, 0, 1, 0, 2]
-    assert silhouette(distances, [0, 1, 0, 1, 0, 2]) > silhouette(distances, [0, 0, 1, 1, 0, 2])
-    assert len(set(link_average(distances, 1))) == 1
-
-
-def test_that_a_plane_holds_every_head_of_a_stack() -> None:
+def test_that_every_pair_of_heads_of_a_stack_is_compared() -> None:
     model = tiny_model("encoder-decoder")
-    *progress, plane = head_plane(model, [(SENTENCE, FRENCH), ("the cat", "le chat")], "cross")
-    assert isinstance(plane, HeadPlane)
-    assert (len(progress), len(plane.heads), plane.places.shape) == (2, 8, (8, 2))
-    assert plane.n_texts == 2
-    assert plane.clusters[0] == 0
-    assert 2 <= max(plane.clusters) + 1 <= 7
-    with pytest.raises(UserError, match="at least three"):
-        list(head_plane(tiny_model("decoder", n_layers=1, n_heads=2), [SENTENCE]))
+    *progress, pairs = head_pairs(model, [(SENTENCE, FRENCH), ("the cat", "le chat")], "cross")
+    assert isinstance(pairs, HeadPairs)
+    assert (len(progress), len(pairs.heads), pairs.divergences.shape) == (2, 8, (8, 8))
+    assert (pairs.n_texts, pairs.stack) == (2, "cross")
+    assert (np.diag(pairs.divergences) == 0).all()
+    assert (pairs.divergences[np.triu_indices(8, k=1)] > 0).all()
+    with pytest.raises(UserError, match="at least two"):
+        list(head_pairs(tiny_model("decoder", n_layers=1, n_heads=1, n_kv_heads=1), [SENTENCE]))
 
 
 # -- weights alone --------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from attnscope.analysis.levels import rollout
 from attnscope.analysis.measures import measure
 from attnscope.analysis.patching import patch_map
 from attnscope.analysis.rank import rank_collapse
-from attnscope.analysis.redundancy import head_plane
+from attnscope.analysis.redundancy import head_pairs
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.subject import subject_of
 from attnscope.models import Model
@@ -145,7 +145,7 @@ ANALYSES: dict[str, Callable[[Model, str, str | None], Any]] = {
     "attribution": lambda m, t, u: attribute_logits(m, t, u, position=3, answer=7, other=5),
     "relevance": lambda m, t, u: relevance(m, t, u, position=2).weights,
     "rank": lambda m, t, u: rank_collapse(m, t, u),
-    "plane": lambda m, t, u: list(head_plane(m, [(t, u) if u else t])),
+    "alike": lambda m, t, u: list(head_pairs(m, [(t, u) if u else t])),
     "patching": lambda m, t, u: list(patch_map(m, (CLEAN, u), (CORRUPT, u), "stream", answer=7, other=5)),
     "gates": lambda m, t, u: list(
         learn_gates(subject_of(m), build_batches(m, [(t, u) if u else t]), n_steps=2)

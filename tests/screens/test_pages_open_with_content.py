@@ -20,7 +20,7 @@ def test_that_every_tab_of_heads_fills_by_itself(start: Callable[..., Program], 
     tabs.tabs.tabs["Pruning"].click()
     qtbot.waitUntil(lambda: bool(program.curves.curves), timeout=30_000)
     tabs.tabs.tabs["Alike"].click()
-    qtbot.waitUntil(lambda: program.alike.plane is not None, timeout=30_000)
+    qtbot.waitUntil(lambda: program.alike.found is not None, timeout=30_000)
     tabs.tabs.tabs["Weights"].click()
     qtbot.waitUntil(lambda: program.weights.found is not None, timeout=30_000)
 

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from attnscope.analysis.conllu import Tree, TreeWord
-from attnscope.analysis.redundancy import HeadDivergences, plane_of
+from attnscope.analysis.redundancy import HeadDivergences
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.records.word_tables import SyntaxTable
 from attnscope.studies import syntax
+from attnscope.studies.head_plane import plane_of
 from attnscope.studies.looking import PLACES, Looks, look
 from attnscope.studies.study import Choices
 from attnscope.studies.syntax_rows import best_offset, look_rows, syntax_rows

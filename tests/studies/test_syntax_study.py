@@ -12,13 +12,14 @@ from tiny_models import SENTENCE, tiny_model
 
 from attnscope.analysis.conllu import Tree, TreeWord
 from attnscope.analysis.measuring import measure_texts
-from attnscope.analysis.redundancy import HeadDivergences, plane_of
+from attnscope.analysis.redundancy import HeadDivergences
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.cli import main as cli
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.records.word_tables import SyntaxTable
+from attnscope.studies.head_plane import plane_of
 from attnscope.studies.looking import PLACES, Looks, look, shares_of
 from attnscope.studies.syntax_rows import Best, best_heads, best_of_all, best_offset, look_rows, syntax_rows
 

@@ -1,4 +1,4 @@
-"""The tab of heads that attend alike: compare, hover, click, walk."""
+"""The tab of heads that attend alike: compare, click a pair, walk."""
 
 import numpy as np
 import pytest
@@ -11,32 +11,25 @@ from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.redundancy import (
     CompareHeads,
     ComparingNews,
-    HeadPlane,
+    HeadPairs,
     HeadsCompared,
     StopComparing,
 )
-from attnscope.viewmodels.heads.alike import AlikeState
+from attnscope.records.sites import HeadRef
+from attnscope.viewmodels.heads.alike import N_PAIRS, AlikeState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.heads.alike_page import AlikePage
-from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.heads.head_table import SHARE_ROLE
 
 pytestmark = pytest.mark.qt
 SHOWN = HEADS[:4]
 
 
-def plane() -> HeadPlane:
-    places = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.02, 0.98]])
-    away = ((places[:, None] - places[None]) ** 2).sum(axis=-1)
-    return HeadPlane(
-        stack="encoder",
-        heads=SHOWN,
-        divergences=away,
-        places=places,
-        clusters=(0, 1, 2, 2),
-        shown_share=0.5,
-        n_queries=9,
-        n_texts=1,
-    )
+AWAY = np.array([[0, 0.5, 0.2, 0.1], [0.5, 0, 0.6, 0.3], [0.2, 0.6, 0, 0.0008], [0.1, 0.3, 0.0008, 0]])
+
+
+def pairs() -> HeadPairs:
+    return HeadPairs(stack="encoder", heads=SHOWN, divergences=AWAY, n_queries=9, n_texts=1)
 
 
 class Page:
@@ -54,35 +47,51 @@ class Page:
         asked = self.asked[-1]
         assert isinstance(asked, CompareHeads)
         self.state.handle(ComparingNews(number=asked.number, n_done=1, n_total=2))
-        self.state.handle(HeadsCompared(number=asked.number, plane=plane(), texts="a text"))
+        self.state.handle(HeadsCompared(number=asked.number, pairs=pairs(), texts="a text"))
 
-    @property
-    def side(self) -> list[str]:
-        return [label.text() for label in self.widget._side.widget().findChildren(PlainLabel)]
+    def row(self, k: int) -> tuple[str, ...]:
+        return tuple(self.widget.table.item(k, at).text() for at in range(3))
 
 
-def test_that_a_click_selects_a_head_and_the_side_names_the_nearest(qtbot: QtBot) -> None:
+def test_that_the_pairs_most_alike_stand_first_and_a_click_selects_both(qtbot: QtBot) -> None:
     page = Page(qtbot)
     page.state.choose_stack("encoder")
     page.compare()
-    view = page.widget.plane
-    for head in SHOWN:
-        assert view.head_at(view.place_of(head)) == head
-    qtbot.mouseMove(view, view.place_of(SHOWN[1]).toPoint())
-    qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=view.place_of(SHOWN[0]).toPoint())
-    assert page.desk.session.primary == SHOWN[0]
-    page.state.hover(SHOWN[2])
-    assert "encoder L1H0" in page.side
-    assert any(said.startswith("L1H1   0.0008") for said in page.side)
-    assert "Group 3: 2 heads" in page.side
-    assert "Group 1: 1 head" in page.side
-    page.state.hover(None)
-    qtbot.keyClick(view, Qt.Key.Key_Right)
-    assert page.desk.session.primary == SHOWN[1]
+    table = page.widget.table
+    assert [page.row(k) for k in range(table.rowCount())] == [
+        ("L1H0", "L1H1", "0.000800"),
+        ("L0H0", "L1H1", "0.100"),
+        ("L0H0", "L1H0", "0.200"),
+        ("L0H1", "L1H1", "0.300"),
+        ("L0H0", "L0H1", "0.500"),
+        ("L0H1", "L1H0", "0.600"),
+    ]
+    shares = [table.item(k, 2).data(SHARE_ROLE) for k in (0, 5)]
+    np.testing.assert_allclose(shares, [0.0008 / np.log(2), 0.6 / np.log(2)])
+    place = table.visualItemRect(table.item(1, 0)).center()
+    qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert page.desk.session.selection == (SHOWN[0], SHOWN[3])
+    assert (
+        page.widget._nearest.full_text()
+        == "L1H1 attends most like L1H0 (0.000800), L0H0 (0.100), L0H1 (0.300)"
+    )
     for palette in (DARK, LIGHT):
         page.widget.set_theme(palette)
         assert not page.widget.grab().isNull()
-    assert "50%" in page.state.statement
+    assert page.state.statement.startswith("every pair; encoder, a text: 1 text, 9 queries")
+
+
+def test_that_of_very_many_pairs_the_first_are_listed(qtbot: QtBot) -> None:
+    page = Page(qtbot)
+    heads = tuple(HeadRef(stack="encoder", layer=k // 8, head=k % 8) for k in range(32))
+    away = np.abs(np.subtract.outer(np.arange(32.0), np.arange(32.0))) / 100
+    page.state.run()
+    found = HeadPairs(stack="encoder", heads=heads, divergences=away, n_queries=9, n_texts=1)
+    page.state.handle(HeadsCompared(number=page.asked[-1].number, pairs=found, texts="a text"))  # type: ignore[attr-defined]
+    assert page.widget.table.rowCount() == N_PAIRS
+    values = [value for _first, _second, value in page.state.pairs()]
+    assert values == sorted(away[np.triu_indices(32, k=1)])[:N_PAIRS]
+    assert page.state.statement.startswith("the 200 most alike of 496 pairs")
 
 
 def test_that_a_pass_is_cancelled_fails_and_is_forgotten_with_its_model(qtbot: QtBot) -> None:
@@ -103,4 +112,4 @@ def test_that_a_pass_is_cancelled_fails_and_is_forgotten_with_its_model(qtbot: Q
     assert page.state.error == "Too few heads."
     page.compare()
     page.state.handle(ModelLoaded(number=1, info=page.desk.model))
-    assert page.state.plane is None
+    assert page.state.found is None

@@ -1,6 +1,6 @@
-"""The state of the map of heads that attend alike: which texts, the plane, the head under the cursor.
+"""The state of the list of heads that attend alike: which texts, and the pairs that were found.
 
-Must not import Qt. What can change has a name: choice, progress, plane, hovered, selection.
+Must not import Qt. What can change has a name: choice, progress, pairs, selection.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
 from attnscope.records.redundancy import (
     CompareHeads,
     ComparingNews,
-    HeadPlane,
+    HeadPairs,
     HeadsCompared,
-    PlaneSource,
+    PairsSource,
     StopComparing,
 )
 from attnscope.records.sites import HeadRef, Stack
@@ -26,30 +26,29 @@ from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
 Phase = Literal["empty", "running", "done", "stopped", "failed"]
-SOURCE_NAMES: dict[PlaneSource, str] = {
+SOURCE_NAMES: dict[PairsSource, str] = {
     "shown": "the text that is shown",
     "own": "the model's own texts",
     "samples": "the sample sentences",
     "file": "a file",
 }
-N_NEAREST, _N_PASSES = 3, 20
+N_PAIRS, N_NEAREST, _N_PASSES = 200, 5, 20
 
 
 class AlikeState:
-    """Heads of one stack on a plane; at most one pass is under way."""
+    """How alike the heads of one stack attend; at most one pass is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session, self._post, self._numbers = session, post, numbers
         self._listeners = Listeners()
-        self.source: PlaneSource = "shown"
+        self.source: PairsSource = "shown"
         self.path = ""
         self._stack: Stack | None = None
         self.phase: Phase = "empty"
         self.news: ComparingNews | None = None
         self.error = ""
-        self.plane: HeadPlane | None = None
+        self.found: HeadPairs | None = None
         self.texts = ""
-        self.hovered: HeadRef | None = None
         self._number = 0
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
         session.subscribe(self._on_session)
@@ -88,39 +87,41 @@ class AlikeState:
 
     @property
     def statement(self) -> str:
-        """What the map is of."""
-        plane = self.plane
-        if plane is None:
+        """What the list is of."""
+        found = self.found
+        if found is None:
             return ""
+        n_pairs = len(found.heads) * (len(found.heads) - 1) // 2
+        listed = f"the {N_PAIRS} most alike of {n_pairs:,} pairs" if n_pairs > N_PAIRS else "every pair"
         return (
-            f"{plane.stack}, {self.texts}: {counted(plane.n_texts, 'text')}, "
-            f"{counted(plane.n_queries, 'query', 'queries')}; distance is √ of the mean Jensen–Shannon "
-            f"divergence, of which the plane shows {plane.shown_share:.0%} (Clark et al. 2019)"
+            f"{listed}; {found.stack}, {self.texts}: {counted(found.n_texts, 'text')}, "
+            f"{counted(found.n_queries, 'query', 'queries')}; mean Jensen–Shannon divergence between rows, "
+            "0 to ln 2 = 0.693 nats (Clark et al. 2019)"
         )
 
-    def groups(self) -> tuple[tuple[HeadRef, ...], ...]:
-        """The heads of each group."""
-        plane = self.plane
-        if plane is None:
+    def pairs(self) -> tuple[tuple[HeadRef, HeadRef, float], ...]:
+        """The pairs of heads that attend most alike, the most alike first, with the divergence in nats."""
+        found = self.found
+        if found is None:
             return ()
-        numbers = sorted(set(plane.clusters))
-        return tuple(
-            tuple(head for head, own in zip(plane.heads, plane.clusters, strict=True) if own == number)
-            for number in numbers
-        )
+        above = np.triu_indices(len(found.heads), k=1)
+        values = found.divergences[above]
+        order = np.argsort(values, kind="stable")[:N_PAIRS]
+        pairs = zip(above[0][order], above[1][order], values[order], strict=True)
+        return tuple((found.heads[int(i)], found.heads[int(j)], float(value)) for i, j, value in pairs)
 
     def nearest(self, head: HeadRef) -> tuple[tuple[HeadRef, float], ...]:
         """The heads that attend most like one, with the divergence in nats."""
-        plane = self.plane
-        if plane is None or head not in plane.heads:
+        found = self.found
+        if found is None or head not in found.heads:
             return ()
-        row = plane.heads.index(head)
-        order = [int(k) for k in np.argsort(plane.divergences[row], kind="stable") if int(k) != row]
-        return tuple((plane.heads[k], float(plane.divergences[row, k])) for k in order[:N_NEAREST])
+        row = found.heads.index(head)
+        order = [int(k) for k in np.argsort(found.divergences[row], kind="stable") if int(k) != row]
+        return tuple((found.heads[k], float(found.divergences[row, k])) for k in order[:N_NEAREST])
 
     # Intents
 
-    def choose_texts(self, source: PlaneSource, path: str = "") -> None:
+    def choose_texts(self, source: PairsSource, path: str = "") -> None:
         """Compare over other texts."""
         self.source, self.path = source, path
         self._listeners.tell("choice")
@@ -131,7 +132,7 @@ class AlikeState:
         self._listeners.tell("choice")
 
     def run(self) -> None:
-        """Begin a pass; the plane before stays until the new one comes."""
+        """Begin a pass; the pairs before stay until the new ones come."""
         stack, traced = self.stack, self._session.traced
         if not self.can_run or stack is None:
             return
@@ -151,15 +152,10 @@ class AlikeState:
             self.phase, self.news = "stopped", None
             self._listeners.tell("progress")
 
-    def hover(self, head: HeadRef | None) -> None:
-        """The cursor is at a head, or at none."""
-        if head != self.hovered:
-            self.hovered = head
-            self._listeners.tell("hovered")
-
-    def select(self, head: HeadRef, *, is_added: bool = False) -> None:
-        """Select a head for the whole window."""
-        self._session.select_heads((head,), is_added)
+    def select(self, row: int) -> None:
+        """Select both heads of a pair for the whole window."""
+        first, second, _value = self.pairs()[row]
+        self._session.select_heads((first, second))
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
@@ -168,16 +164,16 @@ class AlikeState:
                 self.news = reply
                 self._listeners.tell("progress")
             case HeadsCompared() if reply.number == self._number:
-                self.phase, self.news, self.hovered = "done", None, None
-                self.plane, self.texts = reply.plane, reply.texts
-                self._listeners.tell("plane", "progress")
+                self.phase, self.news = "done", None
+                self.found, self.texts = reply.pairs, reply.texts
+                self._listeners.tell("pairs", "progress")
             case Failed() if reply.number == self._number and self.phase == "running":
                 self.phase, self.news, self.error = "failed", None, reply.message
                 self._listeners.tell("progress")
             case ModelLoaded():
                 self.stop()
-                self.phase, self.error, self.plane, self.hovered = "empty", "", None, None
-                self._listeners.tell("choice", "plane", "progress")
+                self.phase, self.error, self.found = "empty", "", None
+                self._listeners.tell("choice", "pairs", "progress")
             case _:
                 pass
 

@@ -1,39 +1,41 @@
 """The tab of the Heads page that shows which heads attend alike."""
 
+import math
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Slot
-from PySide6.QtGui import QColor, QIcon, QPixmap
 from PySide6.QtWidgets import (
-    QFrame,
     QHBoxLayout,
+    QHeaderView,
     QProgressBar,
     QPushButton,
-    QScrollArea,
     QStackedWidget,
+    QTableWidget,
+    QTableWidgetItem,
     QWidget,
 )
 
-from attnscope.counting import counted
-from attnscope.figures.colours import Palette, series_colour
-from attnscope.records.redundancy import PlaneSource
-from attnscope.records.sites import STACKS, HeadRef
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
+from attnscope.records.redundancy import PairsSource
+from attnscope.records.sites import STACKS
 from attnscope.viewmodels.heads.alike import SOURCE_NAMES, AlikeState
-from attnscope.viewmodels.heads.pruning_words import short_number, taken_words
+from attnscope.viewmodels.heads.pruning_words import short_number
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column, dress_table, row
+from attnscope.widgets.heads.head_table import SHARE_ROLE, BarDelegate
 from attnscope.widgets.heads.page import AskPath, ask_open_path
-from attnscope.widgets.heads.plane_view import PlaneView
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule, tool_button, watch_seen
+from attnscope.widgets.labels import ElidedLabel, listen, tool_button, watch_seen
 from attnscope.widgets.state_card import StateCard
 
 _STACKS: dict[str, str] = {stack: stack for stack in STACKS}
-_DOT_PX = 10
+_COLUMNS = ("head", "attends like", "divergence, nats")
+_HEAD_PX, _BAR_PX, _ROW_PX = 120, 320, 26
 
 
 class AlikePage(QWidget):
-    """Shows an AlikeState: the plane, the groups, what is nearest to a head."""
+    """Shows an AlikeState: the pairs that attend most alike, and what is nearest to the selected head."""
 
     def __init__(
         self,
@@ -45,44 +47,52 @@ class AlikePage(QWidget):
         ask_open: AskPath = ask_open_path,
     ) -> None:
         super().__init__(parent)
-        self._state, self._palette = state, palette
+        self._state, self._bars = state, BarDelegate(palette, self)
         self._table_path, self._ask_open = table_path, ask_open
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         layout = column(self, margin=12, spacing=8)
         layout.addLayout(self._build_run_row())
         self._stage = StateCard()
-        self.plane = PlaneView(palette)
-        self.plane.head_hovered.connect(state.hover)
-        self.plane.head_chosen.connect(self._on_chosen)
-        self._side = QScrollArea()
-        self._side.setWidgetResizable(True)
-        self._side.setFrameShape(QFrame.Shape.NoFrame)
-        self._side.setFixedWidth(240)
-        self._side.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        pictures = QWidget()
-        parts = QHBoxLayout(pictures)
-        parts.setContentsMargins(0, 0, 0, 0)
-        parts.setSpacing(0)
-        parts.addWidget(self.plane, 1)
-        parts.addWidget(self._side)
+        self.table = QTableWidget(0, len(_COLUMNS))
+        self._dress_table()
         self._pages = QStackedWidget()
         self._pages.addWidget(self._stage)
-        self._pages.addWidget(pictures)
-        self._pictures = pictures
+        self._pages.addWidget(self.table)
         layout.addWidget(self._pages, 1)
+        self._nearest = ElidedLabel()
         self._statement = ElidedLabel(role="muted", n_lines=2)
+        layout.addWidget(self._nearest)
         layout.addWidget(self._statement)
         listen(self, state, self._on_state)
-        for name in ("choice", "plane", "progress"):
+        for name in ("choice", "pairs", "progress"):
             self._on_state(name)
         watch_seen(self, state.first_look.look)
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours of another theme."""
-        self._palette = palette
-        self.plane.set_theme(palette)
-        self._fill_side()
+        self._bars.palette = palette
+        self._fit()
+        self.table.viewport().update()
+
+    def _dress_table(self) -> None:
+        table = self.table
+        dress_table(table, "Pairs of heads that attend most alike")
+        table.setHorizontalHeaderLabels(list(_COLUMNS))
+        table.setTabKeyNavigation(False)
+        table.setItemDelegate(self._bars)
+        header = table.horizontalHeader()
+        header.setSectionsClickable(False)
+        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        table.cellClicked.connect(self._on_row)
+        table.cellActivated.connect(self._on_row)
+        self._fit()
+
+    def _fit(self) -> None:
+        for k, width_px in enumerate((_HEAD_PX, _HEAD_PX, _BAR_PX)):
+            self.table.setColumnWidth(k, round(type_px(width_px)))
+        self.table.verticalHeader().setDefaultSectionSize(round(type_px(_ROW_PX)))
 
     def _build_run_row(self) -> QHBoxLayout:
         texts = {**{str(key): name for key, name in SOURCE_NAMES.items()}, "table": "those of the table"}
@@ -106,18 +116,37 @@ class AlikePage(QWidget):
         state = self._state
         if name in ("choice", "progress"):
             self._show_choices()
-        if name == "plane":
-            self.plane.show_plane(state.plane)
-        if name in ("plane", "hovered", "selection"):
-            self.plane.show_marks(state.hovered, state.selected)
-            self._fill_side()
-        if name in ("plane", "progress"):
+        if name == "pairs":
+            self._show_pairs()
+        if name in ("pairs", "selection"):
+            self._show_nearest()
+        if name in ("pairs", "progress"):
             self._statement.set_full_text(state.error or state.statement)
             self._statement.set_role("error" if state.error else "muted")
-            self._statement.setVisible(state.plane is not None)
-            if state.plane is None:
+            self._statement.setVisible(state.found is not None)
+            if state.found is None:
                 self._stage.show_stage(self._stage_now())
-            self._pages.setCurrentWidget(self._pictures if state.plane is not None else self._stage)
+            self._pages.setCurrentWidget(self.table if state.found is not None else self._stage)
+
+    def _show_pairs(self) -> None:
+        pairs = self._state.pairs()
+        self.table.setRowCount(len(pairs))
+        for k, (first, second, value) in enumerate(pairs):
+            for at, text in enumerate((first.label, second.label, short_number(value))):
+                item = QTableWidgetItem(text)
+                if at == len(_COLUMNS) - 1:
+                    item.setData(SHARE_ROLE, min(1.0, value / math.log(2)))
+                    item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+                self.table.setItem(k, at, item)
+        self.table.scrollToTop()
+
+    def _show_nearest(self) -> None:
+        """What is nearest to the selected head."""
+        head = self._state.selected
+        near = self._state.nearest(head) if head is not None else ()
+        words = ", ".join(f"{other.label} ({short_number(value)})" for other, value in near)
+        self._nearest.set_full_text(f"{head.label} attends most like {words}" if head and near else "")
+        self._nearest.setVisible(bool(near))
 
     def _show_choices(self) -> None:
         state, news = self._state, self._state.news
@@ -140,43 +169,14 @@ class AlikePage(QWidget):
                 return Stage(
                     kind="empty",
                     title="Which heads do the same?",
-                    hint="Heads as points on a plane: those that attend alike lie together. Choose texts and"
-                    " press Compare; a click on a point selects that head."
+                    hint="The pairs of heads that attend most alike, first. Choose texts and press Compare;"
+                    " a click on a pair selects both heads."
                     f"{self._state.first_look.words}",
                 )
 
-    def _fill_side(self) -> None:
-        """What is nearest to the head under the cursor or selected, and the groups."""
-        state = self._state
-        inner = QWidget()
-        inner.setProperty("role", "panel")
-        inner.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        lines = column(inner, margin=16, spacing=8)
-        head = state.hovered or state.selected
-        if head is not None and state.nearest(head):
-            lines.addWidget(PlainLabel(f"{head.stack} {head.label}", "large"))
-            lines.addWidget(PlainLabel("Attends most like", "section"))
-            near = "\n".join(
-                f"{other.label}   {short_number(value)} nats" for other, value in state.nearest(head)
-            )
-            lines.addWidget(PlainLabel(near))
-            lines.addWidget(rule())
-        for number, heads in enumerate(state.groups()):
-            title = QHBoxLayout()
-            dot = PlainLabel()
-            dot.setPixmap(_dot(series_colour(self._palette, number)))
-            title.addWidget(dot)
-            title.addWidget(PlainLabel(f"Group {number + 1}: {counted(len(heads), 'head')}", "name"), 1)
-            lines.addLayout(title)
-            names = PlainLabel(taken_words(heads).partition("  ")[2], "hint")
-            names.setWordWrap(True)
-            lines.addWidget(names)
-        lines.addStretch(1)
-        self._side.setWidget(inner)
-
     @Slot(str)
     def _on_texts_chosen(self, key: str) -> None:
-        known: dict[str, PlaneSource] = {"shown": "shown", "own": "own", "samples": "samples"}
+        known: dict[str, PairsSource] = {"shown": "shown", "own": "own", "samples": "samples"}
         path = self._table_path()
         if key in known:
             self._state.choose_texts(known[key])
@@ -188,12 +188,6 @@ class AlikePage(QWidget):
             if path:
                 self._state.choose_texts("file", path)
 
-    @Slot(object, bool)
-    def _on_chosen(self, head: HeadRef, is_added: bool) -> None:
-        self._state.select(head, is_added=is_added)
-
-
-def _dot(colour: str) -> QPixmap:
-    pixmap = QPixmap(_DOT_PX, _DOT_PX)
-    pixmap.fill(QColor(colour))
-    return QIcon(pixmap).pixmap(_DOT_PX, _DOT_PX)
+    @Slot(int, int)
+    def _on_row(self, row: int, _column: int) -> None:
+        self._state.select(row)

@@ -1,4 +1,4 @@
-"""Heads laid out by how alike they attend, from the worker: over texts, and over the text that is shown."""
+"""Which heads attend alike, from the worker: over texts, and over the text that is shown."""
 
 from pathlib import Path
 
@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 from worker_tools import ask, save_tiny, train_to_end
 
-from attnscope.analysis.redundancy import head_plane
+from attnscope.analysis.redundancy import head_pairs
 from attnscope.models import load
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.records.redundancy import (
     CompareHeads,
     ComparingNews,
-    HeadPlane,
+    HeadPairs,
     HeadsCompared,
     StopComparing,
 )
-from attnscope.workers import plane_job
+from attnscope.workers import alike_job
 from attnscope.workers.handlers import Engine
 
 TEXT = "the cat sat on the mat"
 
 
-def test_that_the_shown_text_and_a_file_of_it_give_the_same_plane(
+def test_that_the_shown_text_and_a_file_of_it_give_the_same_pairs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = save_tiny(tmp_path / "model", "decoder")
@@ -40,13 +40,13 @@ def test_that_the_shown_text_and_a_file_of_it_give_the_same_plane(
     read = list(train_to_end(engine))[-1]
     assert isinstance(read, HeadsCompared)
     assert (read.texts, read.number) == ("texts.txt", 4)
-    (plane,) = [p for p in head_plane(load(folder), [TEXT]) if isinstance(p, HeadPlane)]
-    for found in (shown.plane, read.plane):
-        np.testing.assert_allclose(found.divergences, plane.divergences, atol=1e-6)
+    (pairs,) = [p for p in head_pairs(load(folder), [TEXT]) if isinstance(p, HeadPairs)]
+    for found in (shown.pairs, read.pairs):
+        np.testing.assert_allclose(found.divergences, pairs.divergences, atol=1e-6)
     ask(engine, CompareHeads(number=5, stack="decoder", trace=1))
     last = list(train_to_end(engine))[-1]
     assert isinstance(last, Failed)
-    monkeypatch.setattr(plane_job, "MAX_SHOWN", 3)
+    monkeypatch.setattr(alike_job, "MAX_SHOWN", 3)
     ask(engine, CompareHeads(number=6, stack="decoder", trace=2))
     last = list(train_to_end(engine))[-1]
     assert isinstance(last, Failed)

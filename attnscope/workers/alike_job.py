@@ -1,8 +1,8 @@
-"""Laying heads out by how alike they attend, in the background. No Qt."""
+"""Finding which heads attend alike, in the background. No Qt."""
 
 from collections.abc import Generator
 
-from attnscope.analysis.redundancy import HeadDivergences, head_plane, plane_of
+from attnscope.analysis.redundancy import HeadDivergences, head_pairs
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.importance import Progress
@@ -14,10 +14,10 @@ from attnscope.workers.views import Views
 
 MAX_SHOWN = 512
 """Most tokens of a text that is compared alone: all maps of a stack are held at once."""
-MIN_HEADS = 3
+MIN_HEADS = 2
 
 
-def plane_job(request: CompareHeads, model: Model, views: Views) -> StepsJob:
+def alike_job(request: CompareHeads, model: Model, views: Views) -> StepsJob:
     """One pass over texts, or over the trace that is shown."""
     steps = _compare(request, model, views)
     return StepsJob(request.number, steps, lambda news: isinstance(news, ComparingNews))
@@ -31,11 +31,11 @@ def _compare(
         yield _shown(request, views)
         return
     samples, name = read_samples(model, request.source, request.path, request.max_texts)
-    for found in head_plane(model, samples, request.stack):
+    for found in head_pairs(model, samples, request.stack):
         if isinstance(found, Progress):
             yield ComparingNews(number=request.number, n_done=found.n_done, n_total=found.n_total)
         else:
-            yield HeadsCompared(number=request.number, plane=found, texts=name)
+            yield HeadsCompared(number=request.number, pairs=found, texts=name)
 
 
 def _shown(request: CompareHeads, views: Views) -> HeadsCompared:
@@ -54,5 +54,5 @@ def _shown(request: CompareHeads, views: Views) -> HeadsCompared:
     sums = HeadDivergences(heads)
     sums.add(trace, request.stack)
     return HeadsCompared(
-        number=request.number, plane=plane_of(sums, request.stack), texts="the text that is shown"
+        number=request.number, pairs=sums.pairs(request.stack), texts="the text that is shown"
     )
