@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 def tell_plan(recipe: "Recipe", *, out: str = "", device: str = "auto", is_json: bool = False) -> int:
     """Print the plan; gives 0 when it fits and 2 when it does not."""
     from attnscope.models.device import choose_device
-    from attnscope.training.advice import advise
     from attnscope.training.paper import plan_recipe
     from attnscope.training.speed import pace_of
     from attnscope.training.starting import recipe_on_paper
@@ -37,7 +36,6 @@ def tell_plan(recipe: "Recipe", *, out: str = "", device: str = "auto", is_json:
     plan = plan_recipe(
         recipe, where, out=Path(out) if out else Path.cwd(), pace=pace_of(recipe, where, folders)
     )
-    plan = dataclasses.replace(plan, advice=advise(recipe, where, plan.available_bytes))
     if is_json:
         say_json(plan_values(plan))
     else:
@@ -56,7 +54,6 @@ def plan_values(plan: Plan) -> dict[str, object]:
         "fits": plan.fits,
         "flops": plan.flops,
         "seconds": {"shortest": low, "expected": expected, "longest": high},
-        "advice": [{"words": a.words, "changes": dict(a.changes)} for a in plan.advice],
     }
 
 
@@ -73,11 +70,7 @@ def plan_text(plan: Plan) -> str:
         blocks.append(f"The time is {plan.pace.words}.")
     blocks += plan.notes
     if problem_of(plan):
-        lines = [problem_of(plan)]
-        for advice in plan.advice:
-            changes = " ".join(f"--set {key}={value}" for key, value in advice.changes)
-            lines.append(f"  {advice.words}: {changes}")
-        blocks.append("\n".join(lines))
+        blocks.append(problem_of(plan))
     return "\n\n".join(blocks)
 
 

@@ -7,14 +7,6 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """What would make a recipe fit: `changes` are keys like `training.batch_size` with their TOML values."""
-
-    words: str
-    changes: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """How many operations a second the device makes in training, and how that is known.
 
@@ -55,7 +47,6 @@ class Plan:
     checkpoint_bytes: int
     disk_bytes: int
     free_disk_bytes: int | None
-    advice: tuple[Advice, ...] = ()
     notes: tuple[str, ...] = ()
     n_learned: int | None = None
 

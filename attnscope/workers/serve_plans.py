@@ -13,7 +13,6 @@ from attnscope.records.plans import PlanRecipe, PresetsShown, RecipePlanned, Sho
 def plan_text(request: PlanRecipe) -> Iterator[Reply]:
     """The plan of the recipe as it is typed; a recipe with a fault has a problem instead of a plan."""
     from attnscope.text.corpora import require_corpus
-    from attnscope.training.advice import advise
     from attnscope.training.paper import plan_recipe
     from attnscope.training.recipe import parse_recipe
     from attnscope.training.speed import pace_of
@@ -27,7 +26,6 @@ def plan_text(request: PlanRecipe) -> Iterator[Reply]:
             require_corpus(Path(recipe.data.path))
         folders = [Path(folder) for folder in request.run_folders]
         plan = plan_recipe(recipe, device, out=Path(request.out) if request.out else None)
-        plan = replace(plan, advice=advise(recipe, device, plan.available_bytes))
         yield RecipePlanned(number=request.number, plan=plan)  # the time may take a moment longer
         pace = pace_of(recipe, device, folders)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Recipes on paper: sizes of the literature, memory that fits or not, advice that helps, and speed."""
+"""Recipes on paper: sizes of the literature, memory that fits or not, and speed."""
 
 import dataclasses
 import json
@@ -13,8 +13,7 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.nn.presets import PRESETS
 from attnscope.records.plans import Plan
-from attnscope.training.advice import advise
-from attnscope.training.paper import longest_tokens, look_bytes, needed_bytes, plan_recipe, step_flops
+from attnscope.training.paper import look_bytes, needed_bytes, plan_recipe, step_flops
 from attnscope.training.parts import Watch
 from attnscope.training.preset_rows import preset_rows
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
@@ -72,33 +71,6 @@ def test_that_computing_blocks_again_costs_a_forward_pass_more(recipe: Recipe) -
     again = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, checkpointing=True))
     assert step_flops(again, 64) == pytest.approx(step_flops(recipe, 64) * 4 / 3)
     assert needed_bytes(again, CPU, 64) < needed_bytes(recipe, CPU, 64)
-
-
-@pytest.mark.parametrize("share", [0.06, 0.1, 0.3, 0.6, 0.9])
-def test_that_every_advice_makes_the_recipe_fit(recipe: Recipe, share: float) -> None:
-    available = round(share * plan_of(recipe).memory_bytes)
-    found = advise(recipe, CPU, available)
-    assert found
-    for advice in found:
-        text = TEXT
-        for name, value in advice.changes:
-            section, _, key = name.partition(".")
-            text = with_written_value(text, section, key, value)
-        mended = parse_recipe(text)
-        assert needed_bytes(mended, CPU, longest_tokens(mended)) <= available
-        n_parts = mended.training.accumulate
-        assert abs(mended.training.batch_size * n_parts - 32) <= n_parts / 2
-
-
-def test_that_a_recipe_that_fits_needs_no_advice(recipe: Recipe) -> None:
-    assert advise(recipe, CPU, plan_of(recipe).memory_bytes) == ()
-
-
-def test_that_the_largest_batch_is_advised(recipe: Recipe) -> None:
-    available = plan_of(recipe).memory_bytes - 1
-    changes = dict(advise(recipe, CPU, available)[0].changes)
-    size, n_parts = int(changes["training.batch_size"]), int(changes["training.accumulate"])
-    assert (size, n_parts) == (16, 2)
 
 
 @pytest.mark.parametrize("name", PRESETS)

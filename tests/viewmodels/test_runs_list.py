@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attnscope.records.messages import Failed, Request
-from attnscope.records.plans import Advice, PlanRecipe, PresetRow, PresetsShown, RecipePlanned
+from attnscope.records.plans import PlanRecipe, PresetRow, PresetsShown, RecipePlanned
 from attnscope.records.runs import (
     FollowRun,
     OpenRuns,
@@ -298,10 +298,8 @@ def test_that_a_plan_is_asked_for_once_the_person_pauses(room: Room) -> None:
     assert request.recipe == "[model]\n# c\n"
     state.handle(RecipePlanned(number=request.number - 1, plan=None, problem="old"))
     assert state.planning.problem == ""
-    advice = Advice(words="smaller", changes=(("training.batch_size", "4"), ("model.n_layers", "2")))
-    state.handle(RecipePlanned(number=request.number, plan=plan(advice=(advice,))))
-    state.planning.take_advice(advice)
-    assert state.recipe.text == "[model]\nn_layers = 2\n# c\n\n[training]\nbatch_size = 4\n"
+    state.handle(RecipePlanned(number=request.number, plan=plan()))
+    assert state.planning.plan == plan()
 
 
 def test_that_a_recipe_that_was_refused_starts_only_once_it_is_another(room: Room) -> None:

@@ -54,7 +54,8 @@ def problem_of(plan: Plan) -> str:
     if not plan.fits:
         problems.append(
             f"Does not fit: it needs {bytes_text(plan.memory_bytes)} of memory and "
-            f"{bytes_text(plan.available_bytes)} are free."
+            f"{bytes_text(plan.available_bytes)} are free: make training.batch_size or the model smaller, or "
+            "set training.checkpointing = true."
         )
     if not plan.fits_disk:
         problems.append(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from attnscope.records.messages import Failed, Reply, Request
 from attnscope.records.plans import (
-    Advice,
     Plan,
     PlanRecipe,
     PresetRow,
@@ -20,7 +19,6 @@ from attnscope.settings import known_run_folders
 from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
-from attnscope.viewmodels.training.recipe_text import with_written_value
 from attnscope.viewmodels.training.recipe_times import RecipeTimes
 
 PAUSE_S = 0.25
@@ -110,14 +108,6 @@ class PlanState:
         if not self.presets and not self._presets_number:
             self._presets_number = self._numbers.next()
             self._post(ShowPresets(number=self._presets_number))
-
-    def take_advice(self, advice: Advice) -> None:
-        """Write what would fit into the recipe."""
-        text = self._recipe.text
-        for name, value in advice.changes:
-            section, _, key = name.partition(".")
-            text = with_written_value(text, section, key, value)
-        self._recipe.edit(text)
 
     def handle(self, reply: Reply) -> bool:
         """Take a reply; True when it was for this state."""

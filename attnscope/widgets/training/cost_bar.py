@@ -1,12 +1,9 @@
-"""One line below the recipe: what it costs, or what is wrong with it, and what would make it fit."""
-
-from functools import partial
+"""One line below the recipe: what it costs, or what is wrong with it."""
 
 from PySide6.QtCore import Qt, Slot
-from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from attnscope.counting import bytes_text
-from attnscope.records.plans import Advice
 from attnscope.viewmodels.training.plan_words import (
     memory_line,
     problem_of,
@@ -15,10 +12,8 @@ from attnscope.viewmodels.training.plan_words import (
 )
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button
 from attnscope.widgets.training.cost_dialog import CostDialog
-
-_MOST_ADVICE = 3
 
 
 class CostBar(QWidget):
@@ -40,14 +35,6 @@ class CostBar(QWidget):
         top.setStretch(0, 1)
         layout.addLayout(top)
         layout.addWidget(self._problem)
-        self._advice: list[QToolButton] = []
-        for k in range(_MOST_ADVICE):
-            button = tool_button("", "Take this value")
-            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
-            button.setSizePolicy(self.sizePolicy().Policy.Ignored, button.sizePolicy().verticalPolicy())
-            button.clicked.connect(partial(self._on_taken, k))
-            layout.addWidget(button)
-            self._advice.append(button)
         self.show_plan()
 
     @property
@@ -60,7 +47,6 @@ class CostBar(QWidget):
         planning = self._state.planning
         plan = planning.plan
         problem = planning.problem if plan is None else problem_of(plan)
-        advice: tuple[Advice, ...] = () if plan is None or self._state.is_active else plan.advice
         if plan is None:
             self._line.set_full_text("This recipe cannot run yet" if problem else "")
         else:
@@ -73,13 +59,6 @@ class CostBar(QWidget):
             self._line.setToolTip(f"Trained it takes {memory_line(plan)} on {plan.device}")
         self._problem.setVisible(bool(problem))
         self._problem.setText(problem)
-        for k, button in enumerate(self._advice):
-            button.setVisible(k < len(advice))
-            if k < len(advice):
-                changes = "\n".join(f"{key} = {value}" for key, value in advice[k].changes)
-                button.setText(_elided(button, advice[k].words, self.width()))
-                button.setAccessibleName(f"Take: {advice[k].words}")
-                button.setToolTip(plain_tooltip(f"{advice[k].words}\nwrites {changes}"))
 
     @Slot()
     def _on_more(self) -> None:
@@ -93,13 +72,3 @@ class CostBar(QWidget):
         self._on_more()
         if self._dialog is not None:
             self._dialog.tabs.show_panel("Presets")
-
-    def _on_taken(self, k: int) -> None:
-        plan = self._state.planning.plan
-        if plan is not None and k < len(plan.advice):
-            self._state.planning.take_advice(plan.advice[k])
-
-
-def _elided(button: QToolButton, text: str, width: int) -> str:
-    room = max(120, width - 24)
-    return button.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, room).replace("&", "&&")
