@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from session_samples import Desk, info, ref
+from session_samples import Desk, info
 
 from attnscope.records.masks import UseMask, mask_of
 from attnscope.records.messages import ModelLoaded
-from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes
 from attnscope.viewmodels.session.mask_presets import PRESETS, graph_text, preset_cells, sentences_of
@@ -50,74 +49,6 @@ def test_that_special_tokens_and_closing_signs_stay_with_their_sentence():
 def test_that_example_graphs_are_edge_lists():
     assert graph_text("ring", 3) == "0 2\n1 0\n2 1"
     assert graph_text("star", 3) == "1 0\n2 0"
-
-
-def test_that_the_mask_goes_back_and_forth_by_itself_whatever_else_was_done_since():
-    desk = Desk().open()
-    session, state = desk.session, MaskState(desk.session)
-    steps = state.steps
-    for k in range(3):
-        state.begin_stroke()
-        state.paint([(k, k)], False)
-        state.end_stroke()
-    drawn = state.cells.copy()
-    steps.undo()  # the last step of the session: taken back there
-    assert session.history.labels[session.history.n_done :] == ("mask: forbid query 2 → key 2",)
-    steps.redo()
-    session.select_heads((ref(1, 1),))
-    session.head_changes.toggle_gate(ref(0, 0))
-    gates, n = session.gates, session.history.n_done
-    steps.undo()
-    steps.undo()
-    expected = np.ones_like(drawn)
-    expected[0, 0] = False
-    np.testing.assert_array_equal(state.cells, expected)
-    assert (session.selection, session.gates) == ((ref(1, 1),), gates)
-    assert session.history.n_done == n + 2
-    assert session.history.undo_label == "undo mask: forbid query 1 → key 1"
-    assert steps.redo_label == "mask: forbid query 1 → key 1"
-    again = MaskState(session).steps  # a window opened anew knows what was done before it
-    assert again.undo_label.startswith("undo mask")
-    steps.redo()
-    steps.redo()
-    np.testing.assert_array_equal(state.cells, drawn)
-    assert session.history.n_done == n, "there and back is undo and redo of the session too"
-    session.undo()  # in the window: the gate; the mask stays
-    assert (steps.undo_label, session.gates) == ("mask: forbid query 2 → key 2", NO_GATES)
-    session.set_text("the cat purrs")
-    desk.answer()
-    assert (steps.undo_label, steps.redo_label) == ("", "")
-
-
-@pytest.mark.parametrize("is_of_the_session", [False, True])
-def test_that_there_and_back_are_two_steps_to_redo_too(is_of_the_session):
-    session = Desk().open().session
-    state = MaskState(session)
-    for is_allowed in (False, True, False):
-        state.begin_stroke()
-        state.paint([(1, 1)], is_allowed)
-        state.end_stroke()
-    undo, redo = (session.undo, session.redo) if is_of_the_session else (state.steps.undo, state.steps.redo)
-    undo()
-    undo()
-    redo()  # the mask is then that before the step before, too
-    assert state.steps.undo_label == "mask: allow query 1 → key 1"
-    redo()
-    assert (bool(state.cells[1, 1]), state.steps.redo_label) == (False, "")
-
-
-def test_that_a_mask_changed_from_elsewhere_is_a_step_too():
-    session = Desk().open().session
-    state = MaskState(session)
-    for cell in (1, 2):
-        state.begin_stroke()
-        state.paint([(cell, cell)], False)
-        state.end_stroke()
-    drawn = state.mask
-    session.change("no changes", replace(session.setting, interventions=()))
-    assert state.steps.undo_label == "another mask"
-    state.steps.undo()
-    assert (state.mask, state.steps.redo_label) == (drawn, "another mask")
 
 
 def test_that_a_stroke_is_one_step_and_undone_as_one():
@@ -207,43 +138,42 @@ def test_that_a_mask_goes_with_its_text_and_into_sessions_scripts_and_commands()
     assert "'--mask-rows=0-1;1;2;3'" in command_line(shown)
     drawn = mask_of(setting.interventions[0].cells, "encoder", "of an edge list")
     desk.session.set_text("another text")
-    assert state.mask == drawn  # until the number of its tokens is known
-    desk.answer()
     assert state.mask is None
+    desk.answer()
     desk.session.undo()
     assert state.mask == drawn
 
 
-def test_that_a_mask_stays_where_lengths_agree_and_comes_back_when_they_agree_again():
+def test_that_a_mask_goes_with_its_text_and_undo_brings_both_back():
     desk = Desk().open()
     session, state = desk.session, MaskState(desk.session)
     state.use_edges("0 1")
-    mask = state.mask
     first, n_steps = session.setting, session.history.n_done
     desk.answer()
     session.set_text("a dog barks")
-    desk.answer()
-    assert state.mask == mask
-    assert session.notice is None
-    for text in ("a dog barks l", "a dog barks lou", "a dog"):
-        session.set_text(text)
-        desk.answer()
-        assert state.mask is None
-    assert "4 tokens, this text has 5" in session.notice.message
+    assert state.mask is None
+    assert "drawn for the text before" in session.notice.message
     assert session.notice.action == "undo"
-    session.set_text("a dog yelps")
+    assert desk.traces()[-1].interventions == ()
     desk.answer()
-    assert state.mask == mask
-    assert session.history.n_done == n_steps + 1  # typing is one step, whatever becomes of the mask
     session.dismiss_notice()
-    session.set_text("two words")
-    desk.answer()
-    assert session.notice is not None  # told once more: it was in use again
+    session.set_text("a dog barks l")
+    assert session.notice is None  # told once
+    assert session.history.n_done == n_steps + 1  # typing is one step
     session.undo()
     assert session.setting == first
-    state.drop()
-    session.set_text("the hen runs")
-    assert state.mask is None  # what was taken off does not come back
+
+
+def test_that_a_mask_of_a_file_that_does_not_fit_its_text_is_left_out_and_told():
+    desk = Desk().open()
+    session, state = desk.session, MaskState(desk.session)
+    mask = mask_of(np.eye(3, dtype=np.bool_), "encoder", "of a file")
+    session.change("open a session", replace(session.setting, interventions=(mask,)))
+    assert state.mask == mask
+    desk.answer()
+    assert state.mask is None
+    assert "drawn for 3 tokens, this text has 4: it is left out" in session.notice.message
+    assert session.history.undo_label == "the model's own mask"
 
 
 def test_that_a_new_model_drops_the_mask():

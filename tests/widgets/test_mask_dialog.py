@@ -115,27 +115,25 @@ def test_that_the_action_opens_one_editor_and_says_why_it_cannot(qtbot):
     qtbot.waitUntil(lambda: window.mask_editing.dialog is None)
 
 
-def test_that_undo_takes_back_steps_of_the_mask_only(qtbot):
+def test_that_the_editor_undoes_and_redoes_what_the_window_does(qtbot):
     desk = Desk().open()
     dialog = dialog_of(qtbot, desk)
     dialog.activateWindow()
     qtbot.waitUntil(dialog.isActiveWindow, timeout=2000)
-    desk.session.set_text("the cat purrs")
-    desk.answer()
-    assert desk.session.history.undo_label
     assert not dialog.undo_button.isEnabled()
     dialog.grid.setFocus()
-    qtbot.keyClick(dialog.grid, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-    assert desk.session.text == "the cat purrs"
     qtbot.keyClick(dialog.grid, Qt.Key.Key_Space)
-    assert dialog.undo_button.isEnabled()
-    desk.session.select_heads((ref(1, 1),))
     assert "mask: forbid query 0 → key 0" in dialog.undo_button.toolTip()
-    desk.session.undo()
     qtbot.keyClick(dialog.grid, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-    assert (desk.session.interventions, desk.session.text) == ((), "the cat purrs")
+    assert desk.session.interventions == ()
     assert (dialog.undo_button.isEnabled(), dialog.redo_button.isEnabled()) == (False, True)
     dialog.redo_button.click()
+    assert not dialog.state.cells[0, 0]
+    desk.session.head_changes.toggle_gate(ref(1, 1))
+    assert desk.session.history.undo_label == "switch off L1H1 (encoder)"
+    assert "switch off L1H1 (encoder)" in dialog.undo_button.toolTip()
+    dialog.undo_button.click()
+    assert not desk.session.gates.off()
     assert not dialog.state.cells[0, 0]
 
 

@@ -103,5 +103,16 @@ def fitting(interventions: Interventions, sites: tuple[Site, ...], *, is_same_te
     )
 
 
+def mask_in(interventions: Interventions) -> UseMask | None:
+    """The mask among some changes."""
+    return next((change for change in interventions if isinstance(change, UseMask)), None)
+
+
+def with_mask(interventions: Interventions, mask: UseMask | None) -> Interventions:
+    """The changes with another mask, or without one."""
+    others = tuple(change for change in interventions if not isinstance(change, UseMask))
+    return others if mask is None else (*others, mask)
+
+
 def _of_whole_head(interventions: Interventions, head: HeadRef) -> Interventions:
     return tuple(change for change in of_head(interventions, head) if not isinstance(change, RemoveEdge))

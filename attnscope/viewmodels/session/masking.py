@@ -27,8 +27,8 @@ from attnscope.records.sites import Stack
 from attnscope.records.texts import TextOpened
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.session.intervening import mask_in, with_mask
 from attnscope.viewmodels.session.mask_presets import Preset, preset_cells, preset_name
-from attnscope.viewmodels.session.mask_steps import MaskSteps, mask_in, with_mask
 from attnscope.viewmodels.session.state import Session
 
 Cell = tuple[int, int]
@@ -50,10 +50,8 @@ class MaskState:
         self.has_loops = True
         self.window = 2
         self.error = self.file_text = ""
-        self._asked: tuple[Token, ...] = ()
+        self._asked: tuple[str, tuple[Token, ...]] | None = None
         self._own: Cells | None = None
-        self.steps = MaskSteps(session)
-        self._is_stepping = False
         self._stop = session.subscribe(self._on_session)
         self._learn_own()
 
@@ -229,13 +227,13 @@ class MaskState:
 
     def read_file(self, path: str) -> None:
         """Take the cells of the edge list in a file; the worker reads it."""
-        self._asked = self.tokens
-        self._session.read_edges(path, self._asked)
+        self._asked = (self._session.text, self.tokens)
+        self._session.read_edges(path, self.tokens)
 
     def _take_file(self, read: TextOpened) -> None:
-        if not self._asked or self._asked != self.tokens:
+        if self._asked != (self._session.text, self.tokens):
             return  # another editor asked, or the text has changed
-        self._asked = ()
+        self._asked = None
         self.error = read.fault
         if read.edges:
             self.file_text = read.text
@@ -301,12 +299,7 @@ class MaskState:
         """Put a mask in the place of the present one, as a step or as more of the stroke `group`."""
         setting = self._session.setting
         after = replace(setting, interventions=with_mask(setting.interventions, mask))
-        self._is_stepping = True
-        try:
-            self._session.change(label, after, group=group, is_drag=is_drag)
-        finally:
-            self._is_stepping = False
-        self.steps.note(label, stroke=group)
+        self._session.change(label, after, group=group, is_drag=is_drag)
         self._listeners.tell("mask")
 
     def _learn_own(self) -> None:
@@ -324,9 +317,6 @@ class MaskState:
     def _on_session(self, name: str) -> None:
         if name in ("model", "text"):
             self.error, self._own = "", None
-            self.steps.begin()
-        elif name == "interventions" and not self._is_stepping:
-            self.steps.follow()
         if name == "traced":
             self._learn_own()
         if name == "edges" and self._session.edges is not None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from attnscope.counting import counted
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, HeadMeasures, SiteGrid
 from attnscope.records.messages import (
@@ -38,7 +39,7 @@ from attnscope.viewmodels.session.gating import joined, named, named_text
 from attnscope.viewmodels.session.head_changes import HeadChanges
 from attnscope.viewmodels.session.head_measures import first_choice
 from attnscope.viewmodels.session.history import Change, Histories, History, Setting, setting_of
-from attnscope.viewmodels.session.mask_keeping import MaskKeeper
+from attnscope.viewmodels.session.intervening import fitting, mask_in, with_mask
 from attnscope.viewmodels.session.notices import OPENING, Busy, Notice, short_name
 from attnscope.viewmodels.session.recorded import possible
 from attnscope.viewmodels.session.sample_kept import SampleKept
@@ -77,7 +78,6 @@ class Session:
         self._shown = ShownMaps()
         self._histories, self.history = Histories(), History()
         self._head_changes = HeadChanges(self, self._listeners.tell)
-        self._masks = MaskKeeper(self, self._listeners.tell)
         self.samples = SampleKept()
         self._is_trace_wanted = False
         self._last_in_stack: dict[Stack, HeadRef] = {}
@@ -319,7 +319,7 @@ class Session:
             self._listeners.tell("selection")
         self.drop_notice("TraceText")
         self._listeners.tell("traced", "heads")
-        self._masks.check(reply)
+        self._leave_out_unfit_mask(reply)
         self._fetch_heads()
         if self._is_trace_wanted:
             self._trace()
@@ -389,8 +389,23 @@ class Session:
 
     def _read(self, label: str, text: str, target: str | None) -> None:
         """Another text: changes that name its places go with the old one."""
-        after = replace(self.setting, text=text, target=target, interventions=self._masks.kept())
-        self.change(label, after, group="text")
+        before, sites = self.interventions, self.model.sites if self.model else ()
+        kept = fitting(before, sites, is_same_text=False)
+        self.change(label, replace(self.setting, text=text, target=target, interventions=kept), group="text")
+        if mask_in(before) is not None and mask_in(self.interventions) is None:
+            self.tell_person("The mask was drawn for the text before; undo brings both back.", action="undo")
+
+    def _leave_out_unfit_mask(self, traced: Traced) -> None:
+        """A mask for another number of tokens, of a file for instance, was not used for a trace."""
+        mask = mask_in(self.interventions)
+        if mask is None or traced.text != self.text or mask.n_tokens == len(traced.source):
+            return
+        left = with_mask(self.interventions, None)
+        self.change("the model's own mask", replace(self.setting, interventions=left))
+        self.tell_person(
+            f"The mask is drawn for {counted(mask.n_tokens, 'token')}, this text has {len(traced.source)}: "
+            "it is left out."
+        )
 
     def _target_of(self, sample: Sample) -> str | None:
         return sample.target if self.model and self.model.takes_target else None

@@ -124,8 +124,8 @@ class MaskDialog(QDialog):
         self.grid.pointed_at.connect(self._on_pointed)
         self.grid.cell_moved.connect(self._on_cell_moved)
         for keys, run in (
-            (QKeySequence.StandardKey.Undo, self.state.steps.undo),
-            (QKeySequence.StandardKey.Redo, self.state.steps.redo),
+            (QKeySequence.StandardKey.Undo, self._session.undo),
+            (QKeySequence.StandardKey.Redo, self._session.redo),
         ):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.activated.connect(run)
@@ -154,8 +154,8 @@ class MaskDialog(QDialog):
         layout.addSpacing(6)
         self._build_edges(layout)
         self.undo_button, self.redo_button = QPushButton("Undo"), QPushButton("Redo")
-        self.undo_button.clicked.connect(lambda _checked=False: self.state.steps.undo())
-        self.redo_button.clicked.connect(lambda _checked=False: self.state.steps.redo())
+        self.undo_button.clicked.connect(lambda _checked=False: self._session.undo())
+        self.redo_button.clicked.connect(lambda _checked=False: self._session.redo())
         self.own_button = QPushButton("The model's own")
         self.own_button.setToolTip("Take the mask away")
         self.own_button.clicked.connect(self._on_own)
@@ -258,11 +258,10 @@ class MaskDialog(QDialog):
             self._fit()
 
     def _show_steps(self) -> None:
-        """Undo and redo are of the mask: other steps are taken back in the window."""
-        steps = self.state.steps
+        history = self._session.history
         for button, label, nothing in (
-            (self.undo_button, steps.undo_label, "Nothing of the mask to undo"),
-            (self.redo_button, steps.redo_label, "Nothing of the mask to redo"),
+            (self.undo_button, history.undo_label, "Nothing to undo"),
+            (self.redo_button, history.redo_label, "Nothing to redo"),
         ):
             button.setEnabled(bool(label))
             button.setToolTip(plain_tooltip(label or nothing))

@@ -14,7 +14,7 @@ from attnscope.viewmodels.comparison_rows import (
     prediction_labels,
     text_difference,
 )
-from attnscope.viewmodels.session.mask_steps import mask_in
+from attnscope.viewmodels.session.intervening import mask_in
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.candidate_table import CandidateTable
