@@ -139,6 +139,7 @@ def _is_active(timer: object) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-pictures", action="store_true", help="write the README's pictures anew")
+    parser.addoption("--update-numbers", action="store_true", help="write the public numbers anew")
 
 
 @pytest.fixture(scope="session")

@@ -26,16 +26,16 @@ def assert_close() -> Compare:
     return compare
 
 
+def ramp_of(*shape: int, start: float = 0.0, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Numbers of any shape that need no seed: squares in the sine keep rows unlike each other."""
+    n = int(torch.tensor(shape).prod())
+    step = torch.arange(n, dtype=torch.float64) + start
+    return torch.sin(step * step * 0.7310).reshape(shape).to(dtype)
+
+
 @pytest.fixture
 def ramp() -> Callable[..., Tensor]:
-    """Numbers of any shape that need no seed: squares in the sine keep rows unlike each other."""
-
-    def make(*shape: int, start: float = 0.0, dtype: torch.dtype = torch.float32) -> Tensor:
-        n = int(torch.tensor(shape).prod())
-        step = torch.arange(n, dtype=torch.float64) + start
-        return torch.sin(step * step * 0.7310).reshape(shape).to(dtype)
-
-    return make
+    return ramp_of
 
 
 @pytest.fixture
