@@ -53,7 +53,7 @@ def links_of_files(pairs: Sequence[AlignedPair], name: str, source: str, target:
         origin = f"links of {name}, pair {place + 1:,} of {len(pairs):,}"
         return Known(pair=pairs[place], origin=origin, following=following)
     if places:
-        note = f"{name} has links of another translation of this text"
+        note = f"another translation of this text has links, in {name}"
         return Known(note=note, offered=_named(pairs, places[0], name))
     return Known(note=f"this text is not among the pairs of {name}", offered=_named(pairs, 0, name))
 
@@ -73,7 +73,7 @@ def links_of_task(model: Model, source: str, target: str) -> Known:
     if task == _GRAMMAR:
         return Known(note="this text is outside the small grammar whose links are known: open gold links")
     if any(word_spans(source, pair.source) for pair in _everyday()):
-        return links_of_files(_everyday(), "the everyday pairs", source, target)
+        return links_of_files(_everyday(), "the everyday English-French pairs", source, target)
     return Known(note="no gold links of this text are known: open a file of pairs and one of links")
 
 

@@ -135,7 +135,9 @@ class OwnNetwork:
             sha256=self._sha256,
             sites=self.sites,
             gates=self.first_gates,
-            samples=samples_for(config.form, task if isinstance(task, str) else self.card.objective),
+            samples=samples_for(
+                config.form, task if isinstance(task, str) else self.card.objective, self.card.name
+            ),
             note=" ".join(filter(None, (self._note, closed_note(self.first_gates)))),
             can_read_past=self.can_read_past,
             body=config.body.upper() if config.is_recurrent else "",

@@ -1,4 +1,4 @@
-"""Sentences worth looking at, from resources/samples, one file for each objective."""
+"""Sentences worth looking at, from resources/samples: for an objective, a task, or one model."""
 
 import tomllib
 from functools import cache
@@ -11,22 +11,24 @@ from attnscope.text.tasks import TASKS, make_task
 _OBJECTIVES = ("causal", "masked", "translation", "span-corruption", "representations")
 _BY_FORM = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "translation"}
 _N_FROM_TASK = 4
-_CHOSEN = "english-french"
-"""The task whose samples are chosen for what they show, not drawn."""
+_OF_TASKS = {"english-french": "grammar"}
+"""The file of a task whose samples are chosen for what they show, not drawn."""
+_OF_TRANSLATORS = ("english-french",)
+"""Models whose languages are known: their samples have translations; every other translator writes its own."""
 
 
-def samples_for(form: str, objective: str = "") -> tuple[Sample, ...]:
+def samples_for(form: str, objective: str = "", name: str = "") -> tuple[Sample, ...]:
     """Samples for a model of a form, with an objective such as `causal` or `masked`, or a task's name.
 
     For a task they are sentences its training never saw. An objective that is neither gives what suits
-    the form.
+    the form. `name` is the model's own.
     """
-    if objective == _CHOSEN:
-        return _read_samples(objective)
+    if objective in _OF_TASKS:
+        return _read_samples(_OF_TASKS[objective])
     if objective in TASKS:
         return _task_samples(form, objective)
-    name = objective if objective in _OBJECTIVES else _BY_FORM.get(form, "causal")
-    return _read_samples(name)
+    kind = objective if objective in _OBJECTIVES else _BY_FORM.get(form, "causal")
+    return _read_samples(name if kind == "translation" and name in _OF_TRANSLATORS else kind)
 
 
 @cache

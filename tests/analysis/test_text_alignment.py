@@ -106,7 +106,7 @@ def test_that_an_everyday_pair_has_links_made_by_hand_whatever_the_model_learned
     known = links_of_task(tiny_model("encoder-decoder"), source, "L'avion vient d'atterrir.")
     assert known.pair is not None
     assert known.pair.sure == {(0, 0), (1, 1), (2, 3), (4, 4), (5, 5)}  # (4, 4): atterrir, landed
-    assert known.origin == "links of the everyday pairs, pair 41 of 60"
+    assert known.origin == "links of the everyday English-French pairs, pair 41 of 60"
     other = links_of_task(tiny_model("encoder-decoder"), source, "L'avion est là.")
     assert other.pair is None
     assert other.offered is not None

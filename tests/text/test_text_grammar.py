@@ -363,7 +363,7 @@ def test_that_the_tokens_are_the_words_that_links_count() -> None:
 
 def test_that_the_sample_sentences_are_inside_the_grammar() -> None:
     tokenizer = task_tokenizer(make_task("english-french"))
-    path = Path(__file__).parents[2] / "resources" / "samples" / "english-french.toml"
+    path = Path(__file__).parents[2] / "resources" / "samples" / "grammar.toml"
     samples = tomllib.loads(path.read_text(encoding="utf-8"))["sample"]
     written = {english: french for _, english, french, _ in SENTENCES}
     for sample in samples:

@@ -2,6 +2,9 @@
 
 import pytest
 
+from attnscope.analysis.gold_links import read_gold_files
+from attnscope.paths import resources_folder
+from attnscope.records.alignment import GoldFiles
 from attnscope.text.samples import samples_for
 from attnscope.text.tasks import TASKS, make_task
 
@@ -11,7 +14,26 @@ def test_that_every_form_has_samples_with_hints(form: str) -> None:
     samples = samples_for(form)
     assert len(samples) >= 6
     assert all(sample.text and sample.hint for sample in samples)
-    assert all((sample.target is not None) == (form == "encoder-decoder") for sample in samples)
+    assert all(sample.target is None for sample in samples)
+
+
+def test_that_only_the_translator_whose_languages_are_known_has_samples_with_translations() -> None:
+    own = samples_for("encoder-decoder", "translation", "english-french")
+    assert len(own) >= 6
+    assert all(sample.text and sample.target and sample.hint for sample in own)
+    assert "Je suis Sam." in [sample.target for sample in own]
+    for name in ("", "english-german", "runs/mine", "grammar"):
+        others = samples_for("encoder-decoder", "translation", name)
+        assert all(sample.target is None and "French" not in sample.hint for sample in others)
+    assert samples_for("decoder", "causal", "english-french") == samples_for("decoder", "causal")
+
+
+def test_that_two_samples_of_the_translator_have_links_made_by_hand() -> None:
+    folder = resources_folder() / "alignments"
+    files = GoldFiles(pairs=str(folder / "everyday.tsv"), links=str(folder / "everyday.links"))
+    aligned = {pair.texts for pair in read_gold_files(files)}
+    own = samples_for("encoder-decoder", "translation", "english-french")
+    assert len(aligned & {(sample.text, sample.target) for sample in own}) >= 2
 
 
 def test_that_masked_samples_have_a_mask_and_others_none() -> None:
@@ -26,7 +48,7 @@ def test_that_the_classics_are_there() -> None:
     assert "Only I love you." in texts
     assert "I love only you." in texts
     assert samples_for("encoder-decoder", "english-french")[0].target == "la zone économique européenne"
-    texts = " ".join(sample.text for sample in samples_for("encoder-decoder"))
+    texts = " ".join(s.text for s in samples_for("encoder-decoder", "translation", "english-french"))
     assert "My name is John and I study computer science at the university." in texts
     assert "The animal didn't cross the street because it was too wide." in texts
     assert "The cat sat on the mat." in texts

@@ -15,20 +15,6 @@ _CLASSIFIED = (
     Sample(text="I would not call this a good book.", hint="Which head looks from 'good' at 'not'?"),
     Sample(text="Nothing worked, nobody answered, and I want my money back.", hint="Which words decide?"),
 )
-_REWRITTEN = (
-    Sample(
-        text="The agreement on the European Economic Area was signed in August 1992.",
-        hint="The sentence of Bahdanau et al. 2015: cross attention follows the words, even where they swap.",
-    ),
-    Sample(
-        text="The animal didn't cross the street because it was too tired.",
-        hint="Where does the encoder look from 'it'?",
-    ),
-    Sample(
-        text="The tower is 324 metres tall, about the same height as a building with 81 storeys.",
-        hint="Numbers are copied: which head of the cross attention points at them?",
-    ),
-)
 _PICTURE_FILE = "still-life.png"
 
 
@@ -49,10 +35,14 @@ def samples_of(task: Task, vocabulary: Vocabulary, values: Mapping[str, Any]) ->
         return samples_for("encoder", "masked")
     if task.name == "translation":
         prefix = _prefix(values)
-        return tuple(replace(sample, text=prefix + sample.text) for sample in _REWRITTEN)
+        return tuple(_after(prefix, sample) for sample in samples_for("encoder-decoder", "translation"))
     if task.name == "headless" and task.form == "encoder":
         return samples_for("encoder", "representations")
     return samples_for("decoder", "causal")
+
+
+def _after(prefix: str, sample: Sample) -> Sample:
+    return replace(sample, text=prefix + sample.text, pair=sample.pair and prefix + sample.pair)
 
 
 def _prefix(values: Mapping[str, Any]) -> str:
