@@ -14,6 +14,8 @@ from attnscope.errors import LoadError
 
 _APP = "attnscope"
 _RENAMED, _RENAMED_IN = {"english-french": "grammar"}, (0, 9)
+_GONE = {"shakespeare": ("0.8", "stories")}
+"""Demo models that came no longer than with a version, and the one that does in their stead what they did."""
 
 
 def resources_folder() -> Path:
@@ -35,12 +37,26 @@ def demo_name(source: str) -> str:
 
     A name opens the model in every installation, a path in one. Raises LoadError without resources.
     """
-    *_, resources, models, name = ["", "", *source.replace("\\", "/").split("/")]
-    if (resources, models) != ("resources", "models") or name in ("", ".", ".."):
-        return ""
-    here = resources_folder() / models / name
+    name = _name_in_resources(source)
+    here = resources_folder() / "models" / name
     is_ours = Path(source) == here or not os.path.exists(source)
-    return name if is_ours and os.path.isdir(here) else ""
+    return name if name and is_ours and os.path.isdir(here) else ""
+
+
+def _name_in_resources(source: str) -> str:
+    """What stands at the end of a path of demo models, of any installation; else empty."""
+    *_, resources, models, name = ["", "", *source.replace("\\", "/").split("/")]
+    is_demo = (resources, models) == ("resources", "models") and name not in ("", ".", "..")
+    return name if is_demo else ""
+
+
+def gone_demo(source: str) -> tuple[str, str, str] | None:
+    """Of a demo model that comes no longer: its name, the last version that had it, what to open instead.
+
+    None for everything else. `source` is a name, or its path in an installation.
+    """
+    name = _name_in_resources(source) or source
+    return (name, *_GONE[name]) if name in _GONE else None
 
 
 def rename_demos(values: dict[str, object]) -> None:

@@ -13,7 +13,7 @@ from attnscope.models.checkpoint import (
 )
 from attnscope.nn.config import ModelConfig
 from attnscope.outside import unreadable
-from attnscope.paths import resources_folder
+from attnscope.paths import gone_demo, resources_folder
 from attnscope.records.downloads import DOWNLOAD_PREFIX
 from attnscope.trace.sniff import SAFE, refuse_foreign
 from attnscope.trace.store import is_trace_file
@@ -78,6 +78,8 @@ def locate_source(source: str | Path) -> Path:
     if not exists or not str(source).strip():
         if str(source) in (entry.short for entry in shelf_entries() if entry.short):
             raise _not_installed(str(source))
+        if (gone := gone_demo(str(source))) is not None:
+            raise _no_longer_here(*gone)
         raise LoadError(
             f"There is no model {str(source)[:200]!r}.",
             kind="missing",
@@ -94,6 +96,15 @@ def locate_source(source: str | Path) -> Path:
     except OSError as error:  # a folder that may not be entered
         raise unreadable(path, error, expected=SAFE) from error
     return path
+
+
+def _no_longer_here(name: str, version: str, successor: str) -> LoadError:
+    return LoadError(
+        f"The model {name} came with AttnScope until version {version}.",
+        kind="missing",
+        expected=f"one of the demo models ({', '.join(demo_models()) or 'none installed'}) or a folder",
+        action=f"Open {successor} in its stead; attnscope train {name} makes {name} again from its text.",
+    )
 
 
 def _not_installed(short: str) -> LoadError:

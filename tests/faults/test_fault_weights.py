@@ -320,6 +320,19 @@ def test_that_a_name_of_nothing_is_refused(source: str) -> None:
     assert caught.value.kind == "missing"
 
 
+@pytest.mark.parametrize("source", ["shakespeare", "/other/place/resources/models/shakespeare"])
+def test_that_a_demo_model_of_an_older_version_is_told_with_what_does_the_same_now(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnscope.models.sources.demo_folder", lambda: tmp_path / "none")
+    with pytest.raises(LoadError) as caught:
+        load(source, device="cpu")
+    assert "The model shakespeare came with AttnScope until version 0.8." in str(caught.value)
+    assert "Open stories in its stead; attnscope train shakespeare makes" in str(caught.value)
+    with pytest.raises(LoadError, match="There is no model"):
+        load("other/shakespeare", device="cpu")
+
+
 def test_that_an_empty_run_and_a_lone_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     with pytest.raises(LoadError, match="no checkpoint yet"):
