@@ -66,7 +66,7 @@ def _trace(wish: Wish) -> Rows:
 def _typing(wish: Wish) -> Rows:
     from attnscope.bench.keystroke import measure_large_typing, measure_typing
 
-    yield Doing("typing into a demo")
+    yield Doing("typing into a small decoder")
     yield from measure_typing()
     yield Doing("typing into GPT-2's shape")
     yield from measure_large_typing()

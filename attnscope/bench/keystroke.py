@@ -1,6 +1,6 @@
 """How soon the maps follow a keystroke: text typed, traced on the worker, painted.
 
-At 64 tokens of a demo, and at 250 of a model of GPT-2's shape against the plain pass, in turns.
+At 64 tokens of a small decoder, and at 250 of a model of GPT-2's shape against the plain pass, in turns.
 """
 
 import tempfile
@@ -11,10 +11,9 @@ from pathlib import Path
 import torch
 
 from attnscope.app import Program
-from attnscope.bench.long_model import long_text, write_gpt2_model
+from attnscope.bench.long_model import long_text, write_gpt2_model, write_small_model
 from attnscope.bench.report import Measurement, median_of, percentile, worst_of
 from attnscope.bench.window import is_settled, open_program, turn_loop, wait_until
-from attnscope.errors import UserError
 
 N_TOKENS = 64
 N_KEYSTROKES = 30
@@ -29,12 +28,12 @@ WORDS = "the king shall come to the house of my lord and speak with him of love 
 
 def measure_typing(n_keystrokes: int = N_KEYSTROKES) -> Iterator[Measurement]:
     """Milliseconds from a change of the text to the painted maps."""
-    with open_program(longest_demo()) as program:
-        text = text_of(program, N_TOKENS)
-        samples = [type_once(program, text, index) for index in range(n_keystrokes)]
-        n_tokens = len(program.session.traced.source) if program.session.traced else 0
-        name = program.session.model.name if program.session.model else ""
-    note = f"{name}, {n_tokens} tokens"
+    with tempfile.TemporaryDirectory(prefix="attnscope-typing-") as folder:
+        with open_program(str(write_small_model(Path(folder) / "small"))) as program:
+            text = text_of(program, N_TOKENS)
+            samples = [type_once(program, text, index) for index in range(n_keystrokes)]
+            n_tokens = len(program.session.traced.source) if program.session.traced else 0
+    note = f"4 layers of 4 heads, 128 wide, {n_tokens} tokens"
     yield worst_of("keystroke to painted maps", samples, "ms", target=TARGET_MS, note=note)
 
 
@@ -68,16 +67,6 @@ def is_written(program: Program) -> bool:
     """Whether what the model writes after the newest text is there."""
     traced = program.session.traced
     return is_settled(program) and traced is not None and not traced.comparison.is_writing
-
-
-def longest_demo() -> str:
-    """The demo model that reads the longest text; raises UserError when there is none."""
-    from attnscope.models import demo_models, load
-
-    infos = [load(name, device="cpu").info for name in demo_models()]
-    if not infos:
-        raise UserError("There is no demo model to measure with.")
-    return max(infos, key=lambda info: info.max_tokens).name
 
 
 def text_of(program: Program, n_tokens: int) -> str:

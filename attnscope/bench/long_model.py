@@ -1,5 +1,5 @@
 """Decoders with random weights to measure with: a tiny one with room for 32,768 tokens and a text to fill it,
-and one of GPT-2's shape.
+a small one for 128 tokens, and one of GPT-2's shape.
 """
 
 import tempfile
@@ -46,6 +46,25 @@ def write_gpt2_model(folder: Path) -> Transformer:
     module = build_transformer(config, seed=3).eval()
     write_model_folder(folder, module, config, tokenizer, ModelCard(name="gpt-2-shape", objective="causal"))
     return module
+
+
+def write_small_model(folder: Path) -> Path:
+    """Save a model for 128 tokens of a few letters each, of 0.9 M parameters; returns its folder."""
+    tokenizer = train_tokenizer("byte-bpe", _WORDS, vocab_size=512)
+    config = ModelConfig(
+        form="decoder",
+        vocab_size=tokenizer.vocab_size,
+        d_model=128,
+        n_layers=4,
+        n_heads=4,
+        d_ff=512,
+        max_tokens=128,
+        position="rotary",
+        rope_base=100.0,
+    )
+    module = build_transformer(config, seed=3)
+    write_model_folder(folder, module, config, tokenizer, ModelCard(name="small", objective="causal"))
+    return folder
 
 
 def write_long_model(folder: Path, *, n_layers: int = 2, n_heads: int = 2, d_model: int = 32) -> Path:

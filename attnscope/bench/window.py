@@ -30,8 +30,11 @@ def window_threads() -> Iterator[None]:
 
 
 @contextmanager
-def open_program(source: str = "") -> Iterator[Program]:
-    """A shown program that has traced its first sentence; stopped and gone afterwards."""
+def open_program(source: str = "grammar") -> Iterator[Program]:
+    """A shown program that has traced its first sentence; stopped and gone afterwards.
+
+    The model is always the same, whichever the program opens on, so that rows of several versions compare.
+    """
     make_application()
     with window_threads(), tempfile.TemporaryDirectory(prefix="attnscope-bench-") as folder:
         program = Program(

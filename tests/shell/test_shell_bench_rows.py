@@ -255,7 +255,7 @@ def test_that_rounds_end_in_time_but_three_are_measured(clock: Clock) -> None:
 def test_that_slow_keystrokes_are_too_high(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     session = SimpleNamespace(traced=None, model=None)
     monkeypatch.setattr(keystroke, "open_program", lambda _: nullcontext(SimpleNamespace(session=session)))
-    monkeypatch.setattr(keystroke, "longest_demo", lambda: "")
+    monkeypatch.setattr(keystroke, "write_small_model", lambda folder: folder)
     monkeypatch.setattr(keystroke, "text_of", lambda *_: "the cat")
     monkeypatch.setattr(keystroke, "wait_until", lambda *_: None)
     module = clock.taking(1.0)
