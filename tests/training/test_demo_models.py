@@ -25,7 +25,7 @@ from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 
 NAMES = ("english-french", "grammar", "shakespeare", "shakespeare-masked")
-_MOST_BYTES = 16_000_000
+_MOST_BYTES, _MOST_OF_ALL = 16_000_000, 60_000_000
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +42,6 @@ def held_out(n: int) -> list[Example]:
     return make_task("english-french").examples(n, seed=99, held_out=True)
 
 
-def test_that_the_demo_models_come_with_the_program() -> None:
-    assert set(demo_models()) >= set(NAMES)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_that_a_demo_model_is_small_whole_and_tells_how_it_was_made(name: str) -> None:
     folder = demo_folder() / name
@@ -56,6 +52,12 @@ def test_that_a_demo_model_is_small_whole_and_tells_how_it_was_made(name: str) -
         assert part in card
     for private in ("/work", "/tmp", "/home", "/root"):
         assert private not in card + (folder / "config.json").read_text(encoding="utf-8")
+
+
+def test_that_the_demo_models_come_with_the_program_and_stay_small_together() -> None:
+    assert set(demo_models()) >= set(NAMES)
+    files = [file for file in demo_folder().rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < _MOST_OF_ALL
 
 
 @pytest.mark.parametrize("name", NAMES)

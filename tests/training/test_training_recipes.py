@@ -17,6 +17,7 @@ NAMES = {
     "brackets",
     "copy",
     "grammar",
+    "english-french",
     "english-german",
     "induction",
     "induction-linear",
@@ -25,6 +26,8 @@ NAMES = {
     "shakespeare",
     "shakespeare-masked",
     "sort",
+    "stories",
+    "stories-masked",
 }
 
 
