@@ -1,6 +1,7 @@
 """The demo models do what their cards say, measured again from the stored files."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,17 @@ def test_that_the_demo_models_come_with_the_program_and_stay_small_together() ->
     assert set(demo_models()) >= set(NAMES)
     files = [file for file in demo_folder().rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < _MOST_OF_ALL
+
+
+def test_that_a_notice_in_the_wheel_says_what_every_demo_model_learned_from() -> None:
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "NOTICE" in project["license-files"]
+    notice = (root / "NOTICE").read_text(encoding="utf-8")
+    named = {name for line in notice.splitlines() if line[:1].islower() for name in line.split(", ")}
+    assert named >= set(NAMES)
+    for licence in ("CC BY 2.0 FR", "MIT licence", "public domain"):
+        assert licence in notice
 
 
 @pytest.mark.parametrize("name", NAMES)
