@@ -34,6 +34,7 @@ from attnscope.analysis.subject import QuietProbe
 from attnscope.analysis.telling import TellingTexts
 from attnscope.analysis.value_norms import output_grams, value_norms
 from attnscope.errors import UserError
+from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.edits import Call
 from attnscope.records.intervals import LEVEL
@@ -146,7 +147,7 @@ def _kind(site: SiteKey, call: Call) -> tuple[object, ...] | None:
 
 def measure_corpus(
     model: Model,
-    texts: Sequence[Text],
+    texts: Sequence[Text | Inputs],
     *,
     name: str = "",
     specials: SpecialTokens = "kept",

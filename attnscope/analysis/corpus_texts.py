@@ -125,14 +125,16 @@ def _own_task(model: Model) -> Task | None:
     return make_task(name, form=model.info.form) if model.info.form != "encoder" else None
 
 
-def encode_corpus(model: Model, texts: Iterable[Text]) -> Iterator[NumberedInputs]:
-    """The tokens of each text; a translation model without targets is to read the sources only.
+def encode_corpus(model: Model, texts: Iterable[Text | Inputs]) -> Iterator[NumberedInputs]:
+    """The tokens of each text, unless it comes as tokens; a translation model without targets reads sources.
 
     Texts without a token are passed over: their numbers are missing.
     """
     for number, text in enumerate(texts):
-        source, target = (text, None) if isinstance(text, str) else text
-        inputs = model.network.encode(source, target)
+        if isinstance(text, Inputs):
+            inputs = text
+        else:
+            inputs = model.network.encode(*((text, None) if isinstance(text, str) else text))
         if len(inputs.source) and (inputs.target is None or len(inputs.target)):
             yield NumberedInputs(number=number, inputs=inputs)
 
@@ -249,9 +251,9 @@ def _stacked(rows: Sequence[Sequence[int]], network: HuggingFaceNetwork) -> Tens
     return torch.tensor([list(row) for row in rows], dtype=torch.int64, device=network.device)
 
 
-def check_targets(model: Model, texts: Iterable[Text]) -> bool:
+def check_targets(model: Model, texts: Iterable[Text | Inputs]) -> bool:
     """Whether the texts have targets; raises UserError when only some have, or the model reads none."""
-    kinds = {isinstance(text, str) for text in texts}
+    kinds = {not isinstance(text, tuple) for text in texts}
     if len(kinds) > 1:
         raise UserError(
             "Some texts of the corpus have a target and some have none.",

@@ -72,13 +72,13 @@ def links_of_task(model: Model, source: str, target: str) -> Known:
         return Known(note=f"the task {task} has links of another translation of this text", offered=offered)
     if task == _GRAMMAR:
         return Known(note="this text is outside the small grammar whose links are known: open gold links")
-    if any(word_spans(source, pair.source) for pair in _everyday()):
-        return links_of_files(_everyday(), "the everyday English-French pairs", source, target)
+    if any(word_spans(source, pair.source) for pair in everyday_pairs()):
+        return links_of_files(everyday_pairs(), "the everyday English-French pairs", source, target)
     return Known(note="no gold links of this text are known: open a file of pairs and one of links")
 
 
 @cache
-def _everyday() -> tuple[AlignedPair, ...]:
+def everyday_pairs() -> tuple[AlignedPair, ...]:
     """The English-French pairs that come with the program, aligned by hand."""
     folder = resources_folder() / "alignments"
     files = GoldFiles(pairs=str(folder / "everyday.tsv"), links=str(folder / "everyday.links"))

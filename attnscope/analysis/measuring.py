@@ -11,6 +11,7 @@ from attnscope.analysis.roles import head_card
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.errors import UserError, of_wrong_kind
+from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.records.findings import Findings
 from attnscope.records.measures import CorpusProgress, HeadTable, SpecialTokens
@@ -21,7 +22,7 @@ _Step = CorpusProgress | HeadTable | SyntaxTable | AlignmentTable
 
 def measure_parts(
     model: Model,
-    texts: Sequence[Text],
+    texts: Sequence[Text | Inputs],
     *,
     trees: Sequence[Tree] = (),
     pairs: Sequence[AlignedPair] = (),

@@ -43,24 +43,33 @@ def stripe_scores(
     if model.info.is_recorded:
         return found
     before, after = _frame(model)
-    n_period = min(n_period, (model.network.max_tokens - len(before) - len(after)) // 2)
-    ordinary = _ordinary_tokens(model)
-    if n_period < 2 or not ordinary:
-        return found
-    rng = np.random.default_rng(seed)
-    rows: list[NumberedInputs] = []
-    for number in range(n_rows):
-        copy = [ordinary[index] for index in _draw(rng, len(ordinary), n_period)]
-        tokens = Tokens(text="", tokens=(*before, *copy, *copy, *after))
-        rows.append(NumberedInputs(number=number, inputs=Inputs(source=tokens)))
+    texts = repeated_rows(model, n_rows=n_rows, n_period=n_period, seed=seed)
+    rows = [NumberedInputs(number=number, inputs=inputs) for number, inputs in enumerate(texts)]
     for batch in [rows] if rows and batch_kind(model) != "one" else [[row] for row in rows]:
-        probe = _StripeProbe(model.sites, len(before), n_period)
+        probe = _StripeProbe(model.sites, len(before), (batch[0].n_tokens - len(before) - len(after)) // 2)
         run_batch(model, batch, probe)
         for index, site in enumerate(model.sites):
             if site.key in probe.stripes:
                 first, last = batch[0].number, batch[-1].number + 1
                 found[first:last, index, : site.n_heads] = probe.stripes[site.key].cpu().numpy()
     return found
+
+
+def repeated_rows(
+    model: Model, *, n_rows: int = N_ROWS, n_period: int = N_PERIOD, seed: int = 0
+) -> list[Inputs]:
+    """Random tokens of the whole vocabulary written twice, as the model reads them.
+
+    None for a model that reads fewer than 4 tokens.
+    """
+    before, after = _frame(model)
+    n_period = min(n_period, (model.network.max_tokens - len(before) - len(after)) // 2)
+    ordinary = _ordinary_tokens(model)
+    if n_period < 2 or not ordinary:
+        return []
+    rng = np.random.default_rng(seed)
+    copies = [[ordinary[index] for index in _draw(rng, len(ordinary), n_period)] for _ in range(n_rows)]
+    return [Inputs(source=Tokens(text="", tokens=(*before, *copy, *copy, *after))) for copy in copies]
 
 
 class _StripeProbe(QuietProbe):

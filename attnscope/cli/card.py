@@ -13,6 +13,7 @@ from attnscope.counting import counted
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.records.training import Evaluated
+from attnscope.training.data import held_out_pairs
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import Recipe
 
@@ -34,7 +35,11 @@ def export_model(
     model, data = training.model, training.recipe.data
     held_out = f"the last {data.validation_share:.3g} of the text's {data.held_out_by}"
     measured = sentences_about(
-        model, last, training.characters_per_token, held_out if data.kind == "text" else ""
+        model,
+        last,
+        training.characters_per_token,
+        held_out if data.kind == "text" else "",
+        held_out_pairs(training.recipe) if data.kind == "pairs" else (),
     )
     card = dataclasses.replace(
         model.own.card,

@@ -1,7 +1,8 @@
 """What a trained model is measured by before it goes into a model card, on texts it never saw.
 
-Causal: induction and previous-token heads on random words repeated. Translation: how many held-out
-sentences come out word for word, and how well cross-attention aligns words with the known links.
+Causal: induction and previous-token heads on random pieces of its vocabulary, repeated. Translation: BLEU on
+held-out pairs; of the made-up grammar how many sentences come out word for word, and how well cross-attention
+aligns words with the known links.
 """
 
 import math
@@ -9,24 +10,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from attnscope.analysis.bleu import bleu
+from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.gold_links import AlignedPair
-from attnscope.analysis.measuring import measure_texts
+from attnscope.analysis.known_links import everyday_pairs
+from attnscope.analysis.stripes import repeated_rows
 from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.models.model import Model
-from attnscope.records.intervals import with_interval
+from attnscope.models.writing.translating import translate_texts
+from attnscope.records.generation import WriteSettings
+from attnscope.records.intervals import interval_said, with_interval
 from attnscope.records.loss_units import loss_unit
 from attnscope.records.measures import HeadTable, order_heads
 from attnscope.records.training import Evaluated
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.text.examples import Example
-from attnscope.text.repeats import repeated_random_ids, word_ids
 from attnscope.text.tasks import make_task
 
 _SEED = 2017
-_N_ROWS, _N_WORDS = 32, 25
-_N_SENTENCES, _N_ALIGNED = 500, 3_000
+_N_ROWS = 32
+_N_SENTENCES, _N_ALIGNED, _MOST_TRANSLATED = 500, 3_000, 2_500
+_ENGLISH_FRENCH = "english-french"
+"""The name of the task of the grammar, and of the recipe whose pairs are everyday English and French."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,24 +59,17 @@ def measure_exactness(model: Model, examples: Sequence[Example]) -> Exactness:
     return Exactness(n_sentences=len(written), wrong=wrong)
 
 
-def repeated_rows(model: Model) -> NDArray[np.int64]:
-    """Rows of `<s>` and random words twice, of those that training never sees."""
-    words = word_ids(model.own.vocabulary)
-    n_words = min(_N_WORDS, len(words), (model.own.config.max_tokens - 1) // 2)
-    return repeated_random_ids(
-        words,
-        n=_N_ROWS,
-        n_tokens=2 * n_words + 1,
-        seed=_SEED,
-        held_out=True,
-        begin_id=model.own.vocabulary.begin_id,
-    )
-
-
 def sentences_about(
-    model: Model, last: Evaluated | None, characters_per_token: float, held_out: str = ""
+    model: Model,
+    last: Evaluated | None,
+    characters_per_token: float,
+    held_out: str = "",
+    pairs: Sequence[tuple[str, str]] = (),
 ) -> tuple[str, ...]:
-    """The measured results in sentences for the model card; `held_out` says what the loss is of."""
+    """The measured results in sentences for the model card; `held_out` says what the loss is of.
+
+    `pairs` are those held out from a translator, the sources with all their translations.
+    """
     sentences = []
     if last is not None:
         unit, is_of_labels = loss_unit([model.info.objective]), bool(model.own.card.labels)
@@ -82,26 +81,28 @@ def sentences_about(
     if last is not None and model.info.objective == "causal" and characters_per_token > 0:
         sentences.append(
             f"A held-out token has {characters_per_token:.2f} characters, so this is "
-            f"{last.loss / characters_per_token:.4f} nats per character{held_out and f', on {held_out}'}."
+            f"{last.loss / characters_per_token:.4f} nats a character{held_out and f', on {held_out}'}."
         )
     match model.info.objective:
         case "causal":
             sentences += _about_repeats(model)
-        case "translation" if model.own.card.training.get("task") == "english-french":
-            sentences += _about_translation(model)
+        case "translation" if model.own.card.training.get("task") == _ENGLISH_FRENCH:
+            sentences += _about_grammar(model)
+        case "translation" if pairs:
+            sentences += _about_pairs(model, pairs)
     return tuple(sentences)
 
 
 def _about_repeats(model: Model) -> list[str]:
-    rows = repeated_rows(model)
-    texts = [model.own.vocabulary.decode(row[1:]) for row in rows.tolist()]
-    table = measure_texts(model, texts).table
-    n_words = (rows.shape[1] - 1) // 2
+    rows = repeated_rows(model, n_rows=_N_ROWS, seed=_SEED)
+    *_, table = measure_corpus(model, rows)
+    if not isinstance(table, HeadTable):
+        raise AssertionError("unreachable: the last thing that measuring gives is its table")
     return [
         "- Induction score (mean weight on the token after the same one before, on random tokens written "
         f"twice; Olsson et al. 2022): {_best_heads(table, 'stripe')}.",
-        f"- Weight on the previous token, on rows of {n_words} random words written twice, never seen in "
-        f"training: {_best_heads(table, 'previous')}.",
+        "- Weight on the previous token, on random tokens of the whole vocabulary written twice: "
+        f"{_best_heads(table, 'previous')}.",
     ]
 
 
@@ -115,22 +116,45 @@ def _best_heads(table: HeadTable, measure: str, n: int = 3) -> str:
     return f"{said}; {found[0].basis}"
 
 
-def _about_translation(model: Model) -> list[str]:
-    task = make_task("english-french")
+def _about_pairs(model: Model, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    references: dict[str, list[str]] = {}
+    for source, target in pairs:
+        references.setdefault(source, []).append(target)
+    step = -(-len(references) // _MOST_TRANSLATED)
+    sources = list(references)[::step]
+    settings = WriteSettings(mode="greedy", max_tokens=200)
+    written = {one.index: one.text for one in translate_texts(model, sources, settings)}
+    lines = [written.get(index, "") for index in range(len(sources))]
+    score = bleu(lines, [tuple(references[source]) for source in sources])
+    value = with_interval(score.value, score.low, score.high, 1)
+    found = [
+        f"- BLEU {value}, greedy, all references of a sentence ({score.signature}); "
+        f"{interval_said(score.n_texts, 'held-out sentence')}."
+    ]
+    if model.info.name == _ENGLISH_FRENCH:
+        aligned = everyday_pairs()
+        found += [f"On {len(aligned)} everyday pairs, aligned by hand:", *about_alignment(model, aligned)]
+    return found
+
+
+def _about_grammar(model: Model) -> list[str]:
+    task = make_task(_ENGLISH_FRENCH)
+    aligned = task.examples(_N_ALIGNED, seed=_SEED, held_out=True)
     exact = measure_exactness(model, task.examples(_N_SENTENCES, seed=_SEED, held_out=True))
     return [
         f"{exact.share:.1%} of {exact.n_sentences} held-out sentences are translated word for word.",
         f"On {_N_ALIGNED:,} held-out sentences, drawn with seed {_SEED}:",
-        *about_alignment(model, task.examples(_N_ALIGNED, seed=_SEED, held_out=True)),
+        *about_alignment(model, [pair_of(example) for example in aligned]),
     ]
 
 
-def about_alignment(model: Model, examples: Sequence[Example]) -> list[str]:
+def pair_of(example: Example) -> AlignedPair:
+    """An example of a translation task as a pair with its known links."""
+    return AlignedPair(source=example.source, target=example.target or "", sure=frozenset(example.links))
+
+
+def about_alignment(model: Model, pairs: Sequence[AlignedPair]) -> list[str]:
     """How well cross-attention aligns words with the known links, one sentence for each meaning of a row."""
-    pairs = [
-        AlignedPair(source=example.source, target=example.target or "", sure=frozenset(example.links))
-        for example in examples
-    ]
     sentences = []
     for rows, meaning in (("predicting", "that predicts it"), ("reading", "that has just read it")):
         table = list(measure_alignment(model, pairs, rows=rows))[-1]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attnscope.analysis.conllu import Tree
     from attnscope.analysis.corpus_texts import Text
     from attnscope.models import Model
+    from attnscope.models.inputs import Inputs
     from attnscope.records.findings import Findings
     from attnscope.records.measures import CorpusProgress
 
@@ -33,6 +34,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("-f", "--file", type=path_of, metavar="FILE", help="one text, read from a file")
     parser.add_argument(
         "--corpus", type=path_of, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
+    )
+    parser.add_argument(
+        "--repeated",
+        type=whole(1),
+        metavar="N",
+        help="N rows of random tokens of the whole vocabulary, written twice",
     )
     parser.add_argument(
         "--conllu",
@@ -79,11 +86,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure and print."""
-    sources = [name for name in ("text", "file", "corpus") if getattr(arguments, name) is not None]
+    sources = [
+        name for name in ("text", "file", "corpus", "repeated") if getattr(arguments, name) is not None
+    ]
     if len(sources) > 1 or (arguments.conllu is not None and sources not in ([], ["corpus"])):
         raise UserError(
             "There is more than one thing to measure.",
-            expected="one of --text, -f, --corpus, or --conllu with or without --corpus",
+            expected="one of --text, -f, --corpus, --repeated, or --conllu with or without --corpus",
             action="Leave out the others.",
         )
     if arguments.links is not None and arguments.corpus is None:
@@ -98,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.sort is not None:
         _check_sort(arguments)
-    if arguments.corpus is None and arguments.conllu is None:
+    if arguments.corpus is None and arguments.conllu is None and arguments.repeated is None:
         return _measure_text(arguments)
     return _measure_corpus(arguments)
 
@@ -111,7 +120,7 @@ def _check_sort(arguments: argparse.Namespace) -> None:
     from attnscope.viewmodels.heads.alignment_column import ALIGNMENT_COLUMNS
 
     names: Sequence[str] = COLUMNS
-    if arguments.corpus is not None or arguments.conllu is not None:
+    if not (arguments.corpus is arguments.conllu is arguments.repeated is None):
         aligned = ALIGNMENT_COLUMNS if arguments.links is not None else ()
         names = (*MEASURE_NAMES, *(column.name for column in aligned))
     check_column(arguments.sort, names)
@@ -156,9 +165,9 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
     stack = _stack(arguments, model)
     trees = _trees(arguments)
     texts = _texts(arguments, model, trees)
-    if model.info.form == "encoder-decoder" and all(isinstance(text, str) for text in texts):
+    if model.info.form == "encoder-decoder" and not any(isinstance(text, tuple) for text in texts):
         _tell_sources_only(arguments, texts, stack)
-    name = str(arguments.corpus or arguments.conllu)
+    name = str(arguments.corpus or arguments.conllu or "random tokens written twice")
     pairs = [] if arguments.links is None else read_linked(arguments)
     passing = measure_parts(model, texts, trees=trees, pairs=pairs, name=name, specials=arguments.special)
     notes: Sequence[str] = ()
@@ -209,9 +218,14 @@ def _trees(arguments: argparse.Namespace) -> "list[Tree]":
     return [] if arguments.conllu is None else read_conllu(arguments.conllu, arguments.max_texts)
 
 
-def _texts(arguments: argparse.Namespace, model: "Model", trees: "Sequence[Tree]") -> "list[Text]":
+def _texts(
+    arguments: argparse.Namespace, model: "Model", trees: "Sequence[Tree]"
+) -> "Sequence[Text | Inputs]":
     from attnscope.analysis.corpus_texts import read_corpus
+    from attnscope.analysis.stripes import repeated_rows
 
+    if arguments.repeated is not None:
+        return repeated_rows(model, n_rows=arguments.repeated)
     if arguments.corpus is None:
         return [tree.text for tree in trees]
     if model.info.takes_target and arguments.links is None:
@@ -219,12 +233,15 @@ def _texts(arguments: argparse.Namespace, model: "Model", trees: "Sequence[Tree]
     return read_corpus(arguments.corpus, takes_target=model.info.takes_target, max_texts=arguments.max_texts)
 
 
-def _tell_sources_only(arguments: argparse.Namespace, texts: "Sequence[Text]", stack: Stack | None) -> None:
+def _tell_sources_only(
+    arguments: argparse.Namespace, texts: "Sequence[Text | Inputs]", stack: Stack | None
+) -> None:
     """Say that texts without second ones measure the encoder only; raises UserError for another stack."""
     line = "The first line" if any("\t" in text for text in texts if isinstance(text, str)) else "Every line"
     why = f"{line} of {arguments.corpus} is without a tab and a second text"
     if arguments.corpus is None:
-        why = f"The trees of {arguments.conllu} are without second texts"
+        source = f"The trees of {arguments.conllu}" if arguments.conllu else "Random tokens"
+        why = f"{source} are without second texts"
     if stack not in (None, "encoder"):
         raise UserError(
             f"{why}, so the {stack} stack has nothing to measure.",

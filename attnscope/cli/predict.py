@@ -1,20 +1,25 @@
-"""`attnscope predict`: what a model says of a text, and with changed heads what it says then."""
+"""`attnscope predict`: what a model says of a text, with changed heads before and after; and how well."""
 
 import argparse
+import dataclasses
 from typing import TYPE_CHECKING
 
 from attnscope.cli.attribute import check_text
 from attnscope.cli.inputs import add_input_arguments, open_model, parse_gates, refuse_second, tell_cut
 from attnscope.cli.masks import mask_changes
+from attnscope.cli.outputs import path_of
 from attnscope.cli.ranges import whole
 from attnscope.cli.terminal import one_line, say, say_json
+from attnscope.counting import counted
 from attnscope.errors import NotFiniteError, UserError
+from attnscope.records.intervals import interval_said, with_interval
 
 if TYPE_CHECKING:
     from attnscope.records.outputs import Comparison, Prediction
 
 _MOST = 1000
 _PIECE = 16
+_OF_ONE_TEXT = ("target", "past_trained", "mask", "mask_rows")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -23,9 +28,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "predict",
         description="The next token, each <mask> (or each token, where there is none), each token of the "
         "second text, or the label; with --gate or a mask before and after, and the KL divergence between "
-        "them. <0.02 is a token that is not among the best there, and below the least of them.",
+        "them. <0.02 is a token that is not among the best there, and below the least of them. With -f how "
+        "well a causal or masked model tells a whole text: nats a token and a character.",
     )
-    add_input_arguments(parser)
+    add_input_arguments(parser, needs_text=False)
+    parser.add_argument(
+        "-f", "--file", type=path_of, metavar="FILE", help="tell a text of any length, part by part"
+    )
     parser.add_argument(
         "--top", type=whole(1, 1_000), default=5, metavar="N", help="candidates at each place (default: 5)"
     )
@@ -41,6 +50,14 @@ def run(arguments: argparse.Namespace) -> int:
             expected=f"1 to {_MOST:,}",
             action="Choose a number within that range.",
         )
+    if (arguments.text is None) == (arguments.file is None):
+        raise UserError(
+            "There is no text." if arguments.text is None else "There are two texts.",
+            expected="--text TEXT, or -f FILE",
+            action="Give one of the two.",
+        )
+    if arguments.file is not None:
+        return _tell_file(arguments)
     check_text(arguments.text, "--text")
     model = open_model(arguments)
     info = model.info
@@ -71,6 +88,34 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     for line in prediction_lines(look.comparison, is_changed=is_changed):
         say(line)
+    return 0
+
+
+def _tell_file(arguments: argparse.Namespace) -> int:
+    from attnscope.analysis.running_text import tell_text
+    from attnscope.text.corpora import read_lines
+
+    given = [f"--{name.replace('_', '-')}" for name in _OF_ONE_TEXT if getattr(arguments, name)]
+    if given:
+        raise UserError(
+            f"{given[0]} belongs to a single text.",
+            expected="-f with --gate",
+            action=f"Leave out {given[0]}.",
+        )
+    text = "".join(f"{line}\n" for line in read_lines(arguments.file))
+    model = open_model(arguments)
+    told = tell_text(model, text, parse_gates(arguments.gate, model.sites))
+    if arguments.json:
+        say_json({"model": model.info.name, "file": str(arguments.file), **dataclasses.asdict(told)})
+        return 0
+    scored = "tokens" if told.per_character else "hidden tokens"
+    if told.per_character:
+        say(f"{with_interval(*told.per_character, 4)} nats a character")
+    say(f"{with_interval(*told.per_token, 4)} nats a token")
+    right, low, high = (100 * share for share in told.accuracy)
+    say(f"{with_interval(right, low, high, 1)} % of the {scored} right")
+    counts = f"{counted(told.n_tokens, scored[:-1])} and {counted(told.n_characters, 'character')}"
+    say(f"over {counts}; {interval_said(told.n_windows, 'part')} of at most {model.info.max_tokens:,} tokens")
     return 0
 
 

@@ -42,6 +42,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="store_true",
         help="lines with the same source are one text with several right translations",
     )
+    parser.add_argument(
+        "--held-out",
+        type=real(0, 1),
+        metavar="SHARE",
+        help='only texts kept from training by data.held_out_by = "crc32" and this data.validation_share',
+    )
     parser.add_argument("--beams", type=whole(1), metavar="N", help="follow the N best texts")
     parser.add_argument(
         "--length-penalty", type=real(-100, 100), default=0.6, metavar="A", help="for beams (0.6)"
@@ -80,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     settings.check()
     sources, lines = _read(arguments)
+    if arguments.held_out is not None:
+        sources, lines = _held_out(sources, lines, arguments.held_out)
     references: list[tuple[str, ...]] = [(line,) for line in lines] if any(lines) else []
     if arguments.all_references:
         sources, references = together(sources, references)
@@ -158,6 +166,21 @@ def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
             action="Leave out --reference, or give the text in a file.",
         )
     return sources_of(columns, "--text")
+
+
+def _held_out(sources: list[str], lines: list[str], share: float) -> tuple[list[str], list[str]]:
+    """The texts that training never saw, with their references where there are any; see `split_pairs`."""
+    from attnscope.text.corpora import is_held_out
+
+    texts = [source.strip() for source in sources]
+    kept = [k for k, text in enumerate(texts) if text and share and is_held_out(text, share)]
+    if not kept:
+        raise UserError(
+            f"None of the {len(sources):,} texts is one that training kept out.",
+            expected="the file that the model was trained on, and its data.validation_share, such as 0.02",
+            action="Give the whole file, or leave out --held-out.",
+        )
+    return [sources[k] for k in kept], [lines[k] for k in kept] if lines else []
 
 
 def read_texts(path: Path, reference: Path | None) -> tuple[list[str], list[str]]:

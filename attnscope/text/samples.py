@@ -14,7 +14,7 @@ _N_FROM_TASK = 4
 _OF_TASKS = {"english-french": "grammar"}
 """The file of a task whose samples are chosen for what they show, not drawn."""
 _OF_TRANSLATORS = ("english-french",)
-"""Models whose languages are known: their samples have translations; every other translator writes its own."""
+"""Models whose languages are known, so that samples have translations; other translators write their own."""
 
 
 def samples_for(form: str, objective: str = "", name: str = "") -> tuple[Sample, ...]:

@@ -144,10 +144,7 @@ def _encode_text(tokenizer: Tokenizer, lines: Sequence[str]) -> Ids:
 
 
 def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
-    pairs = read_pairs(Path(recipe.data.path))
-    training, held_out = split_pairs(
-        pairs, recipe.data.validation_share, by_checksum=recipe.data.held_out_by == "crc32"
-    )
+    training, held_out = _split(recipe)
     if recipe.data.careless_share:
         rng = np.random.default_rng(recipe.training.seed)
         n_more = round(recipe.data.careless_share * len(training))
@@ -158,6 +155,18 @@ def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
             recipe.tokenizer.kind, chain.from_iterable(training), vocab_size=recipe.tokenizer.vocab_size
         )
     return _from_pairs(recipe, tokenizer, training, held_out)
+
+
+def held_out_pairs(recipe: Recipe) -> list[tuple[str, str]]:
+    """The pairs of the recipe's file that are kept from training; raises as reading them does."""
+    return _split(recipe)[1]
+
+
+def _split(recipe: Recipe) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    data = recipe.data
+    return split_pairs(
+        read_pairs(Path(data.path)), data.validation_share, by_checksum=data.held_out_by == "crc32"
+    )
 
 
 def _prepare_task(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:

@@ -4,11 +4,15 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny_models import tiny_model
 
+from attnscope.analysis.measuring import measure_texts
+from attnscope.analysis.stripes import repeated_rows
 from attnscope.cli import measure
 from attnscope.cli.main import main
+from attnscope.models import load
 from attnscope.records.measures import SPECIAL_TOKENS
 
 TEXTS = "the cat sat on the mat\na dog saw the bird\nthe cat saw the cat\n"
@@ -114,6 +118,7 @@ def test_that_one_text_may_come_from_a_file_and_be_sorted(
             "argument --max-texts: '0' is not a whole number from 1",
         ),
         (("--corpus", "nothing.txt"), "cannot be read"),
+        (("--corpus", "texts.txt", "--repeated", "3"), "more than one thing"),
         ((), "no text to look at"),
     ],
 )
@@ -127,3 +132,29 @@ def test_that_what_cannot_be_measured_is_told(
 
 def test_that_the_command_knows_every_way_of_special_tokens() -> None:
     assert measure.SPECIAL_TOKENS == SPECIAL_TOKENS
+
+
+def test_that_random_tokens_written_twice_are_measured_as_their_text_would_be(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    out = folder / "table.csv"
+    code, said, _ = run(capsys, folder, "encoder", "--repeated", "6", "--csv", str(out))
+    assert (code, "over random tokens written twice" in said) == (0, True)
+    model = load(folder / "encoder", device="cpu")
+    rows = repeated_rows(model, n_rows=6)
+    texts = [model.network.vocabulary.decode(row.source.ids) for row in rows]
+    for text, row in zip(texts, rows, strict=True):
+        words = text.split()
+        assert words[: len(words) // 2] == words[len(words) // 2 :]
+        assert model.encode(text).source.ids == row.source.ids
+    wanted = measure_texts(model, texts).table.column("previous")
+    rows_said = csv.DictReader(out.read_text(encoding="utf-8").splitlines())
+    np.testing.assert_allclose([float(row["previous"]) for row in rows_said], wanted, rtol=1e-4)
+
+
+def test_that_random_tokens_measure_the_encoder_of_a_translator(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    assert "only the encoder" in run(capsys, folder, "encoder-decoder", "--repeated", "2")[2]
+    code, _, said = run(capsys, folder, "encoder-decoder", "--repeated", "2", "--stack", "cross")
+    assert (code, "Random tokens are without second texts" in said) == (2, True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tiny_models import tiny_model
 
+from attnscope.analysis.running_text import tell_text
 from attnscope.cli.main import main
 from attnscope.cli.predict import prediction_lines
 from attnscope.models import load
@@ -98,3 +99,24 @@ def test_that_what_cannot_be_asked_is_one_sentence(
     assert (code, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_that_a_whole_file_is_told_in_nats_a_character(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tiny_model("decoder").save(tmp_path / "m")
+    text = "the cat sat on the mat\na dog saw the bird\n" * 12
+    (tmp_path / "t.txt").write_text(text, encoding="utf-8")
+    code, out, err = run(capsys, str(tmp_path / "m"), "-f", str(tmp_path / "t.txt"))
+    assert (code, err) == (0, "")
+    told = tell_text(load(tmp_path / "m", device="cpu"), text)
+    assert told.per_character is not None
+    lines = out.splitlines()
+    assert lines[0].startswith(f"{told.per_character[0]:.4f} (")
+    assert lines[0].endswith(") nats a character")
+    assert f"{told.n_characters:,} characters; 95 % t interval over {told.n_windows} parts of" in lines[3]
+    pruned = run(capsys, str(tmp_path / "m"), "-f", str(tmp_path / "t.txt"), "--gate", "L0H1=0", "--json")
+    assert json.loads(pruned[1])["per_token"][0] != told.per_token[0]
+    for wrong in (("--text", "the cat"), ("--target", "le chat")):
+        assert run(capsys, str(tmp_path / "m"), "-f", str(tmp_path / "t.txt"), *wrong)[0] == 2
+    assert run(capsys, str(tmp_path / "m"))[0] == 2

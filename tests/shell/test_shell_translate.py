@@ -2,6 +2,7 @@
 
 import json
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -221,3 +222,17 @@ def test_that_a_text_too_long_for_the_model_is_told(capsys) -> None:
     assert "cut to" not in capsys.readouterr().err
     assert main(["translate", "grammar", "--text", "the white cat sleeps " * 40, "--max-tokens", "4"]) == 0
     assert "1 of 1 text cut to the 48 tokens that grammar reads." in capsys.readouterr().err
+
+
+def test_that_only_texts_are_translated_that_training_kept_out(tmp_path: Path, capsys) -> None:
+    sources = [f"the {colour} {animal} sleeps" for colour in ("white", "black") for animal in ("cat", "dog")]
+    kept = [source for source in sources * 2 if zlib.crc32(source.encode()) % 2 == 0]
+    assert 0 < len(kept) < 2 * len(sources)
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{source}\tle chat\n" for source in sources * 2) + "\n", encoding="utf-8")
+    assert main(["translate", "grammar", "-f", str(pairs), "--held-out", "0.5", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["texts"]) == told["bleu"]["n_texts"] == len(kept)
+    pairs.write_text("".join(f"{source}\tle chat\n" for source in {*sources} - {*kept}), encoding="utf-8")
+    assert main(["translate", "grammar", "-f", str(pairs), "--held-out", "0.5"]) == 2
+    assert "training kept out" in capsys.readouterr().err

@@ -2,9 +2,7 @@
 
 import pytest
 
-from attnscope.analysis.gold_links import read_gold_files
-from attnscope.paths import resources_folder
-from attnscope.records.alignment import GoldFiles
+from attnscope.analysis.known_links import everyday_pairs
 from attnscope.text.samples import samples_for
 from attnscope.text.tasks import TASKS, make_task
 
@@ -29,9 +27,7 @@ def test_that_only_the_translator_whose_languages_are_known_has_samples_with_tra
 
 
 def test_that_two_samples_of_the_translator_have_links_made_by_hand() -> None:
-    folder = resources_folder() / "alignments"
-    files = GoldFiles(pairs=str(folder / "everyday.tsv"), links=str(folder / "everyday.links"))
-    aligned = {pair.texts for pair in read_gold_files(files)}
+    aligned = {pair.texts for pair in everyday_pairs()}
     own = samples_for("encoder-decoder", "translation", "english-french")
     assert len(aligned & {(sample.text, sample.target) for sample in own}) >= 2
 

@@ -9,20 +9,23 @@ import pytest
 
 import attnscope as at
 from attnscope.analysis.bleu import bleu
-from attnscope.analysis.gold_links import AlignedPair, read_gold_files
+from attnscope.analysis.corpus import measure_corpus
+from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.known_links import everyday_pairs
+from attnscope.analysis.stripes import repeated_rows
 from attnscope.analysis.word_alignment import measure_alignment
-from attnscope.cli.claims import about_alignment, measure_exactness, repeated_rows
+from attnscope.cli.claims import about_alignment, measure_exactness, pair_of
 from attnscope.files import check_manifest
 from attnscope.models import Model, demo_models, load
 from attnscope.models.sources import demo_folder
 from attnscope.models.writing.translating import translate_texts
-from attnscope.paths import resources_folder
-from attnscope.records.alignment import GoldFiles
 from attnscope.records.generation import WriteSettings
 from attnscope.records.intervals import with_interval
+from attnscope.records.measures import HeadTable
 from attnscope.records.sites import HeadRef
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.text.examples import Example
+from attnscope.text.repeats import repeated_random_ids, word_ids
 from attnscope.text.tasks import make_task
 
 NAMES = ("english-french", "grammar", "shakespeare", "shakespeare-masked")
@@ -80,8 +83,8 @@ def test_that_the_attention_of_a_demo_model_can_be_believed(name: str) -> None:
 
 
 def test_that_the_causal_model_has_an_induction_head_and_a_previous_token_head(causal: Model) -> None:
-    texts = [causal.own.vocabulary.decode(row[1:]) for row in repeated_rows(causal)[:8].tolist()]
-    table = at.measure_texts(causal, texts).table
+    *_, table = measure_corpus(causal, repeated_rows(causal))
+    assert isinstance(table, HeadTable)
     assert np.nanmax(table.column("stripe")) >= 0.6
     assert np.nanmax(table.column("previous")) >= 0.6
 
@@ -104,7 +107,11 @@ def test_that_the_alignment_of_the_card_holds_for_other_sentences(translator: Mo
     value, low, high = (float(number) for number in told.groups()[1:])
     assert low < value < high < low + 0.01
     assert f"{value:.3f}" in readme
-    (found,) = (one for one in about_alignment(translator, held_out(300)) if "predicts it" in one)
+    (found,) = (
+        one
+        for one in about_alignment(translator, [pair_of(x) for x in held_out(300)])
+        if "predicts it" in one
+    )
     again = re.search(r"best layer (L\d mean) ([\d.]+) \(([\d.]+)–([\d.]+)\)", found)
     assert again is not None
     assert again.group(1) == told.group(1)
@@ -113,10 +120,10 @@ def test_that_the_alignment_of_the_card_holds_for_other_sentences(translator: Mo
 
 
 def test_that_the_causal_model_continues_random_words_it_saw_once(causal: Model) -> None:
-    rows = repeated_rows(causal)[:8]
-    n_words = (rows.shape[1] - 1) // 2
-    texts = [causal.own.vocabulary.decode(row[1 : n_words + 4]) for row in rows.tolist()]
-    expected = [causal.own.vocabulary.decode(row[n_words + 4 : n_words + 8]) for row in rows.tolist()]
+    n_words, words = 25, word_ids(causal.own.vocabulary)
+    rows = repeated_random_ids(words, n=8, n_tokens=2 * n_words, seed=2017, held_out=True).tolist()
+    texts = [causal.own.vocabulary.decode(row[: n_words + 3]) for row in rows]
+    expected = [causal.own.vocabulary.decode(row[n_words + 3 : n_words + 7]) for row in rows]
     right = [causal.generate(t, max_tokens=4) == e for t, e in zip(texts, expected, strict=True)]
     assert sum(right) >= 6
 
@@ -135,11 +142,7 @@ def test_that_98_of_100_held_out_sentences_are_translated_word_for_word(translat
 
 
 def test_that_cross_attention_aligns_words_with_an_error_rate_of_at_most_5_percent(translator: Model) -> None:
-    pairs = [
-        AlignedPair(source=one.source, target=one.target or "", sure=frozenset(one.links))
-        for one in held_out(100)
-    ]
-    table = list(measure_alignment(translator, pairs))[-1]
+    table = list(measure_alignment(translator, [pair_of(one) for one in held_out(100)]))[-1]
     assert isinstance(table, AlignmentTable)
     assert np.nanmin(table.error_rate) <= 0.05
 
@@ -152,10 +155,7 @@ def test_that_demo_models_are_model_folders_and_nothing_else() -> None:
 
 @pytest.fixture(scope="module")
 def everyday() -> list[AlignedPair]:
-    folder = resources_folder() / "alignments"
-    return read_gold_files(
-        GoldFiles(pairs=str(folder / "everyday.tsv"), links=str(folder / "everyday.links"))
-    )
+    return list(everyday_pairs())
 
 
 @pytest.mark.parametrize(

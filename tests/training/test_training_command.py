@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import re
+import zlib
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,33 @@ def test_that_an_export_is_a_model_folder_with_a_card(recipe_file: Path, tmp_pat
     assert model.info.name == "backwards"
     for part in ("# backwards", "attnscope train", "training.name=backwards", "Seed 3", "Validation loss"):
         assert part in model.own.card.text
+
+
+def test_that_the_card_of_a_translator_tells_bleu_on_what_training_never_saw(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    lines = (f"{n} red cats see a dog\t{n} rote Katzen sehen einen Hund\n" for n in range(40))
+    pairs.write_text("".join(lines), encoding="utf-8")
+    changes = {
+        "data.path": pairs,
+        "data.validation_share": 0.2,
+        "tokenizer.vocab_size": 300,
+        "model.d_model": 16,
+        "model.d_ff": 16,
+        "training.n_steps": 1,
+        "training.batch_size": 4,
+        "schedule.warmup_steps": 1,
+    }
+    words = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
+    out = ("--out", str(tmp_path / "run"), "--export", str(tmp_path / "model"))
+    arguments = _arguments("english-french", *out, *words)
+    assert arguments.run(arguments) == 0
+    card = load(tmp_path / "model").own.card.text
+    n_kept = sum(zlib.crc32(f"{n} red cats see a dog".encode()) % 5 == 0 for n in range(40))
+    assert re.search(
+        rf"BLEU \d+\.\d( \(.*\))?, greedy, all references .*; .* {n_kept} held-out sentences", card
+    )
+    assert "On 60 everyday pairs, aligned by hand:" in card
+    assert "95 % bootstrap interval over 60 pairs" in card
 
 
 def test_that_an_export_in_half_precision_is_half_as_large_and_opens_in_float32(

@@ -1,0 +1,75 @@
+"""How well a model tells running text, against sums of logarithms in float64, window by window."""
+
+import math
+
+import numpy as np
+import pytest
+from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
+
+from attnscope.analysis.running_text import tell_text
+from attnscope.errors import UserError
+from attnscope.models import Model
+from attnscope.text.tokenizer import train_tokenizer
+
+TEXT = "the cat sat on the mat\n\na dog saw the bird and the cat\n" * 9 + "sat"
+LETTERS = train_tokenizer("byte-bpe", [TEXT], vocab_size=280)
+
+
+def parts_of(model: Model, text: str) -> list[str]:
+    """As many whole words at a time as the model reads."""
+    parts, rest = [], text
+    while rest.strip():
+        ends = [i for i in range(1, len(rest)) if rest[i].isspace() or rest[i - 1] == "\n"] + [len(rest)]
+        n = max(i for i in ends if not model.encode(rest[:i]).source.n_dropped)
+        parts.append(rest[:n])
+        rest = rest[n:]
+    return parts
+
+
+def told_slowly(model: Model, parts: list[str]) -> tuple[float, int, int]:
+    """The sum of −ln p, of tokens told, and of those told first."""
+    loss, n, n_right = 0.0, 0, 0
+    for part in parts:
+        inputs = model.encode(part)
+        logits = model.network.run(inputs).logits().double().numpy()
+        for i, id in enumerate(inputs.source.ids[1:]):
+            row = logits[i]
+            loss += math.log(sum(math.exp(x - row.max()) for x in row)) - (row[id] - row.max())
+            n, n_right = n + 1, n_right + (int(row.argmax()) == id)
+    return loss, n, n_right
+
+
+@pytest.mark.parametrize("tokenizer", [tiny_tokenizer(), LETTERS], ids=["words", "byte-bpe"])
+@pytest.mark.parametrize("n_tokens", [7, 24])
+def test_that_nats_a_character_are_those_of_every_window(tokenizer: object, n_tokens: int) -> None:
+    model = tiny_model("decoder", tokenizer, max_tokens=n_tokens)  # type: ignore[arg-type]
+    parts = parts_of(model, TEXT)
+    loss, n, n_right = told_slowly(model, parts)
+    told = tell_text(model, TEXT)
+    assert (told.n_windows, told.n_tokens, told.n_characters) == (len(parts), n, len(TEXT))
+    assert told.per_token[0] == pytest.approx(loss / n, rel=1e-5)
+    assert told.per_character is not None
+    assert told.per_character[0] == pytest.approx(loss / len(TEXT), rel=1e-5)
+    assert told.accuracy[0] == pytest.approx(n_right / n)
+    assert told.per_character[1] < told.per_character[0] < told.per_character[2]
+
+
+def test_that_a_single_short_text_has_no_interval() -> None:
+    told = tell_text(tiny_model("decoder"), SENTENCE)
+    assert (told.n_windows, told.n_tokens) == (1, 6)
+    assert math.isnan(told.per_token[1])
+
+
+def test_that_a_masked_model_tells_what_is_hidden_and_no_characters() -> None:
+    model = tiny_model("encoder")
+    told = tell_text(model, TEXT)
+    assert told.per_character is None
+    assert 0 < told.n_tokens < 0.5 * len(TEXT.split())
+    assert np.isfinite(told.per_token[0])
+
+
+def test_that_what_has_nothing_to_be_told_is_refused() -> None:
+    with pytest.raises(UserError, match="translates"):
+        tell_text(tiny_model("encoder-decoder"), SENTENCE)
+    with pytest.raises(UserError, match="no text"):
+        tell_text(tiny_model("decoder"), "")
