@@ -15,16 +15,8 @@ from attnscope import paths
 from attnscope.crash import CrashLog
 from attnscope.errors import UserError
 from attnscope.figures.figure_file import is_figure_file
-from attnscope.records.messages import (
-    Failed,
-    HeadsShown,
-    ModelLoaded,
-    Ready,
-    Reply,
-    Request,
-    ShowHeads,
-    Traced,
-)
+from attnscope.records.messages import Failed, HeadsShown, ModelLoaded, Ready, ShowHeads, Traced
+from attnscope.records.requests import Reply, Request
 from attnscope.records.shelf import ShelfReply
 from attnscope.records.tiles import GridRefined, RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings

@@ -19,6 +19,7 @@ from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
+from attnscope.workers import desk
 from attnscope.workers.serve_texts import open_text
 
 SAMPLES = (Sample(text="the cat sleeps", hint="an easy one"), Sample(text="I love <b>you</b> & me"))
@@ -127,7 +128,7 @@ class Desk:
             case TraceText():
                 self.session.handle(traced(request, self.model))
             case OpenText() if request.tokens:
-                for reply in open_text(request):
+                for reply in open_text(request, desk.Desk()):
                     self.session.handle(reply)
             case ShowHeads():
                 trace = self.session.traced

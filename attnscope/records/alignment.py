@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from attnscope.records.requests import Reply, Request
 from attnscope.records.word_tables import AlignmentTable
 
 AlignmentRows = Literal["predicting", "reading"]
@@ -44,20 +45,20 @@ class GoldPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowAlignment:
+class ShowAlignment(Request):
     """Compare the cross-attention of a trace of the open model with gold links. Newest wins.
 
     `trace` is the number of the trace that is shown. `files` None: the links of the model's own task.
     """
 
-    number: int
+    is_view = True
     trace: int
     rows: AlignmentRows = "predicting"
     files: GoldFiles | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlignmentShown:
+class AlignmentShown(Reply):
     """The links of the text, and the table of every cross head and layer mean on this text alone.
 
     Without links `table` is None and `note` says what is missing; `offered` is a pair whose links are known
@@ -65,7 +66,6 @@ class AlignmentShown:
     are. On a single text there are no intervals: they are NaN. `trace` is that of the request.
     """
 
-    number: int
     trace: int
     cells: tuple[GoldCell, ...] = ()
     table: AlignmentTable | None = None

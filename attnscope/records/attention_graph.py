@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from attnscope.records.requests import Reply, Request
 from attnscope.records.tokens import Token
 
 THRESHOLDS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
@@ -64,22 +65,21 @@ class AttentionGraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowGraph:
+class ShowGraph(Request):
     """What the output token at `position` reads, and what that reads, down to the inputs. Newest wins.
 
     `trace` is the number of the trace that is shown; `position` counts the tokens of the stack that predicts.
     """
 
-    number: int
+    is_view = True
     trace: int
     position: int
     threshold: float = DEFAULT_THRESHOLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphShown:
+class GraphShown(Reply):
     """What a ShowGraph asked for."""
 
-    number: int
     position: int
     graph: AttentionGraph

@@ -8,20 +8,22 @@ from dataclasses import dataclass
 from attnscope.records.attribution import Attribution, PatchKind, PatchMap
 from attnscope.records.outputs import Candidate
 from attnscope.records.pictures import Picture
+from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, Stack
 
 WishedToken = int | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttributeOutput:
+class AttributeOutput(Request):
     """What every part of the open model adds to logit(answer) − logit(other). Newest wins.
 
     `position` counts the tokens of the stack that predicts. `other` None is the most probable token beside
     the answer.
     """
 
-    number: int
+    is_view = True
+    needs_model = "Adding up causes"
     position: int
     text: str
     target: str | None = None
@@ -31,27 +33,26 @@ class AttributeOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputAttributed:
+class OutputAttributed(Reply):
     """What an AttributeOutput asked for; `candidates` are the most probable tokens, or classes, there.
 
     `picture` is what a vision model saw, None for texts and where its tokens are no grid of patches.
     """
 
-    number: int
     attribution: Attribution
     candidates: tuple[Candidate, ...]
     picture: Picture | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatchTexts:
+class PatchTexts(Request):
     """Put pieces of the run of one text into that of another, piece by piece, in the background.
 
     `position` None is where the two runs tell most clearly apart, or where the model tells a token. `stack`
     None is the one that predicts. A new request ends the one before.
     """
 
-    number: int
+    needs_model = "Patching"
     clean: str
     corrupt: str
     target: str | None = None
@@ -64,26 +65,17 @@ class PatchTexts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopPatching:
-    """Give up the patching in progress."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatchingNews:
+class PatchingNews(News):
     """How many pieces of how many have been exchanged."""
 
-    number: int
     n_done: int
     n_total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextsPatched:
+class TextsPatched(Reply):
     """What a PatchTexts asked for, and the position whose output was read."""
 
-    number: int
     patched: PatchMap
     position: int
     candidates: tuple[Candidate, ...]

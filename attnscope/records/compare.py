@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef, Stack
 
 Which = Literal["A", "B"]
@@ -67,14 +68,14 @@ class StackAlignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareTraces:
+class CompareTraces(Request):
     """Compare the newest traces of two views, head by head. Newest wins.
 
     `first` and `second` are views with the numbers of the requests that made their traces; `answers`
     are pairs of predictions whose outputs are compared. Thumbnails have at most `thumbnail_px` cells a side.
     """
 
-    number: int
+    is_view = True
     first: str
     second: str
     first_trace: int
@@ -111,14 +112,13 @@ class DifferenceGrid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TracesCompared:
+class TracesCompared(Reply):
     """What a CompareTraces asked for.
 
     `kl_nats` holds KL(A ‖ B) in nats for each pair of answers, over the whole vocabulary; empty when
     the sides do not answer from one vocabulary. Sites that were too long to be held whole are `too_long`.
     """
 
-    number: int
     grids: tuple[DifferenceGrid, ...]
     only_first: tuple[HeadRef, ...] = ()
     only_second: tuple[HeadRef, ...] = ()

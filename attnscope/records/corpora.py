@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from attnscope.records.findings import Findings
 from attnscope.records.measures import SpecialTokens
+from attnscope.records.requests import News, Reply, Request
 from attnscope.records.roles import HeadCard
 from attnscope.records.sites import HeadRef
 
@@ -12,7 +13,7 @@ OWN_TEXTS = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureHeads:
+class MeasureHeads(Request):
     """Measure every head of the open model over the texts of a file, or over OWN_TEXTS.
 
     `.conllu` and `.conllu.gz` hold trees, for which relations are measured too; any other file holds one
@@ -20,7 +21,6 @@ class MeasureHeads:
     none; the pairs of the model's own task bring theirs. The pass runs in the background; a new one ends it.
     """
 
-    number: int
     path: str = OWN_TEXTS
     specials: SpecialTokens = "kept"
     max_texts: int = 1000
@@ -28,43 +28,37 @@ class MeasureHeads:
     links: str = ""
     links_from: int = 0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopMeasuring:
-    """Give up the pass in progress."""
-
-    number: int
+    @property
+    def beyond_recordings(self) -> str:
+        """What it asks that only a running model can do."""
+        return "" if self.path == OWN_TEXTS else "Measuring over other texts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowCard:
+class ShowCard(Request):
     """Show what one head does, with its most telling texts, from the last pass."""
 
-    number: int
     head: HeadRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuringNews:
+class MeasuringNews(News):
     """How far the pass is: texts done and texts there are, and what is being done."""
 
-    number: int
     what: str
     n_done: int
     n_total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeadsMeasured:
+class HeadsMeasured(Reply):
     """The pass is complete: the numbers of all heads and what each does, without texts."""
 
-    number: int
     found: Findings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CardShown:
+class CardShown(Reply):
     """What one head does, with its texts."""
 
-    number: int
     card: HeadCard

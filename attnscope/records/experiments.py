@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from attnscope.records.redundancy import CollapseCurve
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import Stack
 
 Place = Literal["post", "pre"]
@@ -195,30 +196,30 @@ Finding = CollapseFinding | GradientFinding | WarmupFinding | ReachFinding | Wri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunExperiment:
+class RunExperiment(Request):
     """Do an experiment in the background; it ends another one of its kind that is under way."""
 
-    number: int
     question: Question
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopExperiment:
-    """Give up the experiment of this kind: the name of its question's class."""
-
-    number: int
-    kind: str
+    @property
+    def work(self) -> str:
+        """One experiment for each kind of question is under way at most."""
+        return type(self.question).__name__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentNews:
+class ExperimentNews(Reply):
     """How far an experiment is; `finding` is what is known so far, complete when `is_done`."""
 
-    number: int
     n_done: int
     n_total: int
     finding: Finding | None = None
     is_done: bool = False
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether more is to come."""
+        return not self.is_done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

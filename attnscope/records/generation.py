@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from attnscope.errors import UserError
 from attnscope.records.outputs import Candidate
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.records.tokens import Token, Tokens
 
@@ -151,14 +152,15 @@ class WrittenText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteText:
+class WriteText(Request):
     """Let the open model write after `text`, or the translation of it (after `prefix`).
 
     Replies: `WritingNews` while it writes, then a `Traced` of the whole and a `TextWritten`, all with
     this number. `heads` are shown in full. Newest wins.
     """
 
-    number: int
+    is_view = True
+    needs_model = "Writing"
     text: str
     prefix: str = ""
     settings: WriteSettings
@@ -167,23 +169,21 @@ class WriteText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WritingNews:
+class WritingNews(Reply):
     """The text so far, at most 20 times a second; with beams the best one so far.
 
     `whole` is the prompt with it; `n_most` tokens may be written.
     """
 
-    number: int
     tokens: tuple[WrittenToken, ...]
     whole: str
     n_most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextWritten:
+class TextWritten(Reply):
     """The model has ended, or written as much as it may."""
 
-    number: int
     written: WrittenText
     gates: Gates
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum
+from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import HeadRef
 
 N_PAIRS = 30
@@ -42,34 +43,25 @@ class HeadWeightsFound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowWeights:
+class ShowWeights(Request):
     """What the weights of one head of the open model say. Runs in the background; a new one ends it."""
 
-    number: int
+    needs_model = "Reading a head's weights"
     head: HeadRef
     top: int = N_PAIRS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopWeights:
-    """Give up the pass in progress."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsNews:
+class WeightsNews(News):
     """How many rows of how many between tokens are done, and of which product."""
 
-    number: int
     n_done: int
     n_total: int
     about: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsShown:
+class WeightsShown(Reply):
     """What is known so far; comes again as more is, the last time with all that can be."""
 
-    number: int
     found: HeadWeightsFound

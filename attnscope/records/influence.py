@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from attnscope.records.arrays import frozen_array
 from attnscope.records.interventions import Interventions
 from attnscope.records.pictures import Picture
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.records.tokens import Token
 
@@ -63,14 +64,14 @@ class InfluenceRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowInfluence:
+class ShowInfluence(Request):
     """What the output token at `position` owes to the inputs, by every method. Newest wins.
 
     `trace` is the number of the trace that is shown; text, target, gates and changes are those it was made
     with, and `position` counts the tokens of the stack that predicts.
     """
 
-    number: int
+    is_view = True
     trace: int
     position: int
     text: str
@@ -80,14 +81,7 @@ class ShowInfluence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopInfluence:
-    """Give up the flow that is under way."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InfluenceShown:
+class InfluenceShown(Reply):
     """What a ShowInfluence asked for; the first `n_source` keys are of another text.
 
     Comes again as more methods are done; those that are not are missing in `rows`. `explained` is the token
@@ -95,7 +89,6 @@ class InfluenceShown:
     `flow_done` counts the inputs whose flow is known while it is not known of all.
     """
 
-    number: int
     position: int
     keys: tuple[Token, ...]
     rows: tuple[InfluenceRow, ...]
@@ -103,3 +96,8 @@ class InfluenceShown:
     explained: str = ""
     picture: Picture | None = None
     flow_done: int = 0
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it has no new method, only more of the flow."""
+        return bool(self.flow_done)

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
 from attnscope.records.interventions import Interventions
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.records.tokens import Token
 
@@ -136,13 +137,14 @@ class HeadInside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowInside:
+class ShowInside(Request):
     """Look inside one head of the open model on one query of a text. Newest wins.
 
     `target` None lets a sequence-to-sequence model write its own.
     """
 
-    number: int
+    is_view = True
+    needs_model = "Looking inside a head"
     head: HeadRef
     query: int
     text: str
@@ -153,8 +155,7 @@ class ShowInside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InsideShown:
+class InsideShown(Reply):
     """The numbers a ShowInside asked for."""
 
-    number: int
     inside: HeadInside

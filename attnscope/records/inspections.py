@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
+from attnscope.records.requests import Reply, Request
 
 Numbers = NDArray[np.float64]
 
@@ -64,22 +65,21 @@ class InspectionHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowInspections:
+class ShowInspections(Request):
     """What was looked at in a run's steps; `seen` is the `version` that is known already. Newest wins."""
 
-    number: int
+    is_view = True
     folder: str
     seen: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InspectionsShown:
+class InspectionsShown(Reply):
     """The inspections of a run folder; `history` is None where the run has none, or none that is new.
 
     `version` is 0 for a run without any.
     """
 
-    number: int
     folder: str
     version: int
     history: InspectionHistory | None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from attnscope.records.arrays import frozen_array
 from attnscope.records.interventions import Interventions
 from attnscope.records.outputs import Candidate
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, Stack
 from attnscope.records.tokens import Token
 
@@ -53,13 +54,14 @@ class LensTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowLens:
+class ShowLens(Request):
     """Look at every layer of the open model through the lens; of long texts the last `max_positions`.
 
     `target` None lets a sequence-to-sequence model write its own. Newest wins.
     """
 
-    number: int
+    is_view = True
+    needs_model = "The lens"
     text: str
     target: str | None = None
     gates: Gates = NO_GATES
@@ -69,8 +71,7 @@ class ShowLens:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LensShown:
+class LensShown(Reply):
     """The table a ShowLens asked for."""
 
-    number: int
     table: LensTable

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from attnscope.records.requests import Reply
 from attnscope.records.tokens import Token
 
 OutputKind = Literal["next-token", "masked-token", "translation", "class", "nothing"]
@@ -67,8 +68,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputWritten:
+class OutputWritten(Reply):
     """The whole comparison of the trace with this number, whose maps came before it was written."""
 
-    number: int
     comparison: Comparison

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
+from attnscope.records.requests import Reply, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +49,15 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowPicture:
+class ShowPicture(Request):
     """Give the picture whose path is `text`, as the open model sees it. Newest wins."""
 
-    number: int
+    is_view = True
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PictureShown:
+class PictureShown(Reply):
     """The picture a ShowPicture asked for."""
 
-    number: int
     picture: Picture

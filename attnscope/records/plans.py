@@ -5,6 +5,8 @@ Bytes are bytes, operations are floating-point operations, times are seconds.
 
 from dataclasses import dataclass
 
+from attnscope.records.requests import Reply, Request
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
@@ -80,13 +82,13 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRecipe:
+class PlanRecipe(Request):
     """Work out what the text of a recipe would cost on `device`, written to `out`. Newest of a `place` wins.
 
     `run_folders` are runs, or folders of runs, whose speed may be known already.
     """
 
-    number: int
+    is_view = True
     recipe: str
     out: str = ""
     device: str = "auto"
@@ -96,10 +98,9 @@ class PlanRecipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecipePlanned:
+class RecipePlanned(Reply):
     """The plan of a recipe, or in `problem` why it has none: what is wrong with it, in words."""
 
-    number: int
     plan: Plan | None
     problem: str = ""
 
@@ -133,17 +134,14 @@ class PresetRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowPresets:
+class ShowPresets(Request):
     """List the models of the literature."""
-
-    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PresetsShown:
+class PresetsShown(Reply):
     """The models of the literature, and how much memory is free on the best device."""
 
-    number: int
     rows: tuple[PresetRow, ...]
     available_bytes: int
     device: str

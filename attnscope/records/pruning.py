@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attnscope.counting import counted
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 
 PruneShape = Literal["small", "same"]
@@ -126,10 +127,10 @@ class PruningReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TryPruning:
+class TryPruning(Request):
     """Remove the heads that are off from a copy of the open model, prove and measure it; saves nothing."""
 
-    number: int
+    needs_model = "Pruning"
     gates: Gates = NO_GATES
     text: str = ""
     target: str | None = None
@@ -137,33 +138,29 @@ class TryPruning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavePruned:
+class SavePruned(Request):
     """Save the copy that the TryPruning numbered `tried` made."""
 
-    number: int
+    needs_model = "Pruning"
     tried: int
     folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetPruned:
+class ForgetPruned(Request):
     """The copy that was tried is not wanted any more; its memory is freed. No reply comes."""
-
-    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PruningTried:
+class PruningTried(Reply):
     """The smaller model is made and judged; `shapes` are those this model can be saved in."""
 
-    number: int
     report: PruningReport
     shapes: tuple[PruneShape, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrunedSaved:
+class PrunedSaved(Reply):
     """The smaller model is in `report.folder`."""
 
-    number: int
     report: PruningReport

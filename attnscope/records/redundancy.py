@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
+from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.tokens import Token
 
@@ -46,41 +47,36 @@ PairsSource = Literal["shown", "own", "samples", "file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareHeads:
+class CompareHeads(Request):
     """Find which heads of one stack of the open model attend alike.
 
     `shown` takes the trace of that number. The pass runs in the background; a new one ends it.
     """
 
-    number: int
     stack: Stack
     source: PairsSource = "shown"
     path: str = ""
     max_texts: int = 100
     trace: int = 0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopComparing:
-    """Give up the pass in progress."""
-
-    number: int
+    @property
+    def beyond_recordings(self) -> str:
+        """What it asks that only a running model can do."""
+        return "" if self.source == "shown" else "Comparing heads over other texts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparingNews:
+class ComparingNews(News):
     """How many texts of how many were compared."""
 
-    number: int
     n_done: int
     n_total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeadsCompared:
+class HeadsCompared(Reply):
     """How alike the heads are; `texts` says what the texts were."""
 
-    number: int
     pairs: HeadPairs
     texts: str
 

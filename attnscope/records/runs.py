@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
+from attnscope.records.requests import Reply, Request
 from attnscope.records.training import TrainingEvent
 
 RunEnd = Literal["done", "stopped", "diverged", "out-of-memory", "running", "broken off"]
@@ -46,19 +47,24 @@ class RunMark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowRun:
+class FollowRun(Request):
     """What happened in a run folder since `mark` (the beginning, when left out); ask some times a second.
 
     Nothing is kept between two requests, so that to stop following is to stop asking.
     """
 
-    number: int
+    is_view = True
     folder: str
     mark: RunMark = field(default_factory=RunMark)
 
+    @property
+    def place(self) -> str:
+        """Each folder is followed by itself."""
+        return self.folder
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunNews:
+class RunNews(Reply):
     """What a run folder says that is new; ask for more with `mark`.
 
     With `is_restart` everything told before is to be forgotten: these are the first news, or the file was
@@ -68,7 +74,6 @@ class RunNews:
     the folder.
     """
 
-    number: int
     folder: str
     events: tuple[TrainingEvent, ...]
     checkpoints: tuple[tuple[int, str], ...]
@@ -138,18 +143,17 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenRuns:
+class OpenRuns(Request):
     """Read several runs: each folder is a run, or a folder whose children are runs. Newest wins."""
 
-    number: int
+    is_view = True
     folders: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunsOpened:
+class RunsOpened(Reply):
     """The runs an OpenRuns asked for, by name; `left_out` says which folders are no runs, and why."""
 
-    number: int
     folders: tuple[str, ...]
     runs: tuple[RunSummary, ...]
     left_out: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from typing import Literal
 
 from attnscope.counting import bytes_text
 from attnscope.records.durations import time_left
+from attnscope.records.requests import Reply, Request
 
 Place = Literal["package", "cache", "partial", "away"]
 """Where a model is: in an installed package, in the local cache, there in part, or not on this computer."""
@@ -122,33 +123,28 @@ def progress_words(step: FetchStep) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowShelf:
+class ShowShelf(Request):
     """List the shelf, the models on this computer first."""
-
-    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskModel:
+class AskModel(Request):
     """Ask the Hub what a download of `name` would be."""
 
-    number: int
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchModel:
+class FetchModel(Request):
     """Download what was offered."""
 
-    number: int
     offer: ModelOffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopFetching:
+class StopFetching(Request):
     """End the download; what has come of it stays for the next time, or goes."""
 
-    number: int
     name: str
     keeps: bool
 
@@ -157,39 +153,35 @@ ShelfRequest = ShowShelf | AskModel | FetchModel | StopFetching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShelfShown:
+class ShelfShown(Reply):
     """The models, those on this computer first; `host` is who would be asked for the others."""
 
-    number: int
     rows: tuple[ShelfRow, ...]
     host: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOffered:
+class ModelOffered(Reply):
     """The answer to AskModel."""
 
-    number: int
     offer: ModelOffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchNews:
+class FetchNews(Reply):
     """A step of the download under way."""
 
-    number: int
     name: str
     step: FetchStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchEnded:
+class FetchEnded(Reply):
     """The download is over: everything is here and verified, or it ended before.
 
     Then `offer` says again what there is, and how much of it is here now.
     """
 
-    number: int
     name: str
     is_whole: bool = False
     offer: ModelOffer | None = None

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from attnscope.records.requests import Reply, Request
+
 SplitKind = Literal["merges", "longest-match", "lattice", "lookup"]
 SplitSource = Literal["model", "text", "sample"]
 """Whose tokenizer: the open model's, one trained on the typed text, or one trained on the sample text."""
@@ -89,19 +91,23 @@ class SplitReplay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaySplits:
+class ReplaySplits(Request):
     """Replay how a tokenizer splits `text`; `kind` and `vocab_size` are of one trained here. Newest wins."""
 
-    number: int
+    is_view = True
     text: str
     source: SplitSource = "model"
     kind: str = "bpe"
     vocab_size: int = 200
 
+    @property
+    def beyond_recordings(self) -> str:
+        """What it asks that only a running model can do."""
+        return "Its tokenizer" if self.source == "model" else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitsReplayed:
+class SplitsReplayed(Reply):
     """The replay that was asked for."""
 
-    number: int
     replay: SplitReplay

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
 from attnscope.records.maps import SiteGrid
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 
@@ -132,14 +133,13 @@ class StrongEdges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowTile:
+class ShowTile(Request):
     """Show some rows and columns of a long map in blocks of b × b cells (b a power of two).
 
     A rough tile may come first and the exact one later, under the same number. `slot` keeps apart what
     is looked at from the overview: in each slot the newest wins.
     """
 
-    number: int
     model: str
     trace: int
     head: HeadRef
@@ -150,10 +150,9 @@ class ShowTile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadCell:
+class ReadCell(Request):
     """Read the largest weight of a small rectangle, or of one cell."""
 
-    number: int
     model: str
     trace: int
     head: HeadRef
@@ -162,10 +161,9 @@ class ReadCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowEdges:
+class ShowEdges(Request):
     """Find the strongest weights of some heads of one site."""
 
-    number: int
     model: str
     trace: int
     heads: tuple[HeadRef, ...]
@@ -173,10 +171,9 @@ class ShowEdges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefineGrids:
+class RefineGrids(Request):
     """Make exact thumbnails of every head of a trace when there is nothing else to do."""
 
-    number: int
     model: str
     trace: int
     thumbnail_px: int = 96
@@ -186,38 +183,34 @@ TileRequest = ShowTile | ReadCell | ShowEdges | RefineGrids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TileShown:
+class TileShown(Reply):
     """A tile that was asked for; `fraction` says how far the exact one is when this is a rough one."""
 
-    number: int
     slot: Literal["view", "overview"]
     tile: MapTile
     fraction: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellRead:
+class CellRead(Reply):
     """What a ReadCell found."""
 
-    number: int
     trace: int
     head: HeadRef
     reading: CellReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgesShown:
+class EdgesShown(Reply):
     """What a ShowEdges found."""
 
-    number: int
     edges: StrongEdges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GridRefined:
+class GridRefined(Reply):
     """One site's thumbnails, better than before; exact when the grid is not sampled any more."""
 
-    number: int
     model: str
     trace: int
     grid: SiteGrid

@@ -11,6 +11,7 @@ text costs in a code for single tokens (Zouhar et al. 2023 weigh tokenizers by s
 
 from dataclasses import dataclass
 
+from attnscope.records.requests import Reply, Request
 from attnscope.records.tokens import Token
 
 KINDS: dict[str, str] = {
@@ -68,14 +69,13 @@ class ComparedText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareTokenizers:
+class CompareTokenizers(Request):
     """Train a tokenizer of each kind and size on a text and measure it; news come one by one.
 
     The text is that of the file `path`, or `text`, or the sample text. With `is_held_out` the last fifth
     is measured and not trained on. `sentence` is split by every tokenizer. Newest wins.
     """
 
-    number: int
     text: str = ""
     path: str = ""
     sentence: str = ""
@@ -85,19 +85,20 @@ class CompareTokenizers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopTokenizers:
-    """Give the comparison up."""
+class TokenizersNews(Reply):
+    """How far the comparison is: every row so far, what comes next, and `fraction` in 0…1.
 
-    number: int
+    `is_new` says that a row has come since the news before.
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenizersNews:
-    """How far the comparison is: every row so far, what comes next, and `fraction` in 0…1."""
-
-    number: int
     rows: tuple[TokenizerRow, ...] = ()
     fraction: float = 0.0
     what: str = ""
     is_done: bool = False
+    is_new: bool = False
     text: ComparedText | None = None
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it has no new row and is not the last."""
+        return not self.is_new and not self.is_done

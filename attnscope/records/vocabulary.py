@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
+from attnscope.records.requests import Reply, Request
 from attnscope.records.splits import SplitStep
 from attnscope.records.tokens import Tokens
 
@@ -83,17 +84,19 @@ class PieceDetail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowVocabulary:
+class ShowVocabulary(Request):
     """The whole vocabulary of the open model. Newest wins, as with all of these."""
 
-    number: int
+    is_view = True
+    needs_model = "A vocabulary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FindPieces:
+class FindPieces(Request):
     """The ids of the pieces that fit, sorted; `kinds` empty: every kind. Mode `id` takes a list of ids."""
 
-    number: int
+    is_view = True
+    needs_model = "A vocabulary"
     query: str = ""
     mode: SearchMode = "contains"
     kinds: tuple[PieceKind, ...] = ()
@@ -102,34 +105,34 @@ class FindPieces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowPiece:
+class ShowPiece(Request):
     """One piece in detail."""
 
-    number: int
+    is_view = True
+    needs_model = "A vocabulary"
     id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpellText:
+class SpellText(Request):
     """The tokens of a text alone, without what the model puts around it."""
 
-    number: int
+    is_view = True
+    needs_model = "A vocabulary"
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VocabularyShown:
+class VocabularyShown(Reply):
     """The vocabulary that was asked for."""
 
-    number: int
     table: VocabularyTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PiecesFound:
+class PiecesFound(Reply):
     """Ids in the order that was asked for, int32; `note` says what was not understood."""
 
-    number: int
     ids: NDArray[np.int32]
     note: str = ""
 
@@ -138,17 +141,15 @@ class PiecesFound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PieceShown:
+class PieceShown(Reply):
     """The piece that was asked for."""
 
-    number: int
     detail: PieceDetail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextSpelled:
+class TextSpelled(Reply):
     """The tokens of the text; `unknown_id` is what stands for pieces that are not there."""
 
-    number: int
     tokens: Tokens
     unknown_id: int | None = None

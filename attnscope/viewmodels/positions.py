@@ -6,9 +6,10 @@ Must not import Qt. Requests go out through `post`; replies come in through `han
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Reply, Request, ShowPositions
+from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, ShowPositions
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
+from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 

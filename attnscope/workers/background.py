@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from typing import Protocol
 
-from attnscope.records.messages import Reply
+from attnscope.records.requests import Reply
 from attnscope.workers.mailbox import MAX_PER_S, RateLimit
 
 MakeFailed = Callable[[int, str, BaseException], Reply]
@@ -28,21 +28,20 @@ class BackgroundJob(Protocol):
 class StepsJob:
     """A pass whose pieces of work are the steps of a generator.
 
-    What `is_passing` is true of only tells how far the pass is: that is given at most `max_per_s` times a
-    second, everything else always.
+    What only tells how far the pass is (`Reply.is_passing`) is given at most `max_per_s` times a second,
+    everything else always.
     """
 
     def __init__(
         self,
         number: int,
         steps: Generator[Reply, None, None],
-        is_passing: Callable[[Reply], bool],
         *,
         max_per_s: float = MAX_PER_S,
     ) -> None:
         self.number = number
         self.is_active = True
-        self._steps, self._is_passing = steps, is_passing
+        self._steps = steps
         self._limit = RateLimit(max_per_s)
 
     def advance(self) -> Reply | None:
@@ -55,7 +54,7 @@ class StepsJob:
         except BaseException:
             self.is_active = False
             raise
-        return news if not self._is_passing(news) or self._limit.take() else None
+        return news if not news.is_passing or self._limit.take() else None
 
     def stop(self) -> None:
         """Give the pass up."""

@@ -9,38 +9,9 @@ and model, so that the window never drowns in replies.
 import time
 from collections.abc import Callable
 
-from attnscope.records.alignment import ShowAlignment
-from attnscope.records.attention_graph import ShowGraph
-from attnscope.records.causes import AttributeOutput
-from attnscope.records.compare import CompareTraces
-from attnscope.records.generation import WriteText
-from attnscope.records.influence import ShowInfluence
-from attnscope.records.inside import ShowInside
-from attnscope.records.inspections import ShowInspections
-from attnscope.records.lens import ShowLens
-from attnscope.records.messages import Request, ShowHeads, ShowPositions, TraceText
-from attnscope.records.pictures import ShowPicture
-from attnscope.records.plans import PlanRecipe
-from attnscope.records.runs import FollowRun, OpenRuns
-from attnscope.records.splits import ReplaySplits
-from attnscope.records.vocabulary import FindPieces, ShowPiece, ShowVocabulary, SpellText
+from attnscope.records.requests import Request, RequestKey
 
 MAX_PER_S = 20.0
-ViewKey = tuple[str, str]
-_VIEWS = ShowPositions | ShowLens | ShowAlignment | ShowInfluence | ShowInside | WriteText | CompareTraces
-_MORE_VIEWS = AttributeOutput | ShowGraph | OpenRuns | ShowInspections | ShowPicture
-_TOKEN_VIEWS = ReplaySplits | ShowVocabulary | FindPieces | ShowPiece | SpellText
-
-
-def view_key(request: Request) -> ViewKey | None:
-    """The kind and place (view or model) of a view request; None for a request that keeps its order."""
-    if isinstance(request, TraceText | ShowHeads | PlanRecipe):
-        return (type(request).__name__, request.place)
-    if isinstance(request, FollowRun):
-        return (type(request).__name__, request.folder)
-    if isinstance(request, _VIEWS | _MORE_VIEWS | _TOKEN_VIEWS):
-        return (type(request).__name__, "")
-    return None
 
 
 class RateLimit:
@@ -73,8 +44,8 @@ class Mailbox:
         self._max_per_s = max_per_s
         self._clock = clock
         self._waiting: list[Request] = []
-        self._newest: dict[ViewKey, int] = {}
-        self._limits: dict[ViewKey, RateLimit] = {}
+        self._newest: dict[RequestKey, int] = {}
+        self._limits: dict[RequestKey, RateLimit] = {}
         self._cancelled: set[int] = set()
 
     def __len__(self) -> int:
@@ -82,9 +53,9 @@ class Mailbox:
 
     def post(self, request: Request) -> None:
         """Put a request at the end; a view takes the place of the waiting one of its kind and model."""
-        key = view_key(request)
+        key = request.key
         if key is not None:
-            self._waiting = [waiting for waiting in self._waiting if view_key(waiting) != key]
+            self._waiting = [waiting for waiting in self._waiting if waiting.key != key]
             self._newest[key] = request.number
         self._waiting.append(request)
 
@@ -96,7 +67,7 @@ class Mailbox:
         """
         is_held_back = False
         for index, request in enumerate(self._waiting):
-            key = view_key(request)
+            key = request.key
             if key is None:
                 return None if is_held_back else self._waiting.pop(index)
             if self._limit(key).take():
@@ -108,7 +79,7 @@ class Mailbox:
         """Seconds until `take` gives a request: 0 for at once, None when nothing waits."""
         shortest: float | None = None
         for request in self._waiting:
-            key = view_key(request)
+            key = request.key
             if key is None:
                 return 0.0 if shortest is None else shortest
             wait_s = self._limit(key).wait_s()
@@ -126,7 +97,7 @@ class Mailbox:
         """Whether nobody waits for the answer any more: cancelled, or a newer view was posted."""
         if request.number in self._cancelled:
             return True
-        key = view_key(request)
+        key = request.key
         return key is not None and self._newest.get(key, request.number) != request.number
 
     def finish(self, request: Request) -> None:
@@ -137,7 +108,7 @@ class Mailbox:
         """Forget everything that waits."""
         self._waiting.clear()
 
-    def _limit(self, key: ViewKey) -> RateLimit:
+    def _limit(self, key: RequestKey) -> RateLimit:
         if key not in self._limits:
             self._limits[key] = RateLimit(self._max_per_s, self._clock)
         return self._limits[key]

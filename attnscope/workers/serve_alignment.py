@@ -8,9 +8,9 @@ from attnscope.analysis.gold_links import AlignedPair, read_gold_files
 from attnscope.analysis.known_links import links_of_files, links_of_task
 from attnscope.analysis.text_alignment import align_trace
 from attnscope.records.alignment import AlignmentShown, GoldFiles, ShowAlignment
-from attnscope.records.messages import OPEN_MODEL, Reply
-from attnscope.workers.serve_models import OpenModels
-from attnscope.workers.views import Views
+from attnscope.records.messages import OPEN_MODEL
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, serves
 
 
 class GoldDesk:
@@ -21,9 +21,9 @@ class GoldDesk:
         self._changed: tuple[int, int] = (0, 0)
         self._pairs: list[AlignedPair] = []
 
-    def show(self, request: ShowAlignment, models: OpenModels, views: Views) -> Iterator[Reply]:
+    def show(self, request: ShowAlignment, desk: Desk) -> Iterator[Reply]:
         """The numbers and the links, or why there are none; raises UserError for files that are none."""
-        model, trace = models.get(OPEN_MODEL), views.find(OPEN_MODEL, request.trace)
+        model, trace = desk.model, desk.views.find(OPEN_MODEL, request.trace)
         if trace is None or trace.target is None:
             why = "the text has changed meanwhile" if trace is None else "there is no translation to align"
             yield AlignmentShown(number=request.number, trace=request.trace, note=why)
@@ -60,3 +60,9 @@ def _changed_ns(path: str) -> int:
         return Path(path).stat().st_mtime_ns
     except OSError:
         return 0
+
+
+@serves(ShowAlignment)
+def show_alignment(request: ShowAlignment, desk: Desk) -> Iterator[Reply]:
+    """How well cross-attention agrees with the links that are known of the text."""
+    return desk.kept(GoldDesk).show(request, desk)

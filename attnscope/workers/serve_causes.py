@@ -22,17 +22,17 @@ from attnscope.records.causes import (
     TextsPatched,
 )
 from attnscope.records.importance import Progress
-from attnscope.records.messages import OPEN_MODEL, Reply
-from attnscope.workers.background import StepsJob
-from attnscope.workers.serve_models import OpenModels
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, serves, works
 
 MAX_PATCHED = 512
 """Most tokens of a text that is patched: each of them is a pass for each layer."""
 
 
-def attribute_output(request: AttributeOutput, models: OpenModels) -> Iterator[Reply]:
+@serves(AttributeOutput)
+def attribute_output(request: AttributeOutput, desk: Desk) -> Iterator[Reply]:
     """What every part adds to the difference of two logits."""
-    model = models.get(OPEN_MODEL)
+    model = desk.model
     logits = read_logits(model, request.text, request.target, request.gates)
     row = logits[check_position(request.position, len(logits))]
     found = attribute_logits(
@@ -52,12 +52,13 @@ def attribute_output(request: AttributeOutput, models: OpenModels) -> Iterator[R
     )
 
 
-def patching_job(request: PatchTexts, model: Model) -> StepsJob:
+@works(PatchTexts)
+def patch_texts(request: PatchTexts, desk: Desk) -> Generator[Reply, None, None]:
     """One map of patches, made row by row."""
-    return StepsJob(request.number, _patch(request, model), lambda news: isinstance(news, PatchingNews))
+    return _patch(request, desk.model)
 
 
-def _patch(request: PatchTexts, model: Model) -> Generator[PatchingNews | TextsPatched, None, None]:
+def _patch(request: PatchTexts, model: Model) -> Generator[Reply, None, None]:
     yield PatchingNews(number=request.number, n_done=0, n_total=0)
     clean = read_logits(model, request.clean, request.target, request.gates)
     if len(clean) > MAX_PATCHED:

@@ -28,10 +28,11 @@ from attnscope.records.compare import (
     peak_of,
     pooled_difference,
 )
-from attnscope.records.messages import Progress, Reply
+from attnscope.records.messages import Progress
+from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef, Site
 from attnscope.trace import Trace
-from attnscope.workers.views import Views
+from attnscope.workers.desk import Desk, serves
 
 _NEWS_EVERY_S = 0.05
 
@@ -76,10 +77,11 @@ class Answers:
         return self._one_vocabulary[1]
 
 
-def compare_traces(request: CompareTraces, views: Views, answers: Answers) -> Iterator[Reply]:
+@serves(CompareTraces)
+def compare_traces(request: CompareTraces, desk: Desk) -> Iterator[Reply]:
     """Δ of every head that both traces have, with exact means; raises UserError when a trace is gone."""
-    first = views.find(request.first, request.first_trace)
-    second = views.find(request.second, request.second_trace)
+    first = desk.views.find(request.first, request.first_trace)
+    second = desk.views.find(request.second, request.second_trace)
     if first is None or second is None:
         raise UserError("One of the two traces is not there any more.", action="Compare them once more.")
     stacks = {aligned.stack: aligned for aligned in request.stacks}
@@ -98,7 +100,7 @@ def compare_traces(request: CompareTraces, views: Views, answers: Answers) -> It
             continue
         aligned = stacks[site.stack]
         grids.append(compare_site(first, second, (site, other), aligned, request.thumbnail_px))
-    kl, has_one_vocabulary = _compare_answers(request, answers)
+    kl, has_one_vocabulary = _compare_answers(request, desk.kept(Answers))
     own = {head for site, other in pairs for head in site.heads[: other.n_heads]}
     known = {head for site, other in pairs for head in other.heads[: site.n_heads]}
     yield TracesCompared(

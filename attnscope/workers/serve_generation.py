@@ -8,20 +8,22 @@ from attnscope.models import Model
 from attnscope.models.writing.compared import compare_written
 from attnscope.models.writing.written import Written
 from attnscope.records.generation import WRITTEN_TRACE, TextWritten, WriteText, WritingNews
-from attnscope.records.messages import OPEN_MODEL, Reply, Traced
+from attnscope.records.messages import Traced
+from attnscope.records.requests import Reply
 from attnscope.records.sites import check_heads
+from attnscope.workers.desk import Desk, serves
 from attnscope.workers.mailbox import MAX_PER_S, RateLimit
-from attnscope.workers.serve_models import OpenModels
-from attnscope.workers.views import Views, head_maps
+from attnscope.workers.views import head_maps
 
 THUMBNAIL_PX = 96
 
 
+@serves(WriteText)
 def write_text(
-    request: WriteText, models: OpenModels, views: Views, *, clock: Callable[[], float] = time.monotonic
+    request: WriteText, desk: Desk, *, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Reply]:
     """Write and tell the news; at the end trace and text. It can be given up every 50 ms, or every token."""
-    model = models.get(OPEN_MODEL)
+    model = desk.model
     check_heads(request.heads, model.sites)
     check_heads((head for head, _ in request.gates.values), model.sites)
     limit = RateLimit(MAX_PER_S, clock)
@@ -38,7 +40,7 @@ def write_text(
                 number=request.number, tokens=so_far.tokens, whole=so_far.whole(), n_most=n_most
             )
     traced = _traced(request, model, written)
-    views.keep(WRITTEN_TRACE, written.trace, request.number)
+    desk.views.keep(WRITTEN_TRACE, written.trace, request.number)
     yield traced
     yield TextWritten(number=request.number, written=written.text, gates=request.gates)
 

@@ -20,30 +20,28 @@ from attnscope.models import Model
 from attnscope.models.pictures import picture_under
 from attnscope.records.attention_graph import GraphShown, ShowGraph
 from attnscope.records.influence import InfluenceRow, InfluenceShown, Method, ShowInfluence
-from attnscope.records.messages import OPEN_MODEL, Reply
+from attnscope.records.messages import OPEN_MODEL
+from attnscope.records.requests import Reply
 from attnscope.records.tokens import Token
 from attnscope.trace.trace import Trace
-from attnscope.workers.background import BackgroundJobs, StepsJob
-from attnscope.workers.serve_models import OpenModels
+from attnscope.workers.background import StepsJob
+from attnscope.workers.desk import Desk, serves
 from attnscope.workers.views import Views
 
 Weights = NDArray[np.float32]
 MAX_FLOW = 256
 """Most tokens, all texts together: the time of one row grows with their third power."""
-_JOB = "ShowInfluence"
 MAX_ROLLOUT = 1024
 MAX_RELEVANCE = 512
 _RECURRENT = "only for layers that read their own text through attention; here recurrent cells read it"
 _LIMITS: dict[Method, int] = {"rollout": MAX_ROLLOUT, "flow": MAX_FLOW, "relevance": MAX_RELEVANCE}
 
 
-def show_influence(
-    request: ShowInfluence, models: OpenModels, views: Views, background: BackgroundJobs
-) -> Iterator[Reply]:
+@serves(ShowInfluence)
+def show_influence(request: ShowInfluence, desk: Desk) -> Iterator[Reply]:
     """The quick methods, and the flow in the background; a new request ends the one before."""
-    background.stop(_JOB)
-    model = models.get(OPEN_MODEL)
-    about = _About(model, _traced(request.trace, views), request)
+    desk.background.stop(request.work)
+    about = _About(desk.model, _traced(request.trace, desk.views), request)
     for method in ("raw", "rollout", "relevance"):
         about.add(method)
         if method != "raw":
@@ -51,14 +49,14 @@ def show_influence(
     if about.add_refusal("flow"):
         yield about.shown()
     else:
-        steps = about.flowing()
-        background.start(_JOB, StepsJob(request.number, steps, lambda reply: bool(_flow_done(reply))))
+        desk.background.start(request.work, StepsJob(request.number, about.flowing()))
 
 
-def show_graph(request: ShowGraph, models: OpenModels, views: Views) -> Iterator[Reply]:
+@serves(ShowGraph)
+def show_graph(request: ShowGraph, desk: Desk) -> Iterator[Reply]:
     """Attention as a graph from one output token to the inputs."""
-    trace = _traced(request.trace, views)
-    refusal = _RECURRENT if models.get(OPEN_MODEL).info.body else ""
+    trace = _traced(request.trace, desk.views)
+    refusal = _RECURRENT if desk.model.info.body else ""
     if refusal:
         raise UserError(
             f"There is no graph: {refusal}.", action="Look at the weights of the cross-attention."
@@ -72,15 +70,6 @@ def _traced(number: int, views: Views) -> Trace:
     if trace is None:
         raise UserError("The text has changed meanwhile.", action="Choose the token again.")
     return trace
-
-
-def stop_influence(background: BackgroundJobs) -> None:
-    """Give the flow up."""
-    background.stop(_JOB)
-
-
-def _flow_done(reply: Reply) -> int:
-    return reply.flow_done if isinstance(reply, InfluenceShown) else 0
 
 
 class _About:

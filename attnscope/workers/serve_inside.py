@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from attnscope.analysis.inside import look_inside
 from attnscope.models import Model
 from attnscope.records.inside import InsideShown, ShowInside
-from attnscope.records.messages import OPEN_MODEL, Reply
+from attnscope.records.requests import Reply
 from attnscope.trace.trace import Trace
-from attnscope.workers.serve_models import OpenModels
+from attnscope.workers.desk import Desk, serves
 
 
 class LastInside:
@@ -48,7 +48,8 @@ class LastInside:
         return self._trace
 
 
-def show_inside(request: ShowInside, models: OpenModels, last: LastInside) -> Iterator[Reply]:
+@serves(ShowInside)
+def show_inside(request: ShowInside, desk: Desk) -> Iterator[Reply]:
     """One head on one query, number by number."""
-    trace = last.trace(models.get(OPEN_MODEL), request)
+    trace = desk.kept(LastInside).trace(desk.model, request)
     yield InsideShown(number=request.number, inside=look_inside(trace, request.head, request.query))

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 from attnscope.analysis.lens import logit_lens
 from attnscope.records.lens import LensShown, ShowLens
-from attnscope.records.messages import OPEN_MODEL, Reply
-from attnscope.workers.serve_models import OpenModels
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, serves
 
 
-def show_lens(request: ShowLens, models: OpenModels) -> Iterator[Reply]:
+@serves(ShowLens)
+def show_lens(request: ShowLens, desk: Desk) -> Iterator[Reply]:
     """The lens on the last positions of a text."""
-    model = models.get(OPEN_MODEL)
     table = logit_lens(
-        model,
+        desk.model,
         request.text,
         request.target,
         gates=request.gates,

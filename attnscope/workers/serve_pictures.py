@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from attnscope.models.pictures import picture
-from attnscope.records.messages import OPEN_MODEL, Reply
 from attnscope.records.pictures import PictureShown, ShowPicture
-from attnscope.workers.serve_models import OpenModels
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, serves
 
 
-def show_picture(request: ShowPicture, models: OpenModels) -> Iterator[Reply]:
+@serves(ShowPicture)
+def show_picture(request: ShowPicture, desk: Desk) -> Iterator[Reply]:
     """The picture of a text that is a path."""
-    seen = picture(models.get(OPEN_MODEL), request.text)
+    seen = picture(desk.model, request.text)
     yield PictureShown(number=request.number, picture=seen)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from attnscope.errors import UserError
 from attnscope.models.device import choose_device
-from attnscope.records.messages import Reply
 from attnscope.records.plans import PlanRecipe, PresetsShown, RecipePlanned, ShowPresets
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, serves
 
 
-def plan_text(request: PlanRecipe) -> Iterator[Reply]:
+@serves(PlanRecipe)
+def plan_text(request: PlanRecipe, desk: Desk) -> Iterator[Reply]:
     """The plan of the recipe as it is typed; a recipe with a fault has a problem instead of a plan."""
     from attnscope.text.corpora import require_corpus
     from attnscope.training.paper import plan_recipe
@@ -34,7 +36,8 @@ def plan_text(request: PlanRecipe) -> Iterator[Reply]:
     yield RecipePlanned(number=request.number, plan=replace(plan, pace=pace))
 
 
-def show_presets(request: ShowPresets) -> Iterator[Reply]:
+@serves(ShowPresets)
+def show_presets(request: ShowPresets, desk: Desk) -> Iterator[Reply]:
     """The models of the literature, and what is free."""
     from attnscope.training.paper import free_bytes
     from attnscope.training.preset_rows import preset_rows

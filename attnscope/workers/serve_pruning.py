@@ -5,9 +5,10 @@ from pathlib import Path
 
 from attnscope.errors import UserError
 from attnscope.models.pruning import Pruned, pruning, shapes_of
-from attnscope.records.messages import OPEN_MODEL, Progress, Reply
-from attnscope.records.pruning import PrunedSaved, PruningTried, SavePruned, TryPruning
-from attnscope.workers.serve_models import OpenModels
+from attnscope.records.messages import Progress
+from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, serves
 
 _STEPS = 3
 
@@ -37,9 +38,10 @@ class LastPruned:
         return self._pruned
 
 
-def try_pruning(request: TryPruning, models: OpenModels, last: LastPruned) -> Iterator[Reply]:
+@serves(TryPruning)
+def try_pruning(request: TryPruning, desk: Desk) -> Iterator[Reply]:
     """Make, prove and measure a smaller copy; it can be given up between these."""
-    model = models.get(OPEN_MODEL)
+    model, last = desk.model, desk.kept(LastPruned)
     last.forget()
     steps = pruning(model, request.gates, text=request.text, target=request.target, shape=request.shape)
     n_done = 0
@@ -55,8 +57,16 @@ def try_pruning(request: TryPruning, models: OpenModels, last: LastPruned) -> It
     yield PruningTried(number=request.number, report=pruned.report, shapes=shapes_of(model))
 
 
-def save_pruned(request: SavePruned, last: LastPruned) -> Iterator[Reply]:
+@serves(SavePruned)
+def save_pruned(request: SavePruned, desk: Desk) -> Iterator[Reply]:
     """Save the copy that was tried."""
-    pruned = last.get(request.tried)
+    pruned = desk.kept(LastPruned).get(request.tried)
     yield Progress(number=request.number, what=f"Saving {Path(request.folder).name}")
     yield PrunedSaved(number=request.number, report=pruned.save(request.folder))
+
+
+@serves(ForgetPruned)
+def forget_pruned(request: ForgetPruned, desk: Desk) -> Iterator[Reply]:
+    """Let the copy go."""
+    desk.kept(LastPruned).forget()
+    return iter(())

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.records.inspections import InspectionsShown, ShowInspections
-from attnscope.records.messages import Progress, Reply
+from attnscope.records.messages import Progress
+from attnscope.records.requests import Reply
 from attnscope.records.runs import FollowRun, OpenRuns, RunsOpened
+from attnscope.workers.desk import Desk, serves
 
 if TYPE_CHECKING:
     from attnscope.training.inspection_reading import InspectionsReader
@@ -39,16 +41,18 @@ class KnownRuns:
         return self._reader
 
 
-def follow_run(request: FollowRun) -> Iterator[Reply]:
+@serves(FollowRun)
+def follow_run(request: FollowRun, desk: Desk) -> Iterator[Reply]:
     """What a run folder says that is new, in pieces that a window can take in at once."""
     from attnscope.training.follow import read_news
 
     yield from read_news(Path(request.folder), request.mark, request.number)
 
 
-def open_runs(request: OpenRuns, known: KnownRuns) -> Iterator[Reply]:
+@serves(OpenRuns)
+def open_runs(request: OpenRuns, desk: Desk) -> Iterator[Reply]:
     """Read the runs of some folders side by side."""
-    for read in known.reader.read(request.folders):
+    for read in desk.kept(KnownRuns).reader.read(request.folders):
         if isinstance(read, str):
             yield Progress(number=request.number, what=f"Reading {read}")
         else:
@@ -56,9 +60,10 @@ def open_runs(request: OpenRuns, known: KnownRuns) -> Iterator[Reply]:
             yield RunsOpened(number=request.number, folders=request.folders, runs=runs, left_out=left_out)
 
 
-def show_inspections(request: ShowInspections, known: KnownRuns) -> Iterator[Reply]:
+@serves(ShowInspections)
+def show_inspections(request: ShowInspections, desk: Desk) -> Iterator[Reply]:
     """What was looked at in the steps of a run, where that is new."""
-    reader = known.inspections
+    reader = desk.kept(KnownRuns).inspections
     for _ in reader.read(Path(request.folder)):
         yield Progress(number=request.number, what="Reading inspections")
     is_new = reader.version != request.seen

@@ -6,12 +6,15 @@ from pathlib import Path
 from attnscope.errors import UserError
 from attnscope.records.edge_files import read_edge_list
 from attnscope.records.edge_lists import MAX_SHOWN, edges_from_text
-from attnscope.records.messages import Progress, Reply
+from attnscope.records.messages import Progress
+from attnscope.records.requests import Reply
 from attnscope.records.texts import OpenText, TextOpened
 from attnscope.text.files import TextOfFile, read_text_file
+from attnscope.workers.desk import Desk, serves
 
 
-def open_text(request: OpenText) -> Iterator[Reply]:
+@serves(OpenText)
+def open_text(request: OpenText, desk: Desk) -> Iterator[Reply]:
     """Read a text file piece by piece; raises LoadError, but for an edge list, whose reply has the fault."""
     path = Path(request.path)
     if request.tokens:

@@ -8,7 +8,8 @@ from attnscope.analysis.neighbours import nearest_pieces
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.records.messages import OPEN_MODEL, Progress, Reply
+from attnscope.records.messages import Progress
+from attnscope.records.requests import Reply
 from attnscope.records.splits import ReplaySplits, SplitsReplayed
 from attnscope.records.tokens import Tokens
 from attnscope.records.vocabulary import (
@@ -28,8 +29,8 @@ from attnscope.text.tokenizer import train_tokenizer
 from attnscope.text.tokenizer_comparison import lines_of
 from attnscope.text.vocabulary import Vocabulary
 from attnscope.text.vocabulary_table import SearchedVocabulary, build_table, describe_piece, find_pieces
-from attnscope.workers.serve_models import OpenModels
-from attnscope.workers.tokenizers_job import sample_path
+from attnscope.workers.desk import Desk, serves
+from attnscope.workers.serve_tokenizers import sample_path
 
 MAX_TYPED = 20_000
 
@@ -44,7 +45,7 @@ class TokenDesk:
         self._trained_key: object = None
         self._trained: Splitter | None = None
 
-    def forget(self) -> None:
+    def forget_model(self) -> None:
         """Another model is open."""
         self._vocabulary = self._splitter = self.searched = None
 
@@ -79,35 +80,37 @@ def vocabulary_of(model: Model) -> Vocabulary:
     return entries
 
 
-def replay_splits(request: ReplaySplits, models: OpenModels, desk: TokenDesk) -> Iterator[Reply]:
+@serves(ReplaySplits)
+def replay_splits(request: ReplaySplits, desk: Desk) -> Iterator[Reply]:
     """How a tokenizer splits the text, step by step."""
     if request.source == "model":
-        model = models.get(OPEN_MODEL)
-        splitter, name = desk.splitter(model), model.info.name
+        model = desk.model
+        splitter, name = desk.kept(TokenDesk).splitter(model), model.info.name
     else:
-        splitter = desk.trained(request)
+        splitter = desk.kept(TokenDesk).trained(request)
         name = "trained on this text" if request.source == "text" else "trained on the sample text"
     yield SplitsReplayed(number=request.number, replay=splitter.replay(request.text, name))
 
 
-def show_vocabulary(request: ShowVocabulary, models: OpenModels, desk: TokenDesk) -> Iterator[Reply]:
+@serves(ShowVocabulary)
+def show_vocabulary(request: ShowVocabulary, desk: Desk) -> Iterator[Reply]:
     """The whole vocabulary; read once for each model."""
-    yield VocabularyShown(
-        number=request.number, table=(yield from _searched(request.number, models, desk)).table
-    )
+    yield VocabularyShown(number=request.number, table=(yield from _searched(request.number, desk)).table)
 
 
-def find_in_vocabulary(request: FindPieces, models: OpenModels, desk: TokenDesk) -> Iterator[Reply]:
+@serves(FindPieces)
+def find_in_vocabulary(request: FindPieces, desk: Desk) -> Iterator[Reply]:
     """The ids that fit."""
-    searched = yield from _searched(request.number, models, desk)
+    searched = yield from _searched(request.number, desk)
     ids, note = find_pieces(searched, request)
     yield PiecesFound(number=request.number, ids=ids, note=note)
 
 
-def show_piece(request: ShowPiece, models: OpenModels, desk: TokenDesk) -> Iterator[Reply]:
+@serves(ShowPiece)
+def show_piece(request: ShowPiece, desk: Desk) -> Iterator[Reply]:
     """One piece, with its neighbours where the model is ours."""
-    model = models.get(OPEN_MODEL)
-    splitter = desk.splitter(model)
+    model = desk.model
+    splitter = desk.kept(TokenDesk).splitter(model)
     nearest: tuple[tuple[int, str, float], ...] = ()
     if isinstance(model.network, OwnNetwork):
         weight = getattr(getattr(model.network.module, "tokens", None), "weight", None)
@@ -117,9 +120,10 @@ def show_piece(request: ShowPiece, models: OpenModels, desk: TokenDesk) -> Itera
     yield PieceShown(number=request.number, detail=describe_piece(splitter, request.id, nearest))
 
 
-def spell_text(request: SpellText, models: OpenModels) -> Iterator[Reply]:
+@serves(SpellText)
+def spell_text(request: SpellText, desk: Desk) -> Iterator[Reply]:
     """The tokens of a text, with nothing around them."""
-    entries = vocabulary_of(models.get(OPEN_MODEL))
+    entries = vocabulary_of(desk.model)
     clean = clean_text(request.text, max_characters=4_000)
     found = entries.library.encode(clean.text, add_special_tokens=False)
     spans = [(id, start, end) for id, (start, end) in zip(found.ids, found.offsets, strict=True)]
@@ -133,14 +137,14 @@ def spell_text(request: SpellText, models: OpenModels) -> Iterator[Reply]:
     yield TextSpelled(number=request.number, tokens=tokens, unknown_id=unknown)
 
 
-def _searched(number: int, models: OpenModels, desk: TokenDesk) -> Generator[Reply, None, SearchedVocabulary]:
-    model = models.get(OPEN_MODEL)
-    splitter = desk.splitter(model)
-    if desk.searched is None:
+def _searched(number: int, desk: Desk) -> Generator[Reply, None, SearchedVocabulary]:
+    model, kept = desk.model, desk.kept(TokenDesk)
+    splitter = kept.splitter(model)
+    if kept.searched is None:
         for found in build_table(splitter, model.info.name):
             if isinstance(found, SearchedVocabulary):
-                desk.searched = found
+                kept.searched = found
             else:
                 yield Progress(number=number, what="Reading the vocabulary", fraction=found)
-    assert desk.searched is not None
-    return desk.searched
+    assert kept.searched is not None
+    return kept.searched

@@ -4,15 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnscope.errors import UserError
-from attnscope.records.messages import ControlTraining, OpenRun, Reply, RunOpened, StartTraining
+from attnscope.records.messages import ControlTraining, OpenRun, RunOpened, StartTraining
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, serves
 from attnscope.workers.training_job import TrainingJob
 
 
-def start_training(request: StartTraining, job: TrainingJob | None) -> TrainingJob:
+@serves(StartTraining)
+def start_training(request: StartTraining, desk: Desk) -> Iterator[Reply]:
     """Begin or resume a run; raises UserError when one is in progress or the recipe is wrong."""
     from attnscope.training.loop import TrainingRun
     from attnscope.training.recipe import parse_recipe
 
+    job = desk.models.training
     if job is not None and not job.is_finished:
         raise UserError(
             "A run is already in progress.",
@@ -22,11 +26,14 @@ def start_training(request: StartTraining, job: TrainingJob | None) -> TrainingJ
     base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
     recipe = parse_recipe(request.recipe, base_folder=base_folder)
     run = TrainingRun(recipe, Path(request.out), request.device, may_lengthen=request.may_lengthen)
-    return TrainingJob(request.number, run)
+    job = desk.models.training = TrainingJob(request.number, run)
+    yield job.news()
 
 
-def control_training(request: ControlTraining, job: TrainingJob | None) -> Iterator[Reply]:
+@serves(ControlTraining)
+def control_training(request: ControlTraining, desk: Desk) -> Iterator[Reply]:
     """Pause, resume or stop the run in progress."""
+    job = desk.models.training
     if job is None or job.is_finished:
         raise UserError("No run is in progress.", action="Start one on the training page.")
     match request.action:
@@ -41,7 +48,8 @@ def control_training(request: ControlTraining, job: TrainingJob | None) -> Itera
             raise ValueError(f"unknown action {request.action!r}")
 
 
-def open_run(request: OpenRun) -> Iterator[Reply]:
+@serves(OpenRun)
+def open_run(request: OpenRun, desk: Desk) -> Iterator[Reply]:
     """Read a run folder: its recipe, its events, its checkpoints."""
     from attnscope.training.run import read_run
 

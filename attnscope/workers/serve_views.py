@@ -12,34 +12,28 @@ from attnscope.models.model import N_CONTINUE, Model
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.interventions import Interventions
 from attnscope.records.masks import UseMask
-from attnscope.records.messages import (
-    OPEN_MODEL,
-    PositionsShown,
-    Progress,
-    Reply,
-    ShowPositions,
-    Traced,
-    TraceText,
-)
+from attnscope.records.messages import OPEN_MODEL, PositionsShown, Progress, ShowPositions, Traced, TraceText
 from attnscope.records.outputs import Comparison, Output, OutputWritten
+from attnscope.records.requests import Reply
 from attnscope.records.sites import check_heads
 from attnscope.trace import load_traces
+from attnscope.workers.desk import Desk, serves
+from attnscope.workers.open_models import OpenModels
 from attnscope.workers.serve_compare import Answer, Answers
 from attnscope.workers.serve_layers import LayersComing
-from attnscope.workers.serve_models import OpenModels
-from attnscope.workers.views import Views, head_maps
+from attnscope.workers.views import head_maps
 
 MAX_CONTINUED = 16_000
 """Longer texts (in characters) are not continued: each token would cost most of another pass."""
 
 
-def trace_text(
-    request: TraceText, models: OpenModels, views: Views, answers: Answers | None = None
-) -> Iterator[Reply]:
+@serves(TraceText)
+def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
     """Trace one text with and without gates and show what the window needs of it; then what it writes."""
     if request.model.endswith(".safetensors") and not request.view:
-        yield from show_kept(request, models)
+        yield from show_kept(request, desk.models)
         return
+    models, views = desk.models, desk.views
     if request.view and not models.has(request.model):
         yield Progress(number=request.number, what=f"Opening {Path(request.model).name}")
     begin_s = time.perf_counter()
@@ -89,8 +83,8 @@ def trace_text(
     )
     stop_if_unwanted()  # a trace that was given up is not to take the place of the one that is shown
     views.keep(request.place, trace, request.number)
-    if request.view and answers is not None:
-        answers.keep(request.view, Answer(number=request.number, model=model, log_p=look.log_p))
+    if request.view:
+        desk.kept(Answers).keep(request.view, Answer(number=request.number, model=model, log_p=look.log_p))
     yield traced
     if look.write is not None:
         yield OutputWritten(number=request.number, comparison=look.write())
@@ -138,8 +132,9 @@ def _fitting(request: TraceText, model: Model) -> Interventions:
     return tuple(c for c in request.interventions if c not in masks or c.n_tokens == n_tokens)
 
 
-def show_positions(request: ShowPositions, models: OpenModels) -> Iterator[Reply]:
+@serves(ShowPositions)
+def show_positions(request: ShowPositions, desk: Desk) -> Iterator[Reply]:
     """Compute position tables, the open model's own among them when it is asked for."""
-    model = models.get(OPEN_MODEL) if "model" in request.names else None
+    model = desk.model if "model" in request.names else None
     tables = position_tables(request.names, request.n_positions, request.d_model, model)
     yield PositionsShown(number=request.number, tables=tables)

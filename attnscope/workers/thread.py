@@ -15,7 +15,8 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from attnscope.nn.stopping import stoppable
 from attnscope.nn.telling import telling
-from attnscope.records.messages import Failed, Progress, Ready, Reply, Request
+from attnscope.records.messages import Failed, Progress, Ready
+from attnscope.records.requests import Reply, Request
 from attnscope.workers.mailbox import Mailbox
 
 STOP_WITHIN_S = 3.0

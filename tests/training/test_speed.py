@@ -18,6 +18,7 @@ from attnscope.training import find_recipe, read_recipe
 from attnscope.training.paper import plan_recipe, with_training
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
 from attnscope.training.speed import measured_pace, pace_of
+from attnscope.workers.desk import Desk
 from attnscope.workers.serve_plans import plan_text
 
 CPU = torch.device("cpu")
@@ -85,7 +86,7 @@ def test_that_every_door_tells_the_same_time(
     text = find_recipe("copy").read_text()
     for out in ("", str(tmp_path / "next")):
         request = PlanRecipe(number=1, recipe=text, device="cpu", out=out, run_folders=known_run_folders(out))
-        *_, planned = plan_text(request)
+        *_, planned = plan_text(request, Desk())
         assert isinstance(planned, RecipePlanned)
         assert planned.plan is not None
         assert planned.plan.seconds is not None

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from session_samples import Desk, info, ref
 
-from attnscope.records.influence import InfluenceRow, InfluenceShown, ShowInfluence, StopInfluence
+from attnscope.records.influence import InfluenceRow, InfluenceShown, ShowInfluence
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import Failed
+from attnscope.records.requests import StopWork
 from attnscope.viewmodels.causes import across_layers
 from attnscope.viewmodels.causes.across_layers import AcrossState, number_words, tip_words
 from attnscope.viewmodels.numbers import Numbers
@@ -118,7 +119,7 @@ def test_that_a_flow_under_way_says_how_far_it_is_and_can_be_stopped() -> None:
     assert state.flow_fraction == pytest.approx(2 / len(whole.keys))
     assert state.note == f"flow: 2 of {len(whole.keys)} inputs"
     state.stop()
-    assert isinstance(asked[-1], StopInfluence)
+    assert asked[-1] == StopWork(number=asked[-1].number, work="ShowInfluence")
     assert (state.flow_fraction, state.note) == (None, "flow: stopped")
     state.handle(replace(whole, flow_done=3))
     assert state.note == "flow: stopped"

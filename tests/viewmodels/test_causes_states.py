@@ -7,16 +7,10 @@ import pytest
 from session_samples import SAMPLES, Desk, gates_off, info, ref
 
 from attnscope.records.attribution import Attribution, Contribution, PatchMap
-from attnscope.records.causes import (
-    AttributeOutput,
-    OutputAttributed,
-    PatchingNews,
-    PatchTexts,
-    StopPatching,
-    TextsPatched,
-)
+from attnscope.records.causes import AttributeOutput, OutputAttributed, PatchingNews, PatchTexts, TextsPatched
 from attnscope.records.messages import Failed, Request
 from attnscope.records.models import Sample
+from attnscope.records.requests import StopWork
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState, part_words, refusal_of
@@ -188,7 +182,7 @@ def test_that_other_choices_make_a_shown_map_anew_and_other_texts_take_it_away()
     assert "Press Patch again" in state.note
     state.run()
     state.stop()
-    assert isinstance(asked[-1], StopPatching)
+    assert asked[-1] == StopWork(number=asked[-1].number, work="PatchTexts")
     state.handle(patched(asked[-2].number, "head"))
     assert (state.patched, state.phase) == (None, "stopped")
     state.run()

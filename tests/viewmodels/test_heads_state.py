@@ -3,16 +3,10 @@
 import pytest
 from heads_fakes import HeadsDesk
 
-from attnscope.records.corpora import (
-    CardShown,
-    HeadsMeasured,
-    MeasureHeads,
-    MeasuringNews,
-    ShowCard,
-    StopMeasuring,
-)
+from attnscope.records.corpora import CardShown, HeadsMeasured, MeasureHeads, MeasuringNews, ShowCard
 from attnscope.records.findings import Findings
 from attnscope.records.messages import Failed
+from attnscope.records.requests import StopWork
 from attnscope.records.roles import HeadCard, TellingText
 
 
@@ -47,7 +41,7 @@ def test_that_progress_is_told_and_old_replies_are_dropped(fixture: HeadsDesk) -
     state.handle(MeasuringNews(number=number - 1, what="old", n_done=1, n_total=2))
     assert state.fraction == 0.25
     state.stop()
-    assert isinstance(fixture.posted[-1], StopMeasuring)
+    assert fixture.posted[-1] == StopWork(number=fixture.posted[-1].number, work="MeasureHeads")
     assert state.phase == "stopped"
     state.handle(MeasuringNews(number=number, what="late", n_done=1, n_total=2))
     assert state.progress == ""
@@ -135,5 +129,5 @@ def test_that_another_model_forgets_the_numbers_of_the_one_before(fixture: Heads
     fixture.measure()
     fixture.state.run()
     fixture.open()
-    assert isinstance(fixture.newest(StopMeasuring), StopMeasuring)
+    assert fixture.newest(StopWork).work == "MeasureHeads"
     assert (fixture.state.table, fixture.state.phase, fixture.state.rows) == (None, "empty", ())

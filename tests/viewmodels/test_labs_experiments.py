@@ -9,10 +9,10 @@ from attnscope.records.experiments import (
     GradientFinding,
     GradientQuestion,
     RunExperiment,
-    StopExperiment,
     WarmupQuestion,
 )
 from attnscope.records.messages import Failed, ModelLoaded, Request
+from attnscope.records.requests import StopWork
 from attnscope.viewmodels.labs.experiments import MAX_KEPT, ExperimentsState
 from attnscope.viewmodels.numbers import Numbers
 
@@ -70,8 +70,8 @@ def test_that_a_failure_is_told_and_a_stop_forgets() -> None:
     assert len(posted) == 1
     state.ask(WarmupQuestion())
     state.stop(WarmupQuestion)
-    assert isinstance(posted[-1], StopExperiment)
-    assert posted[-1].kind == "WarmupQuestion"
+    assert isinstance(posted[-1], StopWork)
+    assert posted[-1].work == "WarmupQuestion"
     assert not state.answer(WarmupQuestion()).is_asked
 
 

@@ -11,7 +11,8 @@ from attnscope.figures.pruning_charts import pruning_chart
 from attnscope.records.durations import time_left
 from attnscope.records.importance import HeadScore, Importance
 from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.pruning_runs import CurveMeasured, CurvesNews, MeasureCurves, StopCurves
+from attnscope.records.pruning_runs import CurveMeasured, CurvesNews, MeasureCurves
+from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.curve_groups import PointRef, grouped
 from attnscope.viewmodels.heads.pruning_curves import pruning_label
 from attnscope.viewmodels.heads.pruning_words import short_number, taken_words, value_words
@@ -83,7 +84,7 @@ def test_that_late_news_change_nothing_and_a_cancelled_pass_keeps_its_curves(des
     desk.curves.handle(CurvesNews(number=number, what="random: 3 of 12 heads off", fraction=0.5, left_s=31.0))
     assert desk.curves.progress == "random: 3 of 12 heads off · about 30 s left"
     desk.curves.stop()
-    assert isinstance(desk.asked[-1], StopCurves)
+    assert desk.asked[-1] == StopWork(number=desk.asked[-1].number, work="MeasureCurves")
     desk.curves.handle(CurveMeasured(number=number, curve=curve("random")))
     assert [one.ranking for one in desk.curves.curves] == ["gradient"]
     desk.curves.run()

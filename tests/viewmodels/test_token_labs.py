@@ -4,11 +4,12 @@ import numpy as np
 from token_lab_samples import replay_of_ab, table
 
 from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.requests import StopWork
 from attnscope.records.splits import (
     ReplaySplits,
     SplitsReplayed,
 )
-from attnscope.records.tokenizers import CompareTokenizers, StopTokenizers, TokenizerRow, TokenizersNews
+from attnscope.records.tokenizers import CompareTokenizers, TokenizerRow, TokenizersNews
 from attnscope.records.vocabulary import (
     FindPieces,
     PiecesFound,
@@ -94,7 +95,7 @@ def test_that_rows_come_one_by_one_and_equal_vocabularies_are_shown_once():
     assert state.cells(full)[5] == "50%"
     assert len(state.cells(none)) == len(state.cells(full)) == len(COLUMNS)
     state.stop()
-    assert isinstance(posted[-1], StopTokenizers)
+    assert posted[-1] == StopWork(number=posted[-1].number, work="CompareTokenizers")
     state.handle(TokenizersNews(number=request.number, is_done=True))
     assert state.rows == (full, none)
 

@@ -7,8 +7,9 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
-from attnscope.records.corpora import MeasureHeads, MeasuringNews, StopMeasuring
+from attnscope.records.corpora import MeasureHeads, MeasuringNews
 from attnscope.records.messages import LoadModel, ModelLoaded, Progress, Request
+from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
@@ -62,7 +63,7 @@ def test_that_jobs_are_listed_as_they_began_with_how_far_they_are() -> None:
     assert bench.work.summary == "Measuring heads 25 %"
     bench.work.stop("Measuring heads")
     assert bench.work.jobs == ()
-    assert isinstance(bench.posted[-1], StopMeasuring)
+    assert bench.posted[-1] == StopWork(number=bench.posted[-1].number, work="MeasureHeads")
 
 
 def test_that_news_that_change_nothing_are_not_told() -> None:

@@ -8,13 +8,8 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.redundancy import (
-    CompareHeads,
-    ComparingNews,
-    HeadPairs,
-    HeadsCompared,
-    StopComparing,
-)
+from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs, HeadsCompared
+from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.alike import N_PAIRS, AlikeState
 from attnscope.viewmodels.numbers import Numbers
@@ -104,7 +99,7 @@ def test_that_a_pass_is_cancelled_fails_and_is_forgotten_with_its_model(qtbot: Q
     assert isinstance(asked, CompareHeads)
     assert (asked.source, asked.path) == ("file", "/data/a.txt")
     page.widget.stop_button.click()
-    assert isinstance(page.asked[-1], StopComparing)
+    assert page.asked[-1] == StopWork(number=page.asked[-1].number, work="CompareHeads")
     page.widget._on_texts_chosen("shown")
     page.widget.run_button.click()
     number = page.asked[-1].number  # type: ignore[attr-defined]

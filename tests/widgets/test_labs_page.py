@@ -14,14 +14,9 @@ from session_samples import Desk
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.figures.export import save
-from attnscope.records.experiments import (
-    ExperimentNews,
-    GradientCurve,
-    GradientFinding,
-    RunExperiment,
-    StopExperiment,
-)
+from attnscope.records.experiments import ExperimentNews, GradientCurve, GradientFinding, RunExperiment
 from attnscope.records.messages import Request
+from attnscope.records.requests import StopWork
 from attnscope.settings import Settings
 from attnscope.viewmodels.labs.cost import MEASURED, CostPoint
 from attnscope.viewmodels.labs.experiments import ExperimentsState
@@ -212,7 +207,7 @@ def test_that_a_lab_asks_while_it_is_looked_at_and_shows_what_comes(page: LabsPa
     assert asked[1].question.n_layers == 2
     assert lab.foot.reset_button.isEnabled()
     page.hide()
-    assert isinstance(asked[2], StopExperiment)
+    assert isinstance(asked[2], StopWork)
 
 
 def test_that_charts_of_a_narrow_lab_stand_two_in_a_row(page: LabsPage, qtbot: QtBot) -> None:

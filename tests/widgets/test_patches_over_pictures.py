@@ -12,9 +12,10 @@ from attnscope.figures.colours import DARK, LIGHT
 from attnscope.figures.paint_cells import layout_cells
 from attnscope.records.attribution import Attribution, Contribution
 from attnscope.records.causes import AttributeOutput, OutputAttributed
-from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence, StopInfluence
+from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence
 from attnscope.records.messages import Request
 from attnscope.records.pictures import Picture
+from attnscope.records.requests import StopWork
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
@@ -106,7 +107,7 @@ def test_that_methods_lie_over_the_picture_and_the_flow_can_be_stopped(qtbot: Qt
     assert seen == {row.method for row in rows[:2]}
     assert panel.stop_button.isVisible()
     panel.stop_button.click()
-    assert isinstance(asked[-1], StopInfluence)
+    assert asked[-1] == StopWork(number=asked[-1].number, work="ShowInfluence")
     assert not panel.stop_button.isVisible()
     told: list[str] = []
     panel.pointed.connect(told.append)

@@ -7,8 +7,9 @@ from session_samples import tokens
 from token_lab_samples import replay_of_ab, table
 
 from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.requests import StopWork
 from attnscope.records.splits import SplitsReplayed
-from attnscope.records.tokenizers import StopTokenizers, TokenizerRow, TokenizersNews
+from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
 from attnscope.records.tokens import Token, Tokens
 from attnscope.records.vocabulary import FindPieces, PieceDetail, PieceShown, ShowPiece, VocabularyShown
 from attnscope.viewmodels.labs.merges import MergesState
@@ -78,7 +79,7 @@ def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
     view = shown(qtbot, TokenizersView(LIGHT, ask_text=lambda _: "a pasted text"), state)
     assert view.figure_spec() is None
     view.start.click()  # what began when the lab was looked at
-    assert isinstance(posted[-1], StopTokenizers)
+    assert posted[-1] == StopWork(number=posted[-1].number, work="CompareTokenizers")
     view.paste_button.click()
     view.kinds["unigram"].click()
     view.sizes.setText("50 90")
@@ -97,7 +98,7 @@ def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
     view.chips_tab.click()
     assert view.figure_spec().charts[0].series[0].ys.tolist() == [1.5]
     view.start.click()
-    assert isinstance(posted[-1], StopTokenizers)
+    assert posted[-1] == StopWork(number=posted[-1].number, work="CompareTokenizers")
     assert view.start.text() == "Train and compare"
 
 

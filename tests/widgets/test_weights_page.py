@@ -16,13 +16,13 @@ from attnscope.figures.export import render
 from attnscope.records.head_weights import (
     HeadWeightsFound,
     ShowWeights,
-    StopWeights,
     WeightPart,
     WeightsNews,
     WeightsShown,
 )
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum, TokenPair
+from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.head_weights import WeightsState, sameness_words
@@ -105,7 +105,7 @@ def test_that_it_stops_goes_on_and_says_what_cannot_be_read(qtbot: QtBot) -> Non
     page = Page(qtbot)
     page.widget.show()
     page.widget.stop_button.click()
-    assert isinstance(page.asked[-1], StopWeights)
+    assert page.asked[-1] == StopWork(number=page.asked[-1].number, work="ShowWeights")
     assert page.state.stage is not None
     assert page.state.stage.title == "Stopped"
     page.widget.run_button.click()

@@ -9,14 +9,9 @@ from worker_tools import ask, save_tiny, train_to_end
 from attnscope.analysis.redundancy import head_pairs
 from attnscope.models import load
 from attnscope.records.messages import Failed, LoadModel, TraceText
-from attnscope.records.redundancy import (
-    CompareHeads,
-    ComparingNews,
-    HeadPairs,
-    HeadsCompared,
-    StopComparing,
-)
-from attnscope.workers import alike_job
+from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs, HeadsCompared
+from attnscope.records.requests import StopWork
+from attnscope.workers import serve_alike
 from attnscope.workers.handlers import Engine
 
 TEXT = "the cat sat on the mat"
@@ -46,11 +41,11 @@ def test_that_the_shown_text_and_a_file_of_it_give_the_same_pairs(
     ask(engine, CompareHeads(number=5, stack="decoder", trace=1))
     last = list(train_to_end(engine))[-1]
     assert isinstance(last, Failed)
-    monkeypatch.setattr(alike_job, "MAX_SHOWN", 3)
+    monkeypatch.setattr(serve_alike, "MAX_SHOWN", 3)
     ask(engine, CompareHeads(number=6, stack="decoder", trace=2))
     last = list(train_to_end(engine))[-1]
     assert isinstance(last, Failed)
     assert "at most 3 tokens" in last.message
     ask(engine, CompareHeads(number=7, stack="decoder", source="samples"))
-    ask(engine, StopComparing(number=8))
+    ask(engine, StopWork(work="CompareHeads", number=8))
     assert not engine.is_training

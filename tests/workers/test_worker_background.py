@@ -10,10 +10,6 @@ from attnscope.workers.background import BackgroundJobs, StepsJob
 RESULT = Ready(devices=("cpu",), demo_models=())
 
 
-def passing(news: Reply) -> bool:
-    return isinstance(news, Progress)
-
-
 def counted(n: int) -> Generator[Reply, None, None]:
     for k in range(n):
         yield Progress(number=1, what=str(k))
@@ -21,7 +17,7 @@ def counted(n: int) -> Generator[Reply, None, None]:
 
 
 def test_that_progress_is_told_seldom_and_a_result_always() -> None:
-    job = StepsJob(1, counted(1000), passing, max_per_s=0.001)
+    job = StepsJob(1, counted(1000), max_per_s=0.001)
     told = []
     while job.is_active:
         told.append(job.advance())
@@ -36,8 +32,8 @@ def test_that_a_pass_that_fails_is_over_and_others_go_on() -> None:
         raise ValueError("no more")
 
     jobs = BackgroundJobs()
-    jobs.start("bad", StepsJob(1, failing(), passing))
-    jobs.start("good", StepsJob(2, counted(0), passing))
+    jobs.start("bad", StepsJob(1, failing()))
+    jobs.start("good", StepsJob(2, counted(0)))
     failed: list[tuple[int, str, str]] = []
 
     def note(number: int, kind: str, error: BaseException) -> Reply:
@@ -59,13 +55,13 @@ def test_that_a_pass_given_up_runs_its_clean_up() -> None:
         finally:
             ended.append("closed")
 
-    job = StepsJob(1, steps(), passing)
+    job = StepsJob(1, steps())
     job.advance()
     job.stop()
     assert ended == ["closed"]
     assert not job.is_active
     with pytest.raises(RuntimeError, match="lost"):
-        StepsJob(2, (_ for _ in _lost()), passing).advance()
+        StepsJob(2, (_ for _ in _lost())).advance()
 
 
 def _lost() -> Generator[Reply, None, None]:

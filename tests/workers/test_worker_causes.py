@@ -14,15 +14,9 @@ from attnscope.analysis.patching import patch_map
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.records.attribution import PatchMap
-from attnscope.records.causes import (
-    AttributeOutput,
-    OutputAttributed,
-    PatchingNews,
-    PatchTexts,
-    StopPatching,
-    TextsPatched,
-)
+from attnscope.records.causes import AttributeOutput, OutputAttributed, PatchingNews, PatchTexts, TextsPatched
 from attnscope.records.messages import Failed, LoadModel, Reply
+from attnscope.records.requests import StopWork
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace.probe import GateProbe
 from attnscope.workers.handlers import Engine
@@ -113,7 +107,7 @@ def test_that_what_cannot_be_compared_is_told_and_a_pass_can_be_stopped(tmp_path
     assert "7 tokens, the corrupt one 8" in failed.message
     ask(engine, PatchTexts(number=6, clean=TEXT, corrupt=OTHER))
     assert engine.is_training
-    ask(engine, StopPatching(number=7))
+    ask(engine, StopWork(work="PatchTexts", number=7))
     assert not engine.is_training
 
 

@@ -14,11 +14,11 @@ from attnscope.records.pruning_runs import (
     CurvesNews,
     HeadsRanked,
     MeasureCurves,
-    StopCurves,
 )
+from attnscope.records.requests import StopWork
 from attnscope.workers.background import BackgroundJobs
-from attnscope.workers.curves_job import batch_size, ranking_runs, read_samples, run_cost
 from attnscope.workers.handlers import Engine
+from attnscope.workers.serve_curves import batch_size, ranking_runs, read_samples, run_cost
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_that_curves_come_one_by_one_between_views(engine: Engine, texts: str) -
 
 def test_that_progress_never_goes_back_and_says_how_long(engine: Engine, texts: str) -> None:
     ask(engine, MeasureCurves(number=2, rankings=RANKINGS, source="file", path=texts, n_random=1))
-    job = engine._background._jobs["MeasureCurves"]
+    job = engine.desk.background._jobs["MeasureCurves"]
     job._limit.take = lambda: True  # type: ignore[method-assign]
     news = [one for one in train_to_end(engine) if isinstance(one, CurvesNews)]
     shares = [one.fraction for one in news if one.fraction is not None]
@@ -77,7 +77,7 @@ def test_that_progress_never_goes_back_and_says_how_long(engine: Engine, texts: 
 
 def test_that_a_pass_ends_by_cancel_by_another_model_and_by_a_fault(engine: Engine, tmp_path: Path) -> None:
     ask(engine, MeasureCurves(number=2, rankings=("random",), source="samples"))
-    ask(engine, StopCurves(number=3))
+    ask(engine, StopWork(work="MeasureCurves", number=3))
     assert not engine.is_training
     ask(engine, MeasureCurves(number=4, rankings=("random",), metric="alignment-error", source="samples"))
     (*_, failed) = train_to_end(engine)

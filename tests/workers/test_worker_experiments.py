@@ -18,10 +18,10 @@ from attnscope.records.experiments import (
     GradientQuestion,
     ReachQuestion,
     RunExperiment,
-    StopExperiment,
     WritingFinding,
 )
 from attnscope.records.messages import Failed, LoadModel, Reply
+from attnscope.records.requests import StopWork
 from attnscope.training.writing_lengths import compare_writers
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.labs.length_quality import QualityChoice, judge_lengths
@@ -58,7 +58,7 @@ def test_that_a_newer_question_of_a_kind_ends_the_one_before_and_a_stop_ends_it(
     ask(engine, RunExperiment(number=3, question=small))
     replies = [*engine.advance_training(), *engine.advance_training(), *engine.advance_training()]
     assert {r.number for r in replies} == {2, 3}
-    ask(engine, StopExperiment(number=4, kind="ReachQuestion"))
+    ask(engine, StopWork(number=4, work="ReachQuestion"))
     rest = list(train_to_end(engine))
     assert all(r.number == 3 for r in rest)
     assert [*replies, *rest][-1].is_done

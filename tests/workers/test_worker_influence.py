@@ -12,8 +12,9 @@ from attnscope.analysis.levels import rollout, trace_levels
 from attnscope.analysis.relevance import relevance
 from attnscope.models import load
 from attnscope.records.attention_graph import GraphShown, ShowGraph
-from attnscope.records.influence import InfluenceShown, ShowInfluence, StopInfluence
+from attnscope.records.influence import InfluenceShown, ShowInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText
+from attnscope.records.requests import StopWork
 from attnscope.workers import serve_influence
 from attnscope.workers.handlers import Engine
 
@@ -82,7 +83,7 @@ def test_that_a_flow_ends_when_it_is_stopped_or_another_is_asked_for(tmp_path: P
     ask(engine, ShowInfluence(number=4, trace=2, position=1, text=TEXT))
     replies = list(engine.advance_training())
     assert {one.number for one in replies} == {4}  # type: ignore[union-attr]
-    ask(engine, StopInfluence(number=5))
+    ask(engine, StopWork(work="ShowInfluence", number=5))
     assert not engine.is_training
 
 

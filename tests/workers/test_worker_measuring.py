@@ -5,16 +5,10 @@ from pathlib import Path
 import pytest
 from worker_tools import ask, save_tiny, train_to_end
 
-from attnscope.records.corpora import (
-    CardShown,
-    HeadsMeasured,
-    MeasureHeads,
-    MeasuringNews,
-    ShowCard,
-    StopMeasuring,
-)
+from attnscope.records.corpora import CardShown, HeadsMeasured, MeasureHeads, MeasuringNews, ShowCard
 from attnscope.records.findings import Findings
 from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
+from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef
 from attnscope.workers.handlers import Engine
 
@@ -69,7 +63,7 @@ def test_that_trees_give_relations_and_own_texts_are_sample_sentences(engine: En
 
 def test_that_a_pass_can_be_given_up_and_a_fault_is_told(engine: Engine, tmp_path: Path) -> None:
     ask(engine, MeasureHeads(number=2))
-    ask(engine, StopMeasuring(number=3))
+    ask(engine, StopWork(work="MeasureHeads", number=3))
     assert not engine.is_training
     ask(engine, MeasureHeads(number=4, path=str(tmp_path / "none.txt")))
     last = list(train_to_end(engine))[-1]

@@ -7,7 +7,7 @@ from attnscope.records.runs import FollowRun, OpenRuns, RunNews, RunsOpened
 from attnscope.records.training import Finished, Step
 from attnscope.training.metrics import line_from_event
 from attnscope.workers.handlers import Engine
-from attnscope.workers.mailbox import Mailbox, view_key
+from attnscope.workers.mailbox import Mailbox
 
 RECIPE = """
 [model]
@@ -74,5 +74,5 @@ def test_that_of_one_folder_only_the_newest_question_waits() -> None:
     mailbox = Mailbox()
     for number, folder in ((1, "a"), (2, "b"), (3, "a")):
         mailbox.post(FollowRun(number=number, folder=folder))
-    assert view_key(OpenRuns(number=1, folders=())) is not None
+    assert OpenRuns(number=1, folders=()).key is not None
     assert [request.number for request in iter(mailbox.take, None) if request is not None] == [2, 3]

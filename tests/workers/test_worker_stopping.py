@@ -36,7 +36,7 @@ def opened() -> Engine:
 
 def test_that_a_stopped_request_ends_without_a_reply_and_leaves_the_model_as_it_was() -> None:
     engine = opened()
-    model = engine._models.get("")
+    model = engine.desk.models.get("")
     whole = list(engine.handle(TraceText(number=2, text="to be or not to be")))
     asked: list[int] = []
 

@@ -5,8 +5,9 @@ import pytest
 from worker_tools import ask, save_tiny
 
 from attnscope.records.messages import Failed, LoadModel
+from attnscope.records.requests import StopWork
 from attnscope.records.splits import ReplaySplits, SplitsReplayed
-from attnscope.records.tokenizers import CompareTokenizers, StopTokenizers, TokenizersNews
+from attnscope.records.tokenizers import CompareTokenizers, TokenizersNews
 from attnscope.records.vocabulary import (
     FindPieces,
     PiecesFound,
@@ -61,7 +62,7 @@ def test_that_a_comparison_tells_each_row_and_ends(engine):
 def test_that_a_stopped_comparison_tells_nothing_more(engine):
     ask(engine, CompareTokenizers(number=8))
     list(engine.advance_training())
-    ask(engine, StopTokenizers(number=9))
+    ask(engine, StopWork(work="CompareTokenizers", number=9))
     assert not engine.is_training
     assert list(engine.advance_training()) == []
 
@@ -92,7 +93,7 @@ def test_that_a_vocabulary_is_shown_searched_and_forgotten_with_its_model(engine
 def test_that_a_piece_has_the_neighbours_of_a_slow_search(engine):
     (shown,) = ask(engine, ShowPiece(number=14, id=7))
     assert isinstance(shown, PieceShown)
-    weight = engine._models.open.own.module.tokens.weight.detach().double().numpy()
+    weight = engine.desk.models.open.own.module.tokens.weight.detach().double().numpy()
     cosines = weight @ weight[7] / np.linalg.norm(weight, axis=1) / np.linalg.norm(weight[7])
     cosines[7] = -np.inf
     expected = np.argsort(-cosines)[:8]

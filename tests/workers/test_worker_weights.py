@@ -8,14 +8,9 @@ from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.analysis import weight_parts
 from attnscope.models import load
-from attnscope.records.head_weights import (
-    HeadWeightsFound,
-    ShowWeights,
-    StopWeights,
-    WeightsNews,
-    WeightsShown,
-)
+from attnscope.records.head_weights import HeadWeightsFound, ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.messages import Failed, LoadModel
+from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef
 from attnscope.workers.handlers import Engine
 
@@ -84,7 +79,7 @@ def test_that_a_product_that_cannot_be_had_is_refused_and_a_head_that_is_not_the
     assert failed.number == 3
     ask(engine, ShowWeights(number=4, head=HEAD))
     assert isinstance(next(iter(engine.advance_training())), WeightsNews)
-    ask(engine, StopWeights(number=5))
+    ask(engine, StopWork(work="ShowWeights", number=5))
     assert not engine.is_training
 
 

@@ -11,15 +11,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.influence import (
-    METHODS,
-    InfluenceRow,
-    InfluenceShown,
-    Method,
-    ShowInfluence,
-    StopInfluence,
-)
-from attnscope.records.messages import Failed, Reply, Request, Traced
+from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, Method, ShowInfluence
+from attnscope.records.messages import Failed, Traced
+from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
@@ -180,7 +174,7 @@ class AcrossState:
     def stop(self) -> None:
         """Give the flow up; the other methods stay."""
         if self.flow_fraction is not None and self.shown is not None:
-            self._post(StopInfluence(number=self._numbers.next()))
+            self._post(StopWork(work="ShowInfluence", number=self._numbers.next()))
             stopped = InfluenceRow(method="flow", refusal="stopped")
             self._number, self.shown = 0, replace(self.shown, flow_done=0, rows=(*self.shown.rows, stopped))
             self._listeners.tell("rows")

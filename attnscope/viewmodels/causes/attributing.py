@@ -9,10 +9,11 @@ from typing import Literal
 
 from attnscope.records.attribution import Attribution, Contribution
 from attnscope.records.causes import AttributeOutput, OutputAttributed, WishedToken
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Candidate
 from attnscope.records.pictures import Picture
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState

@@ -13,7 +13,8 @@ from attnscope.records.attention_graph import (
     GraphShown,
     ShowGraph,
 )
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
+from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from attnscope.records.inside import HeadInside, InsideShown, ShowInside
 from attnscope.records.interventions import MakeMean
-from attnscope.records.messages import Failed, Reply, Request, Traced
+from attnscope.records.messages import Failed, Traced
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.inside_words import STEPS, Step

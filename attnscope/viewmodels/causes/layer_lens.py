@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 from attnscope.records.lens import LensShown, LensTable, ShowLens
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
+from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session

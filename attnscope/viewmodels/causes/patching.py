@@ -9,9 +9,10 @@ from typing import Literal
 import numpy as np
 
 from attnscope.records.attribution import PatchMap
-from attnscope.records.causes import PatchingNews, PatchTexts, StopPatching, TextsPatched, WishedToken
-from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.causes import PatchingNews, PatchTexts, TextsPatched, WishedToken
+from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.outputs import Candidate
+from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.records.sites import STACKS, HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
@@ -276,7 +277,7 @@ class PatchingState:
     def stop(self) -> None:
         """Give the map up."""
         if self.phase == "running":
-            self._post(StopPatching(number=self._numbers.next()))
+            self._post(StopWork(work="PatchTexts", number=self._numbers.next()))
             self._number, self.phase, self.news = 0, "stopped", None
             self._listeners.tell("progress")
 

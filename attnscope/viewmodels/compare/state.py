@@ -9,7 +9,8 @@ from dataclasses import replace
 from operator import itemgetter
 
 from attnscope.records.compare import CompareTraces, DifferenceGrid, StackAlignment, TracesCompared, Which
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
 from attnscope.viewmodels.compare.rows import (

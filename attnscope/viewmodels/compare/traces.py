@@ -9,18 +9,9 @@ from typing import Literal
 
 from attnscope.records.compare import Which
 from attnscope.records.maps import HeadMap
-from attnscope.records.messages import (
-    OPEN_MODEL,
-    Failed,
-    HeadsShown,
-    Progress,
-    Reply,
-    Request,
-    ShowHeads,
-    Traced,
-    TraceText,
-)
+from attnscope.records.messages import OPEN_MODEL, Failed, HeadsShown, Progress, ShowHeads, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import is_long
 from attnscope.viewmodels.compare.sides import Side, SideWish, wish_of

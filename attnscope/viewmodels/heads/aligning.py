@@ -16,7 +16,8 @@ from attnscope.records.alignment import (
     ShowAlignment,
 )
 from attnscope.records.maps import HeadMap
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import LongMap
 from attnscope.records.word_tables import AlignmentTable

@@ -10,15 +10,9 @@ from typing import Literal
 import numpy as np
 
 from attnscope.counting import counted
-from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
-from attnscope.records.redundancy import (
-    CompareHeads,
-    ComparingNews,
-    HeadPairs,
-    HeadsCompared,
-    PairsSource,
-    StopComparing,
-)
+from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs, HeadsCompared, PairsSource
+from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.listeners import Listener, Listeners
@@ -147,7 +141,7 @@ class AlikeState:
     def stop(self) -> None:
         """Give the pass up."""
         if self.phase == "running":
-            self._post(StopComparing(number=self._numbers.next()))
+            self._post(StopWork(work="CompareHeads", number=self._numbers.next()))
             self._number = 0
             self.phase, self.news = "stopped", None
             self._listeners.tell("progress")

@@ -10,16 +10,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.head_weights import (
-    HeadWeightsFound,
-    ShowWeights,
-    StopWeights,
-    WeightsNews,
-    WeightsShown,
-)
-from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.head_weights import HeadWeightsFound, ShowWeights, WeightsNews, WeightsShown
+from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.models import ModelInfo
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
+from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
@@ -185,7 +180,7 @@ class WeightsState:
     def stop(self) -> None:
         """Give the pass up; what is known stays."""
         if self.phase == "running":
-            self._post(StopWeights(number=self._numbers.next()))
+            self._post(StopWork(work="ShowWeights", number=self._numbers.next()))
             self._number, self.phase, self.news = 0, "stopped", None
             self._listeners.tell("progress", "found")
 
@@ -249,7 +244,7 @@ class WeightsState:
         self._asked, self.error, self.news = head, "", None
         if head in self._known:
             if self.phase == "running":
-                self._post(StopWeights(number=self._numbers.next()))
+                self._post(StopWork(work="ShowWeights", number=self._numbers.next()))
             self._number, self.phase = 0, "done"
         else:
             self._number, self.phase = self._numbers.next(), "running"

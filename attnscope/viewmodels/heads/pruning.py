@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attnscope.counting import bytes_text, counted
-from attnscope.records.messages import Failed, Progress, Reply, Request
+from attnscope.records.messages import Failed, Progress
 from attnscope.records.pruning import (
     ForgetPruned,
     ModelSize,
@@ -20,6 +20,7 @@ from attnscope.records.pruning import (
     SpeedChange,
     TryPruning,
 )
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, SiteKey
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers

@@ -10,7 +10,7 @@ from typing import Literal
 from attnscope.counting import counted
 from attnscope.records.durations import time_left
 from attnscope.records.importance import METRICS, RANKINGS, Importance, MetricName, PruningCurve, Ranking
-from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.models import ModelInfo
 from attnscope.records.pruning_runs import (
     CurveMeasured,
@@ -18,9 +18,9 @@ from attnscope.records.pruning_runs import (
     CurvesNews,
     HeadsRanked,
     MeasureCurves,
-    StopCurves,
     TextSource,
 )
+from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef, grouped
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.listeners import Listener, Listeners
@@ -189,7 +189,7 @@ class CurvesState:
     def stop(self) -> None:
         """Give the pass up; the curves that are whole stay."""
         if self.phase == "running":
-            self._post(StopCurves(number=self._numbers.next()))
+            self._post(StopWork(work="MeasureCurves", number=self._numbers.next()))
             self._number = 0
             self.phase, self.news = "stopped", None
             self._drop_growing()

@@ -16,7 +16,6 @@ from attnscope.records.corpora import (
     MeasureHeads,
     MeasuringNews,
     ShowCard,
-    StopMeasuring,
 )
 from attnscope.records.importance import Importance
 from attnscope.records.measures import (
@@ -26,7 +25,8 @@ from attnscope.records.measures import (
     SpecialTokens,
     order_heads,
 )
-from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.records.roles import HeadCard, RoleName
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.word_tables import AlignmentTable, SyntaxTable
@@ -265,7 +265,7 @@ class HeadsState:
         """Give the pass up; the table before it stays."""
         if self.phase != "running":
             return
-        self._post(StopMeasuring(number=self._numbers.next()))
+        self._post(StopWork(work="MeasureHeads", number=self._numbers.next()))
         self._number = 0
         self.phase, self.news = "stopped", None
         self._listeners.tell("progress")
@@ -370,7 +370,7 @@ class HeadsState:
     def _forget(self) -> None:
         """Another model is open: its heads have not been measured."""
         if self.phase == "running":
-            self._post(StopMeasuring(number=self._numbers.next()))
+            self._post(StopWork(work="MeasureHeads", number=self._numbers.next()))
         self.phase, self.news, self.error, self._number = "empty", None, "", 0
         self.table, self.cards, self.syntax, self.card, self.stack = None, (), None, None, None
         self._measured, self.alignment, self.importances = None, None, ()

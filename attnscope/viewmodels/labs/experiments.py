@@ -16,9 +16,9 @@ from attnscope.records.experiments import (
     Finding,
     Question,
     RunExperiment,
-    StopExperiment,
 )
-from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
@@ -108,7 +108,7 @@ class ExperimentsState:
     def stop(self, kind: type) -> None:
         """Give up the experiment of a kind that is under way."""
         if self._pending.pop(kind, None) is not None:
-            self._post(StopExperiment(number=self._numbers.next(), kind=kind.__name__))
+            self._post(StopWork(number=self._numbers.next(), work=kind.__name__))
             self._listeners.tell("answers")
 
     def handle(self, reply: Reply) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
+from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.requests import Reply, Request
 from attnscope.records.splits import (
     NO_ID,
     MergeRule,

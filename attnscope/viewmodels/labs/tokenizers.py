@@ -4,14 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from attnscope.counting import counted
-from attnscope.records.messages import Failed, ModelLoaded, Reply, Request
-from attnscope.records.tokenizers import (
-    KINDS,
-    CompareTokenizers,
-    StopTokenizers,
-    TokenizerRow,
-    TokenizersNews,
-)
+from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.requests import Reply, Request, StopWork
+from attnscope.records.tokenizers import KINDS, CompareTokenizers, TokenizerRow, TokenizersNews
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import said
 from attnscope.viewmodels.listeners import Listener, Listeners
@@ -76,7 +71,7 @@ class TokenizersState:
     def stop(self) -> None:
         """Give the comparison up; the rows stay."""
         if self.is_working:
-            self._post(StopTokenizers(number=self._numbers.next()))
+            self._post(StopWork(work="CompareTokenizers", number=self._numbers.next()))
             self._end("Stopped.")
 
     def handle(self, reply: Reply) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import counted
-from attnscope.records.messages import Failed, ModelLoaded, Progress, Reply, Request
+from attnscope.records.messages import Failed, ModelLoaded, Progress
+from attnscope.records.requests import Reply, Request
 from attnscope.records.tokens import Tokens
 from attnscope.records.vocabulary import (
     MAX_QUERY,

@@ -7,7 +7,8 @@ coarser one is shown until the right one is there. What can change has a name: m
 from collections.abc import Callable
 from dataclasses import replace
 
-from attnscope.records.messages import Failed, Reply
+from attnscope.records.messages import Failed
+from attnscope.records.requests import Reply
 from attnscope.records.tiles import (
     CellRead,
     CellReading,

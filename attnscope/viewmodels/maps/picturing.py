@@ -7,8 +7,9 @@ Asks only while somebody looks, once for each text. Must not import Qt. Tells it
 from collections.abc import Callable
 
 from attnscope.records.maps import HeadMap
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
 from attnscope.records.pictures import Picture, PictureShown, ShowPicture
+from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session

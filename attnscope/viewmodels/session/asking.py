@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from attnscope.records.messages import LoadModel, Request, SaveModel, ShowHeads, TraceText
+from attnscope.records.messages import LoadModel, SaveModel, ShowHeads, TraceText
+from attnscope.records.requests import Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token

@@ -20,12 +20,11 @@ from attnscope.records.messages import (
     ModelSaved,
     Progress,
     Ready,
-    Reply,
-    Request,
     Traced,
 )
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.outputs import Comparison, OutputWritten
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
 from attnscope.records.texts import TextOpened
 from attnscope.records.tokens import Token

@@ -6,7 +6,8 @@ Must not import Qt. Time comes from a clock that is passed in.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
+from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import FollowRun, RunMark, RunNews
 from attnscope.viewmodels.numbers import Numbers
 

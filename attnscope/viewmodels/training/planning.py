@@ -6,7 +6,7 @@ Must not import Qt. Time comes from a clock that is passed in.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
 from attnscope.records.plans import (
     Plan,
     PlanRecipe,
@@ -15,6 +15,7 @@ from attnscope.records.plans import (
     RecipePlanned,
     ShowPresets,
 )
+from attnscope.records.requests import Reply, Request
 from attnscope.settings import known_run_folders
 from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers

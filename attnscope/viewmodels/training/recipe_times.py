@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from attnscope.errors import LoadError
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
 from attnscope.records.plans import Plan, PlanRecipe, RecipePlanned
+from attnscope.records.requests import Reply, Request
 from attnscope.settings import known_run_folders
 from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers

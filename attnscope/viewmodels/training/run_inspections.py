@@ -15,7 +15,8 @@ from attnscope.records.inspections import (
     Numbers,
     ShowInspections,
 )
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
+from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers as RequestNumbers
 

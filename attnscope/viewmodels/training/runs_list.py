@@ -10,7 +10,8 @@ from pathlib import Path
 
 from attnscope.files import replace_file
 from attnscope.records.loss_units import loss_unit
-from attnscope.records.messages import Failed, Reply, Request
+from attnscope.records.messages import Failed
+from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import OpenRuns, RunNews, RunsOpened, RunSummary
 from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers

@@ -14,12 +14,11 @@ from attnscope.records.messages import (
     OpenRun,
     Progress,
     Ready,
-    Reply,
-    Request,
     RunOpened,
     StartTraining,
     TrainingNews,
 )
+from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import RunNews, RunWriter
 from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent, Watched
 from attnscope.viewmodels.listeners import Listener, Listeners

@@ -8,16 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from attnscope.records.maps import HeadMap, SiteGrid
-from attnscope.records.messages import (
-    TRAINING_MODEL,
-    Failed,
-    Reply,
-    Request,
-    RunOpened,
-    Traced,
-    TraceText,
-)
+from attnscope.records.messages import TRAINING_MODEL, Failed, RunOpened, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
+from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import RunNews
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.listeners import Listeners

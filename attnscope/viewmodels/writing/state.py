@@ -20,8 +20,9 @@ from attnscope.records.generation import (
     WrittenText,
     WrittenToken,
 )
-from attnscope.records.messages import Failed, Reply, Request, Traced
+from attnscope.records.messages import Failed, Traced
 from attnscope.records.outputs import Candidate
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import Gates, Stack
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers

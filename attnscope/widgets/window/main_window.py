@@ -19,8 +19,8 @@ from attnscope.errors import UserError
 from attnscope.figures.clipboard import release_clipboard
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec, View
-from attnscope.records.messages import Request
 from attnscope.records.models import Sample
+from attnscope.records.requests import Request
 from attnscope.settings import Settings
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.heads.pruning import PruningState

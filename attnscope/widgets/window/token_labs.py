@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Slot
 
-from attnscope.records.messages import Reply, Request
+from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.labs.vocabulary import VocabularyState

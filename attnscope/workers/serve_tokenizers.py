@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from attnscope.paths import resources_folder
-from attnscope.records.messages import Reply
+from attnscope.records.requests import Reply
 from attnscope.records.tokenizers import (
     KINDS,
     MAX_COMPARED_CHARACTERS,
@@ -27,28 +27,20 @@ from attnscope.text.tokenizer_comparison import (
     parts_of,
     train_or_refuse,
 )
-from attnscope.workers.background import StepsJob
+from attnscope.workers.desk import Desk, works
 
 SAMPLE = "tokenizing.txt"
 _WAIT_S = 0.03
 
 
-def tokenizers_job(request: CompareTokenizers) -> StepsJob:
+@works(CompareTokenizers)
+def compare_tokenizers(request: CompareTokenizers, desk: Desk) -> Generator[Reply, None, None]:
     """One comparison; a training that is on its way when it is given up ends by itself and is forgotten."""
+    return _compare(request)
+
+
+def _compare(request: CompareTokenizers) -> Generator[Reply, None, None]:
     n_told = 0
-
-    def is_passing(news: Reply) -> bool:
-        """Without a new row, and not the last."""
-        nonlocal n_told
-        if not isinstance(news, TokenizersNews):
-            return False
-        n_before, n_told = n_told, len(news.rows)
-        return n_told == n_before and not news.is_done
-
-    return StepsJob(request.number, _compare(request), is_passing)
-
-
-def _compare(request: CompareTokenizers) -> Generator[TokenizersNews, None, None]:
     yield TokenizersNews(number=request.number, what="Reading the text")
     text, name, n_cut = yield from _read(request)
     training, measured = parts_of(lines_of(text), is_held_out=request.is_held_out)
@@ -57,9 +49,10 @@ def _compare(request: CompareTokenizers) -> Generator[TokenizersNews, None, None
     rows: list[TokenizerRow] = []
 
     def news(part: float, what: str) -> TokenizersNews:
-        fraction = (len(rows) + part) / max(1, len(wanted))
+        nonlocal n_told
+        fraction, is_new, n_told = (len(rows) + part) / max(1, len(wanted)), len(rows) > n_told, len(rows)
         return TokenizersNews(
-            number=request.number, rows=tuple(rows), fraction=fraction, what=what, text=facts
+            number=request.number, rows=tuple(rows), fraction=fraction, what=what, text=facts, is_new=is_new
         )
 
     for kind, size in wanted:

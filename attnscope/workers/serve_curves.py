@@ -18,7 +18,8 @@ from attnscope.records.pruning_runs import (
     MeasureCurves,
     TextSource,
 )
-from attnscope.workers.background import StepsJob
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, works
 
 News = CurvesNews | HeadsRanked | CurveMeasured | CurvesMeasured
 _BACKWARD = 3.0
@@ -28,12 +29,13 @@ _MAX_BATCH = 16
 _TOKENS_PER_WORD = 1.5
 
 
-def curves_job(request: MeasureCurves, model: Model) -> StepsJob:
+@works(MeasureCurves)
+def measure_curves(request: MeasureCurves, desk: Desk) -> Generator[Reply, None, None]:
     """One pass over all rankings that were asked for."""
-    return StepsJob(request.number, _measure(request, model), lambda news: isinstance(news, CurvesNews))
+    return _measure(request, desk.model)
 
 
-def _measure(request: MeasureCurves, model: Model) -> Generator[News, None, None]:
+def _measure(request: MeasureCurves, model: Model) -> Generator[Reply, None, None]:
     yield CurvesNews(number=request.number, what="Reading texts")
     samples, name = read_samples(model, request.source, request.path, request.max_texts)
     size = batch_size(model, samples)

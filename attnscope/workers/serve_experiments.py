@@ -15,33 +15,25 @@ from attnscope.records.experiments import (
     WarmupQuestion,
     WritingQuestion,
 )
-from attnscope.records.messages import Reply
+from attnscope.records.requests import Reply
 from attnscope.training.first_gradients import first_gradients
 from attnscope.training.reaching import read_past
 from attnscope.training.warming import warm_up
 from attnscope.training.writing_lengths import compare_writers
-from attnscope.workers.background import StepsJob
+from attnscope.workers.desk import Desk, works
 from attnscope.workers.mailbox import MAX_PER_S
+from attnscope.workers.needs_model import running
 
 GetModel = Callable[[], Model]
 
 
-def experiment_job(request: RunExperiment, get_model: GetModel) -> StepsJob:
-    """One experiment; `get_model` gives the open model, and raises UserError where there is none."""
-    steps = _work(request.question, request.number, get_model)
-    return StepsJob(request.number, steps, _is_passing, max_per_s=MAX_PER_S / 4)
+@works(RunExperiment, max_per_s=MAX_PER_S / 4)
+def run_experiment(request: RunExperiment, desk: Desk) -> Generator[Reply, None, None]:
+    """One experiment, which asks for the open model when it needs it."""
+    return _work(request.question, request.number, lambda: running(desk.model))
 
 
-def kind_of(question: Question) -> str:
-    """What kind of experiment a question asks for: one of each is under way at most."""
-    return type(question).__name__
-
-
-def _is_passing(news: Reply) -> bool:
-    return isinstance(news, ExperimentNews) and not news.is_done
-
-
-def _work(question: Question, number: int, get_model: GetModel) -> Generator[ExperimentNews, None, None]:
+def _work(question: Question, number: int, get_model: GetModel) -> Generator[Reply, None, None]:
     match question:
         case CollapseQuestion():
             yield _collapse(question, number, get_model())

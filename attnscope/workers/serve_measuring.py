@@ -1,6 +1,6 @@
 """A measuring pass over texts, advanced one batch at a time between other work. No Qt."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 from attnscope.analysis.conllu import Tree, read_conllu
@@ -21,7 +21,8 @@ from attnscope.records.corpora import (
     ShowCard,
 )
 from attnscope.records.findings import Findings
-from attnscope.workers.background import StepsJob
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, serves, works
 
 
 class Measuring:
@@ -32,8 +33,7 @@ class Measuring:
         self._texts: Sequence[Text] = ()
         self._trees: Sequence[Tree] = ()
         self._found: Findings | None = None
-        steps = self._measure(request)
-        self.job = StepsJob(request.number, steps, lambda news: isinstance(news, MeasuringNews))
+        self.steps = self._measure(request)
 
     def card(self, request: ShowCard) -> CardShown:
         """What one head does, with its telling texts; raises UserError before the pass is complete."""
@@ -52,7 +52,7 @@ class Measuring:
         )
         return CardShown(number=request.number, card=card)
 
-    def _measure(self, request: MeasureHeads) -> Generator[MeasuringNews | HeadsMeasured, None, None]:
+    def _measure(self, request: MeasureHeads) -> Generator[Reply, None, None]:
         yield MeasuringNews(number=request.number, what="Reading texts", n_done=0, n_total=0)
         name = self._read(request)
         pairs = self._linked(request)
@@ -95,3 +95,30 @@ class Measuring:
             files = GoldFiles(pairs=request.path, links=request.links, counts_from=request.links_from)
             return read_gold_files(files, request.max_texts)
         return own_pairs(self._model, request.max_texts) if request.path == OWN_TEXTS else []
+
+
+class LastMeasuring:
+    """The pass over the open model that was begun last."""
+
+    measuring: Measuring | None = None
+
+    def forget_model(self) -> None:
+        """Another model is open; the pass holds the one before."""
+        self.measuring = None
+
+
+@works(MeasureHeads)
+def measure_heads(request: MeasureHeads, desk: Desk) -> Generator[Reply, None, None]:
+    """Measure every head over texts."""
+    last = desk.kept(LastMeasuring)
+    last.measuring = Measuring(request, desk.model)
+    return last.measuring.steps
+
+
+@serves(ShowCard)
+def show_card(request: ShowCard, desk: Desk) -> Iterator[Reply]:
+    """What one head does, from the last pass."""
+    measuring = desk.kept(LastMeasuring).measuring
+    if measuring is None:
+        raise UserError("No head has been measured.", action="Measure the heads over texts first.")
+    yield measuring.card(request)

@@ -8,8 +8,9 @@ from attnscope.models import Model
 from attnscope.records.importance import Progress
 from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadsCompared
-from attnscope.workers.background import StepsJob
-from attnscope.workers.curves_job import read_samples
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, works
+from attnscope.workers.serve_curves import read_samples
 from attnscope.workers.views import Views
 
 MAX_SHOWN = 512
@@ -17,15 +18,13 @@ MAX_SHOWN = 512
 MIN_HEADS = 2
 
 
-def alike_job(request: CompareHeads, model: Model, views: Views) -> StepsJob:
+@works(CompareHeads)
+def compare_heads(request: CompareHeads, desk: Desk) -> Generator[Reply, None, None]:
     """One pass over texts, or over the trace that is shown."""
-    steps = _compare(request, model, views)
-    return StepsJob(request.number, steps, lambda news: isinstance(news, ComparingNews))
+    return _compare(request, desk.model, desk.views)
 
 
-def _compare(
-    request: CompareHeads, model: Model, views: Views
-) -> Generator[ComparingNews | HeadsCompared, None, None]:
+def _compare(request: CompareHeads, model: Model, views: Views) -> Generator[Reply, None, None]:
     yield ComparingNews(number=request.number, n_done=0, n_total=0)
     if request.source == "shown":
         yield _shown(request, views)

@@ -6,16 +6,17 @@ from attnscope.analysis.weight_parts import read_weights
 from attnscope.models import Model
 from attnscope.records.head_weights import ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.importance import Progress
-from attnscope.workers.background import StepsJob
+from attnscope.records.requests import Reply
+from attnscope.workers.desk import Desk, works
 
 
-def weights_job(request: ShowWeights, model: Model) -> StepsJob:
+@works(ShowWeights)
+def show_weights(request: ShowWeights, desk: Desk) -> Generator[Reply, None, None]:
     """One head: the singular values of both products, then the token pairs of each."""
-    steps = _read(request, model)
-    return StepsJob(request.number, steps, lambda news: isinstance(news, WeightsNews))
+    return _read(request, desk.model)
 
 
-def _read(request: ShowWeights, model: Model) -> Generator[WeightsNews | WeightsShown, None, None]:
+def _read(request: ShowWeights, model: Model) -> Generator[Reply, None, None]:
     yield WeightsNews(number=request.number, n_done=0, n_total=0)
     for found in read_weights(model, request.head, request.top):
         if isinstance(found, Progress):

@@ -1,0 +1,71 @@
+"""What every request to the worker and every reply has in common."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+RequestKey = tuple[str, str]
+"""A kind of request and the place of the window it is for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Something asked of a thread of the engine. It captures all that is needed to answer it.
+
+    A view wants the newest alone: a new one takes the place of the one that waits, for each `place`.
+    Every other request keeps its order.
+    """
+
+    is_view: ClassVar[bool] = False
+    needs_model: ClassVar[str] = ""
+    """What only a running model can do, in words; empty where recorded attention can answer too."""
+
+    number: int
+
+    @property
+    def place(self) -> str:
+        """The place of the window it is for, or the model."""
+        return ""
+
+    @property
+    def key(self) -> RequestKey | None:
+        """What two requests share of which only the newer is to be answered; None where all are."""
+        return (type(self).__name__, self.place) if self.is_view else None
+
+    @property
+    def work(self) -> str:
+        """What a long pass is known by: one of each is under way at most."""
+        return type(self).__name__
+
+    @property
+    def beyond_recordings(self) -> str:
+        """What it asks that only a running model can do; empty where recorded attention can answer too."""
+        return self.needs_model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What comes back; `number` is that of the request, 0 where nobody asked."""
+
+    number: int
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it only tells how far a long pass is; those come at most so many times a second."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News(Reply):
+    """How far a long pass is."""
+
+    @property
+    def is_passing(self) -> bool:
+        """It is."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopWork(Request):
+    """Give up a pass in the background: the `work` of the request that began it."""
+
+    work: str
