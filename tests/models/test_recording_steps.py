@@ -313,11 +313,11 @@ def test_that_joined_maps_are_kept_in_files_and_measured(tmp_path) -> None:
 
 def test_that_kept_keys_take_memory_once_and_are_never_written_over() -> None:
     keys, store = torch.randn(2, 40, 4), SharedKeys()
-    views = [store.keep("layer", keys[:, :n].clone(), 1) for n in range(10, 41)]
+    views = [store.keep("layer", keys[:, :n].clone()) for n in range(10, 41)]
     assert all(torch.equal(view, keys[:, : view.shape[1]]) for view in views)
     memory = {view.untyped_storage().data_ptr(): view.untyped_storage().nbytes() for view in views}
     assert sum(memory.values()) < 4 * keys.numel() * 4
     other = keys[:, :25].clone()
     other[:, 20:] = 0.0
-    assert torch.equal(store.keep("layer", other, 1), other)
+    assert torch.equal(store.keep("layer", other), other)
     assert torch.equal(views[-1], keys)

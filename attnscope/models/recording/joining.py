@@ -1,8 +1,14 @@
-"""Calls that wrote one text piece by piece, joined to the call of a whole pass.
+"""Calls that wrote one text piece by piece with kept keys and values, joined to the call of a whole pass.
 
-Below each other the calls of a chain (`chains.py`) are the rows of one map: a query of an earlier call did
-not see keys that came after it, nor those that a sliding cache had let go. Modules must go in step; whatever
-does not leaves every call as it is.
+A decoder reads its prompt in one call (9 × 9) and each further token in a call of its own (1 × 10, 1 × 11,
+…). Cross attention meanwhile looks at the same keys with the new queries. A static cache has room for keys to
+come, which no query sees (9 × 30, 1 × 30, …). Such calls are a chain; below each other they are the rows of
+one map: a query of an earlier call did not see keys that came after it.
+
+Calls are a chain only where it is certain: in one module, with the same heads and scale, each call's older
+keys are all those of the call before, number by number, and it brings as many new keys as queries. The keys
+of a softmax are not known; there the counts must fit, from a whole causal first call on. Modules must go in
+step; whatever does not leaves every call as it is.
 
 | symbol  | meaning                                  | shape                        |
 |---------|------------------------------------------|------------------------------|
@@ -11,8 +17,9 @@ does not leaves every call as it is.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -20,14 +27,94 @@ from torch import Tensor
 
 from attnscope.errors import UserError
 from attnscope.models.huggingface.rule_finding import DENSE_CELLS, find_rule
-from attnscope.models.recording.chains import Chain, Step, chains_of, is_given
 from attnscope.models.recording.given_weights import record_of_weights
 from attnscope.models.recording.placing import RecordedCall
+from attnscope.models.recording.unwritten import seen_end
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import Bias, DenseBias, RelativeBias
 from attnscope.trace.check import MAX_CELLS
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.weights import site_weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Step:
+    """One call of a chain; `end` of its keys are of the text, and those after them no query sees."""
+
+    call: RecordedCall
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Chain:
+    """Calls of one module, each of which goes on where the one before ended."""
+
+    steps: tuple[_Step, ...]
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether its keys become more: self-attention with kept keys."""
+        return len(self.steps) > 1 and self.end > self.steps[0].end
+
+    @property
+    def first(self) -> RecordedCall:
+        """The call that it begins with."""
+        return self.steps[0].call
+
+    @property
+    def end(self) -> int:
+        """How many keys the text has."""
+        return self.steps[-1].end
+
+    @property
+    def n_queries(self) -> int:
+        """Queries of all its calls."""
+        return sum(step.call.record.n_queries for step in self.steps)
+
+    def with_next(self, call: RecordedCall) -> "_Chain | None":
+        """The chain with one more call; None where the call does not go on where the last one ended."""
+        if not self._may_take(call):
+            return None
+        if not self.is_growing and _is_same_text(self.steps[-1].call, call):
+            calls = (*(step.call for step in self.steps), call)  # every key is of the text
+            return _Chain(steps=tuple(_Step(call=each, end=call.record.n_keys) for each in calls))
+        step = self._grown(call) if self.is_growing or len(self.steps) == 1 else None
+        return None if step is None else _Chain(steps=(*self.steps, step))
+
+    def goes_with(self, other: "_Chain") -> bool:
+        """Whether both made the same steps in turns."""
+        steps, others = ([step.call.record.n_queries for step in chain.steps] for chain in (self, other))
+        if steps != others:
+            return False
+        turns = [(a.call.number, b.call.number) for a, b in zip(self.steps, other.steps, strict=True)]
+        in_order = [number for turn in turns for number in turn]
+        in_other = [number for turn in turns for number in turn[::-1]]
+        return in_order == sorted(in_order) or in_other == sorted(in_other)
+
+    def is_still(self) -> bool:
+        """Whether the same queries looked at the same keys again: no new tokens."""
+        if self.is_growing or _is_given(self.first):
+            return False
+        return all(torch.equal(step.call.record.q, self.first.record.q) for step in self.steps)
+
+    def _may_take(self, call: RecordedCall) -> bool:
+        if _is_given(call) and call.n_rows > 1:
+            return False  # rows of beams change places, and no keys tell which
+        is_alike = call.function == self.first.function and _is_alike(self.first.record, call.record)
+        return is_alike and not call.extra
+
+    def _grown(self, call: RecordedCall) -> _Step | None:
+        """The call as the next one of a text that grows."""
+        first, last, record = self.steps[0], self.steps[-1], call.record
+        is_whole = self.first.record.n_queries == first.end  # else earlier queries are missing
+        if not is_whole or seen_end(record) - record.n_queries != last.end:
+            return None
+        if _is_given(call):  # the counts fit; a first call that looks ahead wrote nothing
+            weights = site_weights(first.call.record)[:, :, : first.end]
+            is_next = not bool((weights.triu(diagonal=1) > 0).any())
+        else:
+            is_next = _are_same(record.k[:, : last.end], last.call.record.k[:, : last.end])
+        return _Step(call=call, end=last.end + record.n_queries) if is_next else None
 
 
 def join_calls(calls: Sequence[RecordedCall], n_tokens: int | None = None) -> tuple[RecordedCall, ...]:
@@ -37,7 +124,7 @@ def join_calls(calls: Sequence[RecordedCall], n_tokens: int | None = None) -> tu
     person gave, `n_tokens`. Raises UserError for masks or numbers added to scores that are too many to be
     kept cell by cell.
     """
-    chains = chains_of(calls)
+    chains = _chains_of(calls)
     if chains is None:
         return tuple(calls)
     long = [chain for chain in chains if len(chain.steps) > 1]
@@ -55,37 +142,25 @@ def join_calls(calls: Sequence[RecordedCall], n_tokens: int | None = None) -> tu
     return tuple(map(_joined, chains))
 
 
-def _joined(chain: Chain) -> RecordedCall:
+def _joined(chain: _Chain) -> RecordedCall:
     if len(chain.steps) == 1:
         return chain.first
-    join = _joined_weights if is_given(chain.first) else _joined_record
+    join = _joined_weights if _is_given(chain.first) else _joined_record
     return replace(chain.first, record=join(chain), is_self=chain.is_growing, n_steps=len(chain.steps))
 
 
-def _joined_record(chain: Chain) -> SiteRecord:
+def _joined_record(chain: _Chain) -> SiteRecord:
     records = [step.call.record for step in chain.steps]
     last = records[-1]
     record = replace(
         last,
         q=torch.cat([record.q for record in records], dim=1),
-        k=_joined_keys(chain),
+        k=last.k[:, : chain.end],
         lse=torch.cat([record.lse for record in records], dim=1),
         rule=_joined_rule(chain),
         score=replace(last.score, bias=_joined_bias(chain)),
     )
     return _proved(record, records)
-
-
-def _joined_keys(chain: Chain) -> Tensor:
-    """Every key once; of a cache that lets none go, the memory of the last call."""
-    last = chain.steps[-1]
-    if last.start == 0:
-        return last.call.record.k[:, : last.n_keys]
-    first = chain.steps[0]
-    found = [first.call.record.k[:, : first.n_keys]]
-    for step in chain.steps[1:]:
-        found.append(step.call.record.k[:, step.n_keys - step.call.record.n_queries : step.n_keys])
-    return torch.cat(found, dim=1)
 
 
 def _proved(record: SiteRecord, parts: Sequence[SiteRecord]) -> SiteRecord:
@@ -107,7 +182,7 @@ def _proved(record: SiteRecord, parts: Sequence[SiteRecord]) -> SiteRecord:
     return replace(record, proof=proof)
 
 
-def _joined_weights(chain: Chain) -> SiteRecord:
+def _joined_weights(chain: _Chain) -> SiteRecord:
     """Rows of given weights below each other; keys that a call did not have are not allowed.
 
     In a text that grows, keys after a query's own that got no weight are not allowed either.
@@ -115,20 +190,19 @@ def _joined_weights(chain: Chain) -> SiteRecord:
     rows = []
     for step in chain.steps:
         record = step.call.record
-        weights = site_weights(record)[:, :, : step.n_keys]
+        weights = site_weights(record)[:, :, : step.end]
         if chain.is_growing:
-            own = torch.arange(step.n_keys - record.n_queries, step.n_keys, device=weights.device)
-            later = torch.arange(step.n_keys, device=weights.device) > own[:, None]
+            own = torch.arange(step.end - record.n_queries, step.end, device=weights.device)
+            later = torch.arange(step.end, device=weights.device) > own[:, None]
             if not bool((weights[:, later] > 0).any()):
                 weights = weights.masked_fill(later, math.nan)
-        around = (step.start, chain.steps[-1].end - step.end)
-        rows.append(F.pad(weights, around, value=math.nan))
+        rows.append(F.pad(weights, (0, chain.end - step.end), value=math.nan))
     joined = record_of_weights(torch.cat(rows, dim=1), chain.first.name)
     error = max(step.call.record.proof.row_sum_error for step in chain.steps)
     return replace(joined, proof=replace(joined.proof, row_sum_error=error))
 
 
-def _joined_rule(chain: Chain) -> MaskRule:
+def _joined_rule(chain: _Chain) -> MaskRule:
     """What every call allowed, as rows of one map; keys that a call did not have are not allowed to it."""
     parts = [step.call.record for step in chain.steps]
     if chain.is_growing and all(map(_is_causal, chain.steps)):
@@ -146,26 +220,26 @@ def _joined_rule(chain: Chain) -> MaskRule:
             start += part.n_queries
         return _below(found)
 
-    return find_rule(cells, chain.n_queries, chain.steps[-1].end, has_padding=True)
+    return find_rule(cells, chain.n_queries, chain.end, has_padding=True)
 
 
-def _is_causal(step: Step) -> bool:
+def _is_causal(step: _Step) -> bool:
     """Whether each query of a call sees just the keys up to its own, all of them."""
     part = step.call.record
-    if step.start > 0 or step.n_keys < part.n_keys:
+    if step.end < part.n_keys:
         return False
     if part.rule.key_valid is not None or not part.rule.is_simple:
         return False
     return part.rule.is_causal or part.n_queries == 1
 
 
-def _joined_bias(chain: Chain) -> Bias | None:
+def _joined_bias(chain: _Chain) -> Bias | None:
     """What was added to the scores of every call; 0 for keys that it did not have."""
     parts = [step.call.record for step in chain.steps]
     biases = [part.score.bias for part in parts]
     if all(bias is None for bias in biases):
         return None
-    n_queries, n_keys = chain.n_queries, chain.steps[-1].end
+    n_queries, n_keys = chain.n_queries, chain.end
     by_distance = _by_distance(chain) if chain.is_growing else None
     if by_distance is not None:
         return by_distance
@@ -188,15 +262,15 @@ def _joined_bias(chain: Chain) -> Bias | None:
     return DenseBias(cells=_below(found))
 
 
-def _by_distance(chain: Chain) -> RelativeBias | None:
+def _by_distance(chain: _Chain) -> RelativeBias | None:
     """One number for each head and distance, where the calls agree on it."""
-    n = chain.steps[-1].end
+    n = chain.end
     values: Tensor | None = None
     is_known = torch.zeros(2 * n - 1, dtype=torch.bool)
     for step in chain.steps:
         part = step.call.record
         bias = part.score.bias
-        if not isinstance(bias, RelativeBias) or step.n_keys < part.n_keys:
+        if not isinstance(bias, RelativeBias) or step.end < part.n_keys:
             return None
         if values is None:
             values = bias.values.new_zeros(bias.values.shape[0], 2 * n - 1)
@@ -210,12 +284,70 @@ def _by_distance(chain: Chain) -> RelativeBias | None:
     return None if values is None else RelativeBias(values=values)
 
 
-def _placed(cells: Tensor, step: Step, chain: Chain) -> Tensor:
+def _placed(cells: Tensor, step: _Step, chain: _Chain) -> Tensor:
     """Cells of a call [.., .., rows, keys] among all keys; 0 or "not allowed" where it had none."""
-    return F.pad(cells[..., : step.n_keys], (step.start, chain.steps[-1].end - step.end))
+    return F.pad(cells[..., : step.end], (0, chain.end - step.end))
 
 
 def _below(parts: Sequence[Tensor]) -> Tensor:
     """Cells [1, n_heads or 1, rows, n_keys] one below the other."""
     n_heads = max(part.shape[1] for part in parts)
     return torch.cat([part.expand(-1, n_heads, -1, -1) for part in parts], dim=2)
+
+
+def _chains_of(calls: Sequence[RecordedCall]) -> list[_Chain] | None:
+    """The chains in the order of their first calls; None where a call could go on with several."""
+    chains: list[_Chain] = []
+    of_module: defaultdict[str, list[int]] = defaultdict(list)
+    for call in calls:
+        places = of_module[call.module] if call.module else []
+        longer = {place: chain for place in places if (chain := chains[place].with_next(call)) is not None}
+        if len(longer) > 1:
+            return None
+        for place, chain in longer.items():
+            chains[place] = chain
+        if not longer:
+            of_module[call.module].append(len(chains))
+            chains.append(_Chain(steps=(_Step(call=call, end=_own_end(call)),)))
+    return chains
+
+
+def _is_given(call: RecordedCall) -> bool:
+    """Whether a call's weights are known and its keys are not."""
+    return call.record.proof.is_given
+
+
+def _own_end(call: RecordedCall) -> int:
+    """How many keys of a first call are of the text: of more keys than queries, as many as are seen."""
+    record = call.record
+    if record.n_queries >= record.n_keys:
+        return record.n_keys
+    end = seen_end(record)
+    return end if end == record.n_queries else record.n_keys
+
+
+def _is_alike(one: SiteRecord, other: SiteRecord) -> bool:
+    shapes = [(r.q.shape[0], r.k.shape[0], r.k.shape[2], r.k.dtype, r.k.device) for r in (one, other)]
+    return shapes[0] == shapes[1] and one.score.scale == other.score.scale
+
+
+def _is_same_text(one: RecordedCall, other: RecordedCall) -> bool:
+    """Whether two calls looked at the same keys, as far as it can be told."""
+    if one.record.n_keys != other.record.n_keys:
+        return False
+    if _is_given(one):
+        return seen_end(one.record) == seen_end(other.record)
+    return _are_same(other.record.k, one.record.k)
+
+
+def _are_same(own: Tensor, former: Tensor) -> bool:
+    """Whether keys are the former ones, bit for bit or up to the rounding of another product."""
+    if not bool(former.any()):
+        return False  # keys of nothing tell nothing
+    if own.data_ptr() == former.data_ptr() and own.stride() == former.stride():
+        return True
+    if torch.equal(own, former):
+        return True
+    n_roundings = 4.0 if former.dtype.itemsize < 4 else 16.0
+    bound = n_roundings * torch.finfo(former.dtype).eps * float(former.abs().max())
+    return float((own - former).abs().max()) <= bound

@@ -8,7 +8,7 @@ attention. Layers count the calls of a stack.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnscope.counting import counted
 from attnscope.errors import UserError
@@ -18,11 +18,13 @@ from attnscope.trace.record import SiteRecord
 
 _CROSS = re.compile(r"cross|multihead_attn|encoder_attn|enc_?dec_?attn|src_attn|\battn2\b|memory", re.I)
 _DECODER = re.compile(r"decoder|\bdec\b", re.I)
-_HAND_WRITTEN = (
-    " Calls of a softmax with several batch rows are not joined, for rows may change places: write one text, "
-    "without beams."
+_NOT_JOINED = (
+    " Calls that wrote a text step by step become one map only where each has all keys of the one before: "
+    "write one text, without beams or a cache that slides, or record one pass over the whole text."
 )
 _MAX_TOLD = 8
+MAX_ROWS = 16
+"""So many rows of a batch are recorded where none was chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,6 +73,32 @@ class RecordedCall:
         return f"{self.number}  {self.name}  {heads}, {size}{kind}{rows}"
 
 
+def choose_row(calls: Sequence[RecordedCall], row: int | None) -> tuple[RecordedCall, ...]:
+    """The calls with row `row` of each, and a share of rows where a call had fewer.
+
+    Raises UserError where there is no such row, or one must be chosen.
+    """
+    n_rows = max((len(call.rows) for call in calls), default=0)
+    if row is not None and not -max(1, n_rows) <= row < max(1, n_rows):
+        raise UserError(
+            f"The recorded calls have {counted(max(1, n_rows), 'batch row')}; there is no row {row}.",
+            expected=f"0 to {max(1, n_rows) - 1}",
+        )
+    if row is None and n_rows:
+        raise UserError(
+            f"The calls were made with {n_rows} batch rows at once, and a map is of one.",
+            expected=f"one of the rows 0 to {n_rows - 1}",
+            action="Choose one: recording.trace(tokens, row=0), or attnscope.record(module, row=0) when "
+            "recording.",
+        )
+    return tuple(
+        replace(call, record=call.rows[(row or 0) % n_rows * len(call.rows) // n_rows], rows=())
+        if call.rows
+        else call
+        for call in calls
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
     """How many tokens the texts have; `target` is None where there is but one text."""
@@ -98,9 +126,7 @@ def find_lengths(calls: Sequence[RecordedCall], *, has_target: bool = False) -> 
             f"{told}{' …' if len(calls) > _MAX_TOLD else ''}.",
             expected="calls of one text, or of two that attend to each other",
             action="Choose some: recording.trace(tokens, calls=[0, 1, 2]) or calls='part of a module name'."
-            + (
-                _HAND_WRITTEN if any(call.function == "softmax" and call.n_rows > 1 for call in calls) else ""
-            ),
+            + (_NOT_JOINED if len(calls) > len({call.module for call in calls}) else ""),
         )
     return Lengths(source=source, target=target)
 

@@ -33,15 +33,16 @@ from attnscope.models.recording.grouped import groups_of
 from attnscope.models.recording.joining import join_calls
 from attnscope.models.recording.naming import pieces_of
 from attnscope.models.recording.placing import (
+    MAX_ROWS,
     RecordedCall,
+    choose_row,
     find_lengths,
     named_sites,
     place_calls,
 )
-from attnscope.models.recording.rows import MAX_ROWS, Reading, choose_rows
 from attnscope.models.recording.seen import check_numbers, record_seen
 from attnscope.models.recording.shared_keys import SharedKeys
-from attnscope.models.recording.texts import read_ids, read_texts
+from attnscope.models.recording.texts import read_texts
 from attnscope.models.recording.unwritten import without_unwritten
 from attnscope.models.recording.watching import Calls, ModuleStack, NoFastPath, compiled, is_compiled
 from attnscope.records.recorded import Recorded
@@ -73,8 +74,7 @@ class Recording:
         self._refused: dict[int, tuple[str, UserError]] = {}
         self._n_of: Counter[str] = Counter()
         self._n_seen = 0
-        self._readings: list[Reading] = []
-        self._modules = ModuleStack(module, self._take_ids)
+        self._modules = ModuleStack(module)
         self._watch = Calls(self._take, has_softmax=softmax)
         self._fast_path = NoFastPath()
 
@@ -90,7 +90,6 @@ class Recording:
         *,
         calls: Chosen = None,
         row: int | None = None,
-        ids: Pieces | None = None,
         name: str = "",
     ) -> Trace:
         """The recorded calls as a trace: weights, tiles, figures, measures and `save` are those of a model's.
@@ -99,15 +98,14 @@ class Recording:
         whose queries look at the first in cross attention; without them tokens are named by their places.
         `calls` chooses some: `"decoder"` by a part of the module's name, `[0, 1]` by number, or a function of
         a call. Calls that wrote one text with kept keys and values are joined: a map has all their queries,
-        and a query's later keys are not allowed. Of several batch rows `row` is the one, or the one that read
-        `ids`, which may be the tokens themselves; a text that beams wrote is followed from row to row.
+        and a query's later keys are not allowed. Of several batch rows `row` is the one.
         Raises UserError when nothing was recorded, when a chosen call could not be, and when the tokens are
         not as many as were attended to.
         """
         tokens = None if tokens is None else pieces_of(tokens, "tokens")
         target = None if target is None else pieces_of(target, "target")
         given = tokens if target is None else target
-        seen = choose_rows(self._chosen(calls), self._readings, row, read_ids(ids, given))
+        seen = choose_row(self._chosen(calls), row)
         chosen = join_calls(seen, None if given is None else len(given))
         lengths = find_lengths(chosen, has_target=target is not None)
         source, second = read_texts(chosen, lengths, tokens, target)
@@ -165,11 +163,7 @@ class Recording:
 
     def _shared(self, module: str, record: SiteRecord) -> SiteRecord:
         """The record, its keys in memory that it shares with former calls of the module."""
-        return replace(record, k=self._keys.keep(module, record.k, record.n_queries)) if module else record
-
-    def _take_ids(self, name: str, ids: Tensor) -> None:
-        if ids.ndim == 2 and len(self._readings) < MAX_CALLS and not ids.is_meta:
-            self._readings.append(Reading(name=name, before=self._n_seen, ids=ids.detach().cpu().clone()))
+        return replace(record, k=self._keys.keep(module, record.k)) if module else record
 
     def _recorded(
         self, number: int, name: str, kind: str, args: tuple[Any, ...], named: dict[str, Any], found: Any

@@ -4,22 +4,9 @@ from collections.abc import Sequence
 
 from attnscope.counting import counted, there_are
 from attnscope.errors import UserError
-from attnscope.models.recording.naming import numbered_tokens, pieces_of, tokens_named
+from attnscope.models.recording.naming import numbered_tokens, tokens_named
 from attnscope.models.recording.placing import Lengths, RecordedCall
 from attnscope.records.tokens import Tokens
-
-
-def read_ids(ids: object, given: Sequence[object] | None) -> list[int] | None:
-    """Ids of one text, or the pieces given where these are ids; raises UserError for what are none."""
-    pieces = given if ids is None else pieces_of(ids, "ids")
-    found = [piece for piece in pieces or () if isinstance(piece, int) and not isinstance(piece, bool)]
-    if pieces and len(found) == len(pieces):
-        return found
-    if ids is not None:
-        raise UserError(
-            "The ids are no whole numbers.", expected="the ids that the module's embedding was given, [T]"
-        )
-    return None
 
 
 def read_texts(

@@ -49,12 +49,11 @@ class Calls(TorchFunctionMode):
 class ModuleStack:
     """Which modules of this thread are at work, the outermost first; names are paths in `root`.
 
-    Without a root the outermost module that is called is taken for it. `told_read` is given the path of each
-    embedding that is called, and the ids that it reads.
+    Without a root the outermost module that is called is taken for it.
     """
 
-    def __init__(self, root: nn.Module | None, told_read: Callable[[str, Tensor], None]) -> None:
-        self._root, self._names, self._told_read = root, _paths(root), told_read
+    def __init__(self, root: nn.Module | None) -> None:
+        self._root, self._names = root, _paths(root)
         self._stack: list[Entered] = []
         self._thread = threading.get_ident()
         self._handles: list[Any] = []
@@ -123,8 +122,6 @@ class ModuleStack:
         if self._root is None and not self._stack:
             self._names = _paths(module)
         self._stack.append(Entered(module=module, shapes=shapes_of(args)))
-        if isinstance(module, nn.Embedding) and args and isinstance(args[0], Tensor) and self.is_inside:
-            self._told_read(self.name, args[0])
         kind = type(module).__name__
         if _tells_attention(kind):
             self.seen[f"{self.name} ({kind})"] += 1
