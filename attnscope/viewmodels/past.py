@@ -1,6 +1,6 @@
 """What was there before a change, to go back to and forward again: for what has no place in the history.
 
-Must not import Qt. The history of the session is `session/history.py`; labs and lecture stops have their own.
+Must not import Qt. The history of the session is `session/history.py`; labs and kept views have their own.
 """
 
 from typing import Generic, TypeVar

@@ -39,7 +39,16 @@ _NOT_PRESSED = {
         "open-session",
         "save-session",
     ),
-    *("open-recording", "restore-session", "locate-model", "export", "shortcuts", "about", "palette"),
+    *(
+        "open-recording",
+        "restore-session",
+        "locate-model",
+        "export",
+        "shortcuts",
+        "about",
+        "palette",
+        "show-as",
+    ),
     *("quit", "reload-model", "several-runs", "undo", "redo"),
 }
 _NOT_CLICKED = ("Start", "×n", "Measure", "Run")  # minutes, each time

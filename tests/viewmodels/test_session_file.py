@@ -13,9 +13,9 @@ from attnscope.records.interventions import CopyPattern, RemoveEdge
 from attnscope.viewmodels.maps.aspect import Aspect
 from attnscope.viewmodels.session.file import (
     MAX_BYTES,
+    KeptView,
     LookSaved,
     SavedSession,
-    Stop,
     read_session,
     session_bytes,
     session_from_bytes,
@@ -50,14 +50,17 @@ def test_that_everything_comes_back():
     assert session_from_bytes(session_bytes(SAVED), what="x") == SAVED
 
 
-def test_that_lecture_stops_come_back_and_only_then_ask_for_a_newer_program():
+def test_that_kept_views_come_back_and_only_then_ask_for_a_newer_program():
     values = (("mask", "window"), ("n_tokens", 24), ("is_causal", True), ("sharpness", 0.5))
     look = LookSaved(
         page="labs", lab="Masks as structure", lab_values=values, is_enlarged=True, step="softmax", query=3
     )
     bare = dataclasses.replace(SAVED, notes="")
-    stops = (Stop(name="the mask", saved=dataclasses.replace(bare, look=look)), Stop(name="2", saved=bare))
-    saved = dataclasses.replace(SAVED, stops=stops)
+    views = (
+        KeptView(name="the mask", saved=dataclasses.replace(bare, look=look)),
+        KeptView(name="2", saved=bare),
+    )
+    saved = dataclasses.replace(SAVED, views=views)
     assert session_from_bytes(session_bytes(saved), what="x") == saved
     assert json.loads(session_bytes(saved))["format"] == 3
     assert json.loads(session_bytes(SAVED))["format"] == 2
@@ -168,12 +171,12 @@ def test_that_a_path_that_cannot_be_is_told(tmp_path: Path):
 def test_that_a_demo_model_is_found_in_every_installation(tmp_path):
     ours = str(paths.resources_folder() / "models" / "grammar")
     theirs = "/other/place/attnscope/resources/models/grammar"
-    stop = Stop(name="1", saved=dataclasses.replace(SAVED, notes="", source=theirs))
-    data = session_bytes(dataclasses.replace(SAVED, source=ours, stops=(stop,)))
+    view = KeptView(name="1", saved=dataclasses.replace(SAVED, notes="", source=theirs))
+    data = session_bytes(dataclasses.replace(SAVED, source=ours, views=(view,)))
     assert json.loads(data)["model"]["source"] == "grammar"
     data = data.replace(b'"source": "grammar"', f'"source": "{theirs}"'.encode())  # an older program's
     read = session_from_bytes(data, what="x")
-    assert (read.source, read.stops[0].saved.source) == ("grammar", "grammar")
+    assert (read.source, read.views[0].saved.source) == ("grammar", "grammar")
 
 
 @pytest.mark.parametrize(
@@ -189,14 +192,14 @@ def test_that_a_demo_model_is_found_in_every_installation(tmp_path):
     ],
 )
 def test_that_the_translator_of_the_grammar_is_found_under_its_old_name(program: object, opened: str) -> None:
-    stop = Stop(name="1", saved=dataclasses.replace(SAVED, notes=""))
-    values = json.loads(session_bytes(dataclasses.replace(SAVED, stops=(stop,))))
+    view = KeptView(name="1", saved=dataclasses.replace(SAVED, notes=""))
+    values = json.loads(session_bytes(dataclasses.replace(SAVED, views=(view,))))
     values["program"] = program
     for part in (values, values["stops"][0]):
         part["model"]["source"] = "english-french"
         part["compare"]["B"]["model"] = "english-french"
     read = session_from_bytes(json.dumps(values).encode(), what="x")
-    for saved in (read, read.stops[0].saved):
+    for saved in (read, read.views[0].saved):
         assert (saved.source, saved.setting.compared.second.model) == (opened, opened)
         assert saved.setting.text == SAVED.setting.text
 

@@ -36,7 +36,7 @@ def test_that_every_greyed_action_says_why_and_its_own_tip_comes_back(window: Ma
     actions = window.actions_by_name
     own = {spec.name: spec.tip or spec.text.rstrip("…") for spec in ACTIONS}
     greyed = {name for name, action in actions.items() if not action.isEnabled() and action.isVisible()}
-    assert greyed >= {"toggle-heads", "reset", "save-model", "undo", "redo", "custom-mask", "next-stop"}
+    assert greyed >= {"toggle-heads", "reset", "save-model", "undo", "redo", "custom-mask", "next-view"}
     for name in greyed:
         assert own[name] not in actions[name].toolTip(), name
         assert actions[name].toolTip() == actions[name].statusTip(), name

@@ -138,16 +138,16 @@ def test_that_a_step_makes_room_again_when_type_or_window_change(qtbot, program)
     view.set_theme("light")
 
 
-def test_that_a_stop_and_a_session_end_a_tour_and_are_not_taken_back_with_it(qtbot, program, tmp_path):
+def test_that_a_kept_view_and_a_session_end_a_tour_and_are_not_taken_back_with_it(qtbot, program, tmp_path):
     window, session = program.window, program.session
-    stops, learning = window.workspace.files.stops, window.learning
-    window.actions_by_name["keep-stop"].trigger()
+    kept_views, learning = window.workspace.files.kept, window.learning
+    window.actions_by_name["keep-view"].trigger()
     kept = session.setting
     learning.start_tour("alignment")
     _settle(qtbot, learning.tours)
-    window.actions_by_name["keep-stop"].trigger()  # a step can be kept, and the tour goes on
+    window.actions_by_name["keep-view"].trigger()  # a step can be kept, and the tour goes on
     assert learning.tours.tour is not None
-    stops.go(0)
+    kept_views.go(0)
     assert learning.tours.tour is None
     assert not learning.bar.isVisible()
     qtbot.waitUntil(lambda: session.busy is None and session.setting == kept, timeout=60_000)

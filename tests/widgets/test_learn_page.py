@@ -246,7 +246,7 @@ def test_that_beside_a_drawer_cards_stand_in_one_column_and_a_tab_tells_its_own_
     program.window.resize(1000, 640)
     welcome = _learn(program).page.welcome
     assert welcome.widget().minimumSizeHint().width() <= welcome.viewport().width()
-    program.window.actions_by_name["notes"].trigger()
+    program.window.actions_by_name["kept-views"].trigger()
     QTest.qWait(10)
     assert welcome.widget().minimumSizeHint().width() <= welcome.viewport().width()
     assert welcome.viewport().width() < 690

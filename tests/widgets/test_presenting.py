@@ -79,9 +79,11 @@ def test_that_the_head_of_a_lecture_has_the_room_and_the_grid_stands_above_the_a
     assert explore.pictures.indexOf(grid) == 0
 
 
-@pytest.mark.parametrize("drawer", ["history", "notes", "stops"])
-def test_that_nothing_of_a_page_lies_below_a_drawer(qtbot: QtBot, window: MainWindow, drawer: str) -> None:
-    explore, panel = window.pages.explore, getattr(window.workspace, drawer)
+@pytest.mark.parametrize(("drawer", "name"), [("history", "history"), ("kept-views", "kept")])
+def test_that_nothing_of_a_page_lies_below_a_drawer(
+    qtbot: QtBot, window: MainWindow, drawer: str, name: str
+) -> None:
+    explore, panel = window.pages.explore, getattr(window.workspace, name)
     window.actions_by_name[drawer].trigger()
     ends = (explore.text_bar.samples_button, explore.head_panel.colours)
 
@@ -111,14 +113,14 @@ def test_that_a_window_closed_while_presenting_is_remembered_as_it_was(window: M
 
 def test_that_help_is_wrapped_beside_an_open_panel(qtbot: QtBot, window: MainWindow) -> None:
     window.learning.show_help("explore")
-    reader, drawer = window.learning.page.help.text, window.workspace.notes
+    reader, drawer = window.learning.page.help.text, window.workspace.kept
     wide = reader.width()
-    window.actions_by_name["notes"].trigger()
+    window.actions_by_name["kept-views"].trigger()
     qtbot.waitUntil(lambda: reader.width() < wide, timeout=2000)
     right = reader.mapTo(window, reader.rect().topRight()).x()
     assert right <= drawer.mapTo(window, drawer.rect().topLeft()).x()
     assert reader.horizontalScrollBar().maximum() == 0
-    window.actions_by_name["notes"].trigger()
+    window.actions_by_name["kept-views"].trigger()
     qtbot.waitUntil(lambda: reader.width() == wide, timeout=2000)
 
 

@@ -34,7 +34,7 @@ class Program:
         return self.answer
 
     def note(self, text: str) -> None:
-        self.files.notes.write(text)
+        self.files.kept.write_notes(text)
 
 
 def notes_in(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""A session as a file: model by name and hash, texts, gates, selection, comparison, looks, notes, stops.
+"""A session as a file: model by name and hash, texts, gates, selection, comparison, looks, notes, kept views.
 
 Strict JSON with a cap on its size. Nothing in it is run, and no path in it is opened but those of models.
 Fields of a newer program are kept aside with a warning; a damaged file is refused by name (F60, F62, F63).
@@ -32,9 +32,9 @@ from attnscope.viewmodels.session.reader import (
 )
 from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_text
 
-FORMAT, _WITHOUT_STOPS = 3, 2
-"""Of a session with lecture stops, and of one without, which older programs read whole."""
-MAX_STOPS, MAX_STOP_NAME = 100, 80
+FORMAT, _WITHOUT_VIEWS = 3, 2
+"""Of a session with kept views, and of one without, which older programs read whole."""
+MAX_VIEWS, MAX_VIEW_NAME = 100, 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +60,8 @@ class LookSaved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """One lecture stop: a view with a name. What it holds has no notes and no stops of its own."""
+class KeptView:
+    """A view with a name. What it holds has no notes and no kept views of its own."""
 
     name: str
     saved: "SavedSession"
@@ -78,19 +78,19 @@ class SavedSession:
     look: LookSaved = field(default_factory=LookSaved)
     notes: str = ""
     warning: str = ""
-    stops: tuple[Stop, ...] = ()
+    views: tuple[KeptView, ...] = ()
 
 
 def session_bytes(saved: SavedSession, *, folder: Path | None = None, version: str = "") -> bytes:
     """The file's content. A model under `folder` is named by its path from there, so both can be moved."""
     content = {
-        "format": FORMAT if saved.stops else _WITHOUT_STOPS,
+        "format": FORMAT if saved.views else _WITHOUT_VIEWS,
         "program": f"AttnScope {version}".strip(),
         **_content(saved, folder),
         "notes": saved.notes,
     }
-    if saved.stops:
-        content["stops"] = [{"name": stop.name, **_content(stop.saved, folder)} for stop in saved.stops]
+    if saved.views:
+        content["stops"] = [{"name": view.name, **_content(view.saved, folder)} for view in saved.views]
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
@@ -151,13 +151,13 @@ def session_from_bytes(data: bytes, *, what: str, folder: Path | None = None) ->
         _read_content(reader, folder),
         notes=reader.text("notes", most=MAX_NOTES),
         warning=warning,
-        stops=tuple(_read_stop(part, folder) for part in reader.parts("stops", MAX_STOPS)),
+        views=tuple(_read_view(part, folder) for part in reader.parts("stops", MAX_VIEWS)),
     )
 
 
-def _read_stop(reader: SessionReader, folder: Path | None) -> Stop:
-    name = " ".join(reader.text("name", most=MAX_STOP_NAME).split())
-    return Stop(name=name or "stop", saved=_read_content(reader, folder))
+def _read_view(reader: SessionReader, folder: Path | None) -> KeptView:
+    name = " ".join(reader.text("name", most=MAX_VIEW_NAME).split())
+    return KeptView(name=name or "view", saved=_read_content(reader, folder))
 
 
 def _read_content(reader: SessionReader, folder: Path | None) -> SavedSession:

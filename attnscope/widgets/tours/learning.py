@@ -83,7 +83,7 @@ class Learning(QObject):
         self._bar_layout = QVBoxLayout(self.bar)
         self._bar_layout.setContentsMargins(0, 0, 0, 0)
         listen(self, training, self._on_training)
-        listen(self, workspace.files.stops, self._on_stops)
+        listen(self, workspace.files.kept, self._on_kept_views)
         listen(self, view, self._on_view)
 
     def attach(self, make_states: MakeStates, progress: Iterable[tuple[str, int]] = ()) -> None:
@@ -232,8 +232,8 @@ class Learning(QObject):
         if name == "page" and self._view.page == "learn":
             self.invitation.hide()
 
-    def _on_stops(self, name: str) -> None:
-        """A lecture stop or a session takes the place of a tour, whose numbers it does not have."""
+    def _on_kept_views(self, name: str) -> None:
+        """A kept view or a session takes the place of a tour, whose numbers it does not have."""
         if name == "going" and self.tours is not None:
             self.tours.leave(is_keeping=True)
 

@@ -44,6 +44,7 @@ from attnscope.widgets.window.action_states import show_dismiss, show_possible
 from attnscope.widgets.window.banner import Banner
 from attnscope.widgets.window.commands import Commands
 from attnscope.widgets.window.folding import fold_with_view
+from attnscope.widgets.window.kept_panel import KeptLine
 from attnscope.widgets.window.layout_memory import SizesByType, restore_geometry, restore_splitters
 from attnscope.widgets.window.model_menu import ModelMenu
 from attnscope.widgets.window.model_watch import ModelWatch
@@ -51,7 +52,6 @@ from attnscope.widgets.window.page_bar import PageBar
 from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.status_bar import StatusBar
 from attnscope.widgets.window.steady_focus import SteadyFocus
-from attnscope.widgets.window.stops_panel import StopLine
 from attnscope.widgets.window.top_bar import TopBar
 from attnscope.widgets.window.undoing import Undoing
 from attnscope.widgets.window.workspace import Workspace
@@ -132,11 +132,11 @@ class MainWindow(QMainWindow):
         self.workspace.attach(
             self.actions_by_name, self.pages.explore, self.pages.splitters(), self._palette, self.pages
         )
-        stop_line = StopLine(self.workspace.files.stops, session, self.view, self.actions_by_name)
-        self.pages.labs.controls_changed.connect(stop_line.look_again)
-        self.learning.toured.connect(stop_line.set_touring)
+        kept_line = KeptLine(self.workspace.files.kept, session, self.view, self.actions_by_name)
+        self.pages.labs.controls_changed.connect(kept_line.look_again)
+        self.learning.toured.connect(kept_line.set_touring)
         self.learning.toured.connect(self.pages.explore.set_touring)
-        self.status_bar.add_place(stop_line)
+        self.status_bar.add_place(kept_line)
         self.workspace.add_offers(lambda: lab_offers(self.pages.labs, self.view))
         self.workspace.add_offers(self.learning.offers)
         self.workspace.add_scripts("compare", self.pages.compare.scripts)

@@ -25,12 +25,11 @@ from attnscope.viewmodels.session.file import (
     setting_for,
 )
 from attnscope.viewmodels.session.gating import every_head
-from attnscope.viewmodels.session.notes import NotesState
+from attnscope.viewmodels.session.kept_views import KeptViews, Views
 from attnscope.viewmodels.session.notices import OPENING
 from attnscope.viewmodels.session.reader import MAX_BYTES
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.session.stops import Stops, StopsState
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.opened_figure import open_figure_file
 from attnscope.widgets.folder_dialog import ask_folder
@@ -40,7 +39,7 @@ from attnscope.widgets.window.session_guard import AskOverwrite, SessionGuard, a
 
 AskPath = Callable[[QWidget, str, str], str]
 _MOST_BYTES = MAX_BYTES * 9 // 10
-"""Of a session with its stops, so that there is room for what is typed later."""
+"""Of a session with its kept views, so that there is room for what is typed later."""
 
 
 class ShownPlaces(Protocol):
@@ -86,17 +85,15 @@ class SessionFiles(QObject):
         *,
         open_run: Callable[[str], None],
         device: str = "auto",
-        notes: NotesState | None = None,
     ) -> None:
         super().__init__(window)
         self._session, self._view, self._recents, self._window = session, view, recents, window
         self._open_run, self._device = open_run, device
-        self.notes = notes or NotesState()
-        self.stops = StopsState(self.take, self.show, self._fits)
+        self.kept = KeptViews(self.take, self.show, self._fits)
         self.places: ShownPlaces | None = None
         self._pending: SavedSession | None = None
         self._label = ""
-        """Of what waits for its model: empty for a session, which brings its notes and stops."""
+        """Of what waits for its model: empty for a session, which brings its notes and kept views."""
         self._guard = SessionGuard()
         self.ask_overwrite: AskOverwrite = ask_overwrite
         self.ask_open: AskPath = _ask_open
@@ -114,20 +111,20 @@ class SessionFiles(QObject):
 
     def content(self, folder: Path | None = None) -> bytes:
         """What is open as a session file; empty when there is nothing worth keeping."""
-        return self._bytes(self.stops.stops, folder)
+        return self._bytes(self.kept.views, folder)
 
-    def _bytes(self, stops: Stops, folder: Path | None = None) -> bytes:
+    def _bytes(self, views: Views, folder: Path | None = None) -> bytes:
         shown = self.take()
         if shown is None:
             return b""
-        saved = replace(shown, notes=self.notes.text, stops=stops)
+        saved = replace(shown, notes=self.kept.notes, views=views)
         return session_bytes(saved, folder=folder, version=program_version())
 
-    def _fits(self, stops: Stops) -> bool:
-        return len(self._bytes(stops)) <= _MOST_BYTES
+    def _fits(self, views: Views) -> bool:
+        return len(self._bytes(views)) <= _MOST_BYTES
 
     def take(self) -> SavedSession | None:
-        """What is shown now, without notes and stops; None where no model or no text is open."""
+        """What is shown now, without notes and kept views; None where no model or no text is open."""
         session = self._session
         if session.model is None or not session.text.strip():
             return None
@@ -222,7 +219,7 @@ class SessionFiles(QObject):
         self._open(saved, source)
 
     def show(self, saved: SavedSession, label: str) -> None:
-        """Bring back what was shown at another time, as a step with this label; notes and stops stay."""
+        """Bring back what was shown at another time, as a step with this label; notes and kept views stay."""
         model, source = self._session.model, saved.source
         if model is not None and self._session.busy is None and saved.sha256 == model.sha256:
             self._pending = None
@@ -327,8 +324,7 @@ class SessionFiles(QObject):
         if saved is None or model is None:
             return
         if not self._label:
-            self.notes.write(saved.notes)
-            self.stops.write(saved.stops)
+            self.kept.write(saved.views, saved.notes)
         self._show(saved, self._label or "open session")
 
     def _show(self, saved: SavedSession, label: str) -> None:

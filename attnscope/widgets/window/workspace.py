@@ -35,11 +35,10 @@ from attnscope.widgets.window.command_palette import CommandPalette
 from attnscope.widgets.window.commands import PRESENTING
 from attnscope.widgets.window.get_models import GetModels
 from attnscope.widgets.window.history_panel import HistoryPanel
-from attnscope.widgets.window.notes_panel import NotesPanel
+from attnscope.widgets.window.kept_panel import KeptPanel, view_offers
 from attnscope.widgets.window.panel_windows import Panel, PanelWindows
 from attnscope.widgets.window.recent_menu import RecentMenu
 from attnscope.widgets.window.session_files import SessionFiles
-from attnscope.widgets.window.stops_panel import StopsPanel, stop_offers
 
 PANELS = ("grid", "head", "lines", "inspector", "output")
 _MAX_DROPPED = 100_000
@@ -70,8 +69,7 @@ class Workspace(QObject):
         self.files.get_model = self.getting.open
         self.palette: CommandPalette | None = None
         self.history: HistoryPanel | None = None
-        self.notes: NotesPanel | None = None
-        self.stops: StopsPanel | None = None
+        self.kept: KeptPanel | None = None
         self.panels: PanelWindows | None = None
         self.autosave: Autosave | None = None
         self._lines: LinesPanel | None = None
@@ -86,11 +84,10 @@ class Workspace(QObject):
             "palette": self.open_palette,
             "show-as": self.open_choices,
             "history": self.toggle_history,
-            "notes": self.toggle_notes,
-            "stops": self.toggle_stops,
-            "keep-stop": self.keep_stop,
-            "next-stop": files.stops.next,
-            "previous-stop": files.stops.previous,
+            "kept-views": self.toggle_kept,
+            "keep-view": self.keep_view,
+            "next-view": files.kept.next,
+            "previous-view": files.kept.previous,
             "copy-python": self.copy_python,
             "copy-command": self.copy_command,
             "open-text": files.ask_and_open_text,
@@ -126,13 +123,10 @@ class Workspace(QObject):
         self.history.python_button.clicked.connect(self.copy_python)
         self.history.command_button.clicked.connect(self.copy_command)
         self.history.hide()
-        self.notes = NotesPanel(self.files.notes, palette, over)
-        self.notes.close_button.clicked.connect(self.toggle_notes)
-        self.notes.hide()
-        self.stops = StopsPanel(self.files.stops, self._session, palette, over)
-        self.stops.close_button.clicked.connect(self.toggle_stops)
-        self.stops.hide()
-        self.add_offers(partial(stop_offers, self.files.stops))
+        self.kept = KeptPanel(self.files.kept, self._session, palette, over)
+        self.kept.close_button.clicked.connect(self.toggle_kept)
+        self.kept.hide()
+        self.add_offers(partial(view_offers, self.files.kept))
         panels = (
             Panel(name="grid", title="Grid", widget=explore.grid_panel),
             Panel(name="head", title="Head", widget=explore.head_panel),
@@ -143,12 +137,11 @@ class Workspace(QObject):
         self.panels = PanelWindows(self._window, {panel.name: panel for panel in panels})
         listen(self._window, self._session, self._on_session)
         listen(self._window, self._view, self._on_view)
-        for kept in (self.files.notes, self.files.stops):
-            listen(self._window, kept, self._on_kept)
+        listen(self._window, self.files.kept, self._on_kept)
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
-        for part in (self.palette, self.history, self.notes, self.stops, self._lines):
+        for part in (self.palette, self.history, self.kept, self._lines):
             if part is not None:
                 part.set_theme(palette)
 
@@ -202,20 +195,15 @@ class Workspace(QObject):
         if self.history is not None:
             self._toggle_drawer(self.history, self.history.steps)
 
-    def toggle_notes(self) -> None:
-        """Show or hide the notes."""
-        if self.notes is not None:
-            self._toggle_drawer(self.notes, self.notes.edit)
+    def toggle_kept(self) -> None:
+        """Show or hide the kept views and the notes."""
+        if self.kept is not None:
+            self._toggle_drawer(self.kept, self.kept.list)
 
-    def toggle_stops(self) -> None:
-        """Show or hide the lecture stops."""
-        if self.stops is not None:
-            self._toggle_drawer(self.stops, self.stops.list)
-
-    def keep_stop(self) -> None:
-        """Keep what is shown as a lecture stop."""
-        if self.stops is not None:
-            self.stops.keep()
+    def keep_view(self) -> None:
+        """Keep what is shown as a view to come back to."""
+        if self.kept is not None:
+            self.kept.keep()
 
     def copy_python(self) -> None:
         """Put a script that makes what is shown on the clipboard."""
@@ -273,7 +261,7 @@ class Workspace(QObject):
     # Within
 
     def _drawers(self) -> list[QWidget]:
-        return [part for part in (self.history, self.notes, self.stops) if part is not None]
+        return [part for part in (self.history, self.kept) if part is not None]
 
     def _toggle_drawer(self, drawer: QWidget, inside: QWidget) -> None:
         """Show a panel at the right edge with the focus in it, or hide it and give the focus back.
@@ -359,8 +347,8 @@ class Workspace(QObject):
             self.autosave.touch()
         elif name == "folded" and not self._view.is_presenting:
             self._session.drop_notice(PRESENTING)
-        elif name == "folded" and self.stops is not None:
-            self.stops.hide()  # it is for who speaks
+        elif name == "folded" and self.kept is not None:
+            self.kept.hide()  # it is for who speaks
 
     def _on_kept(self, _name: str) -> None:
         if self.autosave is not None:

@@ -1,4 +1,4 @@
-"""Lecture stops as a list over the right edge of the page: kept, named, moved, and gone to with a click."""
+"""Kept views as a list over the right edge of the page, named, moved, gone to with a click; and the notes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QListWidget,
     QListWidgetItem,
+    QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -19,9 +20,9 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import font, type_px
 from attnscope.viewmodels.palette import Item
-from attnscope.viewmodels.session.file import Stop
+from attnscope.viewmodels.session.file import KeptView
+from attnscope.viewmodels.session.kept_views import KeptViews
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.session.stops import StopsState
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.icons import icon
@@ -32,43 +33,49 @@ from attnscope.widgets.window.right_edge import RightEdge
 
 _WIDTH_PX, _ARROW_PX = 336, 28
 _EMPTY = (
-    "Show what you want to speak about, then press Keep this view. A stop holds the page, the model, "
+    "Show what you want to speak about, then press Keep this view. A view holds the page, the model, "
     "the text, the heads, what is switched off and how it is drawn."
 )
-_FULL = "A click or Enter goes to a stop. While presenting (F11), Page Down and Page Up step through them."
+_FULL = "A click or Enter goes to a view. While presenting (F11), Page Down and Page Up step through them."
+_NO_NOTES = "What you see, what to try next, what to say. Plain text, saved with the session."
 _TURNS = (
-    (QKeySequence.StandardKey.Undo, StopsState.undo),
-    (QKeySequence.StandardKey.Redo, StopsState.redo),
+    (QKeySequence.StandardKey.Undo, KeptViews.undo),
+    (QKeySequence.StandardKey.Redo, KeptViews.redo),
 )
 
 
-class StopsPanel(QWidget):
-    """Shows a StopsState. F2 renames, Delete removes, Alt+↑ and Alt+↓ move, Ctrl+Z takes a change back."""
+class KeptPanel(QWidget):
+    """Shows KeptViews. F2 renames, Delete removes, Alt+↑ and Alt+↓ move, Ctrl+Z takes a change back."""
 
-    def __init__(self, stops: StopsState, session: Session, palette: Palette, over: QWidget) -> None:
+    def __init__(self, kept: KeptViews, session: Session, palette: Palette, over: QWidget) -> None:
         super().__init__(over)
-        self._stops, self._session = stops, session
+        self._kept, self._session = kept, session
         self._edge = RightEdge(self, over, _WIDTH_PX)
         self.setProperty("role", "panel")
         self.setProperty("edge", "left")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.list = _StopList()
+        self.list = _ViewList()
         self.hint = PlainLabel("", "muted")
         self.hint.setWordWrap(True)
         self.keep_button = QPushButton("Keep this view")
-        self.again_button = tool_button("Replace", "Let the stop hold what is shown now")
-        self.rename_button = tool_button("Rename", "Give the stop another name")
-        self.up_button = tool_button("↑", "Move the stop up")
-        self.down_button = tool_button("↓", "Move the stop down")
-        self.remove_button = tool_button("Remove", "Take the stop out of the list")
+        self.again_button = tool_button("Replace", "Let the view hold what is shown now")
+        self.rename_button = tool_button("Rename", "Give the view another name")
+        self.up_button = tool_button("↑", "Move the view up")
+        self.down_button = tool_button("↓", "Move the view down")
+        self.remove_button = tool_button("Remove", "Take the view out of the list")
         self.undo_button = tool_button("", "Undo the last change of the list", role="flat")
         self.redo_button = tool_button("", "Redo the change of the list", role="flat")
-        self.close_button = tool_button("", "Close the lecture stops", role="flat")
+        self.notes = QPlainTextEdit()
+        self.notes.setAccessibleName("Notes of this session")
+        self.notes.setPlaceholderText(_NO_NOTES)
+        self.notes.setTabChangesFocus(True)
+        self.close_button = tool_button("", "Close the kept views", role="flat")
         self._lay_out()
         self._connect()
         self.set_theme(palette)
-        listen(self, stops, self._on_stops)
-        self._on_stops("stops")
+        listen(self, kept, self._on_kept_views)
+        for name in ("views", "notes"):
+            self._on_kept_views(name)
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -78,7 +85,7 @@ class StopsPanel(QWidget):
         self.redo_button.setIcon(icon("redo", palette.text, side_px=16))
         for button in (self.up_button, self.down_button):
             button.setFixedWidth(round(type_px(_ARROW_PX)))
-        self._on_stops("at")
+        self._on_kept_views("at")
 
     def setVisible(self, is_visible: bool) -> None:
         super().setVisible(is_visible)
@@ -86,13 +93,13 @@ class StopsPanel(QWidget):
             self._edge.place()
 
     def keep(self) -> None:
-        """Keep what is shown as a stop after the present one, or say why not."""
-        if self._stops.add():
-            self._session.tell_person(f"Kept as {self._stops.place}")
+        """Keep what is shown as a view after the present one, or say why not."""
+        if self._kept.add():
+            self._session.tell_person(f"Kept as {self._kept.place}")
         elif self._session.model is None or not self._session.text.strip():
             self._session.tell_person("There is nothing to keep yet: open a model and type a sentence.")
         else:
-            self._session.tell_person("A session has no room for more stops. Remove some first.")
+            self._session.tell_person("A session has no room for more views. Remove some first.")
 
     def event(self, event: QEvent) -> bool:
         """Here undo and redo are of the list."""
@@ -102,7 +109,7 @@ class StopsPanel(QWidget):
                 if event.matches(sequence):
                     event.accept()
                     if event.type() == QEvent.Type.KeyPress:
-                        turn(self._stops)
+                        turn(self._kept)
                     return True
         return super().event(event)
 
@@ -110,7 +117,7 @@ class StopsPanel(QWidget):
 
     def _lay_out(self) -> None:
         heading = QHBoxLayout()
-        heading.addWidget(PlainLabel("Lecture stops", "name"), 1)
+        heading.addWidget(PlainLabel("Kept views", "name"), 1)
         for button in (self.undo_button, self.redo_button, self.close_button):
             heading.addWidget(button)
         layout = QVBoxLayout(self)
@@ -118,17 +125,19 @@ class StopsPanel(QWidget):
         layout.setSpacing(8)
         layout.addLayout(heading)
         layout.addWidget(self.hint)
-        layout.addWidget(self.list, 1)
+        layout.addWidget(self.list, 2)
         buttons = FlowRow(self.again_button, self.rename_button, self.remove_button, spacing=4)
         buttons.add_stretch()
         buttons.addWidget(together(self.up_button, self.down_button))
         layout.addLayout(buttons)
         layout.addWidget(self.keep_button)
+        layout.addWidget(PlainLabel("Notes", "name"))
+        layout.addWidget(self.notes, 1)
 
     def _connect(self) -> None:
-        stops, chosen = self._stops, self.list.currentRow
-        self.keep_button.setToolTip("A stop with what is shown now, after the present one (Ctrl+Shift+K)")
-        self.again_button.setToolTip("The stop keeps its name and holds what is shown now")
+        kept, chosen = self._kept, self.list.currentRow
+        self.keep_button.setToolTip("A view with what is shown now, after the present one (Ctrl+Shift+K)")
+        self.again_button.setToolTip("The view keeps its name and holds what is shown now")
         self.rename_button.setToolTip("Another name (F2)")
         self.up_button.setToolTip("Up (Alt+↑)")
         self.down_button.setToolTip("Down (Alt+↓)")
@@ -137,59 +146,65 @@ class StopsPanel(QWidget):
         self.redo_button.setToolTip("Redo (Ctrl+Y)")
         self.close_button.setToolTip("Close")
         self.keep_button.clicked.connect(self.keep)
-        self.again_button.clicked.connect(lambda: stops.keep_again(chosen()))
+        self.again_button.clicked.connect(lambda: kept.keep_again(chosen()))
         self.rename_button.clicked.connect(self.list.rename)
         self.up_button.clicked.connect(lambda: self._move(-1))
         self.down_button.clicked.connect(lambda: self._move(1))
         self.remove_button.clicked.connect(lambda: self._remove(chosen()))
-        self.undo_button.clicked.connect(stops.undo)
-        self.redo_button.clicked.connect(stops.redo)
-        self.list.go_wanted.connect(stops.go)
+        self.undo_button.clicked.connect(kept.undo)
+        self.redo_button.clicked.connect(kept.redo)
+        self.list.go_wanted.connect(kept.go)
         self.list.named.connect(self._rename)
         self.list.move_wanted.connect(self._move)
         self.list.remove_wanted.connect(self._remove)
+        self.notes.textChanged.connect(self._on_text_changed)
         self.list.currentRowChanged.connect(lambda _row: self._show_possible())
 
     # Showing
 
-    def _on_stops(self, name: str) -> None:
+    def _on_kept_views(self, name: str) -> None:
         chosen = self.list.currentRow()
-        if name == "stops":
-            self.list.show_stops(self._stops.stops)
-        at = self._stops.at
-        self.list.mark(at, chosen=min(chosen, len(self._stops.stops) - 1) if at is None else at)
-        self.hint.setText(_FULL if self._stops.stops else _EMPTY)
+        if name == "views":
+            self.list.show_views(self._kept.views)
+        if name == "notes" and self.notes.toPlainText() != self._kept.notes:
+            self.notes.setPlainText(self._kept.notes)
+        at = self._kept.at
+        self.list.mark(at, chosen=min(chosen, len(self._kept.views) - 1) if at is None else at)
+        self.hint.setText(_FULL if self._kept.views else _EMPTY)
         self._show_possible()
 
+    def _on_text_changed(self) -> None:
+        self._kept.write_notes(self.notes.toPlainText())
+
     def _show_possible(self) -> None:
-        k, n = self.list.currentRow(), len(self._stops.stops)
+        k, n = self.list.currentRow(), len(self._kept.views)
         for button in (self.again_button, self.rename_button, self.remove_button):
             button.setEnabled(0 <= k < n)
         self.up_button.setEnabled(k > 0)
         self.down_button.setEnabled(0 <= k < n - 1)
-        self.undo_button.setEnabled(self._stops.can_undo)
-        self.redo_button.setEnabled(self._stops.can_redo)
+        self.undo_button.setEnabled(self._kept.can_undo)
+        self.redo_button.setEnabled(self._kept.can_redo)
 
     def _move(self, by: int) -> None:
         k = self.list.currentRow()
-        self._stops.move(k, by)
+        self._kept.move(k, by)
         self._choose(k + by)
 
     def _rename(self, k: int, name: str) -> None:
-        self._stops.rename(k, name)
+        self._kept.rename(k, name)
         self._choose(k)
 
     def _remove(self, k: int) -> None:
-        self._stops.remove(k)
+        self._kept.remove(k)
         self._choose(k)
 
     def _choose(self, k: int) -> None:
-        """Have keys and buttons go on with a place of the list, whichever stop is shown."""
-        self.list.setCurrentRow(min(max(k, 0), len(self._stops.stops) - 1))
+        """Have keys and buttons go on with a place of the list, whichever view is shown."""
+        self.list.setCurrentRow(min(max(k, 0), len(self._kept.views) - 1))
 
 
-class _StopList(QListWidget):
-    """The names; a click goes to a stop, F2 renames it in its place."""
+class _ViewList(QListWidget):
+    """The names; a click goes to a view, F2 renames it in its place."""
 
     go_wanted = Signal(int)
     named = Signal(int, str)
@@ -198,7 +213,7 @@ class _StopList(QListWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Lecture stops, in their order")
+        self.setAccessibleName("Kept views, in their order")
         self.setWordWrap(True)
         self.setResizeMode(QListWidget.ResizeMode.Adjust)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -207,33 +222,33 @@ class _StopList(QListWidget):
         self.itemActivated.connect(self._on_chosen)
         self.itemChanged.connect(self._on_changed)
 
-    def show_stops(self, stops: tuple[Stop, ...]) -> None:
+    def show_views(self, views: tuple[KeptView, ...]) -> None:
         """Show these names."""
         self.blockSignals(True)
         self.clear()
-        for stop in stops:
-            item = QListWidgetItem(plain_text(stop.name))
+        for view in views:
+            item = QListWidgetItem(plain_text(view.name))
             item.setFlags(item.flags() | Qt.ItemFlag.ItemIsEditable)
-            text = " ".join(stop.saved.setting.text.split())[:200]
+            text = " ".join(view.saved.setting.text.split())[:200]
             item.setToolTip(
-                plain_tooltip(f"{stop.saved.look.page.capitalize()} · {stop.saved.model}\n{text}")
+                plain_tooltip(f"{view.saved.look.page.capitalize()} · {view.saved.model}\n{text}")
             )
             self.addItem(item)
         self.blockSignals(False)
 
     def mark(self, at: int | None, *, chosen: int) -> None:
-        """Show which stop is on the screen, and let `chosen` be what the buttons work on."""
+        """Show which view is on the screen, and let `chosen` be what the buttons work on."""
         self.blockSignals(True)
         for k in range(self.count()):
             item = self.item(k)
             item.setFont(font(13, is_bold=k == at))
-            state = f"stop {k + 1} of {self.count()}" + (", shown now" if k == at else "")
+            state = f"view {k + 1} of {self.count()}" + (", shown now" if k == at else "")
             item.setData(Qt.ItemDataRole.AccessibleTextRole, f"{item.text()}, {state}")
         self.setCurrentRow(chosen)
         self.blockSignals(False)
 
     def rename(self) -> None:
-        """Edit the name of the chosen stop."""
+        """Edit the name of the chosen view."""
         item = self.currentItem()
         if item is not None:
             self.setFocus()
@@ -258,20 +273,20 @@ class _StopList(QListWidget):
         self.named.emit(self.row(item), item.text())
 
 
-class StopLine(ElidedLabel):
-    """While presenting: which stop is shown; with it Page Down and Page Up step through them.
+class KeptLine(ElidedLabel):
+    """While presenting: which view is shown; with it Page Down and Page Up step through them.
 
-    Over another page, lab or model, and during a tour, nothing is said of the stop that was left.
+    Over another page, lab or model, and during a tour, nothing is said of the view that was left.
     """
 
     def __init__(
-        self, stops: StopsState, session: Session, view: ViewState, actions: Mapping[str, QAction]
+        self, kept: KeptViews, session: Session, view: ViewState, actions: Mapping[str, QAction]
     ) -> None:
         super().__init__(role="muted")
-        self._stops, self._view, self._is_touring = stops, view, False
-        self._turns = {actions["next-stop"]: "PgDown", actions["previous-stop"]: "PgUp"}
+        self._kept, self._view, self._is_touring = kept, view, False
+        self._turns = {actions["next-view"]: "PgDown", actions["previous-view"]: "PgUp"}
         self._keys = {action: action.shortcuts() for action in self._turns}
-        listen(self, stops, lambda _name: self.look_again())
+        listen(self, kept, lambda _name: self.look_again())
         listen(self, session, self._on_session)
         listen(self, view, self._on_view)
         self.look_again()
@@ -295,20 +310,20 @@ class StopLine(ElidedLabel):
 
     def look_again(self) -> None:
         """Show what is so now: another lab may be looked at."""
-        stops, n = self._stops, len(self._stops.stops)
+        kept, n = self._kept, len(self._kept.views)
         for action in self._turns:
-            allow(action, "" if n else "No lecture stop is kept yet (Ctrl+Shift+K keeps one)")
-        is_there = not self._is_touring and (stops.at is None or stops.is_shown)
-        words = stops.place or (f"{n} lecture stops: Page Down begins" if n > 1 else "")
+            allow(action, "" if n else "No kept view is kept yet (Ctrl+Shift+K keeps one)")
+        is_there = not self._is_touring and (kept.at is None or kept.is_shown)
+        words = kept.place or (f"{n} kept views: Page Down begins" if n > 1 else "")
         self.setVisible(self._view.is_presenting and bool(words) and is_there)
         self.set_full_text(plain_text(words))
 
 
-def stop_offers(stops: StopsState) -> Iterable[Offer]:
-    """What the command palette offers: every stop by its name."""
-    for k, stop in enumerate(stops.stops):
-        go: Callable[[], None] = partial(stops.go, k)
-        detail = stop.saved.look.page.capitalize()
+def view_offers(kept: KeptViews) -> Iterable[Offer]:
+    """What the command palette offers: every view by its name."""
+    for k, view in enumerate(kept.views):
+        go: Callable[[], None] = partial(kept.go, k)
+        detail = view.saved.look.page.capitalize()
         yield Offer(
-            item=Item(key=f"stop:{k}", kind="page", title=f"Stop: {stop.name}", detail=detail), run=go
+            item=Item(key=f"view:{k}", kind="page", title=f"View: {view.name}", detail=detail), run=go
         )

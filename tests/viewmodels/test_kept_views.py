@@ -1,4 +1,4 @@
-"""Lecture stops: kept, named, moved and stepped through; and the past that they and the labs have."""
+"""Kept views: kept, named, moved and stepped through; and the past that they and the labs have."""
 
 import random
 from dataclasses import dataclass, replace
@@ -7,21 +7,22 @@ import pytest
 
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.past import Past
-from attnscope.viewmodels.session.file import MAX_STOP_NAME, MAX_STOPS, LookSaved, SavedSession
+from attnscope.viewmodels.session.file import MAX_VIEW_NAME, MAX_VIEWS, LookSaved, SavedSession
 from attnscope.viewmodels.session.history import Setting
-from attnscope.viewmodels.session.stops import StopsState, name_of
+from attnscope.viewmodels.session.kept_views import KeptViews, name_of
+from attnscope.viewmodels.session.reader import MAX_NOTES
 
 
 class Shown:
-    """What is shown, by its text, and what a list of stops has asked to be shown."""
+    """What is shown, by its text, and what a list of views has asked to be shown."""
 
     def __init__(self) -> None:
         self.text: str | None = ""
         self.asked: list[tuple[str, str]] = []
         self.most = 1_000
         self.told: list[str] = []
-        self.stops = StopsState(self.take, self.show, lambda stops: len(stops) <= self.most)
-        self.stops.subscribe(self.told.append)
+        self.kept = KeptViews(self.take, self.show, lambda views: len(views) <= self.most)
+        self.kept.subscribe(self.told.append)
 
     def take(self) -> SavedSession | None:
         return None if self.text is None else SavedSession(setting=Setting(text=self.text))
@@ -29,115 +30,123 @@ class Shown:
     def show(self, saved: SavedSession, label: str) -> None:
         self.asked.append((saved.setting.text, label))
 
-    def keep(self, *texts: str) -> StopsState:
+    def keep(self, *texts: str) -> KeptViews:
         for text in texts:
             self.text = text
-            assert self.stops.add()
-        return self.stops
+            assert self.kept.add()
+        return self.kept
 
     @property
     def names(self) -> list[str]:
-        return [stop.name for stop in self.stops.stops]
+        return [view.name for view in self.kept.views]
 
 
-def test_that_stops_are_kept_after_the_present_one_and_stepped_through() -> None:
+def test_that_views_are_kept_after_the_present_one_and_stepped_through() -> None:
     shown = Shown()
-    stops = shown.keep("a", "b", "c")
+    kept = shown.keep("a", "b", "c")
     assert shown.names == ["a", "b", "c"]
-    assert stops.place == "stop 3 of 3: c"
-    stops.next()  # it ends with the last
+    assert kept.place == "view 3 of 3: c"
+    kept.next()  # it ends with the last
     assert shown.asked == []
-    stops.previous()
-    stops.previous()
-    stops.previous()
-    assert shown.asked == [("b", "go to stop “b”"), ("a", "go to stop “a”")]
+    kept.previous()
+    kept.previous()
+    kept.previous()
+    assert shown.asked == [("b", "go to view “b”"), ("a", "go to view “a”")]
     shown.keep("x")
     assert shown.names == ["a", "x", "b", "c"]
-    stops.next()
+    kept.next()
     assert shown.asked[-1][0] == "b"
-    stops.write(())
-    assert (stops.at, stops.place) == (None, "")
-    stops.next()
-    stops.previous()
+    kept.write((), "")
+    assert (kept.at, kept.place) == (None, "")
+    kept.next()
+    kept.previous()
     assert len(shown.asked) == 3
 
 
 def test_that_every_change_of_the_list_is_undone_and_made_again() -> None:
     """Against a plain list of what the list was before each change."""
     shown, random_ = Shown(), random.Random(3)
-    stops = shown.keep("a", "b", "c", "d")
-    kept = [stops.stops]
-    while len(kept) < 40:
-        k, before = random_.randrange(len(stops.stops) + 1), stops.stops
+    kept = shown.keep("a", "b", "c", "d")
+    was = [kept.views]
+    while len(was) < 40:
+        k, before = random_.randrange(len(kept.views) + 1), kept.views
         match random_.randrange(5):
             case 0:
-                shown.keep(f"new {len(kept)}")
+                shown.keep(f"new {len(was)}")
             case 1:
-                stops.rename(k, f"name {len(kept)}")
+                kept.rename(k, f"name {len(was)}")
             case 2:
-                stops.move(k, random_.choice((-9, -1, 1, 9)))
-            case 3 if len(stops.stops) > 2:
-                stops.remove(k)
+                kept.move(k, random_.choice((-9, -1, 1, 9)))
+            case 3 if len(kept.views) > 2:
+                kept.remove(k)
             case _:
-                shown.text = f"again {len(kept)}"
-                stops.keep_again(k)
-        if stops.stops != before:
-            kept.append(stops.stops)
-        assert stops.at is None or 0 <= stops.at < len(stops.stops)
-    for before in reversed(kept[:-1]):
-        stops.undo()
-        assert stops.stops == before
-    for after in kept[1:]:
-        stops.redo()
-        assert stops.stops == after
-    assert not stops.can_redo
-    stops.write(kept[0])
-    assert not stops.can_undo
+                shown.text = f"again {len(was)}"
+                kept.keep_again(k)
+        if kept.views != before:
+            was.append(kept.views)
+        assert kept.at is None or 0 <= kept.at < len(kept.views)
+    for before in reversed(was[:-1]):
+        kept.undo()
+        assert kept.views == before
+    for after in was[1:]:
+        kept.redo()
+        assert kept.views == after
+    assert not kept.can_redo
+    kept.write(was[0], "")
+    assert not kept.can_undo
 
 
-def test_that_the_shown_stop_stays_the_shown_one_when_others_move_and_go() -> None:
+def test_that_the_shown_view_stays_the_shown_one_when_others_move_and_go() -> None:
     shown = Shown()
-    stops = shown.keep("a", "b", "c")
-    stops.go(1)
-    stops.move(0, 2)
+    kept = shown.keep("a", "b", "c")
+    kept.go(1)
+    kept.move(0, 2)
     assert shown.names == ["b", "c", "a"]
-    assert stops.at == 0
-    stops.move(0, 1)
-    assert (shown.names, stops.at) == (["c", "b", "a"], 1)
-    stops.remove(0)
-    assert (shown.names, stops.at) == (["b", "a"], 0)
-    stops.remove(0)
-    assert stops.at is None
+    assert kept.at == 0
+    kept.move(0, 1)
+    assert (shown.names, kept.at) == (["c", "b", "a"], 1)
+    kept.remove(0)
+    assert (shown.names, kept.at) == (["b", "a"], 0)
+    kept.remove(0)
+    assert kept.at is None
 
 
 def test_that_stepping_begins_at_either_end_and_no_name_is_empty() -> None:
     shown = Shown()
-    stops = shown.keep("a", "b", "c")
-    for step, first in ((stops.next, "a"), (stops.previous, "c")):
-        stops.undo()
-        stops.redo()  # none is shown then
-        assert stops.at is None
+    kept = shown.keep("a", "b", "c")
+    for step, first in ((kept.next, "a"), (kept.previous, "c")):
+        kept.undo()
+        kept.redo()  # none is shown then
+        assert kept.at is None
         step()
         assert shown.asked[-1][0] == first
-    before = stops.stops
+    before = kept.views
     for name in ("", "  ", "\0"):
-        stops.rename(1, name)
-    stops.rename(9, "nowhere")
-    assert stops.stops == before
+        kept.rename(1, name)
+    kept.rename(9, "nowhere")
+    assert kept.views == before
 
 
 def test_that_nothing_is_kept_where_nothing_is_shown_or_no_room_is_left() -> None:
     shown = Shown()
     shown.text = None
-    assert not shown.stops.add()
+    assert not shown.kept.add()
     shown.text, shown.most = "a", 1
-    assert shown.stops.add()
-    assert not shown.stops.add()
+    assert shown.kept.add()
+    assert not shown.kept.add()
     shown.most = 1_000
-    for _ in range(MAX_STOPS - 1):
-        assert shown.stops.add()
-    assert not shown.stops.add()
-    assert len(shown.stops.stops) == MAX_STOPS
+    for _ in range(MAX_VIEWS - 1):
+        assert shown.kept.add()
+    assert not shown.kept.add()
+    assert len(shown.kept.views) == MAX_VIEWS
+
+
+def test_that_notes_stay_as_short_as_a_session_file_allows() -> None:
+    shown = Shown()
+    shown.kept.write_notes("a\0" + "x" * (MAX_NOTES + 5))
+    assert len(shown.kept.notes) == MAX_NOTES
+    shown.kept.write_notes(shown.kept.notes)
+    assert shown.told == ["notes"]
 
 
 @pytest.mark.parametrize(
@@ -151,19 +160,19 @@ def test_that_nothing_is_kept_where_nothing_is_shown_or_no_room_is_left() -> Non
             SavedSession(setting=Setting(text="a"), look=LookSaved(page="compare", view="lines")),
             "Compare · a",
         ),
-        (SavedSession(), "stop"),
-        (SavedSession(setting=Setting(text="x" * 200)), "x" * (MAX_STOP_NAME - 1) + "…"),
+        (SavedSession(), "view"),
+        (SavedSession(setting=Setting(text="x" * 200)), "x" * (MAX_VIEW_NAME - 1) + "…"),
     ],
 )
-def test_that_a_stop_is_named_after_what_it_shows(saved: SavedSession, name: str) -> None:
+def test_that_a_view_is_named_after_what_it_shows(saved: SavedSession, name: str) -> None:
     assert name_of(saved) == name
 
 
-def test_that_stops_of_one_text_have_names_of_their_own_that_differ_at_their_beginning() -> None:
-    stops = Shown().keep("a cat", "a cat", "a dog", "a cat")
-    assert [stop.name for stop in stops.stops] == ["a cat", "2: a cat", "a dog", "3: a cat"]
-    stops = Shown().keep("x" * 200, "x" * 200)
-    assert [stop.name[:4] for stop in stops.stops] == ["xxxx", "2: x"]
+def test_that_views_of_one_text_have_names_of_their_own_that_differ_at_their_beginning() -> None:
+    kept = Shown().keep("a cat", "a cat", "a dog", "a cat")
+    assert [view.name for view in kept.views] == ["a cat", "2: a cat", "a dog", "3: a cat"]
+    kept = Shown().keep("x" * 200, "x" * 200)
+    assert [view.name[:4] for view in kept.views] == ["xxxx", "2: x"]
 
 
 def test_that_changes_of_one_group_in_a_row_are_one_step_until_the_hand_lets_go() -> None:
