@@ -18,7 +18,7 @@ from attnscope.figures.figure_file import is_figure_file
 from attnscope.records.messages import Failed, HeadsShown, ModelLoaded, Ready, ShowHeads, Traced
 from attnscope.records.requests import Reply, Request
 from attnscope.records.shelf import ShelfReply
-from attnscope.records.tiles import GridRefined, RefineGrids, TileReply
+from attnscope.records.tiles import RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
@@ -37,8 +37,8 @@ from attnscope.viewmodels.heads.tinting import TintState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.replies import Replies
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
@@ -103,15 +103,16 @@ class Program(QObject):
         self.worker = WorkerThread(make_engine, crash_log.write, self)
         self.tiles = tile_thread(views, crash_log.write, self)
         self.fetches = fetch_thread(crash_log.write, self)
-        numbers = Numbers()
-        self.map_tiles = MapTiles(self.tiles.post, numbers)
-        self.session = Session(self._post_for_session, numbers)
-        self.training = TrainingState(self.worker.post, numbers)
+        self.replies = Replies()
+        join, post = self.replies.join, self.worker.post
+        self.session = join(functools.partial(Session, self._post_for_session), Ready, ModelLoaded)
+        self.map_tiles = join(functools.partial(MapTiles, self.tiles.post))
+        self.training = join(functools.partial(TrainingState, post), Ready)
         self.training.runs.restore(settings.listed_runs, settings.removed_runs, settings.unticked_runs)
-        self.positions = PositionsState(self.worker.post, numbers)
-        self.pruning = PruningState(self.worker.post, numbers, self.worker.cancel)
-        self.heads = HeadsState(self.session, self.worker.post, numbers)
-        self.compare = CompareState(self.session, self.worker.post, numbers)
+        self.positions = join(functools.partial(PositionsState, post), ModelLoaded)
+        self.pruning = join(lambda numbers: PruningState(post, numbers, self.worker.cancel))
+        self.heads = join(functools.partial(HeadsState, self.session, post), ModelLoaded)
+        self.compare = join(functools.partial(CompareState, self.session, post))
         self.window = MainWindow(
             self.session, self.training, self.positions, settings, self.pruning, self.heads, self.compare
         )
@@ -122,30 +123,33 @@ class Program(QObject):
         self.window.pages.training.offer_last(self.window.workspace.recents)
         if is_remembering:
             bring_draft_back(self.training, paths.settings_folder())
-        self.generation = GenerationState(self.session, self.worker.post, self.worker.cancel, numbers)
+        self.generation = join(functools.partial(GenerationState, self.session, post, self.worker.cancel))
         self.window.pages.explore.offer_writing(self.generation)
-        self.lens = LensState(self.session, self.worker.post, numbers)
+        self.lens = join(functools.partial(LensState, self.session, post))
         self.window.pages.explore.offer_lens(self.lens)
-        self.inside = InsideState(self.session, self.worker.post, numbers)
+        self.inside = join(functools.partial(InsideState, self.session, post))
         self.window.pages.explore.offer_inside(self.inside)
-        self.picturing = PictureState(self.session, self.worker.post, numbers)
+        self.picturing = join(functools.partial(PictureState, self.session, post))
         self.window.pages.explore.head_panel.offer_picture(self.picturing)
-        self.aligning = AligningState(self.session, self.worker.post, numbers)
+        self.aligning = join(functools.partial(AligningState, self.session, post))
         self.window.pages.explore.offer_alignment(self.aligning)
-        self.across = AcrossState(self.session, self.worker.post, numbers)
-        self.graph = GraphState(self.session, self.across, self.worker.post, numbers)
+        self.across = join(functools.partial(AcrossState, self.session, post))
+        self.graph = join(functools.partial(GraphState, self.session, self.across, post))
         self.window.pages.explore.offer_across(self.across, self.graph)
-        self.attributing = AttributingState(self.session, self.across, self.worker.post, numbers)
-        self.patching = PatchingState(self.session, self.across, self.worker.post, numbers)
+        self.attributing = join(functools.partial(AttributingState, self.session, self.across, post))
+        self.patching = join(functools.partial(PatchingState, self.session, self.across, post), ModelLoaded)
         self.window.pages.explore.offer_causes(self.attributing, self.patching)
-        self.curves = CurvesState(self.session, self.worker.post, numbers)
+        self.curves = join(functools.partial(CurvesState, self.session, post), ModelLoaded)
         self.window.pages.heads_tabs.offer_pruning(self.curves, lambda: self.heads.path)
         self.curves.subscribe(self._on_curves)
-        self.alike = AlikeState(self.session, self.worker.post, numbers)
+        self.alike = join(functools.partial(AlikeState, self.session, post), ModelLoaded)
         self.window.pages.heads_tabs.offer_alike(self.alike, lambda: self.heads.path)
-        self.weights = WeightsState(self.session, self.worker.post, numbers)
+        self.weights = join(functools.partial(WeightsState, self.session, post), ModelLoaded)
         self.window.pages.heads_tabs.offer_weights(self.weights)
-        self.experiments = ExperimentsState(self.session, self.worker.post, numbers, read_kept=kept_findings)
+        self.experiments = join(
+            lambda numbers: ExperimentsState(self.session, post, numbers, read_kept=kept_findings),
+            ModelLoaded,
+        )
         self.window.pages.labs.offer(self.experiments)
         self.tints = TintState(self.session, self.heads)
         self.window.pages.explore.grid_panel.offer_frames(self.tints)
@@ -153,9 +157,9 @@ class Program(QObject):
         self.window.pages.heads.table.frames_wanted.connect(self.tints.choose_column)
         self.window.pages.explore.head_panel.show_long_maps(self.map_tiles)
         self.window.learning.attach(self._tour_states, settings.tours)
-        self.shelf = ShelfState(self.fetches.post, numbers)
+        self.shelf = join(functools.partial(ShelfState, self.fetches.post))
         self.window.workspace.getting.attach(self.shelf)
-        self.token_labs = TokenLabs(self.window, self.worker.post, numbers)
+        self.token_labs = join(functools.partial(TokenLabs, self.window, post), ModelLoaded)
         self._watch_work()
         self.worker.replied.connect(self._on_replied)
         self.tiles.replied.connect(self._on_tiles_replied)
@@ -229,29 +233,10 @@ class Program(QObject):
 
     @Slot(object)
     def _on_replied(self, reply: Reply) -> None:
-        """Hand a reply to every state; each takes what is its own."""
+        """Hand a reply to who asked; the program itself notes how far it has come."""
         if self._is_ending:
             return
-        self.session.handle(reply)
-        self.training.handle(reply)
-        self.positions.handle(reply)
-        self.generation.handle(reply)
-        self.lens.handle(reply)
-        self.aligning.handle(reply)
-        self.across.handle(reply)
-        self.graph.handle(reply)
-        self.attributing.handle(reply)
-        self.patching.handle(reply)
-        self.inside.handle(reply)
-        self.picturing.handle(reply)
-        self.pruning.handle(reply)
-        self.heads.handle(reply)
-        self.compare.handle(reply)
-        self.curves.handle(reply)
-        self.alike.handle(reply)
-        self.weights.handle(reply)
-        self.token_labs.handle(reply)
-        self.experiments.handle(reply)
+        self.replies.deliver(reply)
         match reply:
             case Ready():
                 self._reach("ready")
@@ -293,19 +278,14 @@ class Program(QObject):
         """Hand a reply of the tile thread to those who show maps."""
         if self._is_ending:
             return
-        if isinstance(reply, Failed | HeadsShown):
-            self.session.handle(reply)
-        else:
-            self.map_tiles.handle(reply)
-            if isinstance(reply, GridRefined):
-                self.session.take_grid(reply.trace, reply.grid)
+        self.replies.deliver(reply)
 
     @Slot(object)
     def _on_fetches_replied(self, reply: ShelfReply | Failed) -> None:
         """Hand a reply of the download thread to the shelf; a fault of the program is told besides."""
         if self._is_ending:
             return
-        self.shelf.handle(reply)
+        self.replies.deliver(reply)
         if isinstance(reply, Failed) and reply.crash_log:
             self.session.handle(reply)
 

@@ -1,13 +1,13 @@
-"""Where request numbers come from: one source for the whole window, so that no two are alike."""
+"""Where request numbers come from: no two are alike, and each tells which part of the window asked."""
 
 from itertools import count
 
 
 class Numbers:
-    """Counts up from 1; number 0 belongs to nobody."""
+    """Counts up from `first` in steps; number 0 belongs to nobody."""
 
-    def __init__(self) -> None:
-        self._count = count(1)
+    def __init__(self, first: int = 1, step: int = 1) -> None:
+        self._count = count(first, step)
 
     def next(self) -> int:
         """The next unused number."""

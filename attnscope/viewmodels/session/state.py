@@ -27,6 +27,7 @@ from attnscope.records.outputs import Comparison, OutputWritten
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
 from attnscope.records.texts import TextOpened
+from attnscope.records.tiles import GridRefined
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
@@ -278,6 +279,8 @@ class Session:
             case Progress() if reply.number == self._asking.load_number and self.busy:
                 self.busy = Busy(source=self.busy.source, what=reply.what, fraction=reply.fraction)
                 self._listeners.tell("busy")
+            case GridRefined():
+                self.take_grid(reply.trace, reply.grid)
             case Progress():
                 self.tracing.hear(reply)
             case Failed():
