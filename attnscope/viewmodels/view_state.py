@@ -49,6 +49,12 @@ SIZES: tuple[int, ...] = (80, 90, 100, 110, 125, 150, 175, 200, 250)
 """Sizes of type in percent."""
 LEAST_WEIGHTS: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
 STRONGEST: tuple[int, ...] = (0, 1, 2, 3, 5, 10)
+LINES: dict[str, str] = {
+    **{f"weight:{w:g}": f"weights from {w:g}" if w else "all that can be seen" for w in LEAST_WEIGHTS},
+    "strongest:1": "the strongest of each query",
+    **{f"strongest:{n}": f"the {n} strongest of each query" for n in STRONGEST if n > 1},
+}
+"""Which lines are drawn, by `ViewState.lines`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +147,17 @@ class ViewState:
     def set_strongest(self, n_lines: int) -> None:
         """Draw the strongest lines of each query of a head only; 0 draws all."""
         self._set("n_strongest", min(max(n_lines, 0), 1000), "style")
+
+    @property
+    def lines(self) -> str:
+        """Which lines are drawn, a key of LINES where it is one of these."""
+        return f"strongest:{self.n_strongest}" if self.n_strongest else f"weight:{self.least_weight:g}"
+
+    def choose_lines(self, key: str) -> None:
+        """Draw the lines of a key of LINES."""
+        kind, value = key.split(":")
+        self.set_strongest(int(value) if kind == "strongest" else 0)
+        self.set_least_weight(float(value) if kind == "weight" else 0.0)
 
     def set_theme(self, theme: Theme) -> None:
         """Light, dark, for a projector, or what the system says."""

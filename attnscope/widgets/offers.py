@@ -12,7 +12,7 @@ from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.gating import every_head
 from attnscope.viewmodels.session.head_measures import describe_head
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, SCALES, THEME_NAMES, ViewState
+from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS
 from attnscope.widgets.aspect_steps import has_two_texts, writes
 
@@ -109,6 +109,8 @@ def head_offers(session: Session, show_explore: Callable[[], None]) -> Iterable[
 def choice_offers(session: Session, view: ViewState) -> Iterable[Offer]:
     """Every choice that a menu holds, by name."""
     yield from _aspect_offers(session)
+    for key, text in LINES.items():
+        yield _choice("Lines", text, view.lines == key, lambda k=key: view.choose_lines(k))  # type: ignore[misc]
     for name, text in COLOUR_MAP_NAMES.items():
         is_so = view.colour_map == name
         yield _choice("Colour map", text, is_so, lambda n=name: view.set_colour_map(n))  # type: ignore[misc]

@@ -20,7 +20,7 @@ from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, SCALES, THEME_NAMES
+from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.window.autosave import Autosave
 from attnscope.widgets.window.main_window import MainWindow
@@ -111,7 +111,7 @@ def test_that_show_as_offers_the_choices_of_how_things_are_shown_and_nothing_els
     titles = {match.item.title for match in palette.rows.matches}
     assert {match.item.kind for match in palette.rows.matches} == {"choice"}
     for mapping, title in (
-        (BLENDS, "Show"), (OVERS, "Blend"), (HIDDEN, "Keys"), (SCALES, "Scale"),
+        (BLENDS, "Show"), (OVERS, "Blend"), (HIDDEN, "Keys"), (SCALES, "Scale"), (LINES, "Lines"),
         (COLOUR_MAP_NAMES, "Colour map"), (THEME_NAMES, "Theme"),
     ):  # fmt: skip
         assert titles >= {f"{title}: {text}" for text in mapping.values()}, title
@@ -122,6 +122,10 @@ def test_that_show_as_offers_the_choices_of_how_things_are_shown_and_nothing_els
     qtbot.keyClicks(palette.field, "without the first")
     qtbot.keyClick(palette.field, Qt.Key.Key_Return)
     assert desk.session.aspect == Aspect(blend="mean", over="layer", hidden="first")
+    press(window, "show-as")
+    qtbot.keyClicks(palette.field, "3 strongest")
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
+    assert (window.view.n_strongest, window.view.least_weight) == (3, 0.0)
     press(window, "palette")
     assert {match.item.kind for match in palette.rows.matches} > {"choice"}
 

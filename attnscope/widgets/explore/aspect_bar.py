@@ -24,7 +24,7 @@ from attnscope.viewmodels.maps.aspect import (
 )
 from attnscope.viewmodels.maps.evenness import even_words
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.view_state import LEAST_WEIGHTS, STRONGEST, ViewState
+from attnscope.viewmodels.view_state import LINES, ViewState
 from attnscope.widgets.aspect_steps import has_two_texts, has_words, writes
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.labels import ElidedLabel, listen, plain_tooltip, tool_button
@@ -50,7 +50,7 @@ class AspectBar(QWidget):
         self.words = _switch("Words", "Words instead of pieces: keys summed, queries averaged (W)")
         rows_name = "What the rows of cross-attention are called after"
         self.rows = ChoiceButton("Rows", rows_name, _texts(ROW_WORDS))
-        self.lines = ChoiceButton("Lines", "Which lines are drawn", _line_choices())
+        self.lines = ChoiceButton("Lines", "Which lines are drawn", LINES)
         self.note = ElidedLabel(role="muted")
         self.note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         layout = self._row = QHBoxLayout(self)
@@ -82,7 +82,7 @@ class AspectBar(QWidget):
         )
         self.words.clicked.connect(lambda is_on: self._look(lambda a: replace(a, is_by_word=is_on)))
         self.rows.chosen.connect(lambda name: self._look(lambda a: replace(a, rows=rows[name])))
-        self.lines.chosen.connect(self._on_lines_chosen)
+        self.lines.chosen.connect(self._view.choose_lines)
         listen(self, self._session, self._on_session)
         listen(self, self._view, self._on_view)
 
@@ -97,15 +97,6 @@ class AspectBar(QWidget):
     def _on_view(self, name: str) -> None:
         if name in ("style", "view"):
             self._show()
-
-    def _on_lines_chosen(self, name: str) -> None:
-        kind, value = name.split(":")
-        if kind == "weight":
-            self._view.set_strongest(0)
-            self._view.set_least_weight(float(value))
-        else:
-            self._view.set_least_weight(0.0)
-            self._view.set_strongest(int(value))
 
     def _show(self) -> None:
         aspect, view = self._session.aspect, self._view
@@ -123,8 +114,7 @@ class AspectBar(QWidget):
         self.words.setVisible(aspect.is_by_word or has_words(self._session))
         self.words.setChecked(aspect.is_by_word)
         self.lines.setVisible(view.view == "lines")
-        chosen = f"strongest:{view.n_strongest}" if view.n_strongest else f"weight:{view.least_weight:g}"
-        self.lines.show_choice(chosen)
+        self.lines.show_choice(view.lines)
         self.note.set_full_text(self._words())
         self.note.setToolTip(plain_tooltip(self._words()))
 
@@ -158,11 +148,3 @@ def _switch(text: str, name: str) -> QToolButton:
 
 def _texts(choices: Mapping[T, str]) -> dict[str, str]:
     return {str(key): text for key, text in choices.items()}
-
-
-def _line_choices() -> dict[str, str]:
-    """Keys such as `weight:0.05` and `strongest:3` with their words."""
-    words = {w: f"weights from {w:g}" if w else "all that can be seen" for w in LEAST_WEIGHTS}
-    by_weight = {f"weight:{w:g}": text for w, text in words.items()}
-    by_rank = {f"strongest:{n}": f"the {n} strongest of each query" for n in STRONGEST if n}
-    return {**by_weight, **by_rank}

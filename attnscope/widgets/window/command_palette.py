@@ -25,7 +25,7 @@ MATCH_ROLE = Qt.ItemDataRole.UserRole
 _WIDTH_PX, _N_ROWS, _TOP_PX = 640, 11, 72
 _N_REMEMBERED = 30
 _PROMPT = "Type a command, a page, a model, a sample or a head such as L3H5"
-_PROMPTS: dict[Kind | None, str] = {"choice": "Show as: mean of heads, a scale, colours, a theme"}
+_PROMPTS: dict[Kind | None, str] = {"choice": "Show as: mean of heads, lines, a scale, colours, a theme"}
 _MOVES = {
     Qt.Key.Key_Down: 1,
     Qt.Key.Key_Up: -1,
