@@ -7,10 +7,8 @@ section 2.1), four times where blocks are computed again in the backward pass; m
 """
 
 import shutil
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -159,11 +157,6 @@ def adapter_parameters(recipe: Recipe) -> int:
     return total
 
 
-def needed_bytes(recipe: Recipe, device: torch.device, n_tokens: int) -> int:
-    """All parts together."""
-    return sum(n for _, n in memory_parts(recipe, shape_of(recipe, device, n_tokens=n_tokens)))
-
-
 def step_flops(recipe: Recipe, n_tokens: float) -> float:
     """Operations of one optimiser step over texts of `n_tokens` tokens."""
     whole = max(1, round(n_tokens))
@@ -223,11 +216,6 @@ def plan_recipe(
         notes=_notes(recipe),
         n_learned=learned_parameters(recipe) if recipe.start.lora_rank else None,
     )
-
-
-def with_training(recipe: Recipe, **changes: Any) -> Recipe:
-    """The recipe with other values under [training]."""
-    return replace(recipe, training=replace(recipe.training, **changes))
 
 
 def look_bytes(recipe: Recipe) -> int:

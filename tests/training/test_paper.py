@@ -13,7 +13,7 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.nn.presets import PRESETS
 from attnscope.records.plans import Plan
-from attnscope.training.paper import look_bytes, needed_bytes, plan_recipe, step_flops
+from attnscope.training.paper import look_bytes, plan_recipe, step_flops
 from attnscope.training.parts import Watch
 from attnscope.training.preset_rows import preset_rows
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
@@ -70,7 +70,7 @@ def test_that_a_plan_counts_by_hand(recipe: Recipe) -> None:
 def test_that_computing_blocks_again_costs_a_forward_pass_more(recipe: Recipe) -> None:
     again = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, checkpointing=True))
     assert step_flops(again, 64) == pytest.approx(step_flops(recipe, 64) * 4 / 3)
-    assert needed_bytes(again, CPU, 64) < needed_bytes(recipe, CPU, 64)
+    assert plan_of(again).memory_bytes < plan_of(recipe).memory_bytes
 
 
 @pytest.mark.parametrize("name", PRESETS)

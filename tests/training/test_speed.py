@@ -15,7 +15,7 @@ from attnscope.records.durations import rough_text
 from attnscope.records.plans import PlanRecipe, RecipePlanned
 from attnscope.settings import Settings, known_run_folders, write_settings
 from attnscope.training import find_recipe, read_recipe
-from attnscope.training.paper import plan_recipe, with_training
+from attnscope.training.paper import plan_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
 from attnscope.training.speed import measured_pace, pace_of
 from attnscope.workers.desk import Desk
@@ -39,7 +39,9 @@ def leave_run(folder: Path, recipe: Recipe, tokens_per_s: float = 1000.0, at_s: 
 
 
 def test_that_the_last_run_of_the_same_recipe_counts_wherever_it_is(recipe: Recipe, tmp_path: Path) -> None:
-    longer = with_training(recipe, n_steps=7, seed=9, name="another", save_every=3)
+    longer = replace(
+        recipe, training=replace(recipe.training, n_steps=7, seed=9, name="another", save_every=3)
+    )
     leave_run(tmp_path / "one", longer, 1000.0, 1e9)
     leave_run(tmp_path / "several" / "seed=1", longer, 2000.0, 1.1e9)
     assert "one" in pace_of(recipe, CPU, [tmp_path / "one"]).words
@@ -48,7 +50,10 @@ def test_that_the_last_run_of_the_same_recipe_counts_wherever_it_is(recipe: Reci
     assert seconds is not None
     assert seconds[1] == pytest.approx(recipe.training.n_steps * 4 * 16 / 2000.0)
     assert pace.doubt < 1.5
-    for other in (with_training(recipe, batch_size=3), replace(recipe, model=replace(recipe.model, d_ff=65))):
+    for other in (
+        replace(recipe, training=replace(recipe.training, batch_size=3)),
+        replace(recipe, model=replace(recipe.model, d_ff=65)),
+    ):
         assert "measured" in pace_of(other, CPU, [tmp_path]).words  # what other recipes reach tells nothing
 
 
