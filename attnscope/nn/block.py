@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.dropping import drop
+from attnscope.nn.dropping import add_dropping, drop
 from attnscope.nn.kept_heads import HeadLayout
 from attnscope.nn.layers import (
     BlockShape,
@@ -116,7 +116,9 @@ class Block(nn.Module):
     ) -> Tensor:
         if end is not None:
             change = end(change)
-        if self.dropout and self.training:
-            change = drop(change, self.dropout)
-        total = x + change if has_skip and self.has_residual else change
+        share = self.dropout if self.training else 0.0
+        if not (has_skip and self.has_residual):
+            total = drop(change, share) if share else change
+        else:
+            total = add_dropping(x, change, share) if share else x + change
         return total if self.is_pre or norm is None else norm(total)

@@ -19,6 +19,7 @@ from attnscope.models.device import choose_device
 from attnscope.models.memory import map_large_blocks
 from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
+from attnscope.nn.dropping import own_dice
 from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.training.begin import Begun, begin
 from attnscope.training.compiling import compile_loss, wants_compiling
@@ -301,8 +302,10 @@ class TrainingRun:
 
         if self._way.is_by_rows and len(batch.ids) >= self._way.n:
             return self._workers.descend(self._way.n, loss_of, batch, self._parameters)
-        loss = loss_of(self._ranks.share(batch).to(self.device))
-        torch.autograd.backward(loss)
+        # what is computed again for its gradient must draw the same again: from the dice of torch
+        with nullcontext() if self.recipe.training.checkpointing else own_dice(int(torch.randint(2**62, ()))):
+            loss = loss_of(self._ranks.share(batch).to(self.device))
+            torch.autograd.backward(loss)
         return loss.detach()
 
     def _evaluate(self) -> Iterator[Evaluated]:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.nn.dropping import attend_dropping, draw_places, drop
+from attnscope.nn.dropping import add_dropping, attend_dropping, draw_places, drop, own_dice
 
 SHARES = (2.0**-16, 0.01, 0.1, 0.199, 0.2, 0.5, 0.9)
 
@@ -47,6 +47,58 @@ def test_that_the_first_and_the_last_place_are_dropped_like_any_other(share: flo
         masks.mean(dim=0), expected, atol=5.0 * math.sqrt(share * (1.0 - share) / 4000), rtol=0.0
     )
     assert abs((masks[:, 0] * masks[:, 4]).mean().item() - share**2) < 5.0 * share / math.sqrt(4000)
+
+
+@pytest.mark.parametrize("share", [0.003, 0.1, 0.5, 0.9])
+def test_that_gaps_follow_the_geometric_law(share: float) -> None:
+    """Each gap as often as p·(1 − p)^(k − 1) says, those from a table and those that all bits decide."""
+    torch.manual_seed(11)
+    places = draw_places(round(200_000 / share), share)
+    gaps = places.diff()
+    expected = share * (1.0 - share) ** torch.arange(2000, dtype=torch.float64) * len(gaps)
+    counts = torch.bincount(gaps, minlength=2001)[1:].double()
+    seen = expected[: len(counts)] > 30.0
+    n_seen = int(seen.sum())
+    distance = ((counts[:2000] - expected)[seen] ** 2 / expected[seen]).sum().item()
+    assert abs(distance - n_seen) < 5.0 * math.sqrt(2.0 * n_seen)
+    tail = counts[n_seen:].sum().item()
+    wanted = (1.0 - share) ** n_seen * len(gaps)
+    assert abs(tail - wanted) < 5.0 * math.sqrt(wanted + 1.0)
+
+
+def test_that_hardly_anything_is_dropped_of_what_hardly_is_to_be() -> None:
+    assert sum(len(draw_places(2**16, 1e-9)) for _ in range(100)) <= 3
+    assert len(draw_places(1, 1e-12)) == 0
+
+
+def test_that_a_thread_with_its_own_dice_leaves_those_of_torch_alone() -> None:
+    with own_dice(5):
+        first, second = draw_places(999, 0.2), draw_places(999, 0.2)
+    torch.manual_seed(1)
+    with own_dice(5):
+        assert torch.equal(draw_places(999, 0.2), first)
+        assert torch.equal(draw_places(999, 0.2), second)
+    drawn = torch.rand(3)
+    torch.manual_seed(1)
+    assert torch.equal(drawn, torch.rand(3))
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_that_what_is_added_to_a_stream_is_what_drop_leaves(kind: torch.dtype) -> None:
+    stream = torch.randn(4, 3, 5).transpose(0, 2).requires_grad_()
+    x = torch.randn(5, 3, 4).to(kind).requires_grad_()
+    with own_dice(3):
+        found = add_dropping(stream, x, 0.3)
+    with own_dice(3):
+        expected = stream + drop(x, 0.3)
+    torch.testing.assert_close(found, expected)
+    assert found.dtype == torch.float32
+    weight = torch.randn(5, 3, 4)
+    ours = torch.autograd.grad((found * weight).sum(), (stream, x))
+    theirs = torch.autograd.grad((expected * weight).sum(), (stream, x))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.4])
