@@ -9,7 +9,6 @@ from typing import Literal
 
 from attnscope.records.attribution import Attribution, Contribution
 from attnscope.records.causes import AttributeOutput, OutputAttributed, WishedToken
-from attnscope.records.messages import Failed
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Candidate
 from attnscope.records.pictures import Picture
@@ -19,6 +18,7 @@ from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
 
 PartOrder = Literal["size", "model"]
@@ -37,18 +37,13 @@ class AttributingState:
         post: Callable[[Request], None],
         numbers: Numbers,
     ) -> None:
-        self._session, self._across, self._post, self._numbers = session, across, post, numbers
+        self._session, self._across = session, across
+        self._query = Query(OutputAttributed, post, numbers)
         self._listeners = Listeners()
         self.answer: WishedToken = None
         self.other: WishedToken = None
         self.order: PartOrder = "size"
-        self.found: Attribution | None = None
         self.candidates: tuple[Candidate, ...] = ()
-        self.picture: Picture | None = None
-        self.error = ""
-        self._number = 0
-        self._asked: object = None
-        self._is_watched = False
         session.subscribe(self._on_session)
         across.subscribe(self._on_across)
 
@@ -57,6 +52,16 @@ class AttributingState:
         return self._listeners.add(callback)
 
     # What can be read
+
+    @property
+    def found(self) -> Attribution | None:
+        """The parts, when they are known."""
+        return self._query.answer.attribution if self._query.answer is not None else None
+
+    @property
+    def picture(self) -> Picture | None:
+        """What the parts lie over, where the model reads a picture."""
+        return self._query.answer.picture if self._query.answer is not None else None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -104,7 +109,7 @@ class AttributingState:
     @property
     def reason(self) -> str:
         """Why there can be no parts; empty while there are some, or some to come."""
-        return refusal_of(self._session.model) or self.error
+        return refusal_of(self._session.model) or self._query.error
 
     @property
     def note(self) -> str:
@@ -143,7 +148,7 @@ class AttributingState:
 
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the parts, or nobody does."""
-        self._is_watched = is_watched
+        self._query.is_watched = is_watched
         self._ask()
 
     def choose_position(self, position: int) -> None:
@@ -170,17 +175,10 @@ class AttributingState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        match reply:
-            case OutputAttributed() if reply.number == self._number:
-                self._number, self.error = 0, ""
-                self.found, self.candidates = reply.attribution, reply.candidates
-                self.picture = reply.picture
-                self._listeners.tell("parts")
-            case Failed() if reply.number == self._number and reply.number:
-                self._number, self.found, self.error = 0, None, reply.message
-                self._listeners.tell("parts")
-            case _:
-                pass  # too late, or for another view
+        if self._query.take(reply):
+            if self._query.answer is not None:
+                self.candidates = self._query.answer.candidates
+            self._listeners.tell("parts")
 
     # Inside
 
@@ -188,8 +186,8 @@ class AttributingState:
         if name in ("model", "text"):
             self.answer = self.other = None
         if name == "model":
-            self._number, self._asked = 0, None
-            self.found, self.candidates, self.picture, self.error = None, (), None, ""
+            self._query.forget()
+            self.candidates = ()
             self._listeners.tell("parts")
         if name in ("model", "traced"):
             self._ask()
@@ -206,25 +204,21 @@ class AttributingState:
     def _ask(self) -> None:
         """Ask for the text that is shown, unless that was done already."""
         session, traced = self._session, self._session.traced
-        if not self._is_watched or session.model is None or refusal_of(session.model):
+        if session.model is None or refusal_of(session.model):
             return
         if traced is None or session.is_stale or not self._across.tokens:
             return
-        wish = (traced.number, self.position, self.answer, self.other)
-        if wish == self._asked:
-            return
-        self._asked, self._number = wish, self._numbers.next()
-        self._post(
-            AttributeOutput(
-                number=self._number,
-                position=self.position,
-                text=session.text,
-                target=session.target or (traced.target.text if traced.target is not None else None),
-                answer=self.answer,
-                other=self.other,
-                gates=traced.gates,
-            )
+        request = AttributeOutput(
+            number=0,
+            position=self.position,
+            text=session.text,
+            target=session.target or (traced.target.text if traced.target is not None else None),
+            answer=self.answer,
+            other=self.other,
+            gates=traced.gates,
         )
+        about = (traced.number, self.position, self.answer, self.other)
+        self._query.ask(about, request)
 
 
 def refusal_of(model: ModelInfo | None) -> str:

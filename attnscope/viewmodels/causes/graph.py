@@ -13,11 +13,11 @@ from attnscope.records.attention_graph import (
     GraphShown,
     ShowGraph,
 )
-from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
 
 
@@ -27,14 +27,10 @@ class GraphState:
     def __init__(
         self, session: Session, across: AcrossState, post: Callable[[Request], None], numbers: Numbers
     ) -> None:
-        self._session, self._across, self._post, self._numbers = session, across, post, numbers
+        self._session, self._across = session, across
+        self._query = Query(GraphShown, post, numbers)
         self._listeners = Listeners()
-        self.graph: AttentionGraph | None = None
-        self.error = ""
         self.threshold = DEFAULT_THRESHOLD
-        self._number = 0
-        self._asked: object = None
-        self._is_watched = False
         across.subscribe(self._on_across)
         session.subscribe(self._on_session)
 
@@ -42,9 +38,19 @@ class GraphState:
         """Tell `callback` the name of what changed; the function given back ends it."""
         return self._listeners.add(callback)
 
+    @property
+    def graph(self) -> AttentionGraph | None:
+        """The graph, when it is known."""
+        return self._query.answer.graph if self._query.answer is not None else None
+
+    @property
+    def error(self) -> str:
+        """Why there is none."""
+        return self._query.error
+
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the graph, or nobody does."""
-        self._is_watched = is_watched
+        self._query.is_watched = is_watched
         self._ask()
 
     def choose_threshold(self, threshold: float) -> None:
@@ -56,19 +62,12 @@ class GraphState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        match reply:
-            case GraphShown() if reply.number == self._number:
-                self.graph, self.error = reply.graph, ""
-                self._listeners.tell("graph")
-            case Failed() if reply.number == self._number and reply.number:
-                self._number, self.graph, self.error = 0, None, reply.message
-                self._listeners.tell("graph")
-            case _:
-                pass  # too late, or for another view
+        if self._query.take(reply):
+            self._listeners.tell("graph")
 
     def _on_session(self, name: str) -> None:
         if name == "model":
-            self._number, self._asked, self.graph, self.error = 0, None, None, ""
+            self._query.forget()
             self._listeners.tell("graph")
 
     def _on_across(self, name: str) -> None:
@@ -79,25 +78,15 @@ class GraphState:
         """Ask for what is shown, unless that was done already."""
         session, across = self._session, self._across
         traced = session.traced
-        if not self._is_watched or traced is None or session.is_stale:
+        if not self._query.is_watched or traced is None or session.is_stale:
             return
         if not across.is_followed:
             if self.graph is not None:
-                self.graph, self._asked, self._number = None, None, 0
+                self._query.forget()
                 self._listeners.tell("graph")
             return
-        wish = (traced.number, across.position, self.threshold)
-        if wish == self._asked:
-            return
-        self._asked, self._number = wish, self._numbers.next()
-        self._post(
-            ShowGraph(
-                number=self._number,
-                trace=traced.number,
-                position=across.position,
-                threshold=self.threshold,
-            )
-        )
+        trace, position, threshold = wish = (traced.number, across.position, self.threshold)
+        self._query.ask(wish, ShowGraph(number=0, trace=trace, position=position, threshold=threshold))
 
 
 def node_words(graph: AttentionGraph, node: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from attnscope.records.inside import HeadInside, InsideShown, ShowInside
 from attnscope.records.interventions import MakeMean
-from attnscope.records.messages import Failed, Traced
+from attnscope.records.messages import Traced
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
@@ -16,6 +16,7 @@ from attnscope.viewmodels.causes.inside_words import STEPS, Step
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.maps.long_maps import tokens_of
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import sides_of
 
@@ -24,19 +25,15 @@ class InsideState:
     """The head is the session's; the chosen query stays while the text does."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+        self._session = session
+        self._asking = Query(InsideShown, post, numbers)
         self._listeners = Listeners()
-        self.inside: HeadInside | None = None
-        self.error = ""
         self.step: Step = "product"
         self.dimension: int | None = None
         self._key: int | None = None
         self._chosen: int | None = None
         self._of_tokens: tuple[Token, ...] = ()
         self._awaited_query: int | None = None
-        self._number = 0
-        self._asked: object = None
-        self._is_watched = False
         session.subscribe(self._on_session)
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
@@ -48,7 +45,17 @@ class InsideState:
     @property
     def is_busy(self) -> bool:
         """Whether numbers are on their way."""
-        return self._number != 0
+        return self._asking.is_busy
+
+    @property
+    def inside(self) -> HeadInside | None:
+        """The numbers, when they are known."""
+        return self._asking.answer.inside if self._asking.answer is not None else None
+
+    @property
+    def error(self) -> str:
+        """Why there are none."""
+        return self._asking.error
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -95,7 +102,7 @@ class InsideState:
 
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the view, or nobody does."""
-        self._is_watched = is_watched
+        self._asking.is_watched = is_watched
         self._ask()
 
     def choose_query(self, query: int) -> None:
@@ -159,15 +166,8 @@ class InsideState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        match reply:
-            case InsideShown() if reply.number == self._number:
-                self._number, self.inside, self.error = 0, reply.inside, ""
-                self._listeners.tell("inside")
-            case Failed() if reply.number == self._number and reply.number:
-                self._number, self.inside, self.error = 0, None, reply.message
-                self._listeners.tell("inside")
-            case _:
-                pass  # too late, or for another view
+        if self._asking.take(reply):
+            self._listeners.tell("inside")
 
     # Inside
 
@@ -176,9 +176,8 @@ class InsideState:
 
     def _on_session(self, name: str) -> None:
         if name == "model" or (name == "text" and not self._session.text.strip()):
-            self._number, self._asked, self._chosen, self._key = 0, None, None, None
-            self._awaited_query = None
-            self.inside, self.error, self.dimension = None, "", None
+            self._asking.forget()
+            self._chosen = self._key = self._awaited_query = self.dimension = None
             self._listeners.tell("inside")
         if name in ("model", "traced", "selection"):
             self._take_awaited()
@@ -193,19 +192,16 @@ class InsideState:
     def _ask(self) -> None:
         """Ask for what is looked at, unless that was done already."""
         session, traced, head = self._session, self._traced(), self._session.primary
-        if not self._is_watched or traced is None or head is None or session.is_stale or not self.tokens:
+        if traced is None or head is None or session.is_stale or not self.tokens:
             return
-        wish = (traced.number, head, self.query)
-        if wish == self._asked:
-            return
-        self._asked, self._number = wish, self._numbers.next()
-        self._post(self._request(traced, head))
-        self._listeners.tell("busy")
+        about = (traced.number, head, self.query)
+        if self._asking.ask(about, self._request(traced, head)):
+            self._listeners.tell("busy")
 
     def _request(self, traced: Traced, head: HeadRef) -> ShowInside:
         session = self._session
         return ShowInside(
-            number=self._number,
+            number=0,
             head=head,
             query=self.query,
             text=session.text,

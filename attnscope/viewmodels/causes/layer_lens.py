@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 from attnscope.records.lens import LensShown, LensTable, ShowLens
-from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
 
 LensColour = Literal["probability", "kl"]
@@ -26,20 +26,26 @@ class LensState:
     """Tells its listeners `table`, `busy` or `colour`; at most one request is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+        self._session = session
+        self._query = Query(LensShown, post, numbers)
         self._listeners = Listeners()
-        self.table: LensTable | None = None
-        self.error = ""
         self.colour: LensColour = "probability"
-        self._number = 0
-        self._asked: object = None
-        self._is_watched = False
         session.subscribe(self._on_session)
 
     @property
     def is_busy(self) -> bool:
         """Whether a table is on its way."""
-        return self._number != 0
+        return self._query.is_busy
+
+    @property
+    def table(self) -> LensTable | None:
+        """What each layer would say, when it is known."""
+        return self._query.answer.table if self._query.answer is not None else None
+
+    @property
+    def error(self) -> str:
+        """Why there is no table."""
+        return self._query.error
 
     @property
     def note(self) -> str:
@@ -61,7 +67,7 @@ class LensState:
 
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the panel, or nobody does."""
-        self._is_watched = is_watched
+        self._query.is_watched = is_watched
         self._ask()
 
     def choose_colour(self, colour: str) -> None:
@@ -72,19 +78,12 @@ class LensState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        match reply:
-            case LensShown() if reply.number == self._number:
-                self._number, self.table, self.error = 0, reply.table, ""
-                self._listeners.tell("table")
-            case Failed() if reply.number == self._number and reply.number:
-                self._number, self.table, self.error = 0, None, reply.message
-                self._listeners.tell("table")
-            case _:
-                pass  # too late, or for another view
+        if self._query.take(reply):
+            self._listeners.tell("table")
 
     def _on_session(self, name: str) -> None:
         if name == "model":
-            self._number, self._asked, self.table, self.error = 0, None, None, ""
+            self._query.forget()
             self._listeners.tell("table")
         if name in ("model", "traced"):
             self._ask()
@@ -92,7 +91,7 @@ class LensState:
     def _ask(self) -> None:
         """Ask for the text that was traced last, unless that was done already."""
         session = self._session
-        if not self._is_watched or session.model is None:
+        if not self._query.is_watched or session.model is None:
             return
         if session.model.body:
             self._listeners.tell("busy")
@@ -102,12 +101,11 @@ class LensState:
             return
         changes = session.interventions
         wish = (session.model.sha256, session.text, session.target, session.gates, changes)
-        if wish == self._asked:
-            self._listeners.tell("busy")
-            return
-        self._asked, self._number = wish, self._numbers.next()
-        number, text, target, gates = self._number, session.text, session.target, session.gates
-        self._post(ShowLens(number=number, text=text, target=target, gates=gates, interventions=changes))
+        text, target, gates = session.text, session.target, session.gates
+        self._query.ask(
+            wish,
+            ShowLens(number=0, text=text, target=target, gates=gates, interventions=changes),
+        )
         self._listeners.tell("busy")
 
 

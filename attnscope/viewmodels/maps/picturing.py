@@ -7,11 +7,11 @@ Asks only while somebody looks, once for each text. Must not import Qt. Tells it
 from collections.abc import Callable
 
 from attnscope.records.maps import HeadMap
-from attnscope.records.messages import Failed
 from attnscope.records.pictures import Picture, PictureShown, ShowPicture
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
 
 
@@ -19,14 +19,10 @@ class PictureState:
     """The head is the session's; the chosen query stays while pictures have as many tokens."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+        self._session = session
+        self._asking = Query(PictureShown, post, numbers)
         self._listeners = Listeners()
-        self.picture: Picture | None = None
-        self.error = ""
         self._query = 0
-        self._number = 0
-        self._asked: object = None
-        self._is_watched = False
         session.subscribe(self._on_session)
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
@@ -38,6 +34,11 @@ class PictureState:
         """Whether the open model reads pictures."""
         model = self._session.model
         return model is not None and model.reads == "picture"
+
+    @property
+    def picture(self) -> Picture | None:
+        """What the model sees, when it is known."""
+        return self._asking.answer.picture if self._asking.answer is not None else None
 
     @property
     def shown(self) -> tuple[Picture, HeadMap] | None:
@@ -59,8 +60,8 @@ class PictureState:
     @property
     def note(self) -> str:
         """What belongs in the place of the picture when there is none."""
-        if self.error:
-            return self.error
+        if self._asking.error:
+            return self._asking.error
         if not self.is_offered:
             return "This model reads text. Open a vision model, such as a ViT, to see this."
         if not self._session.text.strip():
@@ -75,7 +76,7 @@ class PictureState:
 
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the view, or nobody does."""
-        self._is_watched = is_watched
+        self._asking.is_watched = is_watched
         self._ask()
 
     def choose_query(self, token: int) -> None:
@@ -102,20 +103,13 @@ class PictureState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        match reply:
-            case PictureShown() if reply.number == self._number:
-                self._number, self.picture, self.error = 0, reply.picture, ""
-                self._listeners.tell("picture")
-            case Failed() if reply.number == self._number and reply.number:
-                self._number, self.picture, self.error = 0, None, reply.message
-                self._listeners.tell("picture")
-            case _:
-                pass  # too late, or for another view
+        if self._asking.take(reply):
+            self._listeners.tell("picture")
 
     def _on_session(self, name: str) -> None:
         if name == "model":
-            self._number, self._asked, self._query = 0, None, 0
-            self.picture, self.error = None, ""
+            self._asking.forget()
+            self._query = 0
             self._listeners.tell("picture")
         elif name in ("traced", "selection", "heads", "text"):
             self._listeners.tell("picture")
@@ -125,8 +119,5 @@ class PictureState:
     def _ask(self) -> None:
         """Ask for the picture of the trace, unless that was done already."""
         session = self._session
-        if not self._is_watched or not self.is_offered or session.traced is None or session.is_stale:
-            return
-        if self._asked != session.traced.number:
-            self._asked, self._number = session.traced.number, self._numbers.next()
-            self._post(ShowPicture(number=self._number, text=session.text))
+        if self.is_offered and session.traced is not None and not session.is_stale:
+            self._asking.ask(session.traced.number, ShowPicture(number=0, text=session.text))
