@@ -7,7 +7,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +41,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.numprocesses = min(n_processors or 1, _MOST_PROCESSES)
     if option.numprocesses and option.dist == "no":
         option.dist = "worksteal"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, which would walk torch's and Qt's objects over and over."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _is_whole_suite(config: pytest.Config) -> bool:
