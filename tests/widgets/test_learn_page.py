@@ -1,11 +1,13 @@
 """The Learn page and the bar of a tour, in a window with the real states and a worker that answers late."""
 
 import dataclasses
+import gc
 import sys
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextDocument
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 
@@ -14,7 +16,7 @@ from attnscope.crash import CrashLog
 from attnscope.records.messages import LoadModel, StartTraining
 from attnscope.records.plans import Pace, PlanRecipe, RecipePlanned
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, settings_from_json, settings_to_json
-from attnscope.widgets.tours.rich_text import filled, html_of
+from attnscope.widgets.tours.rich_text import RichText, filled, html_of
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from training_fakes import plan
@@ -204,6 +206,26 @@ def test_that_the_palette_finds_tours_and_help(program):
 def test_that_progress_survives_the_settings_file():
     settings = Settings(tours=(("attention", 3),), recent_runs=("/a",))
     assert settings_from_json(settings_to_json(settings)) == settings
+
+
+def test_that_measuring_the_height_of_a_text_leaves_no_document_behind(qtbot) -> None:
+    def documents() -> int:
+        gc.collect()
+        return sum(isinstance(one, QTextDocument) for one in gc.get_objects())
+
+    text = RichText(13)
+    qtbot.addWidget(text)
+    text.set_html(html_of("some words **that** are read " * 9, {}))
+    text.show()
+    heights, before = set(), documents()
+    for width_px in range(120, 400, 20):
+        text.resize(width_px, 40)
+        heights.add(text.sizeHint().height())
+    assert len(heights) > 3
+    assert documents() == before
+    whole = text.document().clone()
+    whole.setTextWidth(text.viewport().width())
+    assert text.sizeHint().height() == round(whole.size().height()) + 2
 
 
 def test_that_numbers_from_texts_are_never_markup():

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QResizeEvent, QTextDocument
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from attnscope.figures.plain import isolated, plain_text
@@ -60,11 +60,14 @@ class RichText(QTextBrowser):
     def __init__(self, size_px: int, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._size_px, self._html = size_px, ""
+        self._measured = QTextDocument(self)  # PySide never frees a clone of the document
+        self._measured.setDefaultTextOption(self.document().defaultTextOption())
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setOpenLinks(False)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setProperty("role", "reading")
-        self.document().setDocumentMargin(0)
+        for document in (self.document(), self._measured):
+            document.setDocumentMargin(0)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -72,7 +75,8 @@ class RichText(QTextBrowser):
 
     def set_size(self) -> None:
         """Take the size of type of the theme."""
-        self.document().setDefaultFont(font(self._size_px))
+        for document in (self.document(), self._measured):
+            document.setDefaultFont(font(self._size_px))
         self._fit()
 
     def set_html(self, text: str) -> None:
@@ -80,6 +84,7 @@ class RichText(QTextBrowser):
         if text != self._html:
             self._html = text
             self.setHtml(text)
+            self._measured.setHtml(text)
             self._fit()
 
     def sizeHint(self) -> QSize:
@@ -98,6 +103,5 @@ class RichText(QTextBrowser):
             self.setFixedHeight(self._height())
 
     def _height(self) -> int:
-        document = self.document().clone()
-        document.setTextWidth(max(self.viewport().width(), 120))
-        return round(document.size().height()) + 2
+        self._measured.setTextWidth(max(self.viewport().width(), 120))
+        return round(self._measured.size().height()) + 2
