@@ -76,7 +76,8 @@ class Program(QObject):
     """The running program: one window, one worker, and everything between them.
 
     `milestones` holds the wall-clock seconds of `painted`, `ready`, `loaded` and `traced`, each at
-    its first time. `ended` is emitted once, when the worker has stopped and the settings are saved.
+    its first time. With `is_measuring` the heads of a model are measured as soon as the person wants nothing
+    else. `ended` is emitted once, when the worker has stopped and the settings are saved.
     """
 
     fault_told = Signal(str)
@@ -89,13 +90,14 @@ class Program(QObject):
         crash_log: CrashLog,
         options: StartOptions,
         is_remembering: bool = True,
+        is_measuring: bool = False,
         make_engine: BuildEngine | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
         self._crash_log = crash_log
         self._source = options.source
-        self._is_remembering = is_remembering
+        self._is_remembering, self._is_measuring = is_remembering, is_measuring
         self._is_ending = False
         self.milestones: dict[str, float] = {}
         views = Views()
@@ -111,7 +113,9 @@ class Program(QObject):
         self.training.runs.restore(settings.listed_runs, settings.removed_runs, settings.unticked_runs)
         self.positions = join(functools.partial(PositionsState, post), ModelLoaded)
         self.pruning = join(lambda numbers: PruningState(post, numbers, self.worker.cancel))
-        self.heads = join(functools.partial(HeadsState, self.session, post), ModelLoaded)
+        self.heads = join(
+            lambda numbers: HeadsState(self.session, post, numbers, self.worker.cancel), ModelLoaded
+        )
         self.compare = join(functools.partial(CompareState, self.session, post))
         self.window = MainWindow(
             self.session, self.training, self.positions, settings, self.pruning, self.heads, self.compare
@@ -153,7 +157,6 @@ class Program(QObject):
         self.window.pages.labs.offer(self.experiments)
         self.tints = TintState(self.session, self.heads)
         self.window.pages.explore.grid_panel.offer_frames(self.tints)
-        self.window.pages.explore.offer_roles(self.heads)
         self.window.pages.heads.table.frames_wanted.connect(self.tints.choose_column)
         self.window.pages.explore.head_panel.show_long_maps(self.map_tiles)
         self.window.learning.attach(self._tour_states, settings.tours)
@@ -244,6 +247,8 @@ class Program(QObject):
             case ModelLoaded():
                 self._reach("loaded")
                 self._settings = self._settings.with_recent(reply.info.source)
+                if self._is_measuring:
+                    self.heads.measure_when_idle()
             case Traced():
                 self._reach("traced")
                 self._refine(reply)

@@ -34,6 +34,7 @@ def run_window(options: StartOptions, *, started_s: float, end_now: Callable[[in
         crash_log=log,
         options=options,
         is_remembering=not (options.is_safe_mode or options.is_smoke),
+        is_measuring=not options.is_smoke,
     )
     install_hooks(log, program.tell_fault)
     messages = QtMessages(log, program.tell_fault)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.intervals import FEWEST, LEVEL, MANY, student_t
 
 N_RESAMPLES = 1000
@@ -177,6 +178,7 @@ def _edges(level: float) -> tuple[float, float]:
 
 
 def _draws_of(number: int, seed: int, n_resamples: int) -> NDArray[np.float32]:
+    stop_if_unwanted()
     generator = np.random.Generator(np.random.Philox(key=[seed, number]))
     return generator.poisson(1.0, n_resamples).astype(np.float32)
 

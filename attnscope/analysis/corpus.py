@@ -37,6 +37,7 @@ from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.edits import Call
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import (
     CORPUS_MEASURES,
@@ -104,6 +105,7 @@ class MeasureProbe(QuietProbe):
             kind = _kind(site, call)
             groups.setdefault(site if kind is None else (kind, site in self._grams), []).append(site)
         for sites in groups.values():
+            stop_if_unwanted()
             self._measure_together(tuple(sites))
         self._waiting.clear()
         self._n_cells = 0

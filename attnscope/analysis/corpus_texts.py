@@ -22,6 +22,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating
 from attnscope.nn.attention import Probe
 from attnscope.nn.own_module import OwnModule
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.text.corpora import columns_of, read_lines, read_pairs
 from attnscope.text.examples import Example, Task
 from attnscope.text.tasks import TASKS, make_task, task_options
@@ -131,6 +132,7 @@ def encode_corpus(model: Model, texts: Iterable[Text | Inputs]) -> Iterator[Numb
     Texts without a token are passed over: their numbers are missing.
     """
     for number, text in enumerate(texts):
+        stop_if_unwanted()
         if isinstance(text, Inputs):
             inputs = text
         else:

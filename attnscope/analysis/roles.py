@@ -31,6 +31,7 @@ from attnscope.analysis.corpus_texts import Text
 from attnscope.analysis.telling import show_texts
 from attnscope.counting import counted
 from attnscope.models.model import Model
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.measures import Estimate, HeadTable
 from attnscope.records.roles import HeadCard, Role, RoleName
 from attnscope.records.sites import HeadRef, Site
@@ -77,6 +78,7 @@ def head_card(
     `texts` are those of the table, `tree_texts` those of the trees; `sites` say where columns are no tokens.
     Raises KeyError for an unknown head.
     """
+    stop_if_unwanted()
     is_of_tokens = all(s.keys == "tokens" for s in sites if s.key == (head.stack, head.layer))
     column = "token" if is_of_tokens else "column"
     roles = find_roles(head, table, syntax, alignment, column=column)

@@ -42,6 +42,7 @@ def open_program(source: str = "grammar") -> Iterator[Program]:
             crash_log=CrashLog(Path(folder)),
             options=StartOptions(source=source),
             is_remembering=False,
+            is_measuring=True,
         )
         try:
             program.window.resize(1280, 800)

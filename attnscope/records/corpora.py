@@ -19,6 +19,7 @@ class MeasureHeads(Request):
     `.conllu` and `.conllu.gz` hold trees, for which relations are measured too; any other file holds one
     text, or one pair with a tab, in each line. `links` is a file of gold word links of those pairs, empty for
     none; the pairs of the model's own task bring theirs. The pass runs in the background; a new one ends it.
+    With `is_idle` it waits until nothing else is asked for, gives way to what is, and then begins again.
     """
 
     path: str = OWN_TEXTS
@@ -27,6 +28,7 @@ class MeasureHeads(Request):
     seed: int = 0
     links: str = ""
     links_from: int = 0
+    is_idle: bool = False
 
     @property
     def beyond_recordings(self) -> str:

@@ -37,6 +37,11 @@ class Request:
         return type(self).__name__
 
     @property
+    def is_idle(self) -> bool:
+        """Whether it waits until nothing else is asked for, gives way to what is, and then begins again."""
+        return False
+
+    @property
     def beyond_recordings(self) -> str:
         """What it asks that only a running model can do; empty where recorded attention can answer too."""
         return self.needs_model

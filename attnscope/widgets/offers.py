@@ -10,7 +10,6 @@ from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, ROW_WORDS
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.gating import every_head
-from attnscope.viewmodels.session.head_measures import describe_head
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS
@@ -101,7 +100,7 @@ def head_offers(session: Session, show_explore: Callable[[], None]) -> Iterable[
             show_explore()
             session.select_heads((chosen,))
 
-        words = describe_head(session.traced, session.model.sites if session.model else (), head)
+        words = session.line_about(head)
         title = f"{head.label} {head.stack}"
         yield Offer(item=Item(key=f"head:{title}", kind="head", title=title, detail=words), run=run)
 

@@ -15,6 +15,7 @@ from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 from attnscope.models import Model
+from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.workers.background import BackgroundJobs, StepsJob
@@ -73,11 +74,13 @@ def serves(kind: type[Asked]) -> Callable[[Served[Asked]], Served[Asked]]:
 def works(kind: type[Asked], *, max_per_s: float = MAX_PER_S) -> Callable[[Worked[Asked]], Worked[Asked]]:
     """Have the steps of a generator done in the background for requests of a kind.
 
-    Replies that only tell how far it is are given at most `max_per_s` times a second.
+    Replies that only tell how far it is are given at most `max_per_s` times a second; of an idle pass never.
     """
 
     def note(steps: Worked[Asked]) -> Worked[Asked]:
         def start(request: Asked, desk: Desk) -> Iterator[Reply]:
+            if request.is_idle:
+                return _unseen(steps(request, desk))
             job = StepsJob(request.number, steps(request, desk), max_per_s=max_per_s)
             desk.background.start(request.work, job)
             return iter(())
@@ -86,6 +89,14 @@ def works(kind: type[Asked], *, max_per_s: float = MAX_PER_S) -> Callable[[Worke
         return steps
 
     return note
+
+
+def _unseen(steps: Iterator[Reply]) -> Iterator[Reply]:
+    """What a pass finds, in one go that ends wherever it is not wanted any more."""
+    for news in steps:
+        stop_if_unwanted()
+        if not news.is_passing:
+            yield news
 
 
 def serve(request: Request, desk: Desk) -> Iterator[Reply]:

@@ -4,6 +4,9 @@ Views (a trace, heads, positions) are served newest first wins: a new one replac
 the same kind and model (or view, where it names one). Everything else (load, train, save, open) keeps
 its order, and nothing overtakes it. A view is served at most `MAX_PER_S` times a second for each kind
 and model, so that the window never drowns in replies.
+
+One request more may wait for the person to want nothing: it is served when all has been quiet for `IDLE_S`,
+given up for whatever is posted meanwhile, and served anew after the next such while, until it is finished.
 """
 
 import time
@@ -12,6 +15,7 @@ from collections.abc import Callable
 from attnscope.records.requests import Request, RequestKey
 
 MAX_PER_S = 20.0
+IDLE_S = 1.0
 
 
 class RateLimit:
@@ -47,12 +51,17 @@ class Mailbox:
         self._newest: dict[RequestKey, int] = {}
         self._limits: dict[RequestKey, RateLimit] = {}
         self._cancelled: set[int] = set()
+        self._idle: Request | None = None
+        self._last_s = clock()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def post(self, request: Request) -> None:
         """Put a request at the end; a view takes the place of the waiting one of its kind and model."""
+        if request.is_idle:
+            self._idle = request
+            return
         key = request.key
         if key is not None:
             self._waiting = [waiting for waiting in self._waiting if waiting.key != key]
@@ -75,9 +84,15 @@ class Mailbox:
             is_held_back = True
         return None
 
+    def take_idle(self) -> Request | None:
+        """The request that waits for quiet, when it is quiet; it stays until it is finished."""
+        return self._idle if not self._waiting and self._quiet_in_s() == 0.0 else None
+
     def wait_s(self) -> float | None:
-        """Seconds until `take` gives a request: 0 for at once, None when nothing waits."""
+        """Seconds until `take` or `take_idle` gives a request: 0 for at once, None when nothing waits."""
         shortest: float | None = None
+        if not self._waiting and self._idle is not None:
+            return self._quiet_in_s()
         for request in self._waiting:
             key = request.key
             if key is None:
@@ -88,13 +103,21 @@ class Mailbox:
 
     def cancel(self, number: int) -> None:
         """Forget a waiting request; one that is being served is given up at its next yield."""
+        if self._idle is not None and self._idle.number == number:
+            self._idle = None
+            return
         n_before = len(self._waiting)
         self._waiting = [waiting for waiting in self._waiting if waiting.number != number]
         if len(self._waiting) == n_before:
             self._cancelled.add(number)
 
     def is_abandoned(self, request: Request) -> bool:
-        """Whether nobody waits for the answer any more: cancelled, or a newer view was posted."""
+        """Whether nobody waits for the answer any more: cancelled, or a newer view was posted.
+
+        What waited for quiet gives way to everything.
+        """
+        if request.is_idle:
+            return request is not self._idle or bool(self._waiting)
         if request.number in self._cancelled:
             return True
         key = request.key
@@ -102,11 +125,19 @@ class Mailbox:
 
     def finish(self, request: Request) -> None:
         """Note that a request has been served, so that its cancellation is forgotten."""
+        if request.is_idle:
+            self._idle = self._idle if self.is_abandoned(request) else None
+            return
+        self._last_s = self._clock()
         self._cancelled.discard(request.number)
 
     def clear(self) -> None:
         """Forget everything that waits."""
         self._waiting.clear()
+        self._idle = None
+
+    def _quiet_in_s(self) -> float:
+        return max(0.0, self._last_s + IDLE_S - self._clock())
 
     def _limit(self, key: RequestKey) -> RateLimit:
         if key not in self._limits:

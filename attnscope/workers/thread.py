@@ -175,7 +175,7 @@ class WorkerThread(QThread):
         """The next request that is due; with `wait`, sleeps until one is or the thread must end."""
         with self._changed:
             while not self._is_stopping:
-                request = self._mailbox.take()
+                request = self._mailbox.take() or (self._mailbox.take_idle() if wait else None)
                 if request is not None or not wait:
                     return request
                 self._changed.wait(self._mailbox.wait_s())

@@ -71,6 +71,33 @@ def test_that_the_window_is_painted_before_the_engine_is_there_and_then_a_sample
     assert traced.check.is_good
 
 
+def test_that_heads_are_measured_while_the_person_wants_nothing_and_their_page_opens_filled(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnscope.workers.mailbox.IDLE_S", 0.0)
+    opened = Program(
+        settings=Settings(device="cpu"),
+        crash_log=CrashLog(tmp_path / "logs"),
+        options=StartOptions(source="grammar"),
+        is_remembering=False,
+        is_measuring=True,
+    )
+    opened.show()
+    qtbot.waitUntil(lambda: opened.heads.phase == "done", timeout=60_000)
+    session = opened.session
+    assert is_settled(opened)
+    assert session.roles
+    session.select_heads((next(iter(session.roles)),))
+    line = opened.window.pages.explore.inspector.line
+    assert line.text().startswith(session.roles[session.primary])
+    opened.window.view.show_page("heads")
+    assert opened.heads.phase == "done"
+    assert opened.window.pages.heads.table.model().rowCount() == len(opened.heads.rows) > 0
+    opened.close()
+    opened.window.deleteLater()
+    opened.deleteLater()
+
+
 def test_that_typing_traces_the_newest_text_only(program: Program, qtbot: QtBot) -> None:
     for text in ("the", "the cat", "the cat sat"):
         program.session.set_text(text)

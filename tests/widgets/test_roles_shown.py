@@ -4,77 +4,88 @@ import dataclasses
 
 import pytest
 from figure_samples import spec
+from heads_fakes import make_cards, make_table
+from PySide6.QtCore import QPointF
+from PySide6.QtGui import QAction
 from session_samples import Desk, ref
 
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colours import LIGHT
-from attnscope.records.measures import Estimate
-from attnscope.records.roles import HeadCard, Role
-from attnscope.viewmodels.heads.known_roles import known_roles
+from attnscope.records.corpora import HeadsMeasured
+from attnscope.records.findings import Findings
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.sites import HeadRef
+from attnscope.viewmodels.heads.state import HeadsState
+from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.explore.gate_switch import switch_rect
+from attnscope.widgets.explore.grid_panel import GridPanel
 from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.export.figures_offered import offered_figures
+from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.offers import head_offers
+from attnscope.widgets.window.status_bar import StatusBar
 
 pytestmark = pytest.mark.qt
 
 
-class Measured:
-    """What the window reads of measured heads: one with a role, one with a leaning alone."""
-
-    def __init__(self) -> None:
-        self.cards: tuple[HeadCard, ...] = ()
-        self._told = []
-
-    def subscribe(self, callback):
-        self._told.append(callback)
-        return lambda: self._told.remove(callback)
-
-    def role(self, row: int) -> str:
-        return ("induction", "(first token)")[row]
-
-    def measure(self) -> None:
-        role = Role(
-            name="induction",
-            sentence="",
-            strength=2.0,
-            estimate=Estimate(value=0.9, low=0.8, high=1.0, n=8),
-            measure="stripe",
-        )
-        self.cards = (
-            HeadCard(head=ref(0, 1), sentence="", roles=(role,)),
-            HeadCard(head=ref(1, 0), sentence="", roles=(), leaning="first"),
-        )
-        self.tell()
-
-    def forget(self) -> None:
-        self.cards = ()
-        self.tell()
-
-    def tell(self) -> None:
-        for callback in self._told:
-            callback("table")
+def measured(desk: Desk, head: HeadRef) -> HeadsState:
+    """Heads measured over texts: `head` attends to the previous token, the others have no role."""
+    posted = []
+    state = HeadsState(desk.session, posted.append, Numbers())
+    state.run()
+    heads = (head, *(h for site in desk.session.model.sites for h in site.heads if h != head))
+    findings = Findings(table=make_table(heads), cards=make_cards(heads))
+    state.handle(HeadsMeasured(number=posted[-1].number, found=findings))
+    return state
 
 
 def test_that_the_line_about_a_head_begins_with_its_role_once_it_is_known(qtbot):
-    desk, heads = Desk().open(), Measured()
-    page = ExplorePage(desk.session, ViewState(), LIGHT)
-    qtbot.addWidget(page)
-    page.offer_roles(heads)
+    desk, view = Desk().open(), ViewState()
+    page = ExplorePage(desk.session, view, LIGHT)
+    bar = StatusBar(desk.session, view, LIGHT, undo=QAction(), redo=QAction())
+    for widget in (page, bar):
+        qtbot.addWidget(widget)
     desk.session.select_heads((ref(0, 1),))
     desk.answer()
     before = page.inspector.line.text()
-    heads.measure()
-    assert page.inspector.line.text() == f"induction · {before}"
-    assert known_roles(heads) == {ref(0, 1): "induction"}
-    assert page.grid_panel.grid._marks().roles == {ref(0, 1): "induction"}
+    state = measured(desk, ref(0, 1))
+    assert desk.session.roles == {ref(0, 1): "previous token"}
+    assert page.inspector.line.text() == f"previous token · {before}"
+    assert page.grid_panel.grid._marks().roles == desk.session.roles
+    view.set_hovered_head(ref(0, 1))
+    assert bar.cell.full_text().startswith("L0H1 previous token · ")
+    details = {offer.item.title: offer.item.detail for offer in head_offers(desk.session, lambda: None)}
+    assert details["L0H1 encoder"].startswith("previous token · ")
     desk.session.select_heads((ref(1, 0),))
     desk.answer()
     assert "first token)" not in page.inspector.line.text()
-    heads.forget()
+    state.handle(ModelLoaded(number=0, info=desk.session.model))
     desk.session.select_heads((ref(0, 1),))
     desk.answer()
     assert page.inspector.line.text() == before
+
+
+def test_that_the_thumbnail_under_the_pointer_names_its_role_and_a_switch_itself(qtbot):
+    desk = Desk().open()
+    desk.session.select_heads((ref(1, 0),))
+    desk.answer()
+    panel = GridPanel(desk.session, ViewState(), LIGHT, ())
+    qtbot.addWidget(panel)
+    panel.resize(480, 420)
+    panel.show()
+    measured(desk, ref(0, 1))
+    grid = panel.grid
+    layout = grid.layout_now()
+    for head, words in ((ref(0, 1), "L0H1 · previous token"), (ref(1, 0), "")):
+        box = layout.box(*layout.place(head))
+        qtbot.mouseMove(grid, QPointF(box.left() + 3, box.bottom() - 3).toPoint())
+        qtbot.waitUntil(lambda head=head: grid._hovered == head)
+        assert grid.toolTip() == plain_tooltip(words)
+    row, column = layout.place(ref(0, 1))
+    qtbot.mouseMove(grid, switch_rect(layout.box(row, column)).center().toPoint())
+    qtbot.waitUntil(lambda: "Turn this head off" in grid.toolTip())
 
 
 def test_that_a_caption_tells_the_role_only_where_it_is_wished(qtbot):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from attnscope.records.corpora import MeasureHeads
 from attnscope.records.messages import (
     TRAINING_MODEL,
     ControlTraining,
@@ -14,7 +15,7 @@ from attnscope.records.messages import (
     TraceText,
 )
 from attnscope.records.plans import PlanRecipe
-from attnscope.workers.mailbox import Mailbox, RateLimit
+from attnscope.workers.mailbox import IDLE_S, Mailbox, RateLimit
 
 
 class Clock:
@@ -43,6 +44,10 @@ def trace(number: int, model: str = "") -> TraceText:
 
 def load(number: int) -> LoadModel:
     return LoadModel(number=number, source="any")
+
+
+def idle(number: int) -> MeasureHeads:
+    return MeasureHeads(number=number, is_idle=True)
 
 
 def take_all(mailbox: Mailbox) -> list[int]:
@@ -192,3 +197,58 @@ def test_that_a_rate_limit_counts_only_its_yes(clock: Clock) -> None:
     clock.now_s += 0.0501
     assert limit.take()
     assert limit.wait_s() == pytest.approx(0.05)
+
+
+def test_that_an_idle_request_waits_for_quiet_after_the_last_request_was_served(
+    mailbox: Mailbox, clock: Clock
+) -> None:
+    mailbox.post(idle(1))
+    mailbox.post(load(2))
+    assert mailbox.wait_s() == 0.0
+    request = mailbox.take()
+    assert request == load(2)
+    clock.now_s += 10 * IDLE_S  # a long load is no quiet
+    mailbox.finish(load(2))
+    assert mailbox.take() is mailbox.take_idle() is None
+    assert mailbox.wait_s() == pytest.approx(IDLE_S)
+    clock.now_s += IDLE_S + 0.01
+    assert mailbox.wait_s() == 0.0
+    assert mailbox.take() is None
+    quiet = mailbox.take_idle()
+    assert quiet == idle(1)
+    mailbox.finish(quiet)
+    assert mailbox.take_idle() is mailbox.wait_s() is None
+
+
+def test_that_an_idle_request_gives_way_to_any_other_and_is_served_anew_until_it_is_finished(
+    mailbox: Mailbox, clock: Clock
+) -> None:
+    mailbox.post(idle(1))
+    for number in (2, 3):
+        clock.now_s += 2 * IDLE_S
+        request = mailbox.take_idle()
+        assert request is not None
+        assert not mailbox.is_abandoned(request)
+        mailbox.post(trace(number))
+        assert mailbox.is_abandoned(request)
+        mailbox.finish(request)
+        assert mailbox.take_idle() is None
+        assert take_all(mailbox) == [number]
+        mailbox.finish(trace(number))
+        assert mailbox.take_idle() is None
+    clock.now_s += 2 * IDLE_S
+    assert mailbox.take_idle() == idle(1)
+
+
+def test_that_an_idle_request_ends_when_it_is_cancelled_replaced_or_cleared(
+    mailbox: Mailbox, clock: Clock
+) -> None:
+    clock.now_s += 2 * IDLE_S
+    for k, end in enumerate((mailbox.cancel, lambda n: mailbox.clear(), lambda n: mailbox.post(idle(n + 1)))):
+        request = idle(10 * k)
+        mailbox.post(request)
+        assert mailbox.take_idle() is request
+        end(request.number)
+        assert mailbox.is_abandoned(request)
+        mailbox.finish(request)
+    assert mailbox.take_idle() == idle(21)

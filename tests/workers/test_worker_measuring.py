@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from worker_tools import ask, save_tiny, train_to_end
 
+from attnscope.nn.stopping import stoppable
 from attnscope.records.corpora import CardShown, HeadsMeasured, MeasureHeads, MeasuringNews, ShowCard
 from attnscope.records.findings import Findings
 from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
@@ -83,3 +85,38 @@ def test_that_another_model_ends_the_pass_of_the_one_before(engine: Engine, tmp_
     assert not engine.is_training
     (failed,) = ask(engine, ShowCard(number=4, head=FIRST))
     assert isinstance(failed, Failed)
+
+
+def test_that_a_pass_nobody_watches_finds_the_same_and_gives_cards(engine: Engine) -> None:
+    ask(engine, MeasureHeads(number=2))
+    found = measured(engine)
+    engine.desk.forget_model()
+    (unseen,) = ask(engine, MeasureHeads(number=3, is_idle=True))
+    assert isinstance(unseen, HeadsMeasured)
+    assert not engine.is_training
+    np.testing.assert_array_equal(unseen.found.table.values, found.table.values)
+    assert [card.sentence for card in unseen.found.cards] == [card.sentence for card in found.cards]
+    (shown,) = ask(engine, ShowCard(number=4, head=FIRST))
+    assert isinstance(shown, CardShown)
+
+
+def test_that_a_pass_nobody_watches_can_be_given_up_anywhere_and_leaves_the_model_as_it_was(
+    engine: Engine,
+) -> None:
+    def traced() -> Traced:
+        first, *_ = ask(engine, TraceText(number=3, text="a dog", model=""))
+        assert isinstance(first, Traced)
+        return first
+
+    before, asked = traced(), []
+    with stoppable(lambda: bool(asked.append(1))):  # type: ignore[func-returns-value]
+        assert len(ask(engine, MeasureHeads(number=2, is_idle=True))) == 1
+    n_places = len(asked)
+    assert n_places > 20
+    for n in range(0, n_places, max(1, n_places // 12)):
+        asked.clear()
+        with stoppable(lambda n=n: asked.append(1) or len(asked) > n):  # type: ignore[func-returns-value,misc]
+            assert ask(engine, MeasureHeads(number=2, is_idle=True)) == []
+    after = traced()
+    for one, other in zip(before.grids, after.grids, strict=True):
+        np.testing.assert_array_equal(one.levels, other.levels)

@@ -9,6 +9,9 @@ import pytest
 from PySide6.QtCore import QObject, Signal, Slot
 from pytestqt.qtbot import QtBot
 
+from attnscope.errors import Stopped
+from attnscope.nn.stopping import stop_if_unwanted
+from attnscope.records.corpora import MeasureHeads
 from attnscope.records.messages import (
     Failed,
     LoadModel,
@@ -50,7 +53,13 @@ class EchoEngine:
                 self.entered.set()
                 self.gate.wait(5.0)
                 yield Progress(number=request.number, what="half")
+            if isinstance(request, MeasureHeads):
+                self.entered.set()
+                while not self.gate.wait(0.001):
+                    stop_if_unwanted()
             yield ModelSaved(number=request.number, folder="done")
+        except Stopped:
+            pass
         finally:
             self.closed.append(request.number)
 
@@ -173,6 +182,44 @@ def test_that_requests_are_served_between_training_steps(
     wait_for(qtbot, lambda: window.numbers(ModelSaved) == [7])
     n_then = engine.n_advanced
     wait_for(qtbot, lambda: engine.n_advanced > n_then)
+
+
+def test_that_idle_work_is_given_up_in_its_middle_for_a_request_and_done_afterwards(
+    qtbot: QtBot,
+    worker: WorkerThread,
+    engine: EchoEngine,
+    window: Window,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("attnscope.workers.mailbox.IDLE_S", 0.0)
+    worker.start()
+    worker.post(MeasureHeads(number=1, is_idle=True))
+    assert engine.entered.wait(5.0)
+    worker.post(save(2))
+    wait_for(qtbot, lambda: window.numbers(ModelSaved) == [2])
+    engine.gate.set()
+    wait_for(qtbot, lambda: window.numbers(ModelSaved) == [2, 1])
+    worker.post(save(3))
+    wait_for(qtbot, lambda: window.numbers(ModelSaved) == [2, 1, 3])
+    assert engine.served == [1, 2, 1, 3]
+
+
+def test_that_idle_work_waits_for_a_run_in_training(
+    qtbot: QtBot,
+    worker: WorkerThread,
+    engine: EchoEngine,
+    window: Window,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("attnscope.workers.mailbox.IDLE_S", 0.0)
+    engine.gate.set()
+    engine.n_left = 10_000
+    worker.post(MeasureHeads(number=1, is_idle=True))
+    worker.start()
+    wait_for(qtbot, lambda: engine.n_advanced > 9)
+    assert engine.served == []
+    engine.n_left = 1
+    wait_for(qtbot, lambda: window.numbers(ModelSaved) == [1])
 
 
 def test_that_stopping_lets_a_run_finish_and_serves_nothing_more(

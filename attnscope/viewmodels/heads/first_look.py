@@ -37,8 +37,13 @@ class FirstLook:
     def look(self, is_seen: bool) -> None:
         """The page comes into sight or leaves it."""
         self._is_seen = is_seen
-        if is_seen and self._session.traced is not None and self._seconds <= _MOST_S and self._is_wanted():
+        if is_seen and self._session.traced is not None and self.is_soon and self._is_wanted():
             self._measure()
+
+    @property
+    def is_soon(self) -> bool:
+        """Whether measuring the open model takes seconds."""
+        return self._session.model is not None and self._seconds <= _MOST_S
 
     @property
     def _seconds(self) -> float:

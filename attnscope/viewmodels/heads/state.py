@@ -27,37 +27,18 @@ from attnscope.records.measures import (
 )
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import Reply, Request, StopWork
-from attnscope.records.roles import HeadCard, RoleName
+from attnscope.records.roles import HeadCard
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 from attnscope.viewmodels.heads.alignment_column import ALIGNMENT, statement_of, with_alignment
 from attnscope.viewmodels.heads.columns import COLUMNS, bare_cards, bare_table, with_importance
 from attnscope.viewmodels.heads.first_look import FirstLook
+from attnscope.viewmodels.heads.role_words import role_words
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
 Phase = Literal["empty", "running", "done", "stopped", "failed"]
-ROLE_NAMES: dict[RoleName, str] = {
-    "positional": "one offset",
-    "identity": "itself",
-    "induction": "induction",
-    "duplicate": "duplicates",
-    "first": "rests on first",
-    "separator": "rests on separators",
-    "syntactic": "syntax",
-    "rare": "rare words",
-    "broad": "broad",
-    "aligns": "aligns words",
-    "none": "–",
-}
-_LEANINGS = {
-    "first": "first token",
-    "separator": "separators",
-    "duplicate_mul": ROLE_NAMES["duplicate"],
-    "stripe": ROLE_NAMES["induction"],
-    "entropy": ROLE_NAMES["broad"],
-}
 SPECIAL_NAMES: dict[str, str] = {
     "kept": "kept",
     "dropped": "left out",
@@ -71,8 +52,14 @@ _N_PASSES = 200  # the model's own texts, and random ones
 class HeadsState:
     """Every head of the open model over texts; at most one pass is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+    def __init__(
+        self,
+        session: Session,
+        post: Callable[[Request], None],
+        numbers: Numbers,
+        cancel: Callable[[int], None] = lambda number: None,
+    ) -> None:
+        self._session, self._post, self._numbers, self._cancel = session, post, numbers, cancel
         self._listeners = Listeners()
         self.path = OWN_TEXTS
         self.specials: SpecialTokens = "kept"
@@ -193,29 +180,9 @@ class HeadsState:
 
     def role(self, row: int) -> str:
         """What the head of a row does, in a word or two."""
-        roles = self.cards[row].roles
-        if not roles:
-            leaning = self.cards[row].leaning
-            if leaning == "first" and self.cards[row].head.stack not in self._stacks_of_tokens:
-                return "(first column)"
-            if leaning == "offset":
-                return f"({self._offset_name(row)})"
-            return f"({_LEANINGS.get(leaning, leaning)})" if leaning else ROLE_NAMES["none"]
-        if roles[0].name == "positional":
-            return self._offset_name(row)
-        return ROLE_NAMES[roles[0].name]
-
-    def _offset_name(self, row: int) -> str:
-        """The offset that the head of a row gives most weight."""
-        offset = self.table.heaviest_offset(self.cards[row].head) if self.table is not None else None
-        names = {None: ROLE_NAMES["positional"], -1: "previous token", 0: "itself", 1: "next token"}
-        return names.get(offset, f"offset {offset or 0:+d}")
-
-    @property
-    def _stacks_of_tokens(self) -> frozenset[Stack]:
-        """The stacks whose maps have a column for each token, and not for sentences or slots."""
-        sites = self._session.model.sites if self._session.model is not None else ()
-        return frozenset(site.stack for site in sites if site.keys == "tokens")
+        card, sites = self.cards[row], self._session.model.sites if self._session.model is not None else ()
+        offset = self.table.heaviest_offset(card.head) if self.table is not None else None
+        return role_words(card, offset, sites)
 
     @property
     def selected_row(self) -> int | None:
@@ -248,18 +215,15 @@ class HeadsState:
         """Begin a pass."""
         if not self.can_run:
             return
-        self._number = self._numbers.next()
+        self._forget_idle()
         self.phase, self.news, self.error = "running", None, ""
-        self._post(
-            MeasureHeads(
-                number=self._number,
-                path=self.path,
-                specials=self.specials,
-                links=self.links if self.can_link else "",
-                links_from=self.links_from,
-            )
-        )
+        self._ask()
         self._listeners.tell("progress")
+
+    def measure_when_idle(self) -> None:
+        """Have the page's first look done while nothing else is, unseen, where that takes seconds."""
+        if self.phase == "empty" and self.first_look.is_soon:
+            self._ask(is_idle=True)
 
     def stop(self) -> None:
         """Give the pass up; the table before it stays."""
@@ -325,7 +289,7 @@ class HeadsState:
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
         match reply:
-            case MeasuringNews() if reply.number == self._number:
+            case MeasuringNews() if reply.number == self._number and self.phase == "running":
                 self.news = reply
                 self._listeners.tell("progress")
             case HeadsMeasured() if reply.number == self._number:
@@ -342,6 +306,19 @@ class HeadsState:
                 pass
 
     # Inside
+
+    def _ask(self, *, is_idle: bool = False) -> None:
+        self._number = self._numbers.next()
+        self._post(
+            MeasureHeads(
+                number=self._number,
+                path=self.path,
+                specials=self.specials,
+                links=self.links if self.can_link else "",
+                links_from=self.links_from,
+                is_idle=is_idle,
+            )
+        )
 
     def _take(self, reply: HeadsMeasured) -> None:
         self.phase, self.news = "done", None
@@ -366,14 +343,27 @@ class HeadsState:
         self.table = with_importance(table, self.importances) if table is not None else None
         if self.table is None:
             self.cards = ()
+        self._tell_roles()
+
+    def _tell_roles(self) -> None:
+        """Let the whole window know what each head does that was found to have a role."""
+        self._session.know_roles({c.head: self.role(row) for row, c in enumerate(self.cards) if c.roles})
+
+    def _forget_idle(self) -> None:
+        """Wait no more for a pass that nobody sees."""
+        if self.phase == "empty" and self._number:
+            self._cancel(self._number)
+            self._number = 0
 
     def _forget(self) -> None:
         """Another model is open: its heads have not been measured."""
         if self.phase == "running":
             self._post(StopWork(work="MeasureHeads", number=self._numbers.next()))
+        self._forget_idle()
         self.phase, self.news, self.error, self._number = "empty", None, "", 0
         self.table, self.cards, self.syntax, self.card, self.stack = None, (), None, None, None
         self._measured, self.alignment, self.importances = None, None, ()
+        self._tell_roles()
         self._listeners.tell("table", "progress", "card")
 
     def _is_shown(self, row: int) -> bool:

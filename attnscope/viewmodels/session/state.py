@@ -2,7 +2,7 @@
 
 Widgets read the attributes (never write them), call the intents and listen to `subscribe`. What can
 change has a name: ready, model, text, traced, heads, gates, interventions, selection, aspect, compared,
-history, busy, notice, grids (better thumbnails of the same trace), output (what the model writes).
+history, busy, notice, grids (better thumbnails of the same trace), output (what the model writes), roles.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ from attnscope.viewmodels.session.asking import Asking
 from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
 from attnscope.viewmodels.session.gating import joined, named, named_text
 from attnscope.viewmodels.session.head_changes import HeadChanges
-from attnscope.viewmodels.session.head_measures import first_choice
+from attnscope.viewmodels.session.head_measures import describe_head, first_choice
 from attnscope.viewmodels.session.history import Change, Histories, History, Setting, setting_of
 from attnscope.viewmodels.session.intervening import fitting, mask_in, with_mask
 from attnscope.viewmodels.session.notices import OPENING, Busy, Notice, short_name
@@ -66,6 +66,7 @@ class Session:
     compared: Comparing = DEFAULT_COMPARING
     traced: Traced | None = None
     maps: tuple[HeadMap, ...] = ()
+    roles: Mapping[HeadRef, str] = MappingProxyType({})
     is_stale: bool = False
     busy: Busy | None = None
     notice: Notice | None = None
@@ -102,6 +103,18 @@ class Session:
     def measures(self) -> tuple[HeadMeasures, ...]:
         """The measures of every head on the traced text."""
         return self.traced.measures if self.traced else ()
+
+    def line_about(self, head: HeadRef) -> str:
+        """What a head does, in one line: its role first where heads were measured, then what it does here."""
+        sites = self.model.sites if self.model else ()
+        here = describe_head(self.traced, sites, head) if self.text.strip() else ""
+        return " · ".join(filter(None, (self.roles.get(head, ""), here)))
+
+    def know_roles(self, roles: Mapping[HeadRef, str]) -> None:
+        """Take what heads of the open model were measured to do, in a word or two each."""
+        if roles != self.roles:
+            self.roles = MappingProxyType(dict(roles))
+            self._listeners.tell("roles")
 
     @property
     def head_changes(self) -> HeadChanges:

@@ -116,6 +116,8 @@ class GridPanel(QWidget):
             self._show_stack()
         if name in ("selection", "model"):
             self.grid.set_selection(session.selection)
+        if name == "roles":
+            self.grid.set_roles(session.roles)
         if name in ("gates", "model"):
             self.grid.set_gates(session.gates)
             self.grid.set_switches(not is_recorded(session.model))

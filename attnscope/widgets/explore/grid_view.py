@@ -20,6 +20,7 @@ from attnscope.figures.raster import ImageCache
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.widgets.explore.gate_switch import paint_switch, switch_rect
+from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
@@ -277,14 +278,14 @@ class GridView(MapWidget):
         )
 
     def _hover(self, head: HeadRef | None, *, is_on_switch: bool = False) -> None:
-        if is_on_switch != self._is_on_switch:
-            self._is_on_switch = is_on_switch
-            self.setToolTip("Turn this head off or on (Space)" if is_on_switch else "")
+        is_new = head != self._hovered
+        if is_new or is_on_switch != self._is_on_switch:
+            self._hovered, self._is_on_switch = head, is_on_switch
+            role = f"{head.label} · {self._roles[head]}" if head in self._roles else ""
+            self.setToolTip("Turn this head off or on (Space)" if is_on_switch else plain_tooltip(role))
             self.update()
-        if head != self._hovered:
-            self._hovered = head
+        if is_new:
             self.head_hovered.emit(head)
-            self.update()
 
     def _is_switch(self, layout: GridLayout, position: QPointF) -> bool:
         """Whether the switch of a thumbnail is under a position."""

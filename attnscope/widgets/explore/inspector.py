@@ -1,15 +1,11 @@
 """The selected head: its name, its gate, its measures, and what it does in one line."""
 
-from collections.abc import Mapping
-
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
-from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.heads.known_roles import with_role
-from attnscope.viewmodels.session.head_measures import describe_head, find_measures, measures_shown
+from attnscope.viewmodels.session.head_measures import find_measures, measures_shown
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.explore.change_list import ChangeList
 from attnscope.widgets.explore.measure_rows import MeasureRows
@@ -37,7 +33,6 @@ class Inspector(QWidget):
         self.gate = GateControl(session)
         self.changes = ChangeList(session)
         self.measures = MeasureRows(palette)
-        self._roles: Mapping[HeadRef, str] = {}
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 8, 16, 8)
         for widget in (self.name, self.place, self.line, self.gate, self.changes, self.measures):
@@ -55,11 +50,6 @@ class Inspector(QWidget):
         self.changes.fit_type()
         self.measures.set_theme(palette)
         self._make_room()
-
-    def show_roles(self, roles: Mapping[HeadRef, str]) -> None:
-        """Say first what measuring found a head to do."""
-        self._roles = roles
-        self._show()
 
     def fold_measures(self, is_folded: bool) -> None:
         """Leave name and gate only, or show the measures again."""
@@ -83,7 +73,7 @@ class Inspector(QWidget):
         self.setMinimumHeight(self.least_height(has_measures=not self.measures.isHidden()))
 
     def _on_session(self, name: str) -> None:
-        if name in ("selection", "traced", "model"):
+        if name in ("selection", "traced", "model", "roles"):
             self._show()
 
     def _show(self) -> None:
@@ -109,7 +99,6 @@ class Inspector(QWidget):
             " · ".join(filter(None, (place, once, shown, f"and {n_more} more" if n_more else "")))
         )
         self.place.setToolTip(plain_tooltip(f"Recorded in the module {module}" if module else ""))
-        line = describe_head(session.traced, sites, head) if session.text.strip() else ""
-        line = with_role(self._roles.get(head, ""), line)
+        line = session.line_about(head)
         self.line.setText(line.replace("</", "<\u2060/\u2060"))  # no line ends inside </s>
         self.measures.show_measures(measures_shown(session.measures, head) if session.text.strip() else ())

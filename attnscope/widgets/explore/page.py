@@ -15,8 +15,6 @@ from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.layer_lens import LensState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.heads.aligning import AligningState
-from attnscope.viewmodels.heads.known_roles import known_roles
-from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.stage import stage_of
 from attnscope.viewmodels.view_state import ViewState
@@ -128,16 +126,6 @@ class ExplorePage(QWidget):
         bar = self.text_bar
         bar.source_strip.token_clicked.connect(lambda place: state.choose_token("source", place))
         bar.target_strip.token_clicked.connect(lambda place: state.choose_token("target", place))
-
-    def offer_roles(self, state: HeadsState) -> None:
-        """Say what heads do, as soon as that was measured."""
-
-        def show(_name: str) -> None:
-            roles = known_roles(state)
-            self.inspector.show_roles(roles)
-            self.grid_panel.grid.set_roles(roles)
-
-        listen(self, state, show)
 
     def offer_alignment(self, state: AligningState) -> None:
         """Let gold word links be shown over cross-attention."""

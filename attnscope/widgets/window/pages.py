@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec, View
 from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.heads.known_roles import known_roles
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session.state import Session
@@ -52,7 +51,7 @@ class Pages(QStackedWidget):
         head_actions = tuple(actions[name] for name in HEAD_ACTIONS)
         self.explore = ExplorePage(session, view, palette, head_actions)
         self.compare = ComparePage(compare, session, view, palette, offer_models=offer_models)
-        self.heads, self._heads_state = HeadsPage(heads, palette), heads
+        self.heads = HeadsPage(heads, palette)
         self.heads_tabs = HeadsTabs(self.heads, palette)
         self.positions = PositionsPage(positions, palette)
         self.training = TrainingPage(training, palette, open_checkpoint=open_checkpoint)
@@ -112,7 +111,7 @@ class Pages(QStackedWidget):
             inside=head.inside.figure() if head.inside is not None and is_inside else None,
             gold=head.gold_cells(),
             picture=head.picture.figure() if head.picture is not None else None,
-            roles=known_roles(self._heads_state),
+            roles=self._session.roles,
         )
 
     def show_lab(self, name: str) -> None:

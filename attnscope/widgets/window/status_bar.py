@@ -9,7 +9,6 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.records.maps import SelfCheck
-from attnscope.viewmodels.session.head_measures import describe_head
 from attnscope.viewmodels.session.intervening import changes_counted
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
@@ -104,11 +103,10 @@ class StatusBar(QWidget):
         if cell:
             return cell.sentence
         session = self._session
-        sites = session.model.sites if session.model else ()
         pointed = self._view.pointer_text
         if head is None:
             return pointed
-        does = describe_head(session.traced, sites, head)
+        does = session.line_about(head)
         return " · ".join(filter(None, (pointed, f"{head.label} {does}" if does else "")))
 
     def _show_trace(self) -> None:
