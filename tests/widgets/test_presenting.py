@@ -8,7 +8,8 @@ from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_at, type_px
+from attnscope.figures.grid_layout import LABEL_PX
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_at, type_px
 from attnscope.figures.token_axis import widest
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings
@@ -246,3 +247,28 @@ def test_that_no_name_of_a_measure_is_cut(qtbot: QtBot, factor: float) -> None:
     with type_at(factor):
         face = QFontMetricsF(font(NORMAL_PX))
         assert all(face.horizontalAdvance(kind.name) <= names_px() for kind in MEASURES)
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1920, 1080)])
+def test_that_labels_of_all_heads_grow_on_a_stage_as_far_as_the_maps_keep_their_size(
+    qtbot: QtBot, window: MainWindow, size: tuple[int, int]
+) -> None:
+    grid = window.pages.explore.grid_panel.grid
+    window.resize(*size)
+    window.actions_by_name["present"].trigger()
+    qtbot.waitUntil(lambda: window.height() == size[1], timeout=2000)
+    stage = grid.layout_now()
+    factor = stage.label_px / LABEL_PX
+    grid.set_on_stage(False)
+    desk = grid.layout_now()
+    assert desk.label_px == LABEL_PX
+    assert factor > 1.6  # 18 px and more, where a desk has 11
+    assert stage.box_width >= 0.85 * desk.box_width
+    with type_at(factor):
+        assert text_width("L0H1") <= stage.box_width
+    grid.set_on_stage(True)
+    grid.resize(230, 200)  # no room for large labels
+    small = grid.layout_now()
+    grid.set_on_stage(False)
+    assert small.box_width >= 0.85 * grid.layout_now().box_width
+    assert small.label_px < stage.label_px

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QWidget
 from attnscope.figures.grid_layout import MAX_ZOOM, GridLayout, grid_layout
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.raster import ImageCache
+from attnscope.figures.style import SMALL_PX, text_width, type_at, type_px
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.widgets.explore.gate_switch import paint_switch, switch_rect
@@ -26,6 +27,8 @@ from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 _SETTLE_MS = 80
+_KEPT_ON_STAGE = 0.85
+"""So much of their width thumbnails keep where their labels grow."""
 
 _NO_TEXT = (
     "No attention yet",
@@ -126,7 +129,8 @@ class GridView(MapWidget):
 
     def layout_now(self) -> GridLayout:
         """Where everything lies at this moment."""
-        return grid_layout(self._room(), self._grids, zoom=self._zoom, offset=self._offset)
+        with type_at(self._label_type()):
+            return grid_layout(self._room(), self._grids, zoom=self._zoom, offset=self._offset)
 
     def zoom_at(self, position: QPointF, factor: float) -> None:
         """Zoom so that what is under `position` stays there."""
@@ -171,18 +175,19 @@ class GridView(MapWidget):
             if not self._grids:
                 paint_placeholder(painter, QRectF(self.rect()), self._palette, *self._empty)
                 return
-            layout = paint_grid(
-                painter,
-                self._room(),
-                self._grids,
-                style=self._style,
-                palette=self._palette,
-                marks=self._marks(),
-                zoom=self._zoom,
-                offset=None if self._zoom == 1.0 else self._offset,
-                cache=self._cache,
-                is_rough=self._settling.isActive(),
-            )
+            with type_at(self._label_type()):
+                layout = paint_grid(
+                    painter,
+                    self._room(),
+                    self._grids,
+                    style=self._style,
+                    palette=self._palette,
+                    marks=self._marks(),
+                    zoom=self._zoom,
+                    offset=None if self._zoom == 1.0 else self._offset,
+                    cache=self._cache,
+                    is_rough=self._settling.isActive(),
+                )
             self._paint_switch(painter, layout)
             if self._is_stale:
                 paint_veil(painter, layout.area, self._palette)
@@ -256,6 +261,23 @@ class GridView(MapWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._limit_offset()
+
+    def _label_type(self) -> float:
+        """How large type is: on a stage as large as leaves maps nearly their size and labels whole."""
+        least = type_px(1.0)
+        if not self._is_on_stage or not self._grids:
+            return least
+        desk = grid_layout(QRectF(self.rect()), self._grids)
+        for label_px in range(
+            round(SMALL_PX * self.type_factor(desk.box_width)), round(SMALL_PX * least), -1
+        ):
+            with type_at(label_px / SMALL_PX):
+                stage = grid_layout(QRectF(self.rect()), self._grids)
+                labels = max(text_width(head.label) for heads in stage.rows for head in heads[-1:])
+            is_labelled = bool(stage.label_px) == bool(desk.label_px) and labels < stage.box_width
+            if is_labelled and stage.box_width >= _KEPT_ON_STAGE * desk.box_width:
+                return label_px / SMALL_PX
+        return least
 
     def _room(self) -> QRectF:
         """What the grid is laid out in: less than there is where thumbnails would be too large."""

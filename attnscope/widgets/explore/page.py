@@ -247,7 +247,7 @@ class ExplorePage(QWidget):
         self.text_bar.setVisible("texts" not in self._view.folded)  # to be typed in, on a stage too
         self.text_bar.set_room("fields" if is_stage else "low" if is_arranged else "all")
         has_moved = self._presented.switch(is_arranged, self._layout, self._column)
-        for picture in (self.head_panel.heatmap, self.head_panel.lines):
+        for picture in (self.head_panel.heatmap, self.head_panel.lines, self.grid_panel.grid):
             picture.set_on_stage(is_stage)
         if is_stage and not self._was_stage and self.isVisible():
             self.grid_panel.grid.setFocus()  # the keys of a lecture are the grid's
