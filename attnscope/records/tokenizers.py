@@ -13,15 +13,9 @@ from dataclasses import dataclass
 
 from attnscope.records.requests import Reply, Request
 from attnscope.records.tokens import Token
+from attnscope.schemes import tokenizers
 
-KINDS: dict[str, str] = {
-    "words": "words",
-    "characters": "characters",
-    "bpe": "BPE",
-    "wordpiece": "WordPiece",
-    "unigram": "Unigram",
-    "byte-bpe": "byte-level BPE",
-}
+KINDS: dict[str, str] = {kind.name: kind.title for kind in tokenizers.KINDS.values()}
 """The kinds in the order they are shown, and what people call them."""
 SIZES: tuple[int, ...] = (100, 200, 400, 800, 1600)
 MAX_COMPARED_CHARACTERS = 1_000_000

@@ -7,8 +7,9 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import LoadError
 from attnscope.outside import read_outside_text
+from attnscope.schemes.tokenizers import KINDS
+from attnscope.schemes.tokenizers.kind import model_name, said_of
 from attnscope.text.pieces import METASPACE, Notation
-from attnscope.text.pipelines import CHARACTER_PATTERN
 
 TOKENIZER_FILE = "tokenizer.json"
 _MAX_BYTES = 64 * 2**20
@@ -36,23 +37,16 @@ def read_tokenizer_file(path: Path) -> str:
 
 def kind_of(library: LibraryTokenizer) -> str:
     """The kind of a tokenizer: one of ours, whoever made it."""
-    model = type(library.model).__name__
-    state = _state(library.pre_tokenizer)
-    if model == "BPE":
-        return "byte-bpe" if "ByteLevel" in state or "ByteLevel" in _state(library.decoder) else "bpe"
-    if model == "WordLevel":
-        pattern = CHARACTER_PATTERN.replace("\\", "\\\\")
-        return "characters" if pattern in state else "words"
-    kinds = {"WordPiece": "wordpiece", "Unigram": "unigram"}
-    if model not in kinds:
-        raise LoadError(f"Its model {model} is unknown.", kind="tokenizer", action=_ACTION)
-    return kinds[model]
+    for kind in reversed(KINDS.values()):  # those that only some tokenizers of a model are come last
+        if kind.is_kind_of(library):
+            return kind.name
+    raise LoadError(f"Its model {model_name(library)} is unknown.", kind="tokenizer", action=_ACTION)
 
 
 def notation_of(library: LibraryTokenizer) -> Notation:
     """How the vocabulary of a tokenizer writes bytes, spaces and parts of words."""
     model: Any = library.model
-    state = _state(library.pre_tokenizer) + _state(library.decoder) + _state(library.normalizer)
+    state = said_of(library.pre_tokenizer) + said_of(library.decoder) + said_of(library.normalizer)
     prefix = getattr(model, "continuing_subword_prefix", None) or ""
     suffix = getattr(model, "end_of_word_suffix", None) or ""
     return Notation(
@@ -114,8 +108,3 @@ def special_ids(library: LibraryTokenizer) -> tuple[dict[str, int], frozenset[in
             roles[role] = ids[0]
     added = {id for id, token in library.get_added_tokens_decoder().items() if token.special}
     return roles, frozenset(added | set(roles.values()))
-
-
-def _state(component: Any) -> str:
-    """The JSON a component of the library is saved as, '' when there is none."""
-    return "" if component is None else component.__getstate__().decode()

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from attnscope.errors import RecipeError
+from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text.causal_tasks import AgreementTask, BracketsTask, InductionTask
 from attnscope.text.examples import TOKENIZER_KIND, Example, Task, TaskForm, labels_of
 from attnscope.text.grammar_task import EnglishFrenchTask
 from attnscope.text.label_tasks import EntailmentTask, ReviewsTask, SentimentTask
-from attnscope.text.pipelines import SPECIALS
 from attnscope.text.sequence_tasks import AdditionTask, RowTask
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.vocabulary import Vocabulary

@@ -13,21 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as LibraryTokenizer
-from tokenizers import normalizers
 
 from attnscope.errors import LoadError, RecipeError
 from attnscope.records.tokens import Token, Tokens
+from attnscope.schemes.tokenizers import KINDS, SPECIALS, TokenizerKind
 from attnscope.text.cleaning import MAX_CHUNK_CHARACTERS, chunks, clean_text
 from attnscope.text.growth import require_sane_count
 from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
-from attnscope.text.pipelines import SPECIALS, TokenizerKind, build_pipeline, without_extra_tokens
 from attnscope.text.placing import Entry, place_tokens
 from attnscope.text.sentinels import sentinel
-from attnscope.text.unigram_scores import with_settled_scores
 from attnscope.text.vocabulary import Vocabulary
-
-__all__ = ["SPECIALS", "Tokenizer", "TokenizerKind", "train_tokenizer"]
 
 _PROBE = "The 1st café, 漢字 – «x» 😀.\n  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa! "
 _TEXT_FAILED = "The tokenizer cannot read this text"
@@ -267,25 +263,22 @@ def train_tokenizer(kind: str, texts: Iterable[str], *, vocab_size: int) -> Toke
     A `words` or `characters` tokenizer that saw no capital letter reads capitals as small letters.
     Raises RecipeError for an impossible kind or size, LoadError when there is nothing to learn from.
     """
-    letters: list[str] = []
-    if kind == "wordpiece":
+    made = kind_to_train(kind, vocab_size)
+    library = made.untrained()
+    letters: Counter[str] = Counter()
+    if made.needs_letters:
         texts = list(texts)
-        letters = _letters(texts)
-    library, trainer = build_pipeline(kind, vocab_size=vocab_size, letters=letters)
-    seen = _Seen(texts, library if kind == "unigram" else None)
+        for text in texts:
+            letters.update(unicodedata.normalize("NFC", clean_text(text, max_characters=None).text))
+        letters = Counter({letter: n for letter, n in letters.items() if not letter.isspace()})
+    seen = _Seen(texts, library if made.counts_words else None)
     action = "Use more text, or change tokenizer.vocab_size."
     happened = f"A tokenizer of kind {kind} with {vocab_size} pieces could not be trained"
     with library_errors(happened, action=action):
-        library.train_from_iterator(seen, trainer)
+        library.train_from_iterator(seen, made.trainer(vocab_size, letters))
     if not seen.has_text:
         raise LoadError("There is no text to train a tokenizer on.", kind="empty", action="Use more text.")
-    if kind == "wordpiece":
-        library = without_extra_tokens(library)
-    if kind == "unigram":
-        library = with_settled_scores(library, seen.words, len(SPECIALS))
-    if kind in ("words", "characters") and not seen.has_capitals:
-        library.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
-    tokenizer = Tokenizer(library)
+    tokenizer = Tokenizer(made.finished(library, seen))
     if tokenizer.vocab_size > vocab_size:
         raise RecipeError(
             f"{vocab_size} pieces are too few for this text and the tokenizer kind {kind}.",
@@ -295,13 +288,24 @@ def train_tokenizer(kind: str, texts: Iterable[str], *, vocab_size: int) -> Toke
     return tokenizer
 
 
-def _letters(texts: Iterable[str]) -> list[str]:
-    """The letters of the texts, most frequent first."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(unicodedata.normalize("NFC", clean_text(text, max_characters=None).text))
-    letters = [letter for letter in counts if not letter.isspace()]
-    return sorted(letters, key=lambda letter: (-counts[letter], letter))
+def kind_to_train(kind: str, vocab_size: int) -> TokenizerKind:
+    """A kind by its name; raises RecipeError for an unknown one, or a size that is impossible for it."""
+    found = KINDS.get(kind)
+    if found is None:
+        raise RecipeError(
+            f"There is no tokenizer kind {kind!r}.",
+            expected="one of " + ", ".join(KINDS),
+            action="Change tokenizer.kind.",
+        )
+    least = len(SPECIALS) + found.least
+    is_number = isinstance(vocab_size, int) and not isinstance(vocab_size, bool)
+    if not is_number or not least <= vocab_size <= 1_000_000:
+        raise RecipeError(
+            f"A vocabulary of {vocab_size!r} pieces is impossible for the tokenizer kind {kind}.",
+            expected=f"a whole number from {least} to 1000000",
+            action="Change tokenizer.vocab_size.",
+        )
+    return found
 
 
 class _Seen:

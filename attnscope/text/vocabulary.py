@@ -7,11 +7,11 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import UserError
 from attnscope.records.tokens import Token
+from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text.growth import require_no_growth
 from attnscope.text.guarding import library_errors
 from attnscope.text.inspection import check_vocabulary, kind_of, notation_of, special_ids
 from attnscope.text.pieces import Notation, Reading, piece_of, read_entry, split_pieces
-from attnscope.text.pipelines import SPECIALS
 from attnscope.text.sentinels import sentinel_ids
 
 _JOINS_BEFORE = re.compile(r"[.,;:!?…]+|n't|'(?:s|m|re|ve|ll|d)")

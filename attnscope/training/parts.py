@@ -6,6 +6,7 @@ from typing import Literal
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.guiding import Guide
 from attnscope.records.models import Form
+from attnscope.schemes.tokenizers import KINDS
 from attnscope.training.fields import Choice, Real, Switch, Value, Whole, Words, key
 
 Objective = Literal["causal", "masked", "translation", "span-corruption", "classification"]
@@ -22,7 +23,7 @@ FORM_OF_OBJECTIVE: dict[str, Form] = {
 class TokenizerPart:
     """How text becomes tokens; tasks bring their own tokenizer."""
 
-    kind: str = key(Choice(("byte-bpe", "bpe", "wordpiece", "unigram", "words", "characters")), "byte-bpe")
+    kind: str = key(Choice(tuple(KINDS)), "byte-bpe")
     vocab_size: int = key(Whole(8, 100_000), 1024)
 
 

@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from attnscope.errors import RecipeError, meant
 from attnscope.nn.config import ModelConfig
+from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.strict_toml import parse_toml
 from attnscope.text.examples import TOKENIZER_KIND
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options
-from attnscope.text.tokenizer import SPECIALS
 from attnscope.training.choices import check_choices, model_of_objective
 from attnscope.training.fields import Value, key_name, read_section
 from attnscope.training.label_choices import form_of, is_free_to_set, labels_wished, without_hidden

@@ -9,7 +9,8 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
 from attnscope.errors import LoadError, RecipeError, UserError
-from attnscope.text.tokenizer import SPECIALS, Tokenizer, train_tokenizer
+from attnscope.schemes.tokenizers import SPECIALS
+from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 
 LINES = [
     "I went to the store. At the store, I bought fresh strawberries.",

@@ -3,8 +3,8 @@
 import math
 from collections import Counter
 
+from attnscope.schemes.unigram_scores import N_ROUNDS, settled_vocabulary
 from attnscope.text.tokenizer import train_tokenizer
-from attnscope.text.unigram_scores import N_ROUNDS, settled_vocabulary
 
 SPECIAL = [("<pad>", 0.0), ("<unk>", 0.0)]
 WORDS = {"abab": 3, "ba": 2, "abx": 1, "aab": 1}

@@ -16,22 +16,20 @@ from attnscope.records.splits import (
     SplitWord,
 )
 from attnscope.records.tokens import Token
+from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import LabWords, said
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
 EXAMPLE, MAX_TEXT = "smarter smartest", 600
-TRAINED_KINDS: dict[str, str] = {
-    "bpe": "BPE", "byte-bpe": "byte-level BPE", "wordpiece": "WordPiece", "unigram": "Unigram"
-}  # fmt: skip
+TRAINED_KINDS = {kind.name: kind.title for kind in KINDS.values() if kind.splits_words}
 SOURCES: dict[SplitSource, str] = {
     "sample": "trained on the sample text",
     "text": "trained on this text",
     "model": "of the open model",
 }
 SIZES = (60, 80, 100, 150, 200, 270, 300, 400, 600, 800, 1200, 1600)
-_BYTE_LEAST = 270
 
 
 class MergesState:
@@ -71,12 +69,12 @@ class MergesState:
 
     def set_kind(self, kind: str) -> None:
         """Train another kind; bytes need a larger vocabulary."""
-        least = _BYTE_LEAST if kind == "byte-bpe" else 0
+        least = _least_size(kind)
         self.controls.ask(replace(self.wish, kind=kind, vocab_size=max(self.wish.vocab_size, least)))
 
     def set_size(self, vocab_size: int) -> None:
         """Train a vocabulary of another size."""
-        least = _BYTE_LEAST if self.wish.kind == "byte-bpe" else 0
+        least = _least_size(self.wish.kind)
         self.controls.ask(replace(self.wish, vocab_size=max(vocab_size, least)), group="pieces")
 
     def show_word(self, word: str, source: SplitSource = "model") -> None:
@@ -265,3 +263,8 @@ _FORMULA: dict[str, tuple[str, ...]] = {
     "lattice": ("max Σ log p(piece)", "over all ways to split"),
     "lookup": ("piece = word, or unknown",),
 }
+
+
+def _least_size(kind: str) -> int:
+    """The smallest of the sizes that is possible for a kind."""
+    return min(size for size in SIZES if size >= len(SPECIALS) + KINDS[kind].least)

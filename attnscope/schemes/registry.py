@@ -1,0 +1,25 @@
+"""Finding every scheme of a package: whoever adds one adds a file."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import ClassVar, TypeVar
+
+
+class Scheme:
+    """One scheme: `name` in files, `title` on the screen, `order` among the others."""
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    order: ClassVar[int] = 0
+
+
+SchemeT = TypeVar("SchemeT", bound=Scheme)
+
+
+def schemes_of(package: str, base: type[SchemeT]) -> dict[str, SchemeT]:
+    """One object of each class below `base` that has a name, from every module of a package, in order."""
+    found = iter_modules(import_module(package).__path__)
+    modules = [import_module(f"{package}.{module.name}") for module in found]
+    kinds = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
+    made = [kind() for kind in kinds if issubclass(kind, base) and kind.name]
+    return {scheme.name: scheme for scheme in sorted(made, key=lambda scheme: scheme.order)}

@@ -1,0 +1,12 @@
+"""Kinds of tokenizers, a file each: `KINDS` has them by name, in the order in which people meet them.
+
+Every vocabulary begins with the same five special tokens, so their ids are 0 to 4 everywhere. What a kind is
+made of comes from the library `tokenizers`, which is imported when one is made.
+"""
+
+from attnscope.schemes.registry import schemes_of
+from attnscope.schemes.tokenizers.kind import SPECIALS, Seen, TokenizerKind
+
+__all__ = ["KINDS", "SPECIALS", "Seen", "TokenizerKind"]
+
+KINDS = schemes_of(__name__, TokenizerKind)

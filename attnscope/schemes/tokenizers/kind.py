@@ -1,0 +1,98 @@
+"""What every kind of tokenizer has."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from attnscope.schemes.registry import Scheme
+
+SPECIALS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+Library = Any
+"""A tokenizer of the library `tokenizers`."""
+
+
+class Seen(Protocol):
+    """What was in the texts that a tokenizer was trained on."""
+
+    @property
+    def words(self) -> Mapping[str, int]:
+        """How often each word is there, as the kind splits texts; counted for kinds that need it."""
+        ...
+
+    @property
+    def has_capitals(self) -> bool:
+        """Whether there is a capital letter."""
+        ...
+
+
+class TokenizerKind(Scheme):
+    """A kind: how it is made, trained and known again."""
+
+    least: ClassVar[int] = 3
+    """The fewest pieces that make sense, special tokens not counted."""
+    splits_words: ClassVar[bool] = True
+    """Whether words fall into pieces, step by step, so that the steps can be shown."""
+    needs_letters: ClassVar[bool] = False
+    """Whether its trainer must know beforehand which letters there are."""
+    counts_words: ClassVar[bool] = False
+    """Whether words are to be counted while it is trained."""
+
+    def untrained(self) -> Library:
+        """A tokenizer that knows nothing yet."""
+        raise NotImplementedError
+
+    def trainer(self, vocab_size: int, letters: Counter[str]) -> Any:
+        """What trains it."""
+        raise NotImplementedError
+
+    def finished(self, library: Library, seen: Seen) -> Library:
+        """What there is to do after the training."""
+        return library
+
+    def is_kind_of(self, library: Library) -> bool:
+        """Whether a tokenizer, whoever made it, is of this kind."""
+        raise NotImplementedError
+
+
+def said_of(component: object) -> str:
+    """What a part of a tokenizer says of itself, as JSON; empty for a part that is missing."""
+    return "" if component is None else str(component.__getstate__().decode("utf-8"))  # type: ignore[attr-defined]
+
+
+def model_name(library: Library) -> str:
+    """Which model of the library a tokenizer has."""
+    return type(library.model).__name__
+
+
+def spaces_to_metaspace() -> Any:
+    """Spaces become ▁ before the word; lines and signs stand apart (so no piece spells a special token)."""
+    from tokenizers import Regex, pre_tokenizers
+
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(prepend_scheme="first"),
+            pre_tokenizers.Split(Regex(r"[\r\n]"), "isolated"),
+            pre_tokenizers.Punctuation(),
+        ]
+    )
+
+
+class WholeWords(TokenizerKind):
+    """What words and characters share: a list of the most frequent ones."""
+
+    splits_words = False
+
+    def trainer(self, vocab_size: int, letters: Counter[str]) -> Any:
+        from tokenizers import trainers
+
+        return trainers.WordLevelTrainer(
+            vocab_size=vocab_size, special_tokens=list(SPECIALS), show_progress=False
+        )
+
+    def finished(self, library: Library, seen: Seen) -> Library:
+        """One that saw no capital letter reads capitals as small letters."""
+        from tokenizers import normalizers
+
+        if not seen.has_capitals:
+            library.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+        return library
