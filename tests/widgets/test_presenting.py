@@ -8,7 +8,7 @@ from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
-from attnscope.figures.grid_layout import LABEL_PX
+from attnscope.figures.grid_layout import ROW_HEADER_PX, GridLayout
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_at, type_px
 from attnscope.figures.token_axis import widest
 from attnscope.paths import resources_folder
@@ -258,17 +258,20 @@ def test_that_labels_of_all_heads_grow_on_a_stage_as_far_as_the_maps_keep_their_
     window.actions_by_name["present"].trigger()
     qtbot.waitUntil(lambda: window.height() == size[1], timeout=2000)
     stage = grid.layout_now()
-    factor = stage.label_px / LABEL_PX
     grid.set_on_stage(False)
     desk = grid.layout_now()
-    assert desk.label_px == LABEL_PX
-    assert factor > 1.6  # 18 px and more, where a desk has 11
+    assert grown(stage, desk) > 1.6  # 18 px and more, where a desk has 11
     assert stage.box_width >= 0.85 * desk.box_width
-    with type_at(factor):
-        assert text_width("L0H1") <= stage.box_width
+    with type_at(grown(stage, desk)):
+        assert not stage.label_px or text_width("L0H1") <= stage.box_width
     grid.set_on_stage(True)
-    grid.resize(230, 200)  # no room for large labels
+    grid.resize(200, 170)  # no room for large labels
     small = grid.layout_now()
     grid.set_on_stage(False)
     assert small.box_width >= 0.85 * grid.layout_now().box_width
-    assert small.label_px < stage.label_px
+    assert grown(small, desk) < grown(stage, desk)
+
+
+def grown(stage: GridLayout, desk: GridLayout) -> float:
+    """How many times larger type is: the names of layers have so much more room."""
+    return 1.0 + (stage.area.left() - desk.area.left()) / ROW_HEADER_PX

@@ -274,8 +274,8 @@ class GridView(MapWidget):
             with type_at(label_px / SMALL_PX):
                 stage = grid_layout(QRectF(self.rect()), self._grids)
                 labels = max(text_width(head.label) for heads in stage.rows for head in heads[-1:])
-            is_labelled = bool(stage.label_px) == bool(desk.label_px) and labels < stage.box_width
-            if is_labelled and stage.box_width >= _KEPT_ON_STAGE * desk.box_width:
+            is_whole = not stage.label_px or labels < stage.box_width  # else layers and columns are named
+            if is_whole and stage.box_width >= _KEPT_ON_STAGE * desk.box_width:
                 return label_px / SMALL_PX
         return least
 
