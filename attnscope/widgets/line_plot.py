@@ -18,6 +18,7 @@ from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.widgets.number_text import number_text
 from attnscope.widgets.plot_axes import LevelAxis, UprightAxis
 
+X_NUMBERS_PX = 20
 _AXIS_PX, _LABEL_GAP_PX, _LEAST_DRAG_PX = 48, 13.0, 4
 _PALE_SHARE, _LEAST_FILL = 0.4, 0.6
 _LONG = 600
@@ -57,14 +58,13 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         parent: QWidget | None = None,
         *,
         label_px: int = 0,
-        has_x_numbers: bool = True,
     ) -> None:
         self._along = LevelAxis(orientation="bottom")
         super().__init__(parent, axisItems={"left": UprightAxis(orientation="left"), "bottom": self._along})
         self._palette = palette
         self._label_px = label_px
         self._has_values = True
-        self._has_x_numbers = has_x_numbers
+        self._has_x_numbers = True
         self._is_log = False
         self._cursor_x: float | None = None
         self._pressed_at = QPointF()
@@ -87,8 +87,6 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             axis = plot.getAxis(side)
             axis.enableAutoSIPrefix(False)
             axis.setStyle(tickFont=font(SMALL_PX), tickTextOffset=4, tickLength=-4, autoReduceTextSpace=False)
-        plot.getAxis("left").setWidth(_AXIS_PX)
-        plot.getAxis("bottom").setHeight(20 if has_x_numbers else 5)
         view = plot.getViewBox()
         view.disableAutoRange()
         view.setMouseMode(view.PanMode)
@@ -116,13 +114,20 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         for mark in self._marks:
             mark.setPen(pg.mkPen(palette.line, style=Qt.PenStyle.DashLine))
 
+    def set_x_numbers(self, has_numbers: bool) -> None:
+        """Write numbers along the axis, or leave them to a plot below that has the same axis."""
+        self._has_x_numbers = has_numbers
+        is_shown = has_numbers and any(len(line.xs) for line in self._lines)
+        self.getPlotItem().getAxis("bottom").setStyle(showValues=is_shown)
+        self._fit_type()
+
     def _fit_type(self) -> None:
         """Make room for type at its present size."""
         plot = self.getPlotItem()
         for side in ("left", "bottom"):
             plot.getAxis(side).setStyle(tickFont=font(SMALL_PX))
         plot.getAxis("left").setWidth(type_px(_AXIS_PX))
-        plot.getAxis("bottom").setHeight(type_px(20) if self._has_x_numbers else 5)
+        plot.getAxis("bottom").setHeight(type_px(X_NUMBERS_PX) if self._has_x_numbers else 5)
         for label in self._labels:
             label.setFont(font(SMALL_PX))
 

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from attnscope import paths
-from attnscope.figures.colours import palette
+from attnscope.figures.colours import PROJECTOR, palette
 from attnscope.figures.export import render
 from attnscope.figures.style import set_type_factor
 from attnscope.records.messages import (
@@ -587,6 +587,33 @@ def test_that_names_and_values_of_one_run_are_whole_in_large_type(desk: Desk, qt
             assert sorted(labels) == ["train", "validation"]
             qtbot.waitUntil(lambda: loss._value.text() == loss.values)
             assert "validation 0.001325" in loss.values
+    finally:
+        set_type_factor(1.0)
+
+
+def test_that_all_curves_of_a_run_are_seen_at_once_in_large_type(desk: Desk, qtbot: QtBot) -> None:
+    large = PROJECTOR
+    set_type_factor(large.type_factor)
+    try:
+        apply_theme(desk.page, large)
+        desk.page.set_theme(large)
+        desk.page.resize(1194, 714)  # what bars leave of 1280 × 800
+        with qtbot.waitExposed(desk.page):
+            desk.page.show()
+        desk.state.start()
+        desk.news(started(), *steps(1, 20))
+        for news, more in (((), []), ((Evaluated(step=20, loss=0.0013, accuracy=1.0),), ["Accuracy"])):
+            desk.news(*news)
+            for _ in range(8):
+                desk.page._on_tick()
+            curves = desk.page._curves
+            room = desk.page.upper_tabs._pages.currentWidget().viewport()
+            qtbot.waitUntil(lambda curves=curves, room=room: curves.height() <= room.height())
+            shown = [part for part in curves._parts[1:] if part.isVisible()]
+            assert [part.title for part in shown][3:] == more
+            assert [part.plot._has_x_numbers for part in shown] == [False] * (len(shown) - 1) + [True]
+            areas = [part.plot.getPlotItem().getViewBox().height() for part in shown]
+            assert min(areas) >= 16
     finally:
         set_type_factor(1.0)
 

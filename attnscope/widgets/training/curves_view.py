@@ -26,7 +26,7 @@ from attnscope.viewmodels.training.overlaid_curves import (
 from attnscope.viewmodels.training.run_axes import AXES
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
-from attnscope.widgets.line_plot import Line, LinePlot
+from attnscope.widgets.line_plot import X_NUMBERS_PX, Line, LinePlot
 from attnscope.widgets.number_text import number_text
 from attnscope.widgets.training.curves_bar import CurvesBar
 
@@ -34,6 +34,7 @@ _LABEL_PX, _NAMES_PX, _NAMES_SHARE = 64, 190, 0.28
 _MOST_NAMED = 3
 _MOST_WIDE = 4
 """More runs than this are drawn one pixel wide but for the strongest: wider lines take five times as long."""
+_LEAST_PLOT_PX = 28
 _LEAST_END = 2.0
 """Where the axis of steps ends at the least: the number of the last one is not written at its edge."""
 _ALWAYS = 4
@@ -61,17 +62,16 @@ class CurvesView(QWidget):
         self.last_redraw_ms = 0.0
         self._parts = (
             _Part(*PARTS[0], palette, label_px=_LABEL_PX),
-            _Part(*PARTS[1], palette, has_x_numbers=False),
-            _Part(*PARTS[2], palette, has_x_numbers=False),
-            _Part(*PARTS[3], palette),
-            *(_Part(*part, palette) for part in PARTS[4:]),
+            *(_Part(*part, palette) for part in PARTS[1:]),
         )
         self._drawn: list[object] = [None] * len(self._parts)
+        self._is_there = [i < _ALWAYS for i in range(len(self._parts))]
         self.bar = CurvesBar()
         self.bar.changed.connect(self.redraw)
         layout = column(self, spacing=4)
         layout.addWidget(self.bar)
         layout.addLayout(self._build_plots(), 1)
+        self._share_axis()
         self.redraw()
 
     @property
@@ -85,6 +85,7 @@ class CurvesView(QWidget):
         self._drawn_settings = ()
         for part in self._parts:
             part.plot.set_theme(palette)
+        self._share_axis()
         self.redraw()
 
     def set_n_steps(self, n_steps: int) -> None:
@@ -131,14 +132,11 @@ class CurvesView(QWidget):
     def _build_plots(self) -> QGridLayout:
         grid = self._grid = QGridLayout()
         grid.setContentsMargins(0, 0, 0, 0)
-        grid.setVerticalSpacing(8)
+        grid.setVerticalSpacing(4)
         grid.setHorizontalSpacing(24)
         grid.addWidget(self._parts[0], 0, 0, len(self._parts) - 1, 1)
         for i, part in enumerate(self._parts[1:]):
             grid.addWidget(part, i, 1)
-            grid.setRowStretch(i, 100 if i < _ALWAYS - 2 else 115 if i == _ALWAYS - 2 else 0)
-            if i >= _ALWAYS - 1:
-                part.hide()
         grid.setColumnStretch(0, 3)
         grid.setColumnStretch(1, 2)
         for part in self._parts:
@@ -189,10 +187,19 @@ class CurvesView(QWidget):
             return True
         part = self._parts[i]
         is_there = any(len(c) for run in self._shown for _, c, _ in curves_of(run, part.quantity))
-        if part.isHidden() == is_there:
-            part.setVisible(is_there)
-            self._grid.setRowStretch(i - 1, 115 if is_there else 0)
+        if self._is_there[i] != is_there:
+            self._is_there[i] = is_there
+            self._share_axis()
         return is_there
+
+    def _share_axis(self) -> None:
+        """The lowest of the plots above each other has the numbers of them all, and room for these."""
+        last = max(i for i, is_there in enumerate(self._is_there) if is_there)
+        for i, part in enumerate(self._parts[1:], start=1):
+            part.plot.set_x_numbers(i == last)
+            part.plot.setMinimumHeight(_LEAST_PLOT_PX + (round(type_px(X_NUMBERS_PX)) if i == last else 0))
+            part.setVisible(self._is_there[i])
+            self._grid.setRowStretch(i - 1, 0 if not self._is_there[i] else 140 if i == last else 100)
 
     def _names_px(self) -> int:
         """Room for the names at the lines, and of several runs for the values under the cursor."""
@@ -343,13 +350,12 @@ class _Part(QWidget):
         palette: Palette,
         *,
         label_px: int = 0,
-        has_x_numbers: bool = True,
     ) -> None:
         super().__init__()
         self.title, self.quantity, self.values = title, quantity, ""
         self._value = ElidedLabel(role="value")
         self._value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.plot = LinePlot(palette, label_px=label_px, has_x_numbers=has_x_numbers)
+        self.plot = LinePlot(palette, label_px=label_px)
         self.plot.setAccessibleName(title)
         layout: QVBoxLayout = column(self, spacing=0)
         self._unit = PlainLabel(unit, "muted")
