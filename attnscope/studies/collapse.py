@@ -35,7 +35,7 @@ from attnscope.text.tasks import make_task, task_tokenizer
 
 FLOOR = 1e-13
 """Below this a ratio is rounding and not a residual."""
-_DEMOS = ("shakespeare-masked", "grammar", "shakespeare")
+_DEMOS = ("shakespeare-masked", "grammar", "stories")
 _N_LAYERS, _N_TEXTS, _TEXTS_IN_ONE = 12, 8, 3
 _CUBIC = 3.0
 _NEW: tuple[tuple[str, Form, float], ...] = (

@@ -146,7 +146,7 @@ def test_that_python_takes_one_text_and_refuses_what_is_none() -> None:
     with pytest.raises(UserError, match="a string, or a tuple"):
         at.measure_texts(model, [3])  # type: ignore[list-item]
     with pytest.raises(UserError, match=r"at\.load"):
-        at.measure_texts("shakespeare", ["a"])  # type: ignore[arg-type]
+        at.measure_texts("stories", ["a"])  # type: ignore[arg-type]
     with pytest.raises(UserError, match="measure_texts"):
         at.measure(model)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="no text to measure"):

@@ -121,10 +121,10 @@ def test_that_a_share_is_between_nothing_and_all(text: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["figure", "shakespeare", "--text", "To be", "-o", "a.svg", "--dpi", "0"],
-        ["measure", "shakespeare", "--corpus", "a.txt", "--max-texts", "-1"],
-        ["generate", "shakespeare", "--text", ""],
-        ["figure", "shakespeare", "--text", "To be", "-o", "."],
+        ["figure", "stories", "--text", "To be", "-o", "a.svg", "--dpi", "0"],
+        ["measure", "stories", "--corpus", "a.txt", "--max-texts", "-1"],
+        ["generate", "stories", "--text", ""],
+        ["figure", "stories", "--text", "To be", "-o", "."],
     ],
 )
 def test_that_what_nobody_means_is_refused_before_anything_is_written(

@@ -38,7 +38,7 @@ def test_that_ctrl_c_in_an_import_ends_the_program_with_one_line(tmp_path: Path)
     started = tmp_path / "started"
     (tmp_path / "torch.py").write_text(f"open({str(started)!r}, 'w').close()\nimport time\ntime.sleep(30)\n")
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"}
-    command = [*PROGRAM, "info", "shakespeare"]
+    command = [*PROGRAM, "info", "grammar"]
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # one that is ignored stays so
     try:
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)

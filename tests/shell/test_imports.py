@@ -73,7 +73,7 @@ FOREIGN = ("transformers", "safetensors.numpy", "PIL", "matplotlib", "pyqtgraph"
     "arguments",
     [
         ("info", "grammar"),
-        ("predict", "shakespeare", "--text", "To be"),
+        ("predict", "stories", "--text", "To be"),
         ("measure", "grammar", "--text", "I see"),
         ("figure", "grammar", "--text", "I see", "-o", "OUT.svg"),
     ],

@@ -123,7 +123,7 @@ def test_that_tables_and_figures_hold_the_same_numbers(tmp_path: Path, printed, 
         (("lens", "grammar", "--text", "the cat", "--position", "40"), "no token 40"),
         (("lens", "grammar", "--text", "the cat", "--top", "0"), "argument --top: '0' is not"),
         (("flow", "grammar", "--text", " "), "no text"),
-        (("rollout", "shakespeare", "--text", "to be", "--target", "x"), "one text"),
+        (("rollout", "stories", "--text", "to be", "--target", "x"), "one text"),
     ],
 )
 def test_that_what_cannot_be_is_said(shell: tuple[str, ...], said: str, capsys) -> None:

@@ -7,7 +7,7 @@ import pytest
 from attnscope.cli.main import main
 from attnscope.trace import load_trace
 
-DECODER, TRANSLATOR = "shakespeare", "grammar"
+DECODER, TRANSLATOR = "stories", "grammar"
 
 
 def test_that_a_text_is_written_on(capsys):

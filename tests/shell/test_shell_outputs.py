@@ -28,10 +28,10 @@ def _no_model(monkeypatch) -> None:
         ("patch", TRANSLATOR, *PAIR, "-o"),
         ("figure", TRANSLATOR, "--text", "the cat", "-o"),
         ("curve", TRANSLATOR, "--csv"),
-        ("measure", "shakespeare", "--text", "hello", "--csv"),
+        ("measure", "stories", "--text", "hello", "--csv"),
         ("translate", TRANSLATOR, "--text", "the cat", "-o"),
-        ("trace", "shakespeare", "--text", "hello", "-o"),
-        ("generate", "shakespeare", "--text", "hello", "-o"),
+        ("trace", "stories", "--text", "hello", "-o"),
+        ("generate", "stories", "--text", "hello", "-o"),
         ("bench", "--json"),
     ],
 )

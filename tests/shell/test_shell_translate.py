@@ -47,7 +47,7 @@ def test_that_gates_change_the_score(pairs: Path, capsys) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("shakespeare",), "does not translate"),
+        (("stories",), "does not translate"),
         (("grammar", "--beams", "0"), "beams"),
         (("grammar", "--batch", "0"), "--batch"),
         (("grammar", "--by-length", "0"), "--by-length"),

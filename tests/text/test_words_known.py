@@ -36,6 +36,6 @@ def test_that_the_translator_tells_the_words_of_each_side_and_info_does_not_list
     assert "the" in source
     assert "le" not in source
     assert "le" in target
-    assert load("shakespeare", device="cpu").info.words == ((), ())
+    assert load("stories", device="cpu").info.words == ((), ())
     assert main(["info", "grammar", "--json"]) == 0
     assert "words" not in json.loads(capsys.readouterr().out)

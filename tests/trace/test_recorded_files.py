@@ -262,7 +262,7 @@ def test_that_a_recording_stands_in_for_a_model_that_only_shows(trace: Trace, tm
 
 
 def test_that_the_trace_of_a_model_opens_likewise(tmp_path: Path) -> None:
-    model = attnscope.load("shakespeare")
+    model = attnscope.load("stories")
     model.trace("to be", gates={"L0H1": 0.0}).save(tmp_path / "one.safetensors")
     info = open_recording(tmp_path / "one.safetensors").info
     assert info.is_recorded

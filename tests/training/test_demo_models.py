@@ -21,7 +21,7 @@ from attnscope.models.sources import demo_folder
 from attnscope.models.writing.translating import translate_texts
 from attnscope.records.generation import WriteSettings
 from attnscope.records.intervals import with_interval
-from attnscope.records.measures import HeadTable
+from attnscope.records.measures import HeadTable, order_heads
 from attnscope.records.sites import HeadRef
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.text.examples import Example
@@ -29,6 +29,7 @@ from attnscope.text.repeats import repeated_random_ids, word_ids
 from attnscope.text.tasks import make_task
 
 NAMES = ("english-french", "grammar", "shakespeare", "shakespeare-masked")
+ALL = (*NAMES, "stories")
 _MOST_BYTES, _MOST_OF_ALL = 16_000_000, 60_000_000
 
 
@@ -59,7 +60,7 @@ def test_that_a_demo_model_is_small_whole_and_tells_how_it_was_made(name: str) -
 
 
 def test_that_the_demo_models_come_with_the_program_and_stay_small_together() -> None:
-    assert set(demo_models()) >= set(NAMES)
+    assert set(demo_models()) >= set(ALL)
     files = [file for file in demo_folder().rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < _MOST_OF_ALL
 
@@ -70,12 +71,12 @@ def test_that_a_notice_in_the_wheel_says_what_every_demo_model_learned_from() ->
     assert "NOTICE" in project["license-files"]
     notice = (root / "NOTICE").read_text(encoding="utf-8")
     named = {name for line in notice.splitlines() if line[:1].islower() for name in line.split(", ")}
-    assert named >= set(NAMES)
-    for licence in ("CC BY 2.0 FR", "MIT licence", "public domain"):
+    assert named >= set(ALL)
+    for licence in ("CC BY 2.0 FR", "CDLA-Sharing-1.0", "MIT licence", "public domain"):
         assert licence in notice
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_that_the_attention_of_a_demo_model_can_be_believed(name: str) -> None:
     model = load(name, "cpu")
     sample = model.info.samples[0]
@@ -87,6 +88,23 @@ def test_that_the_causal_model_has_an_induction_head_and_a_previous_token_head(c
     assert isinstance(table, HeadTable)
     assert np.nanmax(table.column("stripe")) >= 0.6
     assert np.nanmax(table.column("previous")) >= 0.6
+
+
+def test_that_stories_has_the_previous_token_head_that_readme_and_tours_name() -> None:
+    model = load("stories", "cpu")
+    *_, table = measure_corpus(model, repeated_rows(model))
+    assert isinstance(table, HeadTable)
+    best = order_heads(table, "previous")[0]
+    assert table.column("previous")[best] >= 0.6
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+    assert f"head {table.heads[best].label} looks mostly at the piece just before" in " ".join(readme.split())
+
+
+def test_that_stories_reads_any_text_and_goes_on_with_what_was_said() -> None:
+    model = load("stories", "cpu")
+    assert model.encode("你好 😀 Ñandú \x01").source.n_unknown == 0
+    said = '"Where is my ball?" asked Tom.\n"It is under the tree," said Mia.\n"Where is my'
+    assert model.predict(said).predictions[-1].candidates[0].token.piece.strip() == "ball"
 
 
 def test_that_heads_page_card_and_readme_tell_the_same_induction_score(causal: Model) -> None:
@@ -148,7 +166,7 @@ def test_that_cross_attention_aligns_words_with_an_error_rate_of_at_most_5_perce
 
 
 def test_that_demo_models_are_model_folders_and_nothing_else() -> None:
-    for name in NAMES:
+    for name in ALL:
         files = {path.name for path in Path(demo_folder() / name).iterdir()}
         assert files == {"card.md", "config.json", "manifest.json", "model.safetensors", "tokenizer.json"}
 

@@ -39,11 +39,11 @@ def test_that_it_is_a_recipe_of_the_models_own_kind(objective: str, kind: str) -
 
 
 def test_that_it_trains_with_data(tmp_path: Path) -> None:
-    model = replace(info(), objective="causal", source="shakespeare", samples=())
+    model = replace(info(), objective="causal", source="stories", samples=())
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be\n" * 50, encoding="utf-8")
     recipe = parse_recipe(further_recipe(model), overrides={"data.path": str(text)})
-    assert recipe.start.source == "shakespeare"
+    assert recipe.start.source == "stories"
     assert recipe.model.position == "rotary"
 
 

@@ -23,7 +23,7 @@ class Page:
         self.desk.desk.answer()
         self.state, self.view = self.desk.state, ViewState()
         self.widget = ComparePage(
-            self.state, self.desk.session, self.view, LIGHT, offer_models=lambda: ("shakespeare", "tiny")
+            self.state, self.desk.session, self.view, LIGHT, offer_models=lambda: ("stories", "tiny")
         )
         qtbot.addWidget(self.widget)
         self.said: list[str] = []
@@ -130,7 +130,7 @@ def test_that_models_and_changes_are_chosen_from_menus(page: Page) -> None:
     side = page.widget.sides[0]
     side.model_button.menu().aboutToShow.emit()
     names = [action.text() for action in side.model_button.menu().actions() if action.text()]
-    assert names == ["The open model (tiny)", "shakespeare", "tiny", "Model or checkpoint folder…"]
+    assert names == ["The open model (tiny)", "stories", "tiny", "Model or checkpoint folder…"]
     page.state.keep("B")
     side.changes_button.menu().aboutToShow.emit()
     actions = {action.text(): action for action in side.changes_button.menu().actions() if action.text()}

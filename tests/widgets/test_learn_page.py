@@ -80,9 +80,9 @@ def test_that_the_welcome_offers_tours_examples_lessons_and_what_was_recent(prog
     for card in (*welcome.tour_cards.values(), *welcome.example_cards.values()):
         assert card.accessibleName()
         assert card.focusPolicy() == Qt.FocusPolicy.StrongFocus
-    QTest.keyClick(welcome.example_cards["shakespeare"], Qt.Key.Key_Return)
+    QTest.keyClick(welcome.example_cards["stories"], Qt.Key.Key_Return)
     assert program.window.view.page == "explore"
-    assert [r.source for r in _POSTED if isinstance(r, LoadModel)] == ["shakespeare"]
+    assert [r.source for r in _POSTED if isinstance(r, LoadModel)] == ["stories"]
     assert all(label.textFormat() == Qt.TextFormat.PlainText for label in welcome.findChildren(QLabel))
 
 

@@ -132,7 +132,7 @@ def test_that_the_cards_of_learn_use_the_width_that_is_there(qtbot: QtBot, windo
     for width in (1280, 2560):
         window.resize(width, 800)
         qtbot.waitUntil(lambda wide=width: welcome.width() > wide - 200, timeout=2000)
-        examples, lessons = welcome.example_cards["shakespeare"], welcome.lesson_cards["copy"]
+        examples, lessons = welcome.example_cards["stories"], welcome.lesson_cards["copy"]
         qtbot.wait(1)
         places[width] = (
             examples.mapTo(window, examples.rect().topLeft()).x()

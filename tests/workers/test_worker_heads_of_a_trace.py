@@ -33,9 +33,7 @@ def write_nothing(_error: BaseException, _what: str) -> Path | None:
 
 def opened() -> Engine:
     engine = Engine(write_nothing)
-    assert isinstance(
-        [*engine.handle(LoadModel(number=1, source="shakespeare", device="cpu"))][-1], ModelLoaded
-    )
+    assert isinstance([*engine.handle(LoadModel(number=1, source="stories", device="cpu"))][-1], ModelLoaded)
     return engine
 
 
@@ -88,7 +86,7 @@ def test_that_giving_up_is_no_fault_of_the_library() -> None:
 def test_that_another_head_is_shown_while_the_continuation_is_being_written() -> None:
     views = Views()
     engine = Engine(write_nothing, views)
-    list(engine.handle(LoadModel(number=1, source="shakespeare", device="cpu")))
+    list(engine.handle(LoadModel(number=1, source="stories", device="cpu")))
     replies = engine.handle(TraceText(number=2, text="to be or not"))
     traced = next(reply for reply in replies if isinstance(reply, Traced))
     assert traced.comparison.is_writing  # and the worker is at it from here on

@@ -29,7 +29,7 @@ def write_nothing(_error: BaseException, _what: str) -> Path | None:
 
 def opened() -> Engine:
     engine = Engine(write_nothing)
-    replies = list(engine.handle(LoadModel(number=1, source="shakespeare", device="cpu")))
+    replies = list(engine.handle(LoadModel(number=1, source="stories", device="cpu")))
     assert any(isinstance(reply, ModelLoaded) for reply in replies)
     return engine
 
@@ -93,7 +93,7 @@ def test_that_the_worker_is_free_within_a_second_of_a_cancel(qtbot: QtBot) -> No
     worker.replied.connect(taker.take)
     worker.start()
     try:
-        worker.post(LoadModel(number=1, source="shakespeare", device="cpu"))
+        worker.post(LoadModel(number=1, source="stories", device="cpu"))
         qtbot.waitUntil(lambda: taker.has(ModelLoaded, 1), timeout=30_000)
         worker.post(TraceText(number=2, text="to be or not to be, " * 700, past_trained=True))
         qtbot.wait(150)
