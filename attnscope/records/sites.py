@@ -18,6 +18,7 @@ import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, get_args
 
 from attnscope.counting import counted
@@ -60,7 +61,7 @@ class Site:
     @property
     def heads(self) -> tuple["HeadRef", ...]:
         """Every head of this site, in order."""
-        return tuple(HeadRef(stack=self.stack, layer=self.layer, head=h) for h in range(self.n_heads))
+        return _heads_of(self.stack, self.layer, self.n_heads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -80,6 +81,11 @@ class HeadRef:
     def label(self) -> str:
         """The head as people write it, for instance `L3H5`."""
         return f"L{self.layer}H{self.head}"
+
+
+@lru_cache(maxsize=4096)  # asked for some dozen times at every key
+def _heads_of(stack: Stack, layer: int, n_heads: int) -> tuple[HeadRef, ...]:
+    return tuple(HeadRef(stack=stack, layer=layer, head=h) for h in range(n_heads))
 
 
 SiteName = int | Site | SiteKey

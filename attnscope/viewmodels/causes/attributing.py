@@ -204,7 +204,7 @@ class AttributingState:
     def _ask(self) -> None:
         """Ask for the text that is shown, unless that was done already."""
         session, traced = self._session, self._session.traced
-        if session.model is None or refusal_of(session.model):
+        if not self._query.is_watched or session.model is None or refusal_of(session.model):
             return
         if traced is None or session.is_stale or not self._across.tokens:
             return

@@ -191,6 +191,8 @@ class InsideState:
 
     def _ask(self) -> None:
         """Ask for what is looked at, unless that was done already."""
+        if not self._asking.is_watched:
+            return
         session, traced, head = self._session, self._traced(), self._session.primary
         if traced is None or head is None or session.is_stale or not self.tokens:
             return

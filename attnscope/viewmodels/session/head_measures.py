@@ -7,6 +7,7 @@ Definitions follow Clark et al. 2019 (entropy, attention to position) and Vig & 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -121,10 +122,10 @@ def measures_shown(all_measures: tuple[HeadMeasures, ...], head: HeadRef) -> tup
         return ()
     shown = []
     for kind in MEASURES:
-        values = [float(getattr(m, kind.field)) for m in all_measures]
-        top = max([1.0, *(v for v in values if math.isfinite(v))])
+        finite = list(filter(math.isfinite, map(attrgetter(kind.field), all_measures)))
+        top = max([1.0, *finite])
         value = float(getattr(own, kind.field))
-        others = tuple(v / top for v in values if math.isfinite(v))
+        others = tuple([v / top for v in finite])
         shown.append(
             MeasureShown(
                 kind=kind,
