@@ -16,13 +16,11 @@ reads, s·d. Attention adds queries, keys and values s·(n + 2k), turned ones ag
 s·(n + k), its output s·n and one sum for each head. The feed-forward branch adds f numbers before the
 activation (none for ReLU, which needs only its result), those after it, and for gated ones their product.
 Maps of H·T·S numbers are kept where `_n_maps` says. At the end every scored token has V log-probabilities
-of w bytes, and for a moment their logits and gradients beside them. Against the process's own peak on a CPU
-(4 layers of 256 and 6 of 1024, with and without dropout) 0.14 to 0.17 GB are missing, whatever the size: what
-the libraries set aside for themselves. Of recurrent bodies only whole numbers
+of w bytes, and for a moment their logits and gradients beside them. Of recurrent bodies only whole numbers
 of d_model are counted, to within a fifth.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.dropping import KEPT_WEIGHTS
@@ -37,6 +35,8 @@ _OF_CELL = {"rnn": 4, "gru": 16, "lstm": 38}
 """Numbers of d_model that a recurrent layer, encoder's and decoder's, keeps of one token; measured."""
 _AROUND_CELLS = 10
 """The same of what stands around them: attention, embeddings, output."""
+AT_ONCE_BYTES = 2**28
+"""Most that is kept at once of a batch whose rows may be worked out in turns."""
 _CHUNK = 64
 """Cells of linear attention are laid out in squares of this side (`nn/kernel_attention.py`)."""
 
@@ -91,6 +91,23 @@ def activation_bytes(config: ModelConfig, shape: BatchShape) -> int:
     if config.transform_head:
         hidden += shape.n_scored * (2 * config.d_model * shape.narrow + _norm_numbers(config) * WIDE)
     return total + hidden + _weight_copies(config, shape)
+
+
+def n_turns_of(config: ModelConfig, shape: BatchShape) -> int:
+    """In so many turns the rows of a batch keep no more than `AT_ONCE_BYTES` at once, if one row allows."""
+    return min(shape.n_sequences, -(-activation_bytes(config, shape) // AT_ONCE_BYTES))
+
+
+def turn_of(config: ModelConfig, shape: BatchShape) -> BatchShape:
+    """The rows of a batch that are worked out at once."""
+    n = n_turns_of(config, shape)
+    return replace(shape, n_sequences=-(-shape.n_sequences // n), n_scored=-(-shape.n_scored // n))
+
+
+def passing_bytes(config: ModelConfig, shape: BatchShape) -> int:
+    """What the backward pass holds of one branch at a time: gradients of its widest numbers and stream."""
+    widest = 2 * max(config.up_rows, config.d_ff, 3 * config.d_model)
+    return shape.n_rows * (widest + 2 * config.d_model) * WIDE
 
 
 def loss_bytes(config: ModelConfig, shape: BatchShape) -> int:

@@ -20,6 +20,7 @@ from attnscope.models.memory import map_large_blocks
 from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
 from attnscope.nn.dropping import own_dice
+from attnscope.nn.memory_on_paper import n_turns_of
 from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.training.begin import Begun, begin
 from attnscope.training.compiling import compile_loss, wants_compiling
@@ -30,8 +31,9 @@ from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_
 from attnscope.training.metrics import Metrics
 from attnscope.training.objectives import Batch
 from attnscope.training.optimizers import set_learning_rate
+from attnscope.training.paper import is_in_turns
 from attnscope.training.recipe import Recipe
-from attnscope.training.row_workers import RowWorkers, can_divide
+from attnscope.training.row_workers import RowWorkers, can_divide, shape_of_batch
 from attnscope.training.run import RunFolder
 from attnscope.training.saving import Saver, hand_over
 from attnscope.training.schedules import learning_rate_at
@@ -80,9 +82,10 @@ class TrainingRun:
         self.recipe = recipe
         self.device = choose_device(device) if isinstance(device, str) else device
         torch.set_flush_denormal(True)
-        if self.device.type == "cpu" and recipe.data.kind != "text":  # batches are of ever other lengths
-            map_large_blocks()
         self._ranks, self._way, self._workers = ranks, Way(), RowWorkers()
+        self._can_divide = can_divide(recipe, self.device, ranks)
+        if self.device.type == "cpu" and (recipe.data.kind != "text" or is_in_turns(recipe, self.device)):
+            map_large_blocks()  # batches are of ever other lengths, or large
         self._lock = RunLock(out) if ranks.is_writer else None
         try:
             folder = RunFolder(out)
@@ -152,7 +155,7 @@ class TrainingRun:
         most, folder = torch.get_num_threads(), self._begun.folder.folder
         if self.device.type != "cpu" or self._ranks.n > 1 or self.step >= self.recipe.training.n_steps:
             return Way(most)
-        n_rows = self.recipe.training.batch_size if can_divide(self.recipe, self.device, self._ranks) else 0
+        n_rows = self.recipe.training.batch_size if self._can_divide else 0
         way = kept_way(folder)
         if way is None or way.in_products > most or (way.is_by_rows and way.n > n_rows):
             try:
@@ -300,8 +303,16 @@ class TrainingRun:
             with self._autocast():
                 return self._begun.loss(rows, smoothing, is_last=is_last) / n_scored
 
-        if self._way.is_by_rows and len(batch.ids) >= self._way.n:
-            return self._workers.descend(self._way.n, loss_of, batch, self._parameters)
+        n = self._way.n if self._way.is_by_rows and len(batch.ids) >= self._way.n else 1
+        n_turns = (
+            n_turns_of(
+                self.model.own.config, shape_of_batch(batch, has_bfloat16=self._autocast is not nullcontext)
+            )
+            if self._can_divide
+            else 1
+        )
+        if n > 1 or n_turns > 1:
+            return self._workers.descend(n, loss_of, batch, self._parameters, n_turns)
         # what is computed again for its gradient must draw the same again: from the dice of torch
         with nullcontext() if self.recipe.training.checkpointing else own_dice(int(torch.randint(2**62, ()))):
             loss = loss_of(self._ranks.share(batch).to(self.device))

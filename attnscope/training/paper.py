@@ -24,19 +24,29 @@ from attnscope.nn.memory_on_paper import (
     BatchShape,
     activation_bytes,
     loss_bytes,
+    n_turns_of,
+    passing_bytes,
+    turn_of,
 )
 from attnscope.records.plans import Pace, Plan
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
+from attnscope.training.distributed import ALONE
 from attnscope.training.evaluation import has_quick_bfloat16
 from attnscope.training.fields import Value
 from attnscope.training.parts import WATCHED_STEPS
 from attnscope.training.recipe import Recipe
 from attnscope.training.resume_points import N_KEPT
+from attnscope.training.row_workers import can_divide
+from attnscope.training.threads import ways_up_to
 
 Lengths = NDArray[np.int64]
 _SITE_BYTES, _TOKEN_BYTES = 1000, 100
 """What the header of a file of traces says of a site and of a token, at most."""
+PROGRAM_BYTES = 380 * 2**20
+"""What a process that trains holds beside the parts of its model: Python, torch and what they set aside."""
+_READ_BYTES = 20
+"""Of each byte of a file: 1 MB of Shakespeare and 3 MB of pairs with vocabularies of thousands, measured."""
 _N_SAMPLED = 256
 _SAMPLE_SEED = 7
 
@@ -109,19 +119,40 @@ def shape_of(recipe: Recipe, device: torch.device, *, n_tokens: int) -> BatchSha
     )
 
 
-def memory_parts(recipe: Recipe, shape: BatchShape) -> tuple[tuple[str, int], ...]:
-    """What training keeps at its largest moment, in bytes by part."""
-    config = recipe.model
+def is_in_turns(recipe: Recipe, device: torch.device) -> bool:
+    """Whether the largest batch of a recipe is more than may be kept at once."""
+    shape = shape_of(recipe, device, n_tokens=longest_tokens(recipe))
+    return can_divide(recipe, device, ALONE) and n_turns_of(recipe.model, shape) > 1
+
+
+def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int], ...]:
+    """What training takes at its largest moment, in bytes by part; on a GPU, what is there."""
+    config, shape = recipe.model, shape_of(recipe, device, n_tokens=longest_tokens(recipe))
     n_all, n_learned = count_parameters(config).total, learned_parameters(recipe)
-    n_added = adapter_parameters(recipe)
+    n_added, n_threads = adapter_parameters(recipe), 1
+    if can_divide(recipe, device, ALONE):
+        shape = turn_of(config, shape)
+        n_threads = max(way.n for way in ways_up_to(torch.get_num_threads(), recipe.training.batch_size))
     parts = (
+        ("the program and its libraries", PROGRAM_BYTES if device.type == "cpu" else 0),
+        ("what it learns from", _reading_bytes(recipe) if device.type == "cpu" else 0),
         ("weights", WEIGHT_BYTES * (n_all + n_added)),
         ("gradients", GRADIENT_BYTES * n_learned),
+        ("gradients of other threads", 2 * GRADIENT_BYTES * n_learned * (n_threads - 1)),
         ("moments of the optimiser", moment_bytes(recipe) * n_learned),
         ("activations", activation_bytes(config, shape)),
-        ("loss over the vocabulary", loss_bytes(config, shape)),
+        ("gradients of activations", passing_bytes(config, shape)),
+        ("loss over the vocabulary", n_threads * loss_bytes(config, shape)),
     )
     return tuple((name, n) for name, n in parts if n)
+
+
+def _reading_bytes(recipe: Recipe) -> int:
+    """What texts take while they are read and made into tokens; 0 of those that are not there."""
+    try:
+        return _READ_BYTES * Path(recipe.data.path).stat().st_size if recipe.data.path else 0
+    except (OSError, ValueError):
+        return 0
 
 
 def moment_bytes(recipe: Recipe) -> int:
@@ -202,7 +233,7 @@ def plan_recipe(
         tokens_a_step=tokens_a_step(recipe, mean),
         n_steps=training.n_steps,
         flops_a_step=step_flops(recipe, mean),
-        memory=memory_parts(recipe, shape_of(recipe, device, n_tokens=longest)),
+        memory=memory_parts(recipe, device),
         available_bytes=free_bytes(device) if available is None else available,
         device=str(device),
         precision="bfloat16" if uses_bfloat16(recipe, device) else "float32",

@@ -4,7 +4,8 @@ Threads inside the products meet after each of them, some hundred times a step, 
 either spin, which a busy core beside them turns into hundreds of milliseconds, or sleep, which costs a small
 model more than the second thread gains. These meet once a step. Rows are divided as over the processes of
 `distributed.py`, and the gradients of the parts are added in their order: equal numbers of workers make equal
-steps to the last bit, other numbers differ in the last digits of sums.
+steps to the last bit, other numbers differ in the last digits of sums. Each takes its rows in turns where
+all at once would keep more than `AT_ONCE_BYTES` for their gradients.
 
 Linux wakes a thread on the core of the one that woke it, as these do for Python's lock all the time, and may
 leave both there for seconds beside an idle core (6.18, two cores): so each keeps to cores of its own.
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 from attnscope.nn.dropping import own_dice
+from attnscope.nn.memory_on_paper import BatchShape
 from attnscope.training.distributed import Ranks, rows_of
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
@@ -37,6 +39,17 @@ def can_divide(recipe: Recipe, device: torch.device, ranks: Ranks) -> bool:
     return device.type == "cpu" and ranks.n == 1 and is_plain and recipe.training.compile != "on"
 
 
+def shape_of_batch(batch: Batch, *, has_bfloat16: bool) -> BatchShape:
+    """What a batch on a CPU comes to on paper."""
+    texts = [ids for ids in (batch.ids, batch.target_ids) if ids is not None]
+    return BatchShape(
+        n_sequences=len(batch.ids),
+        n_tokens=max(ids.shape[1] for ids in texts),
+        n_scored=len(batch.labels),
+        has_bfloat16=has_bfloat16,
+    )
+
+
 class RowWorkers:
     """Threads that begin when they are first needed; `close` ends them."""
 
@@ -46,26 +59,33 @@ class RowWorkers:
         )
 
     def descend(
-        self, n: int, loss_of: Callable[[Batch], Tensor], batch: Batch, parameters: Sequence[Tensor]
+        self,
+        n: int,
+        loss_of: Callable[[Batch], Tensor],
+        batch: Batch,
+        parameters: Sequence[Tensor],
+        n_turns: int = 1,
     ) -> Tensor:
         """Add the gradients of a batch's loss, which is a sum over its rows; gives that loss.
 
         The batch has at least `n` rows. The caller's thread works out the first part.
         """
-        n_rows, groups = len(batch.ids), core_groups(n)
-        parts = [rows_of(batch, n_rows * i // n, n_rows * (i + 1) // n) for i in range(n)]
-        first, *seeds = torch.randint(2**62, (n,)).tolist()
+        groups = core_groups(n)
+        first, *rest = (_cut(part, n_turns) for part in _cut(batch, n))
+        own_seed, *seeds = torch.randint(2**62, (n,)).tolist()
         others = [
-            self._pool.submit(_gradients, loss_of, part, parameters, seed, cores)
-            for part, seed, cores in zip(parts[1:], seeds, groups[1:], strict=True)
+            self._pool.submit(_gradients, loss_of, turns, parameters, seed, cores)
+            for turns, seed, cores in zip(rest, seeds, groups[1:], strict=True)
         ]
+        total = torch.zeros(())
         try:
-            with own_dice(first), _keeping_to(groups[0]):
-                total = loss_of(parts[0])
-                torch.autograd.backward(total)
+            with own_dice(own_seed), _keeping_to(groups[0]):
+                for rows in first:
+                    loss = loss_of(rows)
+                    torch.autograd.backward(loss)
+                    total = total + loss.detach()
         finally:
             wait(others)  # nothing may change the weights while another reads them
-        total = total.detach()
         for other in others:
             loss, gradients = other.result()
             total = total + loss
@@ -103,13 +123,30 @@ def _keeping_to(cores: set[int]) -> Iterator[None]:
             os.sched_setaffinity(0, before)
 
 
+def _cut(batch: Batch, n: int) -> list[Batch]:
+    """The batch in `n` parts, fewer where it has fewer rows."""
+    n_rows = len(batch.ids)
+    n = min(n, n_rows)
+    return [rows_of(batch, n_rows * i // n, n_rows * (i + 1) // n) for i in range(n)] if n > 1 else [batch]
+
+
 def _gradients(
     loss_of: Callable[[Batch], Tensor],
-    part: Batch,
+    turns: Sequence[Batch],
     parameters: Sequence[Tensor],
     seed: int,
     cores: set[int],
 ) -> _Part:
+    total = torch.zeros(())
+    sums: list[Tensor | None] = [None] * len(parameters)
     with own_dice(seed), _keeping_to(cores):
-        loss = loss_of(part)
-        return loss.detach(), torch.autograd.grad(loss, parameters, allow_unused=True)
+        for rows in turns:
+            loss = loss_of(rows)
+            total = total + loss.detach()
+            found = torch.autograd.grad(loss, parameters, allow_unused=True)
+            sums = [_added(own, more) for own, more in zip(sums, found, strict=True)]
+    return total, sums
+
+
+def _added(own: Tensor | None, more: Tensor | None) -> Tensor | None:
+    return more if own is None else own if more is None else own + more

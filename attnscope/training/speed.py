@@ -3,13 +3,16 @@
 The last run of the same recipe is the best witness: its tokens per second (the middle of its last steps)
 times the operations of one of its tokens. Runs of other recipes tell little: the operations a second of two
 that come with the program differ up to ninefold. Without such a run products of the recipe's own width are
-timed, and work on single numbers, which is most of a step where models are narrow.
+timed, and work on single numbers, which is most of a step where models are narrow: in each of the ways that
+a run on a CPU tries (`threads.py`), of which it will keep the quickest. By rows both are timed in as many
+threads at once as there would be.
 """
 
 import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,9 +24,12 @@ from attnscope.errors import UserError
 from attnscope.models.device import wait_for
 from attnscope.records.plans import Pace
 from attnscope.strict_toml import read_toml_text
+from attnscope.training.distributed import ALONE
 from attnscope.training.metrics import open_metrics
 from attnscope.training.paper import mean_tokens, step_flops, tokens_a_step, uses_bfloat16
 from attnscope.training.recipe import Recipe, parse_recipe
+from attnscope.training.row_workers import can_divide
+from attnscope.training.threads import Way, ways_up_to
 
 NUMBERS_A_FLOP = 2.4
 """Single numbers worked on for each operation, times the model's width: how much of a step is no product.
@@ -49,6 +55,7 @@ _HEAD_BYTES, _TAIL_BYTES = 4096, 65_536
 _LEAST_STEPS = 5
 _LEAST_ROWS, _MOST_ROWS, _MOST_WIDE = 64, 1024, 2048
 _PRODUCT_NUMBERS = 2**28
+_AT_A_TIME = 4
 _LEAST_S, _LEAST_PROBES, _MOST_PROBES, _KEPT_PROBES = 0.02, 5, 50, 250
 _OF_SPEED = {
     "data": ("kind", "task", "similar_lengths"),
@@ -90,6 +97,22 @@ def _cause(recipe: Recipe) -> str:
 
 
 def measured_pace(recipe: Recipe, device: torch.device) -> Pace:
+    """The quickest of the ways in which a run may compute, each from what is timed in it."""
+    if device.type != "cpu":
+        return _pace_by(Way(), recipe, device)
+    before = torch.get_num_threads()
+    n_rows = recipe.training.batch_size if can_divide(recipe, device, ALONE) else 0
+    try:
+        paces = []
+        for way in ways_up_to(before, n_rows):
+            torch.set_num_threads(way.in_products)
+            paces.append(_pace_by(way, recipe, device))
+    finally:
+        torch.set_num_threads(before)
+    return max(paces, key=lambda pace: pace.flops_per_s)
+
+
+def _pace_by(way: Way, recipe: Recipe, device: torch.device) -> Pace:
     """From the rate of products as wide as the model's, and of work on single numbers between them.
 
     seconds = F / rate + F · NUMBERS_A_FLOP / width · seconds a number + n_blocks · overhead
@@ -97,18 +120,18 @@ def measured_pace(recipe: Recipe, device: torch.device) -> Pace:
     """
     model = recipe.model
     width, inner = min(model.d_model, _MOST_WIDE), min(model.d_ff, _MOST_WIDE)
-    rate = product_rate(str(device), uses_bfloat16(recipe, device), width, inner)
+    rate = product_rate(str(device), uses_bfloat16(recipe, device), width, inner, way)
     flops = step_flops(recipe, mean_tokens(recipe))
-    between = flops * NUMBERS_A_FLOP / model.d_model * number_s(str(device))
+    between = flops * NUMBERS_A_FLOP / model.d_model * number_s(str(device), way)
     n_blocks = len(model.site_keys()) + model.encoder_layers + model.decoder_layers
     overhead = n_blocks * STEP_OVERHEAD_S + _cells_s(recipe, device)
     seconds = flops / rate + between + overhead * recipe.training.accumulate
     return Pace(
         flops_per_s=flops / seconds,
         doubt=_DOUBT_OF_PRODUCTS,
-        words=f"from products {width:,} wide, measured just now at {rate / 1e9:,.3g} · 10⁹ operations a "
-        f"second; training is taken to reach {flops / seconds / rate:.0%} of that, give or take a factor of "
-        f"{_DOUBT_OF_PRODUCTS:g}",
+        words=f"from products {width:,} wide, measured just now{_words_of(way)} at {rate / 1e9:,.3g} · 10⁹ "
+        f"operations a second; training is taken to reach {flops / seconds / rate:.0%} of that, give or take "
+        f"a factor of {_DOUBT_OF_PRODUCTS:g}",
     )
 
 
@@ -119,24 +142,31 @@ def _cells_s(recipe: Recipe, device: torch.device) -> float:
         return 0.0
     if not (model.feeds_context and model.has_attention):
         return n_tokens * TOKEN_OVERHEAD_S
+    way = Way(torch.get_num_threads())
     n_numbers = recipe.training.batch_size * n_tokens**2 * model.d_model if model.score == "additive" else 0
-    return n_tokens * FED_TOKEN_OVERHEAD_S + NUMBERS_A_CELL * n_numbers * number_s(str(device))
+    return n_tokens * FED_TOKEN_OVERHEAD_S + NUMBERS_A_CELL * n_numbers * number_s(str(device), way)
 
 
-def number_s(device: str) -> float:
+def _words_of(way: Way) -> str:
+    if way.n == 1:
+        return ""
+    return f" in {way.n} threads{' side by side, each with rows of its own,' * way.is_by_rows}"
+
+
+def number_s(device: str, way: Way) -> float:
     """Seconds for one number of GELU; takes a few milliseconds."""
     x = torch.full((_MOST_ROWS, 256), 0.5, device=device)
-    return _usual_s(lambda: torch.nn.functional.gelu(x), device, _probes(device)) / x.numel()
+    return usual_s(lambda: torch.nn.functional.gelu(x), device, way, _probes(device, way)) / x.numel()
 
 
-def product_rate(device: str, is_bfloat16: bool, width: int, inner: int) -> float:
+def product_rate(device: str, is_bfloat16: bool, width: int, inner: int, way: Way) -> float:
     """Operations a second of products [rows, width] · [width, inner]; takes about 20 ms."""
     dtype = torch.bfloat16 if is_bfloat16 else torch.float32
     n_rows = max(_LEAST_ROWS, min(_MOST_ROWS, _PRODUCT_NUMBERS // (width * inner)))
     a = torch.full((n_rows, width), 0.5, device=device, dtype=dtype)
     b = torch.full((width, inner), 0.5, device=device, dtype=dtype)
-    probes = _probes(device, is_bfloat16, width, inner)
-    return 2.0 * n_rows * width * inner / _usual_s(lambda: a @ b, device, probes)
+    probes = _probes(device, is_bfloat16, width, inner, way)
+    return 2.0 * n_rows * width * inner / usual_s(lambda: a @ b, device, way, probes)
 
 
 @lru_cache(maxsize=64)
@@ -145,19 +175,30 @@ def _probes(*_of: object) -> deque[float]:
     return deque(maxlen=_KEPT_PROBES)
 
 
-def _usual_s(work: Callable[[], object], device: str, probes: deque[float]) -> float:
-    """The median time of a piece of work, over some probes now and those before."""
-    spent, n = 0.0, 0
-    with torch.inference_mode():
+def usual_s(work: Callable[[], object], device: str, way: Way, probes: deque[float]) -> float:
+    """The median time of a piece of work, over some probes now and those before; by rows, of all threads
+    over their number.
+    """
+    spent, n, n_others = 0.0, 0, way.n - 1 if way.is_by_rows else 0
+    with torch.inference_mode(), ThreadPoolExecutor(max(1, n_others)) as others:
         work()  # the first may still look for its way
         while n < _LEAST_PROBES or (spent < _LEAST_S and n < _MOST_PROBES):
             start = time.perf_counter()
-            work()
+            at_once = [others.submit(_many, work) for _ in range(n_others)]
+            _many(work)
+            wait(at_once)
             wait_for(torch.device(device))
-            took = time.perf_counter() - start
+            took = (time.perf_counter() - start) / (_AT_A_TIME * (1 + n_others))
             probes.append(took)
-            spent, n = spent + took, n + 1
+            spent, n = spent + took * _AT_A_TIME, n + 1
     return max(median(probes), 1e-9)
+
+
+def _many(work: Callable[[], object]) -> None:
+    """Enough of it that threads are not woken longer than they work."""
+    with torch.inference_mode():
+        for _ in range(_AT_A_TIME):
+            work()
 
 
 def _earlier_runs(folders: Iterable[Path]) -> Iterator[EarlierRun]:

@@ -99,8 +99,8 @@ def test_that_the_gradient_is_that_of_the_mean_log_weight_and_the_number_that_of
 
 
 @pytest.mark.parametrize("n_links", [5, 4, 1])
-@pytest.mark.parametrize("n", [2, 3])
-def test_that_parts_of_a_batch_teach_a_head_what_the_whole_does(n: int, n_links: int) -> None:
+@pytest.mark.parametrize(("n", "n_turns"), [(2, 1), (3, 1), (1, 2), (1, 9), (2, 2)])
+def test_that_parts_of_a_batch_teach_a_head_what_the_whole_does(n: int, n_turns: int, n_links: int) -> None:
     module = build_transformer(CONFIG, seed=0).double()
     parameters = list(module.parameters())
     batch = _batch(Guide(layer=1, head=0, share=0.3))
@@ -109,7 +109,7 @@ def test_that_parts_of_a_batch_teach_a_head_what_the_whole_does(n: int, n_links:
     whole = loss_sum(module, batch)
     expected = torch.autograd.grad(whole, parameters, allow_unused=True)
     workers = RowWorkers()
-    total = workers.descend(n, lambda part: loss_sum(module, part), batch, parameters)
+    total = workers.descend(n, lambda part: loss_sum(module, part), batch, parameters, n_turns)
     workers.close()
     assert float(total) == pytest.approx(float(whole.detach()), rel=1e-6)
     for parameter, gradient in zip(parameters, expected, strict=True):

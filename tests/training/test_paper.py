@@ -67,6 +67,22 @@ def test_that_a_plan_counts_by_hand(recipe: Recipe) -> None:
     assert dict(plan.memory)["moments of the optimiser"] == 8 * plan.n_parameters
 
 
+def test_that_a_plan_counts_what_other_threads_and_texts_take(recipe: Recipe, tmp_path: Path) -> None:
+    n = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        parts = dict(plan_of(recipe).memory)
+        again = replace(recipe, training=replace(recipe.training, checkpointing=True))
+        assert "gradients of other threads" not in dict(plan_of(again).memory)
+    finally:
+        torch.set_num_threads(n)
+    assert parts["gradients of other threads"] >= 3 * parts["gradients"]
+    assert "what it learns from" not in parts
+    (tmp_path / "text").write_bytes(bytes(1000))
+    there = replace(recipe, data=replace(recipe.data, path=str(tmp_path / "text")))
+    assert dict(plan_of(there).memory)["what it learns from"] >= 9 * 1000  # 8 bytes for each token
+
+
 def test_that_computing_blocks_again_costs_a_forward_pass_more(recipe: Recipe) -> None:
     again = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, checkpointing=True))
     assert step_flops(again, 64) == pytest.approx(step_flops(recipe, 64) * 4 / 3)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.memory_on_paper import BatchShape, activation_bytes, n_turns_of, turn_of
 from attnscope.records.training import Finished, Step
 from attnscope.training.distributed import ALONE, Ranks
 from attnscope.training.loop import TrainingRun
@@ -84,6 +86,31 @@ def test_that_rows_side_by_side_learn_what_the_whole_batch_teaches(text: str, n:
     assert other_losses == pytest.approx(losses, rel=1e-5)
     for name, weight in weights.items():
         torch.testing.assert_close(other_weights[name], weight, rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("text", [TRANSLATING, MASKED])
+@pytest.mark.parametrize("way", [Way(), Way(2, True)])
+def test_that_rows_in_turns_learn_what_the_whole_batch_teaches(
+    text: str, way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "turns").mkdir()
+    losses, weights = _trained(tmp_path / "whole", text, Way())
+    monkeypatch.setattr("attnscope.nn.memory_on_paper.AT_ONCE_BYTES", 6000)
+    other_losses, other_weights = _trained(tmp_path / "turns", text, way)
+    assert other_losses == pytest.approx(losses, rel=1e-5)
+    for name, weight in weights.items():
+        torch.testing.assert_close(other_weights[name], weight, rtol=1e-3, atol=2e-5)
+
+
+def test_that_rows_of_a_turn_keep_no_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = ModelConfig(form="decoder", vocab_size=9, d_model=8, n_layers=2, n_heads=2, d_ff=8)
+    shape = BatchShape(n_sequences=17, n_tokens=6, n_scored=17 * 6)
+    whole = activation_bytes(config, shape)
+    for n_turns in (1, 2, 3, 8, 17, 40):
+        monkeypatch.setattr("attnscope.nn.memory_on_paper.AT_ONCE_BYTES", -(-whole // n_turns))
+        assert n_turns_of(config, shape) == min(n_turns, 17)
+        assert turn_of(config, shape).n_sequences == -(-17 // min(n_turns, 17))
 
 
 def test_that_two_runs_by_rows_drop_the_same_places_and_a_resumed_one_too(tmp_path: Path) -> None:

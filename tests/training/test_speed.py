@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,8 @@ from attnscope.settings import Settings, known_run_folders, write_settings
 from attnscope.training import find_recipe, read_recipe
 from attnscope.training.paper import plan_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
-from attnscope.training.speed import measured_pace, pace_of
+from attnscope.training.speed import measured_pace, pace_of, usual_s
+from attnscope.training.threads import Way
 from attnscope.workers.desk import Desk
 from attnscope.workers.serve_plans import plan_text
 
@@ -100,3 +102,44 @@ def test_that_every_door_tells_the_same_time(
     assert told == pytest.approx(tokens / 1000.0)
     assert main(["--device", "cpu", "train", "copy", "--plan"]) == 0
     assert f"about {rough_text(told)}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("gain", "words"), [(1.6, "in 2 threads side by side, each with rows of its own,"), (0.9, "just now at")]
+)
+def test_that_a_plan_takes_the_way_in_which_a_run_will_be_quickest(
+    recipe: Recipe, gain: float, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[Way, int]] = []
+
+    def probe(_work: object, _device: str, way: Way, _probes: object) -> float:
+        seen.append((way, torch.get_num_threads()))
+        return 1e-3 / (gain if way.is_by_rows else 0.8 if way.n > 1 else 1.0)
+
+    monkeypatch.setattr("attnscope.training.speed.usual_s", probe)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    alone = measured_pace(recipe, CPU)
+    assert {way for way, _ in seen} == {Way()}
+    torch.set_num_threads(2)
+    try:
+        found = measured_pace(recipe, CPU)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert words in found.words
+    assert {way for way, _ in seen} == {Way(), Way(2, True), Way(2)}
+    assert all(n == way.in_products for way, n in seen)
+    assert (found.flops_per_s > 1.2 * alone.flops_per_s) == (gain > 1.0)
+    assert found.flops_per_s <= max(1.0, gain) * alone.flops_per_s * 1.0001
+
+
+def test_that_threads_at_once_share_what_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each piece of work the time is told, and by rows as many threads do it as there would be."""
+    done: list[int] = []
+    monkeypatch.setattr("attnscope.training.speed._LEAST_S", 0.0)
+    for way, n_threads in ((Way(), 1), (Way(3, True), 3), (Way(3), 1)):
+        done.clear()
+        usual_s(lambda: done.append(threading.get_ident()), "cpu", way, deque())
+        assert 1 <= len(set(done)) <= n_threads
+        assert (len(done) - 1) % (4 * n_threads) == 0
