@@ -51,11 +51,10 @@ from attnscope.viewmodels.work_found import (
     watch_flow,
     watch_heads,
     watch_pages,
-    watch_patching,
+    watch_pass,
     watch_session,
     watch_sweep,
     watch_training,
-    watch_weights,
     watch_writing,
 )
 from attnscope.viewmodels.writing.state import GenerationState
@@ -178,10 +177,10 @@ class Program(QObject):
         watch_training(work, self.training)
         watch_sweep(work, self.sweep)
         watch_heads(work, self.heads, self.curves, self.alike)
-        watch_weights(work, self.weights)
+        watch_pass(work, "A head's weights", self.weights)
         watch_writing(work, self.generation)
         watch_pages(work, self.compare, self.pruning, self.experiments, self.worker.cancel)
-        watch_patching(work, self.patching)
+        watch_pass(work, "Patching", self.patching)
         watch_flow(work, self.across)
         watch_downloads(work, self.shelf)
 

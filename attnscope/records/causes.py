@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from attnscope.records.attribution import Attribution, PatchKind, PatchMap
 from attnscope.records.outputs import Candidate
 from attnscope.records.pictures import Picture
-from attnscope.records.requests import News, Reply, Request
+from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, Stack
 
 WishedToken = int | str | None
@@ -65,11 +65,8 @@ class PatchTexts(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatchingNews(News):
+class PatchingNews(CountedNews):
     """How many pieces of how many have been exchanged."""
-
-    n_done: int
-    n_total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from attnscope.records.findings import Findings
 from attnscope.records.measures import SpecialTokens
-from attnscope.records.requests import News, Reply, Request
+from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.roles import HeadCard
 from attnscope.records.sites import HeadRef
 
@@ -44,12 +44,10 @@ class ShowCard(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuringNews(News):
+class MeasuringNews(CountedNews):
     """How far the pass is: texts done and texts there are, and what is being done."""
 
     what: str
-    n_done: int
-    n_total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum
-from attnscope.records.requests import News, Reply, Request
+from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.sites import HeadRef
 
 N_PAIRS = 30
@@ -52,11 +52,9 @@ class ShowWeights(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsNews(News):
+class WeightsNews(CountedNews):
     """How many rows of how many between tokens are done, and of which product."""
 
-    n_done: int
-    n_total: int
     about: str = ""
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
-from attnscope.records.requests import News, Reply, Request
+from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.tokens import Token
 
@@ -66,11 +66,8 @@ class CompareHeads(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparingNews(News):
+class ComparingNews(CountedNews):
     """How many texts of how many were compared."""
-
-    n_done: int
-    n_total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,24 @@ class News(Reply):
         """It is."""
         return True
 
+    @property
+    def fraction(self) -> float | None:
+        """How much is done, 0…1; None where that is not known."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedNews(News):
+    """How many pieces of work are done, of how many."""
+
+    n_done: int
+    n_total: int
+
+    @property
+    def fraction(self) -> float | None:
+        """The share of the pieces that are done; None while their number is not known."""
+        return self.n_done / self.n_total if self.n_total else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopWork(Request):

@@ -12,7 +12,7 @@ from attnscope.viewmodels.listeners import Listener, Listeners
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Task:
     """One job. `name` says what it is for, `what` what is being done now; `fraction` 0…1, None: not known.
 
     `stop` ends it; None for what cannot be ended, or ends by itself in a moment. `is_waited_for`: the person
@@ -41,7 +41,7 @@ class Worker(Protocol):
         ...
 
 
-FindJobs = Callable[[], Iterable[Job]]
+FindTasks = Callable[[], Iterable[Task]]
 
 
 class WorkState:
@@ -49,14 +49,14 @@ class WorkState:
 
     def __init__(self) -> None:
         self._listeners = Listeners()
-        self._finders: list[FindJobs] = []
-        self.jobs: tuple[Job, ...] = ()
+        self._finders: list[FindTasks] = []
+        self.jobs: tuple[Task, ...] = ()
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""
         return self._listeners.add(callback)
 
-    def watch(self, state: Worker, find: FindJobs) -> None:
+    def watch(self, state: Worker, find: FindTasks) -> None:
         """Collect the jobs that `find` gives whenever `state` changes."""
         self._finders.append(find)
         state.subscribe(self._on_changed)
@@ -80,7 +80,7 @@ class WorkState:
                 return
 
     @property
-    def waited_for(self) -> Job | None:
+    def waited_for(self) -> Task | None:
         """The job that Esc ends."""
         return next((job for job in self.jobs if job.is_waited_for and job.stop is not None), None)
 

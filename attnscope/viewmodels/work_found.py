@@ -1,25 +1,52 @@
 """The jobs of each state of the window, for the list of what is under way. Must not import Qt."""
 
 from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from attnscope.counting import counted
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.heads.alike import AlikeState
-from attnscope.viewmodels.heads.head_weights import WeightsState
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
+from attnscope.viewmodels.job import Job
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.viewmodels.work import FindJobs, Job, WorkState
+from attnscope.viewmodels.work import FindTasks, Task, Worker, WorkState
 from attnscope.viewmodels.writing.state import GenerationState
 
 _WAITING = "waiting for its turn"
+
+
+class Passing(Worker, Protocol):
+    """A state with one long pass."""
+
+    job: Job[Any, Any]
+
+    @property
+    def progress(self) -> str:
+        """How far it is, in words."""
+        ...
+
+    def stop(self) -> None:
+        """Give it up."""
+        ...
+
+
+def watch_pass(work: WorkState, name: str, state: Passing) -> None:
+    """The long pass of a state."""
+
+    def find() -> Iterator[Task]:
+        job = state.job
+        if job.is_running:
+            what = state.progress if job.news is not None else _WAITING
+            yield Task(name=name, what=what, fraction=job.fraction, stop=state.stop)
+
+    work.watch(state, find)
 
 
 def watch_session(work: WorkState, session: Session, cancel: Callable[[int], None]) -> None:
@@ -31,10 +58,10 @@ def watch_session(work: WorkState, session: Session, cancel: Callable[[int], Non
     def stop_tracing() -> None:
         cancel(session.tracing.give_up())
 
-    def find() -> Iterator[Job]:
+    def find() -> Iterator[Task]:
         busy = session.busy
         if busy is not None:
-            yield Job(
+            yield Task(
                 name="Opening a model",
                 what=busy.what,
                 fraction=busy.fraction,
@@ -43,7 +70,7 @@ def watch_session(work: WorkState, session: Session, cancel: Callable[[int], Non
             )
         elif session.tracing.is_waiting:
             heard = session.tracing.progress
-            yield Job(
+            yield Task(
                 name="Tracing the text",
                 what=heard.what if heard else "",
                 fraction=heard.fraction if heard else None,
@@ -58,13 +85,13 @@ def watch_session(work: WorkState, session: Session, cancel: Callable[[int], Non
 def watch_training(work: WorkState, training: TrainingState) -> None:
     """The run in progress."""
 
-    def find() -> Iterator[Job]:
+    def find() -> Iterator[Task]:
         if training.is_active:
             words = [f"step {training.step:,} of {training.n_steps:,}"] if training.n_steps else []
             words += [training.remaining or training.status.title]
             stop = training.stop if training.status.can_stop else None
             name = "Training, paused" if training.status.phase == "paused" else "Training"
-            yield Job(name=name, what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop)
+            yield Task(name=name, what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop)
 
     work.watch(training, find)
 
@@ -72,10 +99,10 @@ def watch_training(work: WorkState, training: TrainingState) -> None:
 def watch_sweep(work: WorkState, sweep: SweepState) -> None:
     """Several runs, one after another."""
 
-    def find() -> Iterator[Job]:
+    def find() -> Iterator[Task]:
         if sweep.is_active:
             stop = None if sweep.phase == "stopping" else sweep.stop
-            yield Job(name="Several runs", what=sweep.what, fraction=sweep.fraction, stop=stop)
+            yield Task(name="Several runs", what=sweep.what, fraction=sweep.fraction, stop=stop)
 
     work.watch(sweep, find)
 
@@ -83,47 +110,24 @@ def watch_sweep(work: WorkState, sweep: SweepState) -> None:
 def watch_heads(work: WorkState, heads: HeadsState, curves: CurvesState, alike: AlikeState) -> None:
     """The passes of the Heads page."""
 
-    def measuring() -> Iterator[Job]:
+    def measuring() -> Iterator[Task]:
         if heads.phase == "running":
             what = heads.progress if heads.news else _WAITING
-            yield Job(name="Measuring heads", what=what, fraction=heads.fraction, stop=heads.stop)
+            yield Task(name="Measuring heads", what=what, fraction=heads.fraction, stop=heads.stop)
 
-    def pruning() -> Iterator[Job]:
-        if curves.phase == "running":
-            news = curves.news
-            what, fraction = (curves.progress, news.fraction) if news else (_WAITING, None)
-            yield Job(name="Pruning curves", what=what, fraction=fraction, stop=curves.stop)
-
-    def comparing() -> Iterator[Job]:
-        if alike.phase == "running":
-            news = alike.news
-            what = f"{news.n_done:,} of {news.n_total:,} texts" if news else _WAITING
-            fraction = news.n_done / news.n_total if news and news.n_total else None
-            yield Job(name="Comparing heads", what=what, fraction=fraction, stop=alike.stop)
-
-    for state, find in ((heads, measuring), (curves, pruning), (alike, comparing)):
-        work.watch(state, find)
-
-
-def watch_weights(work: WorkState, weights: WeightsState) -> None:
-    """What a head's weights say being worked out."""
-
-    def find() -> Iterator[Job]:
-        if weights.phase == "running":
-            what = weights.progress if weights.news else _WAITING
-            yield Job(name="A head's weights", what=what, fraction=weights.fraction, stop=weights.stop)
-
-    work.watch(weights, find)
+    work.watch(heads, measuring)
+    watch_pass(work, "Pruning curves", curves)
+    watch_pass(work, "Comparing heads", alike)
 
 
 def watch_writing(work: WorkState, generation: GenerationState) -> None:
     """Text that is being written."""
 
-    def find() -> Iterator[Job]:
+    def find() -> Iterator[Task]:
         if generation.is_writing:
             n = len(generation.tokens)
             what = f"{counted(n, 'token')} so far" if n else _WAITING
-            yield Job(name="Writing text", what=what, stop=generation.stop)
+            yield Task(name="Writing text", what=what, stop=generation.stop)
 
     work.watch(generation, find)
 
@@ -141,16 +145,16 @@ def watch_pages(
         for number in compare.give_up():
             cancel(number)
 
-    def comparing() -> Iterator[Job]:
+    def comparing() -> Iterator[Task]:
         if compare.is_waiting:
-            yield Job(
+            yield Task(
                 name="Comparing A and B", what=compare.progress, stop=stop_comparing, is_waited_for=True
             )
 
-    def removing() -> Iterator[Job]:
+    def removing() -> Iterator[Task]:
         if pruning.is_working:
             stop = pruning.give_up if pruning.step == "trying" else None
-            yield Job(
+            yield Task(
                 name="Removing heads",
                 what=pruning.what,
                 fraction=pruning.fraction,
@@ -166,10 +170,10 @@ def watch_pages(
 def watch_flow(work: WorkState, across: AcrossState) -> None:
     """The attention flow of one output token."""
 
-    def find() -> Iterator[Job]:
+    def find() -> Iterator[Task]:
         fraction = across.flow_fraction
         if fraction is not None:
-            yield Job(name="Attention flow", what=f"{fraction:.0%}", fraction=fraction, stop=across.stop)
+            yield Task(name="Attention flow", what=f"{fraction:.0%}", fraction=fraction, stop=across.stop)
 
     work.watch(across, find)
 
@@ -177,35 +181,25 @@ def watch_flow(work: WorkState, across: AcrossState) -> None:
 def watch_downloads(work: WorkState, shelf: ShelfState) -> None:
     """The model that is being downloaded; Stop is a pause."""
 
-    def find() -> Iterator[Job]:
+    def find() -> Iterator[Task]:
         if shelf.fetching:
             name = f"Downloading {shelf.fetching.rpartition('/')[2]}"
-            yield Job(name=name, what=shelf.progress, fraction=shelf.fraction, stop=shelf.pause)
+            yield Task(name=name, what=shelf.progress, fraction=shelf.fraction, stop=shelf.pause)
 
     work.watch(shelf, find)
 
 
-def watch_patching(work: WorkState, patching: PatchingState) -> None:
-    """Pieces of one text's run being put into that of another."""
-
-    def find() -> Iterator[Job]:
-        if patching.phase == "running":
-            yield Job(name="Patching", what=patching.note, fraction=patching.fraction, stop=patching.stop)
-
-    work.watch(patching, find)
-
-
-def experiment_jobs(experiments: ExperimentsState) -> FindJobs:
+def experiment_jobs(experiments: ExperimentsState) -> FindTasks:
     """One job for each kind of experiment that is under way."""
 
     def stopper(kind: type) -> Callable[[], None]:
         return lambda: experiments.stop(kind)
 
-    def find() -> Iterator[Job]:
+    def find() -> Iterator[Task]:
         for kind, n_done, n_total in experiments.under_way:
             what = f"{n_done:,} of {n_total:,}" if n_total else _WAITING
             fraction = n_done / n_total if n_total else None
-            yield Job(name=f"Lab: {_words(kind)}", what=what, fraction=fraction, stop=stopper(kind))
+            yield Task(name=f"Lab: {_words(kind)}", what=what, fraction=fraction, stop=stopper(kind))
 
     return find
 

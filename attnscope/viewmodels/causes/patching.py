@@ -4,25 +4,24 @@ Must not import Qt. Tells its listeners `choice`, `progress`, `map` or `selectio
 """
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 
 from attnscope.records.attribution import PatchMap
 from attnscope.records.causes import PatchingNews, PatchTexts, TextsPatched, WishedToken
-from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.messages import ModelLoaded
 from attnscope.records.outputs import Candidate
-from attnscope.records.requests import Reply, Request, StopWork
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import STACKS, HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import clean_wish, refusal_of, signed
 from attnscope.viewmodels.causes.patch_words import What, counterpart, end_of_change, patch_sentence
+from attnscope.viewmodels.job import Job, Phase
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
-Phase = Literal["empty", "running", "done", "stopped", "failed"]
 _SAME = "Exchange a word of the second text for another of as many tokens."
 _OTHER_PICTURE = "Type the path of another picture above."
 _NEW = "The text, its gates or the choices have changed. Press Patch again."
@@ -39,21 +38,14 @@ class PatchingState:
         numbers: Numbers,
     ) -> None:
         self._session, self._across = session, across
-        self._post, self._numbers = post, numbers
+        self.job = Job(PatchingNews, TextsPatched, post, numbers)
         self._listeners = Listeners()
         self.corrupt = ""
         self._what: What | None = None
         self._position: int | None = None
         self.answer: WishedToken = None
         self.other: WishedToken = None
-        self.phase: Phase = "empty"
-        self.news: PatchingNews | None = None
-        self.patched: PatchMap | None = None
-        self.candidates: tuple[Candidate, ...] = ()
-        self.error = ""
         self._is_outdated = False
-        self._shown_position = 0
-        self._number = 0
         self._for_text = ""
         session.subscribe(self._on_session)
         self._propose()
@@ -63,6 +55,26 @@ class PatchingState:
         return self._listeners.add(callback)
 
     # What can be read
+
+    @property
+    def phase(self) -> Phase:
+        """How far the map is."""
+        return self.job.phase
+
+    @property
+    def error(self) -> str:
+        """Why there is no map."""
+        return self.job.error
+
+    @property
+    def patched(self) -> PatchMap | None:
+        """How far each exchange brings the output, when it is known."""
+        return self._shown.patched if self._shown is not None else None
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What could be compared instead."""
+        return self._shown.candidates if self._shown is not None else ()
 
     @property
     def whats(self) -> tuple[What, ...]:
@@ -94,8 +106,8 @@ class PatchingState:
             return self._across.whole_at
         if self._position is not None:
             return self._position
-        if self.patched is not None:
-            return self._shown_position
+        if self._shown is not None:
+            return self._shown.position
         return -1 if self._is_searching else self._across.position
 
     @property
@@ -137,13 +149,18 @@ class PatchingState:
         """Whether there are two texts, and no map under way."""
         is_open = self._session.traced is not None and not self.reason
         corrupt = self.corrupt.strip()
-        return is_open and bool(corrupt) and corrupt != self._session.text.strip() and self.phase != "running"
+        return is_open and bool(corrupt) and corrupt != self._session.text.strip() and not self.job.is_running
 
     @property
     def fraction(self) -> float | None:
         """How much is done, None while that is unknown."""
-        news = self.news
-        return news.n_done / news.n_total if news is not None and news.n_total else None
+        return self.job.fraction
+
+    @property
+    def progress(self) -> str:
+        """How much is done, in words."""
+        news = self.job.news
+        return f"{news.n_done:,} of {news.n_total:,} patches" if news is not None and news.n_total else ""
 
     @property
     def reason(self) -> str:
@@ -157,9 +174,8 @@ class PatchingState:
             return self.error
         if self._session.traced is None or not self._session.text.strip():
             return "Type the path of a picture first." if self.reads_pictures else "Enter a text first."
-        if self.phase == "running":
-            news = self.news
-            return f"{news.n_done:,} of {news.n_total:,} patches" if news and news.n_total else "Waiting…"
+        if self.job.is_running:
+            return self.progress or "Waiting…"
         if self.phase == "stopped":
             return "Cancelled. Press Patch to begin again."
         if self._is_outdated and self.is_runnable:
@@ -177,10 +193,9 @@ class PatchingState:
     @property
     def statement(self) -> str:
         """What the runs say, and which token is looked at."""
-        found = self.patched
-        if found is None:
+        if self._shown is None:
             return ""
-        where = f" {self._word} “{self._token(self._shown_position)}”"
+        found, where = self._shown.patched, f" {self._word} “{self._token(self._shown.position)}”"
         if self._across.whole_at is not None:
             where = ""
         return (
@@ -256,11 +271,9 @@ class PatchingState:
         if traced is None or not self.is_runnable:
             return
         what = self.what
-        self._number = self._numbers.next()
-        self.phase, self.news, self.error = "running", None, ""
-        self._post(
+        self.job.start(
             PatchTexts(
-                number=self._number,
+                number=0,
                 clean=session.text,
                 corrupt=self.corrupt.strip(),
                 target=session.target or (traced.target.text if traced.target is not None else None),
@@ -276,9 +289,7 @@ class PatchingState:
 
     def stop(self) -> None:
         """Give the map up."""
-        if self.phase == "running":
-            self._post(StopWork(work="PatchTexts", number=self._numbers.next()))
-            self._number, self.phase, self.news = 0, "stopped", None
+        if self.job.stop():
             self._listeners.tell("progress")
 
     def select(self, row: int, column: int) -> HeadRef | None:
@@ -290,29 +301,24 @@ class PatchingState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        match reply:
-            case PatchingNews() if reply.number == self._number:
-                self.news = reply
-                self._listeners.tell("progress")
-            case TextsPatched() if reply.number == self._number:
-                self.phase, self.news, self._is_outdated = "done", None, False
-                self.patched, self.candidates = reply.patched, reply.candidates
-                self._shown_position = reply.position
-                self._listeners.tell("map", "progress")
-            case Failed() if reply.number == self._number and self.phase == "running":
-                self.phase, self.news, self.patched, self.error = "failed", None, None, reply.message
-                self._listeners.tell("map", "progress")
-            case ModelLoaded():
-                self.stop()
-                self._what = None
-            case _:
-                pass
+        if isinstance(reply, ModelLoaded):
+            self.stop()
+            self._what = None
+        elif self.job.take(reply):
+            if not self.job.is_running:
+                self._is_outdated = self._is_outdated and self.phase != "done"
+                self._listeners.tell("map")
+            self._listeners.tell("progress")
 
     # Inside
 
     @property
+    def _shown(self) -> TextsPatched | None:
+        return self.job.answer if self.phase != "failed" else None
+
+    @property
     def _has_asked(self) -> bool:
-        return self.patched is not None or bool(self.error) or self.phase == "running"
+        return self.patched is not None or bool(self.error) or self.job.is_running
 
     @property
     def _is_searching(self) -> bool:
@@ -351,11 +357,11 @@ class PatchingState:
         """What was asked holds no more."""
         self.stop()
         self._is_outdated = self._is_outdated or self.patched is not None
-        self.patched, self.error, self.phase = None, "", "empty"
+        self.job.forget()
         self._listeners.tell("map", "progress", "choice")
 
     def _again(self) -> None:
-        was_shown = self.patched is not None or self.phase == "running"
+        was_shown = self.patched is not None or self.job.is_running
         self._outdate()
         if was_shown:
             self.run()

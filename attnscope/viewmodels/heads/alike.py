@@ -5,21 +5,20 @@ Must not import Qt. What can change has a name: choice, progress, pairs, selecti
 
 from collections.abc import Callable
 from pathlib import PurePath
-from typing import Literal
 
 import numpy as np
 
 from attnscope.counting import counted
-from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.messages import ModelLoaded
 from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs, HeadsCompared, PairsSource
-from attnscope.records.requests import Reply, Request, StopWork
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.first_look import FirstLook
+from attnscope.viewmodels.job import Job
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
-Phase = Literal["empty", "running", "done", "stopped", "failed"]
 SOURCE_NAMES: dict[PairsSource, str] = {
     "shown": "the text that is shown",
     "own": "the model's own texts",
@@ -33,18 +32,13 @@ class AlikeState:
     """How alike the heads of one stack attend; at most one pass is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+        self._session = session
+        self.job = Job(ComparingNews, HeadsCompared, post, numbers)
         self._listeners = Listeners()
         self.source: PairsSource = "shown"
         self.path = ""
         self._stack: Stack | None = None
-        self.phase: Phase = "empty"
-        self.news: ComparingNews | None = None
-        self.error = ""
-        self.found: HeadPairs | None = None
-        self.texts = ""
-        self._number = 0
-        self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
+        self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.job.phase == "empty", self.run)
         session.subscribe(self._on_session)
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
@@ -67,12 +61,28 @@ class AlikeState:
     def can_run(self) -> bool:
         """Whether there is something to compare, and no pass under way."""
         has_text = self.source != "shown" or self._session.traced is not None
-        return self.stack is not None and has_text and self.phase != "running"
+        return self.stack is not None and has_text and not self.job.is_running
 
     @property
     def texts_name(self) -> str:
         """The texts as people call them."""
         return PurePath(self.path).name if self.source == "file" else SOURCE_NAMES[self.source]
+
+    @property
+    def progress(self) -> str:
+        """How far the pass is, in words."""
+        news = self.job.news
+        return f"{news.n_done:,} of {news.n_total:,} texts" if news is not None else ""
+
+    @property
+    def error(self) -> str:
+        """Why the newest pass came to nothing."""
+        return self.job.error
+
+    @property
+    def found(self) -> HeadPairs | None:
+        """How alike the heads are, when it is known."""
+        return self.job.answer.pairs if self.job.answer is not None else None
 
     @property
     def selected(self) -> HeadRef | None:
@@ -82,13 +92,13 @@ class AlikeState:
     @property
     def statement(self) -> str:
         """What the list is of."""
-        found = self.found
-        if found is None:
+        if self.job.answer is None:
             return ""
+        found, texts = self.job.answer.pairs, self.job.answer.texts
         n_pairs = len(found.heads) * (len(found.heads) - 1) // 2
         listed = f"the {N_PAIRS} most alike of {n_pairs:,} pairs" if n_pairs > N_PAIRS else "every pair"
         return (
-            f"{listed}; {found.stack}, {self.texts}: {counted(found.n_texts, 'text')}, "
+            f"{listed}; {found.stack}, {texts}: {counted(found.n_texts, 'text')}, "
             f"{counted(found.n_queries, 'query', 'queries')}; mean Jensen–Shannon divergence between rows, "
             "0 to ln 2 = 0.693 nats (Clark et al. 2019)"
         )
@@ -130,20 +140,13 @@ class AlikeState:
         stack, traced = self.stack, self._session.traced
         if not self.can_run or stack is None:
             return
-        self._number = self._numbers.next()
-        self.phase, self.news, self.error = "running", None, ""
         trace = traced.number if traced is not None else 0
-        self._post(
-            CompareHeads(number=self._number, stack=stack, source=self.source, path=self.path, trace=trace)
-        )
+        self.job.start(CompareHeads(number=0, stack=stack, source=self.source, path=self.path, trace=trace))
         self._listeners.tell("progress")
 
     def stop(self) -> None:
         """Give the pass up."""
-        if self.phase == "running":
-            self._post(StopWork(work="CompareHeads", number=self._numbers.next()))
-            self._number = 0
-            self.phase, self.news = "stopped", None
+        if self.job.stop():
             self._listeners.tell("progress")
 
     def select(self, row: int) -> None:
@@ -153,23 +156,13 @@ class AlikeState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
-        match reply:
-            case ComparingNews() if reply.number == self._number:
-                self.news = reply
-                self._listeners.tell("progress")
-            case HeadsCompared() if reply.number == self._number:
-                self.phase, self.news = "done", None
-                self.found, self.texts = reply.pairs, reply.texts
-                self._listeners.tell("pairs", "progress")
-            case Failed() if reply.number == self._number and self.phase == "running":
-                self.phase, self.news, self.error = "failed", None, reply.message
-                self._listeners.tell("progress")
-            case ModelLoaded():
-                self.stop()
-                self.phase, self.error, self.found = "empty", "", None
-                self._listeners.tell("choice", "pairs", "progress")
-            case _:
-                pass
+        if isinstance(reply, ModelLoaded):
+            self.job.forget()
+            self._listeners.tell("choice", "pairs", "progress")
+        elif self.job.take(reply):
+            if self.job.phase == "done":
+                self._listeners.tell("pairs")
+            self._listeners.tell("progress")
 
     def _on_session(self, name: str) -> None:
         if name == "selection":

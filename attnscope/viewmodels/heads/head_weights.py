@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.head_weights import HeadWeightsFound, ShowWeights, WeightsNews, WeightsShown
-from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.messages import ModelLoaded
 from attnscope.records.models import ModelInfo
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
-from attnscope.records.requests import Reply, Request, StopWork
+from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
+from attnscope.viewmodels.job import Job
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.stage import Stage
 
-Phase = Literal["empty", "running", "done", "stopped", "failed"]
 PairEnd = Literal["strongest", "weakest"]
 END_NAMES: dict[PairEnd, str] = {"strongest": "the largest values", "weakest": "the smallest values"}
 KIND_NAMES: dict[CircuitKind, str] = {"ov": "What it writes (OV)", "qk": "What it looks for (QK)"}
@@ -43,15 +43,11 @@ class WeightsState:
     """The selected head's products; at most one pass is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+        self._session = session
+        self.job = Job(WeightsNews, WeightsShown, post, numbers, is_last=lambda shown: shown.found.is_whole)
         self._listeners = Listeners()
-        self.phase: Phase = "empty"
-        self.news: WeightsNews | None = None
-        self.error = ""
         self.end: PairEnd = "strongest"
         self._known: dict[HeadRef, HeadWeightsFound] = {}
-        self._partly: HeadWeightsFound | None = None
-        self._number = 0
         self._asked: HeadRef | None = None
         self._is_watched = False
         session.subscribe(self._on_session)
@@ -75,27 +71,26 @@ class WeightsState:
     @property
     def found(self) -> HeadWeightsFound | None:
         """What is known of the head; None while that is nothing."""
-        head = self.head
+        head, partly = self.head, self.job.answer
         if head in self._known:
             return self._known[head]
-        return self._partly if self._partly is not None and self._partly.head == head else None
+        return partly.found if partly is not None and partly.found.head == head else None
 
     @property
     def can_run(self) -> bool:
         """Whether there is a head that was not looked at to the end, and no pass of it under way."""
-        return self.head is not None and self.head not in self._known and self.phase != "running"
+        return self.head is not None and self.head not in self._known and not self.job.is_running
 
     @property
     def fraction(self) -> float | None:
         """How far the product under way is; None when it cannot be known."""
-        news = self.news
-        return news.n_done / news.n_total if news is not None and news.n_total else None
+        return self.job.fraction
 
     @property
     def progress(self) -> str:
         """How far the pass is, in words."""
-        news = self.news
-        if self.phase != "running":
+        news = self.job.news
+        if not self.job.is_running:
             return ""
         if news is None or not news.n_total:
             return "Reading the weights…"
@@ -116,12 +111,13 @@ class WeightsState:
         is_refused = found is not None and all(
             part.circuit is None and part.spectrum is None for part in found.parts
         )
-        if self.phase == "failed" or (is_refused and head in self._known):
-            hint = self.error or "\n".join(sorted(refusals))
+        is_known = head in self._known
+        if is_refused if is_known else self.job.phase == "failed":
+            hint = "\n".join(sorted(refusals)) if is_known else self.job.error
             return Stage(kind="failed", title="These weights cannot be read", hint=hint)
         if found is not None and not is_refused:
             return None
-        if self.phase == "stopped":
+        if self.job.phase == "stopped":
             return Stage(kind="empty", title="Stopped", hint="Press Compute to go on with this head.")
         return Stage(
             kind="waiting",
@@ -147,7 +143,7 @@ class WeightsState:
             return sameness_words(part.circuit)
         if part.refusal:
             return part.refusal
-        return "Not computed." if self.phase == "stopped" else "Multiplying…"
+        return "Not computed." if self.job.phase == "stopped" else "Multiplying…"
 
     def statement(self) -> str:
         """What the singular values say of the layer, in one line."""
@@ -179,9 +175,7 @@ class WeightsState:
 
     def stop(self) -> None:
         """Give the pass up; what is known stays."""
-        if self.phase == "running":
-            self._post(StopWork(work="ShowWeights", number=self._numbers.next()))
-            self._number, self.phase, self.news = 0, "stopped", None
+        if self.job.stop():
             self._listeners.tell("progress", "found")
 
     def show_end(self, end: str) -> None:
@@ -200,34 +194,21 @@ class WeightsState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
-        match reply:
-            case WeightsNews() if reply.number == self._number:
-                self.news = reply
-                self._listeners.tell("progress")
-            case WeightsShown() if reply.number == self._number:
-                self._take(reply)
-            case Failed() if reply.number == self._number and self.phase == "running":
-                self._number, self.phase, self.news, self.error = 0, "failed", None, reply.message
-                self._listeners.tell("found", "progress")
-            case ModelLoaded():
-                self._forget()
-            case _:
-                pass  # too late, or for another view
+        if isinstance(reply, ModelLoaded):
+            self._forget()
+        elif self.job.take(reply):
+            answer = self.job.answer
+            if answer is not None and self.job.phase == "done":
+                self._known[answer.found.head] = answer.found
+            self._listeners.tell(*(() if isinstance(reply, WeightsNews) else ("found",)), "progress")
 
     # Inside
-
-    def _take(self, reply: WeightsShown) -> None:
-        self._partly = reply.found
-        if reply.found.is_whole:
-            self._known[reply.found.head] = reply.found
-            self._number, self.phase, self.news = 0, "done", None
-        self._listeners.tell("found", "progress")
 
     def _forget(self) -> None:
         """Another model is open."""
         self._known.clear()
-        self._number, self._asked, self._partly = 0, None, None
-        self.phase, self.news, self.error = "empty", None, ""
+        self._asked = None
+        self.job.forget()
         self._listeners.tell("head", "found", "progress")
         self._ask()
 
@@ -241,14 +222,11 @@ class WeightsState:
         head = self.head
         if not self._is_watched or self.model is None or head is None or head == self._asked:
             return
-        self._asked, self.error, self.news = head, "", None
+        self._asked = head
         if head in self._known:
-            if self.phase == "running":
-                self._post(StopWork(work="ShowWeights", number=self._numbers.next()))
-            self._number, self.phase = 0, "done"
+            self.job.stop()
         else:
-            self._number, self.phase = self._numbers.next(), "running"
-            self._post(ShowWeights(number=self._number, head=head))
+            self.job.start(ShowWeights(number=0, head=head))
         self._listeners.tell("found", "progress")
 
 

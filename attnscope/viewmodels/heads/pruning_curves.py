@@ -5,12 +5,11 @@ Must not import Qt. What can change has a name: choice, progress, curves, import
 
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
-from typing import Literal
 
 from attnscope.counting import counted
 from attnscope.records.durations import time_left
 from attnscope.records.importance import METRICS, RANKINGS, Importance, MetricName, PruningCurve, Ranking
-from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.messages import ModelLoaded
 from attnscope.records.models import ModelInfo
 from attnscope.records.pruning_runs import (
     CurveMeasured,
@@ -20,14 +19,14 @@ from attnscope.records.pruning_runs import (
     MeasureCurves,
     TextSource,
 )
-from attnscope.records.requests import Reply, Request, StopWork
+from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef, grouped
 from attnscope.viewmodels.heads.first_look import FirstLook
+from attnscope.viewmodels.job import Job, Phase
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
-Phase = Literal["empty", "running", "done", "stopped", "failed"]
 MAX_TEXTS = 1000
 _FIRST_TEXTS, _PASSES_A_TEXT = 20, 10
 """A first look reads so few texts, each once for every tenth of the heads of a ranking."""
@@ -44,7 +43,8 @@ class CurvesState:
     """Pruning curves of the open model; at most one pass is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+        self._session = session
+        self.job = Job(CurvesNews, CurvesMeasured, post, numbers)
         self._listeners = Listeners()
         self.source: TextSource = "own"
         self.path = ""
@@ -52,20 +52,15 @@ class CurvesState:
         self.rankings: tuple[Ranking, ...] = ("gradient", "random")
         self.max_texts, self.n_random = 100, 3
         self.is_rescored = True
-        self.phase: Phase = "empty"
-        self.news: CurvesNews | None = None
-        self.error = ""
         self.curves: tuple[PruningCurve, ...] = ()
         self.growing: PruningCurve | None = None
         self.importances: tuple[Importance, ...] = ()
-        self.texts = ""
         self.hovered: PointRef | None = None
         self.chosen: PointRef | None = None
-        self._number = 0
         self.first_look = FirstLook(
             session,
             lambda: _PASSES_A_TEXT * _FIRST_TEXTS * len(self.rankings),
-            lambda: self.phase == "empty",
+            lambda: self.job.phase == "empty",
             self._run_first,
         )
         session.subscribe(self._on_session)
@@ -82,9 +77,25 @@ class CurvesState:
         return self._session.model
 
     @property
+    def phase(self) -> Phase:
+        """How far the pass is."""
+        return self.job.phase
+
+    @property
+    def error(self) -> str:
+        """Why the newest pass came to nothing."""
+        return self.job.error
+
+    @property
+    def texts(self) -> str:
+        """What the texts of a pass that is done were; empty before."""
+        answer = self.job.answer
+        return answer.texts if answer is not None and self.job.phase == "done" else ""
+
+    @property
     def can_run(self) -> bool:
         """Whether there is a model and a ranking, and no pass under way."""
-        return self._session.model is not None and bool(self.rankings) and self.phase != "running"
+        return self._session.model is not None and bool(self.rankings) and not self.job.is_running
 
     @property
     def metrics(self) -> tuple[MetricName, ...]:
@@ -118,8 +129,8 @@ class CurvesState:
     @property
     def progress(self) -> str:
         """What is being done and how long the rest will take."""
-        news = self.news
-        if self.phase != "running":
+        news = self.job.news
+        if not self.job.is_running:
             return ""
         if news is None:
             return "Waiting for the model…"
@@ -168,13 +179,11 @@ class CurvesState:
     def _run(self, max_texts: int, n_random: int) -> None:
         if not self.can_run:
             return
-        self._number = self._numbers.next()
-        self.phase, self.news, self.error = "running", None, ""
         self.curves, self.importances, self.hovered, self.chosen = (), (), None, None
         self.growing = None
-        self._post(
+        self.job.start(
             MeasureCurves(
-                number=self._number,
+                number=0,
                 rankings=self.rankings,
                 metric=self.metric,
                 source=self.source,
@@ -188,10 +197,7 @@ class CurvesState:
 
     def stop(self) -> None:
         """Give the pass up; the curves that are whole stay."""
-        if self.phase == "running":
-            self._post(StopWork(work="MeasureCurves", number=self._numbers.next()))
-            self._number = 0
-            self.phase, self.news = "stopped", None
+        if self.job.stop():
             self._drop_growing()
             self._listeners.tell("progress")
 
@@ -215,28 +221,22 @@ class CurvesState:
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
         match reply:
-            case CurvesNews() if reply.number == self._number:
-                self.news = reply
-                self._listeners.tell("progress")
-            case HeadsRanked() if reply.number == self._number:
+            case ModelLoaded():
+                self._forget()
+            case HeadsRanked() if self.job.owns(reply):
                 others = (one for one in self.importances if one.ranking != reply.importance.ranking)
                 self.importances = (*others, reply.importance)
                 self._listeners.tell("importance")
-            case CurveMeasured() if reply.number == self._number:
+            case CurveMeasured() if self.job.owns(reply):
                 if reply.is_whole:
                     self.curves, self.growing = (*self.curves, reply.curve), None
                 else:
                     self.growing = reply.curve
                 self._listeners.tell("curves")
-            case CurvesMeasured() if reply.number == self._number:
-                self.phase, self.news, self.texts = "done", None, reply.texts
+            case _ if self.job.take(reply):
+                if self.job.phase == "failed":
+                    self._drop_growing()
                 self._listeners.tell("progress")
-            case Failed() if reply.number == self._number and self.phase == "running":
-                self.phase, self.news, self.error = "failed", None, reply.message
-                self._drop_growing()
-                self._listeners.tell("progress")
-            case ModelLoaded():
-                self._forget()
             case _:
                 pass
 
@@ -251,7 +251,7 @@ class CurvesState:
     def _forget(self) -> None:
         """Another model is open: its heads have not been removed."""
         self.stop()
-        self.phase, self.news, self.error, self._number = "empty", None, "", 0
+        self.job.forget()
         self.curves, self.importances, self.hovered, self.chosen = (), (), None, None
         if self.metric not in self.metrics:
             self.metric = "loss"

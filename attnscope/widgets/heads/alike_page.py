@@ -149,8 +149,8 @@ class AlikePage(QWidget):
         self._nearest.setVisible(bool(near))
 
     def _show_choices(self) -> None:
-        state, news = self._state, self._state.news
-        is_running = state.phase == "running"
+        state, news = self._state, self._state.job.news
+        is_running = state.job.is_running
         self._texts.setText(f"Texts: {state.texts_name} ▾")
         self._stack.setText(f"Stack: {state.stack or '–'} ▾")
         self.run_button.setEnabled(state.can_run)
@@ -160,7 +160,7 @@ class AlikePage(QWidget):
         self._progress.setValue(news.n_done if news is not None else 0)
 
     def _stage_now(self) -> Stage:
-        match self._state.phase:
+        match self._state.job.phase:
             case "running":
                 return Stage(kind="waiting", title="Comparing heads…", hint="Other pages stay usable.")
             case "failed":

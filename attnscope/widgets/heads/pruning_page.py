@@ -210,7 +210,7 @@ class PruningPage(QWidget):
     def _show_progress(self) -> None:
         state = self._state
         is_running, has_curves = state.phase == "running", bool(state.groups)
-        fraction = state.news.fraction if state.news is not None else None
+        fraction = state.job.fraction
         self._progress.setVisible(is_running and has_curves)
         self._progress.setRange(0, 0 if fraction is None else 100)
         self._progress.setValue(round(100 * (fraction or 0.0)))

@@ -215,7 +215,7 @@ class WeightsPage(QWidget):
 
     def _show_all(self) -> None:
         state, head, stage = self._state, self._state.head, self._state.stage
-        is_running, has_found = state.phase == "running", stage is None
+        is_running, has_found = state.job.is_running, stage is None
         self._title.setText(f"{head.stack} {head.label}" if head is not None else "No head")
         self._end.show_choice(state.end)
         self._end.setText("Pairs: largest ▾" if state.end == "strongest" else "Pairs: smallest ▾")

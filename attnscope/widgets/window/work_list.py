@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QV
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.work import Job, WorkState
+from attnscope.viewmodels.work import Task, WorkState
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_button
 
 _BAR_PX = 72
@@ -18,7 +18,7 @@ _WIDTH_PX = 360
 class WorkRow(QWidget):
     """One job: its name, what is being done, how far it is, and Stop."""
 
-    def __init__(self, work: WorkState, job: Job) -> None:
+    def __init__(self, work: WorkState, job: Task) -> None:
         super().__init__()
         self._work, self._name = work, job.name
         self.name = PlainLabel(job.name, "name")
@@ -45,7 +45,7 @@ class WorkRow(QWidget):
         row.addWidget(self.stop_button, 0, Qt.AlignmentFlag.AlignVCenter)
         self.show_job(job)
 
-    def show_job(self, job: Job) -> None:
+    def show_job(self, job: Task) -> None:
         """Show how far the job is now."""
         self.what.set_full_text(plain_text(job.what))
         self.what.setVisible(bool(job.what))
