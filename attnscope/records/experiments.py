@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from attnscope.records.redundancy import CollapseCurve
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import CountedNews, Request
 from attnscope.records.sites import Stack
 
 Place = Literal["post", "pre"]
@@ -208,11 +208,9 @@ class RunExperiment(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentNews(Reply):
+class ExperimentNews(CountedNews):
     """How far an experiment is; `finding` is what is known so far, complete when `is_done`."""
 
-    n_done: int
-    n_total: int
     finding: Finding | None = None
     is_done: bool = False
 

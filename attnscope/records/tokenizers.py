@@ -11,7 +11,7 @@ text costs in a code for single tokens (Zouhar et al. 2023 weigh tokenizers by s
 
 from dataclasses import dataclass
 
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import News, Request
 from attnscope.records.tokens import Token
 from attnscope.schemes import tokenizers
 
@@ -79,7 +79,7 @@ class CompareTokenizers(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenizersNews(Reply):
+class TokenizersNews(News):
     """How far the comparison is: every row so far, what comes next, and `fraction` in 0…1.
 
     `is_new` says that a row has come since the news before.

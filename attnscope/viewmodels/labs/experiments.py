@@ -17,8 +17,9 @@ from attnscope.records.experiments import (
     Question,
     RunExperiment,
 )
-from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.requests import Reply, Request, StopWork
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.requests import Reply, Request
+from attnscope.viewmodels.job import Job
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
@@ -28,9 +29,8 @@ MAX_KEPT = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pending:
-    number: int
     question: Question
-    news: ExperimentNews | None = None
+    job: Job[ExperimentNews, ExperimentNews]
 
 
 class ExperimentsState:
@@ -60,7 +60,7 @@ class ExperimentsState:
     @property
     def under_way(self) -> tuple[tuple[type, int, int], ...]:
         """Each kind of question that is worked out, how much of it is done, of how much (0: waiting)."""
-        found = ((kind, pending.news) for kind, pending in self._pending.items())
+        found = ((kind, pending.job.answer) for kind, pending in self._pending.items())
         return tuple((kind, news.n_done, news.n_total) if news else (kind, 0, 0) for kind, news in found)
 
     @cached_property
@@ -91,7 +91,7 @@ class ExperimentsState:
         pending = self._pending.get(type(question))
         if pending is None or pending.question != question:
             return Answer(finding=latest) if latest is not None else NO_ANSWER
-        news = pending.news
+        news = pending.job.answer
         if news is None:
             return Answer(finding=latest, is_asked=True)
         return Answer(finding=news.finding or latest, is_asked=True, n_done=news.n_done, n_total=news.n_total)
@@ -107,48 +107,45 @@ class ExperimentsState:
 
     def stop(self, kind: type) -> None:
         """Give up the experiment of a kind that is under way."""
-        if self._pending.pop(kind, None) is not None:
-            self._post(StopWork(number=self._numbers.next(), work=kind.__name__))
+        pending = self._pending.pop(kind, None)
+        if pending is not None:
+            pending.job.stop()
             self._listeners.tell("answers")
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
-        match reply:
-            case ExperimentNews():
-                self._take(reply)
-            case Failed():
-                self._take_failure(reply)
-            case ModelLoaded():  # the worker gives up whatever runs when a model is opened
-                for pending in tuple(self._pending.values()):
-                    self._send(pending.question)
-                self._listeners.tell("model")
-            case _:
-                pass
+        if isinstance(reply, ModelLoaded):  # the worker gives up whatever runs when a model is opened
+            for pending in tuple(self._pending.values()):
+                self._send(pending.question)
+            self._listeners.tell("model")
+            return
+        for pending in tuple(self._pending.values()):
+            if pending.job.take(reply):
+                self._settle(pending)
+                self._listeners.tell("answers")
 
     def _send(self, question: Question) -> None:
-        number = self._numbers.next()
-        self._pending[type(question)] = _Pending(number=number, question=question)
-        self._post(RunExperiment(number=number, question=question))
+        job = Job(ExperimentNews, ExperimentNews, self._post, self._numbers, is_last=_is_whole)
+        self._pending[type(question)] = _Pending(question=question, job=job)
+        job.start(RunExperiment(number=0, question=question))
 
-    def _take(self, news: ExperimentNews) -> None:
-        for kind, pending in tuple(self._pending.items()):
-            if pending.number != news.number:
-                continue
-            self._pending[kind] = _Pending(number=news.number, question=pending.question, news=news)
-            if news.is_done and news.finding is not None:
-                self._pending.pop(kind)
-                self._known[pending.question] = self._latest[kind] = news.finding
-                if len(self._known) > MAX_KEPT:
-                    self._known.popitem(last=False)
-            self._listeners.tell("answers")
-
-    def _take_failure(self, failed: Failed) -> None:
-        for kind, pending in tuple(self._pending.items()):
-            if pending.number == failed.number:
-                self._pending.pop(kind)
-                self._refused[pending.question] = failed.message
-                self._listeners.tell("answers")
+    def _settle(self, pending: _Pending) -> None:
+        """Keep what came of an experiment that has ended."""
+        question, job = pending.question, pending.job
+        if job.is_running:
+            return
+        self._pending.pop(type(question))
+        if job.phase == "failed":
+            self._refused[question] = job.error
+        elif job.answer is not None and job.answer.finding is not None:
+            self._known[question] = self._latest[type(question)] = job.answer.finding
+            if len(self._known) > MAX_KEPT:
+                self._known.popitem(last=False)
 
     def _on_session(self, name: str) -> None:
         if name in ("model", "traced", "text"):
             self._listeners.tell("model")
+
+
+def _is_whole(news: ExperimentNews) -> bool:
+    return news.is_done and news.finding is not None

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from attnscope.counting import counted
-from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.requests import Reply, Request, StopWork
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.requests import Reply, Request
 from attnscope.records.tokenizers import KINDS, CompareTokenizers, TokenizerRow, TokenizersNews
+from attnscope.viewmodels.job import Job
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import said
 from attnscope.viewmodels.listeners import Listener, Listeners
@@ -34,14 +35,11 @@ class TokenizersState:
     """Starts and stops comparisons; `subscribe` tells "choice" and "rows"."""
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
-        self._post, self._numbers = post, numbers
+        self.job = Job(TokenizersNews, TokenizersNews, post, numbers, is_last=lambda news: news.is_done)
         self._listeners = Listeners()
         self.wish = CompareTokenizers(number=0, sentence=SENTENCE)
         self.controls = LabControls(self.wish, lambda: self.wish, self._take)
-        self.news = TokenizersNews(number=0)
-        self.is_working = False
-        self.error = ""
-        self._awaited = 0
+        self._why_stopped = ""
         self._is_started = False
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
@@ -62,33 +60,38 @@ class TokenizersState:
 
     def start(self) -> None:
         """Train and measure all that is asked for; what was on its way is given up."""
-        self._awaited = self._numbers.next()
-        self.is_working, self.error, self._is_started = True, "", True
-        self.news = TokenizersNews(number=self._awaited, what="Beginning")
-        self._post(replace(self.wish, number=self._awaited))
+        self._is_started = True
+        self.job.forget()
+        self.job.start(self.wish)
         self._listeners.tell("rows")
 
     def stop(self) -> None:
         """Give the comparison up; the rows stay."""
-        if self.is_working:
-            self._post(StopWork(work="CompareTokenizers", number=self._numbers.next()))
-            self._end("Stopped.")
+        self._stop("Stopped.")
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those of older requests change nothing."""
-        match reply:
-            case TokenizersNews() if reply.number == self._awaited and self.is_working:
-                self.news = reply
-                self.is_working = not reply.is_done
-                self._listeners.tell("rows")
-            case Failed() if reply.number == self._awaited and reply.number:
-                self._end(reply.message)
-            case ModelLoaded() if self.is_working:
-                self._end("Stopped: another model was opened.")
-            case _:
-                pass
+        if isinstance(reply, ModelLoaded):
+            self._stop("Stopped: another model was opened.")
+        elif self.job.take(reply):
+            self._listeners.tell("rows")
 
     # What is shown
+
+    @property
+    def news(self) -> TokenizersNews:
+        """What is known so far."""
+        return self.job.answer or TokenizersNews(number=0, what="Beginning")
+
+    @property
+    def is_working(self) -> bool:
+        """Whether tokenizers are being trained."""
+        return self.job.is_running
+
+    @property
+    def error(self) -> str:
+        """Why there are no more rows."""
+        return self._why_stopped if self.job.phase == "stopped" else self.job.error
 
     @property
     def rows(self) -> tuple[TokenizerRow, ...]:
@@ -147,9 +150,10 @@ class TokenizersState:
             self.wish = wish
             self._listeners.tell("choice")
 
-    def _end(self, told: str) -> None:
-        self.is_working, self.error = False, told
-        self._listeners.tell("rows")
+    def _stop(self, why: str) -> None:
+        if self.job.stop():
+            self._why_stopped = why
+            self._listeners.tell("rows")
 
 
 def sizes_from_text(text: str) -> tuple[int, ...]:
