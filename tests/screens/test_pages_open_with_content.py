@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.qt, pytest.mark.slow]
 
 
 def test_that_every_tab_of_heads_fills_by_itself(start: Callable[..., Program], qtbot: QtBot) -> None:
-    program = start("shakespeare")
+    program = start("stories")
     tabs = program.window.pages.heads_tabs
     assert program.heads.phase == "empty"  # nothing is measured that nobody looks at
     program.window.view.show_page("heads")
@@ -28,7 +28,7 @@ def test_that_every_tab_of_heads_fills_by_itself(start: Callable[..., Program], 
 def test_that_every_page_has_content_once_the_worker_has_answered(
     start: Callable[..., Program], qtbot: QtBot
 ) -> None:
-    program = start("shakespeare")
+    program = start("stories")
     pages = program.window.pages
 
     def wait_for_content() -> None:

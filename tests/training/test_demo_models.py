@@ -21,21 +21,19 @@ from attnscope.models.sources import demo_folder
 from attnscope.models.writing.translating import translate_texts
 from attnscope.records.generation import WriteSettings
 from attnscope.records.intervals import with_interval
-from attnscope.records.measures import HeadTable, order_heads
-from attnscope.records.sites import HeadRef
+from attnscope.records.measures import HeadTable
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.text.examples import Example
 from attnscope.text.repeats import repeated_random_ids, word_ids
 from attnscope.text.tasks import make_task
 
-NAMES = ("english-french", "grammar", "shakespeare", "shakespeare-masked")
-ALL = (*NAMES, "stories")
+NAMES = ("english-french", "grammar", "shakespeare-masked", "stories")
 _MOST_BYTES, _MOST_OF_ALL = 16_000_000, 60_000_000
 
 
 @pytest.fixture(scope="module")
 def causal() -> Model:
-    return load("shakespeare", "cpu")
+    return load("stories", "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +58,7 @@ def test_that_a_demo_model_is_small_whole_and_tells_how_it_was_made(name: str) -
 
 
 def test_that_the_demo_models_come_with_the_program_and_stay_small_together() -> None:
-    assert set(demo_models()) >= set(ALL)
+    assert set(demo_models()) >= set(NAMES)
     files = [file for file in demo_folder().rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < _MOST_OF_ALL
 
@@ -71,12 +69,12 @@ def test_that_a_notice_in_the_wheel_says_what_every_demo_model_learned_from() ->
     assert "NOTICE" in project["license-files"]
     notice = (root / "NOTICE").read_text(encoding="utf-8")
     named = {name for line in notice.splitlines() if line[:1].islower() for name in line.split(", ")}
-    assert named >= set(ALL)
+    assert named >= set(NAMES)
     for licence in ("CC BY 2.0 FR", "CDLA-Sharing-1.0", "MIT licence", "public domain"):
         assert licence in notice
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", NAMES)
 def test_that_the_attention_of_a_demo_model_can_be_believed(name: str) -> None:
     model = load(name, "cpu")
     sample = model.info.samples[0]
@@ -90,31 +88,40 @@ def test_that_the_causal_model_has_an_induction_head_and_a_previous_token_head(c
     assert np.nanmax(table.column("previous")) >= 0.6
 
 
-def test_that_stories_has_the_previous_token_head_that_readme_and_tours_name() -> None:
-    model = load("stories", "cpu")
-    *_, table = measure_corpus(model, repeated_rows(model))
+def test_that_the_heads_that_the_readme_names_do_on_random_pieces_what_it_says(causal: Model) -> None:
+    *_, table = measure_corpus(causal, repeated_rows(causal))
     assert isinstance(table, HeadTable)
-    best = order_heads(table, "previous")[0]
-    assert table.column("previous")[best] >= 0.6
-    readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
-    assert f"head {table.heads[best].label} looks mostly at the piece just before" in " ".join(readme.split())
+    readme = " ".join(Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8").split())
+    for measure, said in (
+        ("previous", r"head (L\dH\d) looks mostly at the piece just before"),
+        ("stripe", r"the induction head, (L\dH\d), looks for"),
+    ):
+        named = re.search(said, readme)
+        assert named is not None
+        labels = [head.label for head in table.heads]
+        assert table.column(measure)[labels.index(named[1])] >= 0.6
 
 
-def test_that_stories_reads_any_text_and_goes_on_with_what_was_said() -> None:
-    model = load("stories", "cpu")
-    assert model.encode("你好 😀 Ñandú \x01").source.n_unknown == 0
+def test_that_stories_reads_any_text_and_goes_on_with_what_was_said(causal: Model) -> None:
+    assert causal.encode("你好 😀 Ñandú \x01").source.n_unknown == 0
     said = '"Where is my ball?" asked Tom.\n"It is under the tree," said Mia.\n"Where is my'
-    assert model.predict(said).predictions[-1].candidates[0].token.piece.strip() == "ball"
+    assert causal.predict(said).predictions[-1].candidates[0].token.piece.strip() == "ball"
 
 
 def test_that_heads_page_card_and_readme_tell_the_same_induction_score(causal: Model) -> None:
-    head = HeadRef(stack="decoder", layer=1, head=0)
-    estimate = at.measure_texts(causal, "the king").table.estimate(head, "stripe")
-    card = (demo_folder() / "shakespeare" / "card.md").read_text(encoding="utf-8")
-    assert f"L1H0 {with_interval(estimate.value, estimate.low, estimate.high, 3)}" in card
+    card = (demo_folder() / "stories" / "card.md").read_text(encoding="utf-8")
+    told = re.search(r"Induction score .*?: (L\dH\d) ", card)
+    assert told is not None
+    table = at.measure_texts(causal, "the king").table
+    head = next(head for head in table.heads if head.label == told[1])
+    estimate = table.estimate(head, "stripe")
+    assert f"{head.label} {with_interval(estimate.value, estimate.low, estimate.high, 3)}" in card
     assert estimate.basis in card
     readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
-    assert f"induction head L1H0 {estimate.text}" in readme
+    assert f"induction head {head.label} {estimate.text}" in readme
+    nats = re.search(r"- ([\d.]+ \([\d.]+–[\d.]+\) nats a character)", card)
+    assert nats is not None
+    assert nats[1] in readme
 
 
 def test_that_the_alignment_of_the_card_holds_for_other_sentences(translator: Model) -> None:
@@ -166,7 +173,7 @@ def test_that_cross_attention_aligns_words_with_an_error_rate_of_at_most_5_perce
 
 
 def test_that_demo_models_are_model_folders_and_nothing_else() -> None:
-    for name in ALL:
+    for name in NAMES:
         files = {path.name for path in Path(demo_folder() / name).iterdir()}
         assert files == {"card.md", "config.json", "manifest.json", "model.safetensors", "tokenizer.json"}
 

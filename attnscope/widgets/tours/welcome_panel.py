@@ -36,10 +36,8 @@ EXAMPLES = {
     " word being translated; type a sentence of your own.",
     "grammar": "Translates 600 words of a made-up grammar whose word links are known exactly, so that"
     " alignment can be measured to the last link.",
-    "stories": "Tells small stories, piece by piece. One head looks at the piece just read; type a beginning"
-    " of your own.",
-    "shakespeare": "Goes on with a play, piece by piece. In words written twice one head finds what followed"
-    " them before.",
+    "stories": "Tells small stories, piece by piece. In words written twice one head finds what followed them"
+    " before; another looks at the piece just read.",
     "shakespeare-masked": "Fills in `<mask>` from both sides of it. Watch which words a hidden one looks at.",
 }
 """What one sees in each of the models that come with the program."""
