@@ -58,14 +58,14 @@ def paint_colour_bar(
     swatches = [(palette.not_allowed, not_allowed_words)] * has_not_allowed + [
         (no_data_colour or palette.no_data, no_data_words)
     ] * has_no_data
-    below = type_px((16 if note else 0) + 17 * len(swatches)) + 8
+    below = type_px(8 + (16 if note else 0) + 17 * len(swatches))
     height = max(24.0, min(type_px(180.0), rect.bottom() - top - below))
     bar = QRectF(rect.left(), top, BAR_PX, height)
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
     shown = lut_argb(colour_map) if words is None else words
     painter.drawImage(bar, image_from_words(shown[::-1, None].repeat(4, axis=1)))
     _paint_ticks(painter, bar, ticks, palette)
-    y = bar.bottom() + 8
+    y = bar.bottom() + type_px(8)
     if note:
         painter.setPen(QColor(palette.muted))
         painter.drawText(QPointF(rect.left(), y + type_px(9)), note)
@@ -93,15 +93,16 @@ def _paint_ticks(
 
 
 def _paint_swatch(painter: QPainter, corner: QPointF, colour: str, label: str, palette: Palette) -> None:
-    box = QRectF(corner.x(), corner.y(), _SWATCH_PX, _SWATCH_PX)
+    side = type_px(_SWATCH_PX)
+    box, half = QRectF(corner.x(), corner.y(), side, side), side / 2
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(colour))
     painter.drawRect(box)
     if colour == palette.not_allowed:
         painter.setPen(QPen(QColor(palette.hatch), 1.0))
-        painter.drawLine(QPointF(box.left() + 5, box.top()), QPointF(box.left(), box.top() + 5))
+        painter.drawLine(QPointF(box.left() + half, box.top()), QPointF(box.left(), box.top() + half))
         painter.drawLine(box.bottomLeft(), box.topRight())
-        painter.drawLine(QPointF(box.right(), box.top() + 5), QPointF(box.left() + 5, box.bottom()))
+        painter.drawLine(QPointF(box.right(), box.top() + half), QPointF(box.left() + half, box.bottom()))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(QColor(palette.line), 1.0))
     painter.drawRect(box)
