@@ -1,4 +1,12 @@
-"""Numbers of things in words, as every message says them."""
+"""Numbers as every message, table and picture writes them: counts, values, shares, durations.
+
+The minus is a true one, and thousands have commas. No value is a dash, unless a function says otherwise.
+"""
+
+import math
+from itertools import pairwise
+
+# -- counts ---------------------------------------------------------------------------------------------
 
 
 def counted(n: int, thing: str, things: str = "") -> str:
@@ -13,7 +21,190 @@ def there_are(n: int, thing: str, things: str = "") -> str:
 
 def bytes_text(n: float) -> str:
     """Bytes as people read them, in powers of ten."""
-    for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if n >= size:
+    if n != n:
+        return "–"
+    return _in_units(n, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))) or f"{n:,.0f} bytes"
+
+
+def count_text(n: float) -> str:
+    """A count with three digits: 63.1 million."""
+    return _in_units(n, ((1e9, "billion"), (1e6, "million"))) or f"{n:,.0f}"
+
+
+def short_count(n: int) -> str:
+    """A count with three digits and a letter: 63.1 M."""
+    return _in_units(n, ((1e9, "B"), (1e6, "M"), (1e3, "k"))) or str(n)
+
+
+def flops_text(n: float) -> str:
+    """Operations as a power of ten: 1.53 · 10¹²."""
+    if n < 1e6:
+        return f"{n:,.0f}"
+    exponent = len(f"{n:.0f}") - 1
+    return f"{n / 10**exponent:.3g} · 10{raised(str(exponent))}"
+
+
+def _in_units(n: float, units: tuple[tuple[float, str], ...]) -> str:
+    for size, unit in units:
+        is_rounded_up = n >= 0.9995 * size and size > units[-1][0]  # 1 GB, not 1,000 MB
+        if n >= size or is_rounded_up:
             return f"{n / size:,.3g} {unit}" if n < 999.5 * size else f"{n / size:,.0f} {unit}"
-    return f"{n:,.0f} bytes"
+    return ""
+
+
+# -- values ---------------------------------------------------------------------------------------------
+
+_RAISED = str.maketrans("-−0123456789.", "⁻⁻⁰¹²³⁴⁵⁶⁷⁸⁹·")
+_LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def raised(number: str) -> str:
+    """A number in raised digits: `-0.026` is `⁻⁰·⁰²⁶`."""
+    return number.translate(_RAISED)
+
+
+def lowered(n: int) -> str:
+    """A number in lowered digits: `12` is `₁₂`."""
+    return str(n).translate(_LOWERED)
+
+
+def power_text(value: float, decimals: int = 1) -> str:
+    """A number as a power of ten, short: `10⁶`, `−2·10⁻⁵`, `1.5·10¹²`."""
+    mantissa, exponent = f"{value:.{decimals}e}".split("e")
+    mantissa = (mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa).replace("-", "−")
+    power = f"10{raised(str(int(exponent)))}"
+    return f"{mantissa[:-1]}{power}" if mantissa in ("1", "−1") else f"{mantissa}·{power}"
+
+
+def number_text(value: float) -> str:
+    """A value with four significant digits, as people write it."""
+    if not math.isfinite(value):
+        return "not a number" if value != value else "∞" if value > 0 else "−∞"
+    text = f"{value:,.0f}" if 9_999.5 <= abs(value) < 1e9 else f"{value:.4g}"
+    return text.replace("-", "−")
+
+
+def format_number(value: float, digits: int = 3) -> str:
+    """A number with a few significant digits; very small and very large ones as powers of ten."""
+    if value != value:
+        return "–"
+    value += 0.0  # nothing has no sign
+    size = abs(value)
+    if size and (size < 1e-3 or size >= 1e7):
+        mantissa, exponent = f"{value:.{max(digits - 2, 0)}e}".split("e")
+        return f"{mantissa}·10{raised(str(int(exponent)))}".replace("-", "−")
+    text = f"{value:,.0f}" if size >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+    return text.replace("-", "−")
+
+
+def short_number(value: float) -> str:
+    """Three significant digits, never as a power of ten where zeros will do."""
+    if value != value:
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e-4:
+        places = max(0, 2 - int(f"{abs(value):.2e}".split("e")[1]))
+        return f"{value:.{min(places, 6)}f}"
+    return f"{value:.1e}"
+
+
+def short_words(value: float) -> str:
+    """A number for a narrow cell: two digits after the point, fewer where it is large."""
+    if not math.isfinite(value):
+        return number_text(value)
+    return fixed(value, 2 if abs(value) < 99.995 else 1 if abs(value) < 999.95 else 0)
+
+
+def fixed(value: float, digits: int = 2) -> str:
+    """A number with so many digits after the point; one that rounds to nothing has no sign."""
+    return f"{value:z.{digits}f}".replace("-", "−") if math.isfinite(value) else "–"
+
+
+def with_sign(value: float, digits: int = 2) -> str:
+    """A change: `+0.12`, `−0.12`, and `0.00` without a sign."""
+    text = fixed(value, digits)
+    return f"+{text}" if value > 0 and math.isfinite(value) and float(text) else text
+
+
+def short_change(value: float) -> str:
+    """A change with its sign and three digits at most."""
+    return with_sign(value, 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2)
+
+
+# -- shares and probabilities ---------------------------------------------------------------------------
+
+_LEAST_SHOWN = 0.0005
+
+
+def weight_words(weight: float) -> str:
+    """A weight with three digits after the point; `<0.001` for a little one."""
+    return "<0.001" if 0 < weight < _LEAST_SHOWN else f"{weight:.3f}"
+
+
+def probability_text(probability: float) -> str:
+    """Three decimals, or `<0.001` for what would round to nothing: no probability of a model is 0."""
+    return "<0.001" if probability < _LEAST_SHOWN else f"{probability:.3f}"
+
+
+def below_text(probability: float) -> str:
+    """`<0.022`: that it is no more than this, rounded up to three decimals."""
+    return f"<{max(math.ceil(1000 * probability), 1) / 1000:.3f}"
+
+
+def share_words(share: float) -> str:
+    """A share of the weight, 0…1, with three digits: `62 %`, `under 0.1 %`."""
+    return f"{100 * share:.3g} %" if share >= _LEAST_SHOWN else "under 0.1 %" if share > 0 else "0 %"
+
+
+# -- durations ------------------------------------------------------------------------------------------
+
+_YEAR_S = 31_557_600
+_UNITS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+
+
+_ROUGH = (
+    *((s, f"{s} s") for s in (5, 10, 20, 30, 45)),
+    (60, "a minute"),
+    *((60 * m, f"{m} min") for m in (2, 3, 5, 7, 10, 15, 20, 30, 45)),
+    (3600, "an hour"),
+    *((3600 * h, f"{h} h") for h in (1.5, 2, 3, 4, 6, 8, 12, 18)),
+    (86_400, "a day"),
+    *((86_400 * d, f"{d} days") for d in (2, 3, 5, 7, 10, 14, 20, 30, 45, 60, 100, 150, 200, 300)),
+)
+
+
+def rough_text(seconds: float) -> str:
+    """A duration that nobody knows exactly, as people say it: `30 s`, `a minute`, `2 h`, `12 years`."""
+    if seconds >= 2 * _YEAR_S:
+        return duration_text(seconds)
+    for (shorter, words), (longer, _) in pairwise(_ROUGH):
+        if seconds < (shorter * longer) ** 0.5:
+            return words
+    return _ROUGH[-1][1]
+
+
+def time_left(seconds: float) -> str:
+    """What an estimate leaves to wait, as people say it."""
+    return "a few seconds left" if seconds < 5 else f"about {rough_text(seconds)} left"
+
+
+def duration_text(seconds: float) -> str:
+    """A duration in its two largest units: `8 s`, `3 min 20 s`, `2 h 05 min`, `4 d 3 h`, `12 years`.
+
+    A second unit of nothing is left out: `2 h`. An estimate has the word `about` before it.
+    """
+    whole = max(0, round(seconds))
+    if whole >= 2 * _YEAR_S:
+        return f"{whole / _YEAR_S:,.0f} years"
+    for size, unit, part_size, part_unit in _UNITS:
+        if whole >= size:
+            rest = whole % size // part_size
+            digits = f"{rest}" if unit == "d" else f"{rest:02d}"
+            return f"{whole // size} {unit}" + (f" {digits} {part_unit}" if rest else "")
+    return f"{whole} s"
+
+
+def age_words(seconds: float) -> str:
+    """How long ago, to be read: `just now`, `3 min 20 s ago`, `2 d ago`."""
+    return f"{duration_text(seconds)} ago" if seconds >= 60 else "just now"

@@ -143,7 +143,7 @@ def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]
 
 def _told(probability: float | None, below: float | None) -> str:
     """A probability, or what it is below where it is not among the best."""
-    from attnscope.viewmodels.comparison_rows import below_text, probability_text
+    from attnscope.counting import below_text, probability_text
 
     if probability is not None:
         return probability_text(probability)

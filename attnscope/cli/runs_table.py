@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attnscope.records.durations import duration_text
+from attnscope.counting import duration_text, fixed
 from attnscope.records.loss_units import loss_unit
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def _cells(run: "RunSummary") -> tuple[str, ...]:
     return (
         run.name,
         f"{run.step:,}" if run.step == run.n_steps else f"{run.step:,} of {run.n_steps:,}",
-        _loss(run.last_loss),
-        _loss(run.best_loss),
+        fixed(run.last_loss, 4),
+        fixed(run.best_loss, 4),
         f"{run.best_step:,}",
         f"{run.n_parameters:,}",
         _large(run.n_tokens),
@@ -60,10 +60,6 @@ def _cells(run: "RunSummary") -> tuple[str, ...]:
         _time(run.seconds),
         run.end,
     )
-
-
-def _loss(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else "–"
 
 
 def _large(value: float) -> str:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
+from attnscope.counting import short_words, weight_words
 from attnscope.figures.colours import Palette, difference_map, lut
 from attnscope.figures.difference_codes import delta_codes
 from attnscope.figures.inside_layout import COLUMN_STEPS, STRIPS, Column, InsideLayout
@@ -15,7 +16,6 @@ from attnscope.figures.raster import cells_image, image_size, words_of
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.token_axis import stride_for
 from attnscope.records.inside import HeadInside
-from attnscope.viewmodels.causes.inside_words import short_words, weight_words
 
 _VEIL_ALPHA, _BAR_PX = 0.7, 3.0
 _LINED_ROW_PX = 8.0

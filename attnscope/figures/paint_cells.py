@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
+from attnscope.counting import fixed
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette, argb, difference_map, lut, lut_argb
 from attnscope.figures.picture_blend import COLOUR_SHARE, blended, colour_words
@@ -200,7 +201,7 @@ def _paint_numbers(
             continue
         bright = 0.299 * (word >> 16 & 255) + 0.587 * (word >> 8 & 255) + 0.114 * (word & 255)
         painter.setPen(QColor("#101010" if bright > 135 else "#ffffff"))
-        text = f"{value:.0f}" if shown.kind == "steps" else f"{value:z.2f}".replace("-", "−")
+        text = f"{value:.0f}" if shown.kind == "steps" else fixed(value)
         painter.drawText(layout.cell(i, j), Qt.AlignmentFlag.AlignCenter, text)
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from attnscope.viewmodels.raised_text import power_text
+from attnscope.counting import power_text
 
 MAX_TICKS = 12
 

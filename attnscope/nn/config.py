@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_type_hints
 
+from attnscope.counting import bytes_text
 from attnscope.errors import RecipeError
 from attnscope.nn.config_checks import check_together, check_types, expected_of, unknown_key
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, build_layout, kept_from_mapping, site_name
@@ -309,10 +310,10 @@ def check_fits(config: ModelConfig, available_bytes: int, *, is_training: bool =
         return
     largest = max(count.parts, key=lambda part: part[1])
     raise RecipeError(
-        f"The model has {count.total:,} parameters and needs {_gigabytes(needed_bytes)}"
+        f"The model has {count.total:,} parameters and needs {bytes_text(needed_bytes)}"
         f"{' to be trained' if is_training else ''}; its largest part is the {largest[0]} "
         f"with {largest[1]:,}.",
-        expected=f"at most the {_gigabytes(available_bytes)} of memory that are free",
+        expected=f"at most the {bytes_text(available_bytes)} of memory that are free",
         action="Make d_model, d_ff, the layers or vocab_size smaller, or close other programs.",
     )
 
@@ -362,7 +363,3 @@ def _count_head(config: ModelConfig, norm: int) -> int:
 
 def _count_linear(n_in: int, n_out: int, bias: bool) -> int:
     return n_in * n_out + (n_out if bias else 0)
-
-
-def _gigabytes(n_bytes: int) -> str:
-    return f"{n_bytes / 1e9:,.2f} GB"

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.counting import bytes_text
-from attnscope.records.durations import time_left
+from attnscope.counting import bytes_text, time_left
 from attnscope.records.requests import Reply, Request
 
 Place = Literal["package", "cache", "partial", "away"]

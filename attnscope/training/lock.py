@@ -14,9 +14,9 @@ import time
 import weakref
 from pathlib import Path
 
+from attnscope.counting import age_words
 from attnscope.errors import LoadError, SaveError, UserError
 from attnscope.outside import read_outside
-from attnscope.records.durations import duration_text
 from attnscope.records.runs import RunWriter
 from attnscope.strict_json import parse_object
 
@@ -81,11 +81,6 @@ def _number(value: object, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         raise ValueError(f"{str(value)[:40]!r} is not a number from 0 to {most:g}")
     return float(value)
-
-
-def age_words(seconds: float) -> str:
-    """How long ago, to be read: `just now`, `3 min 20 s ago`, `2 d ago`."""
-    return f"{duration_text(seconds)} ago" if seconds >= _MINUTE_S else "just now"
 
 
 def _refusal(folder: Path, writer: RunWriter | None) -> UserError:

@@ -1,10 +1,10 @@
 """The output before and after the gates, side by side: rows of candidates, and what changed in text."""
 
 import difflib
-import math
 import re
 from dataclasses import dataclass
 
+from attnscope.counting import probability_text
 from attnscope.records.outputs import Comparison, OutputKind, Prediction
 from attnscope.records.tokens import Token
 
@@ -48,16 +48,6 @@ class Segment:
 _LEAST_SHOWN = 0.0005
 _N_ROWS_KEPT = 3
 _LEAST_MOVED_NATS = 1e-4
-
-
-def probability_text(probability: float) -> str:
-    """Three decimals, or `<0.001` for what would round to nothing."""
-    return "<0.001" if probability < _LEAST_SHOWN else f"{probability:.3f}"
-
-
-def below_text(probability: float) -> str:
-    """`<0.022`: that it is no more than this, rounded up to three decimals."""
-    return f"<{max(math.ceil(1000 * probability), 1) / 1000:.3f}"
 
 
 def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tuple[CandidateRow, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from attnscope.counting import fixed
 from attnscope.records.positions import PositionTable
 
 FAR = 32
@@ -25,4 +26,4 @@ def position_point(tables: Iterable[PositionTable], title_of: Callable[[str], st
 
 
 def _cosine(table: PositionTable, offset: int) -> str:
-    return f"{float(table.by_offset[offset]) + 0.0:.2f}".replace("-0.00", "0.00").replace("-", "−")
+    return fixed(float(table.by_offset[offset]))

@@ -4,10 +4,11 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from attnscope.counting import below_text, probability_text
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
-from attnscope.viewmodels.comparison_rows import CandidateRow, below_text, probability_text
+from attnscope.viewmodels.comparison_rows import CandidateRow
 
 _ROW_PX, _HEAD_PX = 24, 20
 

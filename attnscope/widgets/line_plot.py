@@ -13,9 +13,9 @@ from PySide6.QtCore import QEvent, QPointF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
+from attnscope.counting import number_text
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
-from attnscope.widgets.number_text import number_text
 from attnscope.widgets.plot_axes import LevelAxis, UprightAxis
 
 X_NUMBERS_PX = 20

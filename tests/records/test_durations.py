@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import attnscope
-from attnscope.records.durations import duration_text, rough_text
+from attnscope.counting import duration_text, rough_text
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_that_nobody_else_writes_minutes() -> None:
     folder = Path(attnscope.__file__).parent
     own = re.compile(r"""[}] (min|minutes?|h|hours?)\b""")
     found = {path.name for path in folder.rglob("*.py") if own.search(path.read_text(encoding="utf-8"))}
-    assert found - {"durations.py"} <= {"card.py"}, (
+    assert found - {"counting.py"} <= {"card.py"}, (
         "the card of a demo model writes minutes of a processor as a decimal number"
     )
 

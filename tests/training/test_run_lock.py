@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from attnscope.counting import age_words
 from attnscope.errors import SaveError, UserError
 from attnscope.training import parse_recipe
-from attnscope.training.lock import LOCK_NAME, RunLock, age_words, read_writer
+from attnscope.training.lock import LOCK_NAME, RunLock, read_writer
 from attnscope.training.loop import TrainingRun
 
 _HOLD = "import sys; from pathlib import Path; from attnscope.training.lock import RunLock\n"

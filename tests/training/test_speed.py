@@ -12,7 +12,7 @@ import torch
 
 from attnscope import paths
 from attnscope.cli.main import main
-from attnscope.records.durations import rough_text
+from attnscope.counting import rough_text
 from attnscope.records.plans import PlanRecipe, RecipePlanned
 from attnscope.settings import Settings, known_run_folders, write_settings
 from attnscope.training import find_recipe, read_recipe

@@ -6,10 +6,11 @@ import numpy as np
 from inside_samples import inside
 from session_samples import Desk, info, ref
 
+from attnscope.counting import short_words
 from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.inside import InsideState
-from attnscope.viewmodels.causes.inside_words import STEPS, rest_words, short_words, step_words, title_words
+from attnscope.viewmodels.causes.inside_words import STEPS, rest_words, step_words, title_words
 from attnscope.viewmodels.numbers import Numbers
 
 

@@ -6,15 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnscope.counting import bytes_text
+from attnscope.counting import bytes_text, count_text, flops_text, format_number
 from attnscope.viewmodels.labs import cost, kernel_regression, mask_structure, order, saturation
 from attnscope.viewmodels.labs.cost import CostChoice, CostPoint, cost_of, find_crossing
 from attnscope.viewmodels.labs.kernel_regression import RegressionChoice, regress
-from attnscope.viewmodels.labs.lab import Lab, said
+from attnscope.viewmodels.labs.lab import Lab
 from attnscope.viewmodels.labs.mask_structure import MASKS, MaskChoice, show_mask
 from attnscope.viewmodels.labs.order import OrderChoice, compare_orders
 from attnscope.viewmodels.labs.saturation import SIZES, SaturationChoice, saturate
-from attnscope.viewmodels.training.plan_words import count_text, flops_text
 
 
 def test_that_a_lab_tells_of_a_new_choice_and_not_of_the_same() -> None:
@@ -40,7 +39,7 @@ def test_that_a_lab_tells_of_a_new_choice_and_not_of_the_same() -> None:
     ],
 )
 def test_that_numbers_are_written_as_people_write_them(value: float, text: str) -> None:
-    assert said(value) == text
+    assert format_number(value) == text
 
 
 # Kernel regression
@@ -189,11 +188,11 @@ def test_that_impossible_masks_are_refused() -> None:
 
 def test_that_sizes_are_never_a_thousand_of_a_smaller_unit() -> None:
     shown = [dict(cost_of(CostChoice(n_tokens=n)).words.numbers)["weights T²"] for n in (15, 500, 15_811)]
-    assert shown == ["900 B", "1 MB", "1 GB"]
+    assert shown == ["900 bytes", "1 MB", "1 GB"]
     assert [flops_text(n) for n in (999_999, 1e6, 1.53e12)] == ["999,999", "1 · 10⁶", "1.53 · 10¹²"]
-    assert [bytes_text(n) for n in (999, 999_700, 63_149_000)] == ["999 bytes", "1,000 kB", "63.1 MB"]
+    assert [bytes_text(n) for n in (999, 999_700, 63_149_000)] == ["999 bytes", "1 MB", "63.1 MB"]
     assert [count_text(n) for n in (999_999, 1_234_567, 999_800_000)] == [
-        "999,999", "1.23 million", "1,000 million",
+        "999,999", "1.23 million", "1 billion",
     ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attnscope.counting import format_number
 from attnscope.figures.depth_charts import collapse_charts
 from attnscope.records.experiments import (
     WARMINGS,
@@ -31,7 +32,6 @@ from attnscope.viewmodels.labs.gradient_reach import (
     plain_sizes,
     reach,
 )
-from attnscope.viewmodels.labs.lab import said
 from attnscope.viewmodels.labs.longer_texts import LongerChoice, read_longer
 from attnscope.viewmodels.labs.norm_placement import PlacementChoice, place_norms
 from attnscope.viewmodels.labs.position_offsets import OffsetChoice, look_past
@@ -134,9 +134,9 @@ def test_that_the_numbers_of_the_gradient_are_those_of_its_curves() -> None:
     shown = reach(ReachChoice(n_tokens=32, distance=7, forget_bias=0.0, radius=0.5))
     numbers = dict(shown.words.numbers)
     assert (numbers["1 / T"], numbers["ρ^7"], numbers["forget gate σ(0)"]) == ("0.0312", "0.00781", "0.5")
-    assert numbers["left of distance 1, tanh"] == said(float(shown.plain[6]))
-    assert numbers["left of distance 1, LSTM"] == said(float(shown.gated[6]))
-    assert numbers["‖∂o_T/∂x_t‖, attention"] == said(float(attention_sizes(32, 0)[7]))
+    assert numbers["left of distance 1, tanh"] == format_number(float(shown.plain[6]))
+    assert numbers["left of distance 1, LSTM"] == format_number(float(shown.gated[6]))
+    assert numbers["‖∂o_T/∂x_t‖, attention"] == format_number(float(attention_sizes(32, 0)[7]))
     assert shown.linear[6] == pytest.approx(0.5**6)
     matrices, inputs = draw_gated(16, 0)
     assert matrices.std() == pytest.approx((3 * 24) ** -0.5, rel=0.05)
@@ -149,8 +149,10 @@ def test_that_every_scheme_says_of_an_offset_what_its_paper_says() -> None:
     angles = [10000.0 ** (-2 * i / 16) for i in range(8)]
     cosine = sum(math.cos(10 * angle) for angle in angles) / 8
     turned = [100.0 ** (-2 * i / 4) for i in range(2)]
-    assert numbers["sinusoidal cosine"] == said(cosine)
-    assert numbers["rotary score, d_head 4"] == said(sum(math.cos(10 * angle) for angle in turned) / 2)
+    assert numbers["sinusoidal cosine"] == format_number(cosine)
+    assert numbers["rotary score, d_head 4"] == format_number(
+        sum(math.cos(10 * angle) for angle in turned) / 2
+    )
     assert (numbers["m"], numbers["ALiBi, head 4: −m·Δ"]) == ("0.0625", "−0.625")
     assert numbers["pairs under one turn in L"] == f"{sum(16 * a < 2 * math.pi for a in angles)} of 8"
     assert numbers["the same, rotary"] == f"{sum(16 * a < 2 * math.pi for a in turned)} of 2"

@@ -6,16 +6,16 @@ import pytest
 from curve_samples import HEADS, CurvesDesk, curve, importance
 from session_samples import info
 
+from attnscope.counting import short_number, time_left
 from attnscope.figures.curve_tables import csv_of_curves
 from attnscope.figures.pruning_charts import pruning_chart
-from attnscope.records.durations import time_left
 from attnscope.records.importance import HeadScore, Importance
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.pruning_runs import CurveMeasured, CurvesNews, MeasureCurves
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.curve_groups import PointRef, grouped
 from attnscope.viewmodels.heads.pruning_curves import pruning_label
-from attnscope.viewmodels.heads.pruning_words import short_number, taken_words, value_words
+from attnscope.viewmodels.heads.pruning_words import taken_words, value_words
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def test_that_before_and_after_are_told_with_what_is_known():
         speed=None,
     )
     found = [(row.name, row.before, row.change) for row in report_rows(on_disk)]
-    assert found == [("Parameters", "10", "unchanged"), ("Weights on disk", "1,000 kB", "unchanged")]
+    assert found == [("Parameters", "10", "unchanged"), ("Weights on disk", "1 MB", "unchanged")]
 
 
 def test_that_no_speed_is_claimed_where_the_spread_holds_one():

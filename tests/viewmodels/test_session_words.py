@@ -7,19 +7,13 @@ import numpy as np
 import pytest
 from session_samples import Desk, info, measures, prediction, ref
 
+from attnscope.counting import below_text, probability_text
 from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.messages import Failed, Ready
 from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.comparison_rows import (
-    below_text,
-    candidate_rows,
-    kl_text,
-    most_changed,
-    probability_text,
-    text_difference,
-)
+from attnscope.viewmodels.comparison_rows import candidate_rows, kl_text, most_changed, text_difference
 from attnscope.viewmodels.session.head_measures import (
     describe,
     describe_head,

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from attnscope import paths
+from attnscope.counting import number_text
 from attnscope.figures.colours import PROJECTOR, palette
 from attnscope.figures.export import render
 from attnscope.figures.style import set_type_factor
@@ -46,7 +47,6 @@ from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import IDLE
 from attnscope.widgets.line_plot import Line, LinePlot, spread
-from attnscope.widgets.number_text import number_text
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.training.curves_view import CurvesView
 from attnscope.widgets.training.longer_dialog import LongerDialog
@@ -666,7 +666,7 @@ def test_that_labels_never_overlap_and_stay_inside() -> None:
         (0.0006, "0.0006"),
         (1.25e-7, "1.25e−07"),
         (float("nan"), "not a number"),
-        (float("inf"), "infinite"),
+        (float("inf"), "∞"),
     ],
 )
 def test_that_numbers_have_four_digits(value: float, text: str) -> None:

@@ -7,6 +7,7 @@ listeners `choice`, `order`, `parts` or `selection`.
 from collections.abc import Callable
 from typing import Literal
 
+from attnscope.counting import number_text
 from attnscope.records.attribution import Attribution, Contribution
 from attnscope.records.causes import AttributeOutput, OutputAttributed, WishedToken
 from attnscope.records.models import ModelInfo
@@ -132,13 +133,13 @@ class AttributingState:
         found = self.found
         if found is None:
             return ""
-        return f"logit({found.answer.piece}) − logit({found.other.piece}) = {signed(found.difference)}"
+        return f"logit({found.answer.piece}) − logit({found.other.piece}) = {number_text(found.difference)}"
 
     @property
     def sum_words(self) -> str:
         """What all parts add up to."""
         found = self.found
-        return f"{len(found.contributions)} parts: {signed(found.total)}" if found is not None else ""
+        return f"{len(found.contributions)} parts: {number_text(found.total)}" if found is not None else ""
 
     def gate(self, head: HeadRef) -> float:
         """The gate of a head."""
@@ -240,17 +241,12 @@ def refusal_of(model: ModelInfo | None) -> str:
     return ""
 
 
-def signed(value: float) -> str:
-    """A number with four digits and a true minus."""
-    return f"{value:.4g}".replace("-", "−")
-
-
 def part_words(part: Contribution, total: float) -> str:
     """One part in words: what it adds, and its share of the whole difference."""
     share = f", {part.value / total:.1%} of the difference".replace("-", "−") if total else ""
     is_named = part.kind != "head" or part.label.startswith(f"{part.stack} ")
     kind = part.label if is_named else f"{part.stack} {part.label}"
-    return f"{kind}: {signed(part.value)} logits{share}"
+    return f"{kind}: {number_text(part.value)} logits{share}"
 
 
 def clean_wish(wish: WishedToken) -> WishedToken:

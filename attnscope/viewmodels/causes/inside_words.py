@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from attnscope.counting import counted
+from attnscope.counting import counted, number_text, short_words
 from attnscope.records.inside import HeadInside
 from attnscope.records.maps import within
 from attnscope.records.sites import gate_note
@@ -20,27 +20,6 @@ STEP_TIPS: dict[Step, str] = {
     "values": "Each key's value times its weight",
     "output": "The sum of the weighted values: what the head gives for this query",
 }
-
-
-def number_words(value: float) -> str:
-    """A number with four significant digits and a real minus."""
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return f"{value:.4g}".replace("-", "−") if math.isfinite(value) else "none"
-
-
-def short_words(value: float) -> str:
-    """A number for a narrow cell: two digits after the point, fewer where it is large."""
-    if not math.isfinite(value):
-        return number_words(value)
-    n_digits = 2 if abs(value) < 99.995 else 1 if abs(value) < 999.95 else 0
-    text = f"{value:.{n_digits}f}"
-    return ("0.00" if float(text) == 0 else text).replace("-", "−")
-
-
-def weight_words(weight: float) -> str:
-    """A weight with three digits after the point."""
-    return "<0.001" if 0 < weight < 0.0005 else f"{weight:.3f}"
 
 
 def step_words(
@@ -74,9 +53,9 @@ def rest_words(inside: HeadInside) -> str:
     parts = []
     if inside.n_rest:
         more = counted(inside.n_rest, "more key")
-        parts.append(f"{more}: weight {number_words(inside.rest_weight)}")
+        parts.append(f"{more}: weight {number_text(inside.rest_weight)}")
     if inside.sink is not None:
-        parts.append(f"sink: weight {number_words(inside.sink_weight)}")
+        parts.append(f"sink: weight {number_text(inside.sink_weight)}")
     return " · ".join(parts)
 
 
@@ -113,7 +92,7 @@ def _product_words(inside: HeadInside, row: int, dimension: int | None) -> tuple
     terms = [short_words(products[d]) for d in largest[:3]]
     terms = terms[:1] + [f"({term})" if term.startswith("−") else term for term in terms[1:]]
     more = " + …" if len(products) > len(terms) else ""
-    formula = f"{left} = {' + '.join(terms)}{more} = {number_words(inside.dot[row])}"
+    formula = f"{left} = {' + '.join(terms)}{more} = {number_text(inside.dot[row])}"
     if dimension is not None and dimension < len(products):
         return (formula, f"dimension {dimension}: {_term_words(inside, row, dimension)}")
     first = int(largest[0]) if len(products) else 0
@@ -122,77 +101,77 @@ def _product_words(inside: HeadInside, row: int, dimension: int | None) -> tuple
 
 
 def _term_words(inside: HeadInside, row: int, d: int) -> str:
-    q, k, product = inside.q[d], inside.k[row, d], number_words(inside.products[row, d])
+    q, k, product = inside.q[d], inside.k[row, d], number_text(inside.products[row, d])
     if inside.comparison == "additive":
-        return f"w · tanh({number_words(q)} + {_operand(k)}) = {product}"
-    return f"{number_words(q)} · {_operand(k)} = {product}"
+        return f"w · tanh({number_text(q)} + {_operand(k)}) = {product}"
+    return f"{number_text(q)} · {_operand(k)} = {product}"
 
 
 def _scale_words(inside: HeadInside, row: int) -> tuple[str, str]:
     dot, scaled = float(inside.dot[row]), float(inside.scaled[row])
-    formula = f"score = {number_words(inside.scale)} · {_operand(dot)} = {number_words(scaled)}"
+    formula = f"score = {number_text(inside.scale)} · {_operand(dot)} = {number_text(scaled)}"
     last = scaled
     if inside.logged is not None:
-        formula += f", ln = {number_words(inside.logged[row])}"
+        formula += f", ln = {number_text(inside.logged[row])}"
         last = float(inside.logged[row])
     if inside.capped is not None and inside.softcap is not None:
-        cap, capped = number_words(inside.softcap), float(inside.capped[row])
-        formula += f" → {cap} · tanh({number_words(last)} / {cap}) = {number_words(capped)}"
+        cap, capped = number_text(inside.softcap), float(inside.capped[row])
+        formula += f" → {cap} · tanh({number_text(last)} / {cap}) = {number_text(capped)}"
         last = capped
     if inside.bias is not None:
         bias = float(inside.bias[row])
-        words = f"{number_words(last)} + {_operand(bias)} = {number_words(last + bias)}"
+        words = f"{number_text(last)} + {_operand(bias)} = {number_text(last + bias)}"
         return (formula, f"then the bias: {words}")
     d = len(inside.q)
     is_root = math.isclose(inside.scale, d**-0.5, rel_tol=1e-6)
-    return (formula, f"{number_words(inside.scale)} = 1 / √{d}" if is_root else "")
+    return (formula, f"{number_text(inside.scale)} = 1 / √{d}" if is_root else "")
 
 
 def _mask_words(inside: HeadInside, row: int) -> tuple[str, str]:
     seen = f"{inside.n_allowed:,} of {inside.n_keys:,} keys are allowed"
     if inside.is_allowed(row):
-        return (f"allowed: the score stays {number_words(inside.score[row])}", seen)
+        return (f"allowed: the score stays {number_text(inside.score[row])}", seen)
     return ("not allowed: the score becomes −∞, the weight 0", seen)
 
 
 def _softmax_words(inside: HeadInside, row: int) -> tuple[str, str]:
     over = counted(inside.n_allowed, "key") + (" and the sink" if inside.sink is not None else "")
-    note = f"{number_words(inside.lse)} = ln Σ exp(score) over {over}"
+    note = f"{number_text(inside.lse)} = ln Σ exp(score) over {over}"
     is_linear = inside.comparison == "kernel" and inside.bias is None and inside.capped is None
     if is_linear and inside.is_allowed(row):
-        share = f"{number_words(inside.scaled[row])} ÷ {number_words(math.exp(inside.lse))}"
-        formula = f"weight = {share} = {number_words(inside.weight[row])}"
+        share = f"{number_text(inside.scaled[row])} ÷ {number_text(math.exp(inside.lse))}"
+        formula = f"weight = {share} = {number_text(inside.weight[row])}"
         return (formula, f"φ(q) · φ(k) by its sum over {over}: linear attention has no exponential")
     if not inside.is_allowed(row):
         return ("weight = exp(−∞) = 0", note)
-    score, weight = number_words(inside.score[row]), number_words(inside.weight[row])
+    score, weight = number_text(inside.score[row]), number_text(inside.weight[row])
     return (f"weight = exp({score} − {_operand(inside.lse)}) = {weight}", note)
 
 
 def _value_words(inside: HeadInside, row: int, dimension: int | None) -> tuple[str, str]:
     if not inside.is_allowed(row):
-        return ("weight · v = 0", f"not allowed; ‖v‖ = {number_words(inside.value_norms[row])}")
+        return ("weight · v = 0", f"not allowed; ‖v‖ = {number_text(inside.value_norms[row])}")
     weight, norm = float(inside.weight[row]), float(inside.value_norms[row])
-    product = number_words(weight * norm)
-    formula = f"‖weight · v‖ = {number_words(weight)} · {number_words(norm)} = {product}"
+    product = number_text(weight * norm)
+    formula = f"‖weight · v‖ = {number_text(weight)} · {number_text(norm)} = {product}"
     if dimension is None or dimension >= inside.v.shape[1]:
         return (formula, "the length of what this key adds to the output")
     v, term = inside.v[row, dimension], inside.weighted[row, dimension]
-    return (formula, f"dimension {dimension}: {number_words(weight)} · {_operand(v)} = {number_words(term)}")
+    return (formula, f"dimension {dimension}: {number_text(weight)} · {_operand(v)} = {number_text(term)}")
 
 
 def _output_words(inside: HeadInside, dimension: int | None) -> tuple[str, str]:
     length = float(np.linalg.norm(inside.output.astype(np.float64)))
     over = f"{inside.n_allowed:,} keys" if inside.n_allowed != 1 else "1 key"
-    formula = f"‖output‖ = ‖Σ weight · v‖ = {number_words(length)}"
+    formula = f"‖output‖ = ‖Σ weight · v‖ = {number_text(length)}"
     if inside.gate != 1:
-        formula += f", × gate {number_words(inside.gate)} = {number_words(inside.gate * length)}"
+        formula += f", × gate {number_text(inside.gate)} = {number_text(inside.gate * length)}"
     if dimension is not None and dimension < len(inside.output):
-        return (formula, f"dimension {dimension}: {number_words(inside.output[dimension])}")
+        return (formula, f"dimension {dimension}: {number_text(inside.output[dimension])}")
     return (formula, f"over {over}; at most {inside.output_error:.0e} from the model's own output")
 
 
 def _operand(value: float) -> str:
     """A number after an operator: a negative one in brackets."""
-    words = number_words(value)
+    words = number_text(value)
     return f"({words})" if words.startswith("−") else words

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from attnscope.counting import number_text
 from attnscope.records.attribution import PatchMap
 from attnscope.records.causes import PatchingNews, PatchTexts, TextsPatched, WishedToken
 from attnscope.records.messages import ModelLoaded
@@ -15,7 +16,7 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import STACKS, HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.causes.attributing import clean_wish, refusal_of, signed
+from attnscope.viewmodels.causes.attributing import clean_wish, refusal_of
 from attnscope.viewmodels.causes.patch_words import What, counterpart, end_of_change, patch_sentence
 from attnscope.viewmodels.job import Job, Phase
 from attnscope.viewmodels.listeners import Listener, Listeners
@@ -200,7 +201,7 @@ class PatchingState:
             where = ""
         return (
             f"{found.answer.piece} − {found.other.piece}{where}:"
-            f" {signed(found.clean_difference)} → {signed(found.corrupt_difference)} logits"
+            f" {number_text(found.clean_difference)} → {number_text(found.corrupt_difference)} logits"
         )
 
     def head_at(self, row: int, column: int) -> HeadRef | None:

@@ -6,6 +6,7 @@ Must not import Qt.
 import math
 from dataclasses import dataclass
 
+from attnscope.counting import with_sign
 from attnscope.records.compare import NO_TOKEN
 from attnscope.records.messages import Traced
 from attnscope.records.outputs import Candidate, Prediction
@@ -37,7 +38,7 @@ class MeasureDifference:
         """A, B and Δ as people read them."""
         digits = 2 if self.kind.field == "distance" else 3
         values = tuple(f"{v:.{digits}f}" if math.isfinite(v) else "–" for v in (self.first, self.second))
-        return (values[0], values[1], _signed(self.delta, digits))
+        return (values[0], values[1], with_sign(self.delta, digits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +148,3 @@ def _name(candidate: Candidate, is_by_piece: bool) -> object:
 
 def _largest(row: CandidateRow) -> float:
     return max(row.before or 0.0, row.after or 0.0)
-
-
-def _signed(value: float, digits: int) -> str:
-    if not math.isfinite(value):
-        return "–"
-    text = f"{abs(value):.{digits}f}"
-    return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"

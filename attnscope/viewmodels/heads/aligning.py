@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from pathlib import PurePath
 
+from attnscope.counting import fixed
 from attnscope.records.alignment import (
     AlignmentRows,
     AlignmentShown,
@@ -232,8 +233,4 @@ def _numbers(table: AlignmentTable, index: int) -> str:
     rate, precision, recall = (
         float(numbers[index]) for numbers in (table.error_rate, table.precision, table.recall)
     )
-    return f"AER {_short(rate)} · P {_short(precision)} · R {_short(recall)}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.2f}" if math.isfinite(value) else "–"
+    return f"AER {fixed(rate)} · P {fixed(precision)} · R {fixed(recall)}"

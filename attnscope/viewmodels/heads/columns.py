@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attnscope.counting import short_number
 from attnscope.records.importance import Importance, Ranking
 from attnscope.records.measures import (
     CORPUS_MEASURES,
@@ -17,7 +18,6 @@ from attnscope.records.roles import HeadCard
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.alignment_column import ALIGNMENT_COLUMNS
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES
-from attnscope.viewmodels.heads.pruning_words import short_number
 
 _PREFIX = "importance_"
 _DEFINITIONS: dict[Ranking, tuple[str, str]] = {

@@ -5,7 +5,7 @@ Must not import Qt.
 
 from collections.abc import Callable
 
-from attnscope.records.durations import duration_text
+from attnscope.counting import duration_text
 from attnscope.viewmodels.session.state import Session
 
 _MOST_S = 10.0

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import with_sign
 from attnscope.records.head_weights import HeadWeightsFound, ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.models import ModelInfo
@@ -258,4 +259,4 @@ def sameness_words(circuit: HeadCircuit) -> str:
         word = copies if value > 0.5 else "it takes away what it reads" if value < -0.5 else "mixed"
     else:
         word = "it looks for its like" if value > 0.5 else "it shuns its like" if value < -0.5 else "mixed"
-    return f"Σ Re λ / Σ |λ| = {value:+.2f}: {word}".replace("-", "−")
+    return f"Σ Re λ / Σ |λ| = {with_sign(value)}: {word}"

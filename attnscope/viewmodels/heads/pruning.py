@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.counting import bytes_text, counted
+from attnscope.counting import bytes_text, counted, with_sign
 from attnscope.records.messages import Failed, Progress
 from attnscope.records.pruning import (
     ForgetPruned,
@@ -226,7 +226,7 @@ def _percent(before: int, after: int) -> str:
     if before == after:
         return "unchanged"
     share = 100.0 * (after - before) / before if before else 0.0
-    return f"{share:+.1f} %".replace("-", "−")
+    return f"{with_sign(share, 1)} %"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

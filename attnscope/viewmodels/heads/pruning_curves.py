@@ -6,8 +6,7 @@ Must not import Qt. What can change has a name: choice, progress, curves, import
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
 
-from attnscope.counting import counted
-from attnscope.records.durations import time_left
+from attnscope.counting import counted, time_left
 from attnscope.records.importance import METRICS, RANKINGS, Importance, MetricName, PruningCurve, Ranking
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.models import ModelInfo

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from attnscope.counting import short_number
 from attnscope.records.importance import CurvePoint
 from attnscope.records.sites import STACKS, HeadRef, Stack
 
@@ -13,25 +14,9 @@ def value_words(point: CurvePoint) -> str:
     return f"{short_number(point.value)} ({short_number(point.low)}–{short_number(point.high)})"
 
 
-def short_number(value: float) -> str:
-    """Three significant digits, never as a power of ten where zeros will do."""
-    if value != value:
-        return "–"
-    if value == 0:
-        return "0"
-    if abs(value) >= 1e-4:
-        places = max(0, 2 - _exponent(value))
-        return f"{value:.{min(places, 6)}f}"
-    return f"{value:.1e}"
-
-
 def taken_words(heads: Sequence[HeadRef]) -> str:
     """Heads by stack, one line each: `encoder  L0H1, L0H3`."""
     stacks: dict[Stack, list[str]] = {}
     for head in sorted(heads, key=lambda head: (STACKS.index(head.stack), head.layer, head.head)):
         stacks.setdefault(head.stack, []).append(head.label)
     return "\n".join(f"{stack}  {', '.join(labels)}" for stack, labels in stacks.items())
-
-
-def _exponent(value: float) -> int:
-    return int(f"{abs(value):.2e}".split("e")[1])

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from attnscope.counting import short_number
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.columns import COLUMNS, is_importance
-from attnscope.viewmodels.heads.pruning_words import short_number
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.session.head_measures import MEASURES

@@ -17,7 +17,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.counting import bytes_text, format_number
+from attnscope.viewmodels.labs.lab import LabWords
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = tuple(2**k for k in range(4, 14))
@@ -181,14 +182,14 @@ def _words(choice: CostChoice, crossing: float | None) -> LabWords:
     numbers = (
         ("attention, operations", f"{first / 1e6:,.1f} M"),
         ("recurrent, operations", f"{second / 1e6:,.1f} M"),
-        ("T / d", said(choice.n_tokens / d)),
-        ("weights T²", _size(_BYTES * choice.n_tokens**2)),
-        ("attention held, measured", _size(at.attention_bytes) if at else "–"),
-        ("recurrent held, measured", _size(at.recurrent_bytes) if at else "–"),
-        ("attention, measured", f"{said(at.attention_ms)} ms" if at else "–"),
-        ("recurrent, measured", f"{said(at.recurrent_ms)} ms" if at else "–"),
+        ("T / d", format_number(choice.n_tokens / d)),
+        ("weights T²", bytes_text(_BYTES * choice.n_tokens**2)),
+        ("attention held, measured", bytes_text(at.attention_bytes) if at else "–"),
+        ("recurrent held, measured", bytes_text(at.recurrent_bytes) if at else "–"),
+        ("attention, measured", f"{format_number(at.attention_ms)} ms" if at else "–"),
+        ("recurrent, measured", f"{format_number(at.recurrent_ms)} ms" if at else "–"),
         ("crossing on paper, T = d", str(d)),
-        ("crossing measured", f"T ≈ {said(crossing, 2)}" if crossing else "–"),
+        ("crossing measured", f"T ≈ {format_number(crossing, 2)}" if crossing else "–"),
     )
     return LabWords(
         formula=("attention  4·T²·d", "recurrent  4·T·d²", "weights kept  T²"),
@@ -212,16 +213,7 @@ def _sentence(choice: CostChoice, crossing: float | None) -> str:
             paper + "Measured here, attention stays ahead: its operations run side by side, the others wait."
         )
     return paper + (
-        f"Measured here, attention stays ahead until T ≈ {said(crossing, 2)}: its operations run side by "
+        f"Measured here, attention stays ahead until T ≈ {format_number(crossing, 2)}: its "
+        "operations run side by "
         "side, a recurrence waits for each token."
     )
-
-
-def _size(n_bytes: float) -> str:
-    if n_bytes != n_bytes:
-        return "–"
-    for unit in ("B", "kB", "MB"):
-        if n_bytes < 999.5:
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} GB"

@@ -18,7 +18,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.counting import format_number
+from attnscope.viewmodels.labs.lab import LabWords
 
 Numbers = NDArray[np.float64]
 N_DRAWS, N_HEADS = 8, 64
@@ -210,13 +211,13 @@ def _words(
     far = {name: float(kept(sizes)[distance - 1]) for name, sizes in _named(plain, gated, attention)}
     numbers = (
         ("distance T − t", str(distance)),
-        *((f"left of distance 1, {name}", said(value)) for name, value in far.items()),
-        ("‖∂h_T/∂h_t‖, tanh network", said(float(plain[distance]))),
-        (f"ρ^{distance}", said(choice.radius**distance)),
-        ("‖∂c_T/∂c_t‖, LSTM", said(float(gated[distance]))),
-        (f"forget gate σ({said(choice.forget_bias)})", said(_forget(choice), 4)),
-        ("‖∂o_T/∂x_t‖, attention", said(float(attention[distance]))),
-        ("1 / T", said(1 / choice.n_tokens)),
+        *((f"left of distance 1, {name}", format_number(value)) for name, value in far.items()),
+        ("‖∂h_T/∂h_t‖, tanh network", format_number(float(plain[distance]))),
+        (f"ρ^{distance}", format_number(choice.radius**distance)),
+        ("‖∂c_T/∂c_t‖, LSTM", format_number(float(gated[distance]))),
+        (f"forget gate σ({format_number(choice.forget_bias)})", format_number(_forget(choice), 4)),
+        ("‖∂o_T/∂x_t‖, attention", format_number(float(attention[distance]))),
+        ("1 / T", format_number(1 / choice.n_tokens)),
         ("steps between, recurrent", str(distance)),
         ("steps between, attention", "1"),
     )
@@ -243,9 +244,11 @@ def _forget(choice: ReachChoice) -> float:
 def _sentence(choice: ReachChoice, distance: int, far: dict[str, float]) -> str:
     """What a student is to see: nothing is lost with the distance in attention alone."""
     cell = "" if far["LSTM"] <= 1 else ": above 1, as its gates read h and add paths"
-    tanh = f"× {said(far['tanh'], 2)}" + (" and grows" if far["tanh"] > 1 else "")
+    tanh = f"× {format_number(far['tanh'], 2)}" + (" and grows" if far["tanh"] > 1 else "")
     return (
-        f"Attention's gradient is about 1/T = {said(1 / choice.n_tokens, 2)} near and far. From 1 to "
+        f"Attention's gradient is about 1/T = {format_number(1 / choice.n_tokens, 2)} near and "
+        "far. From 1 to "
         f"{distance} tokens back, a product of {distance - 1} factors, a tanh network's becomes {tanh}, an "
-        f"LSTM's × {said(far['LSTM'], 2)} with forget gates near {said(_forget(choice), 2)}{cell}."
+        f"LSTM's × {format_number(far['LSTM'], 2)} with forget gates near "
+        f"{format_number(_forget(choice), 2)}{cell}."
     )

@@ -19,7 +19,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.counting import format_number
+from attnscope.viewmodels.labs.lab import LabWords
 from attnscope.viewmodels.labs.learned_scores import (
     MAX_FITTED,
     N_UNITS,
@@ -197,14 +198,18 @@ def _words(
     choice: RegressionChoice, weights: Numbers, estimate: float, n_effective: float, difference: float
 ) -> LabWords:
     learned = learned_of(choice)
-    error = "" if learned is None else f"{said(learned.error_before, 2)} → {said(learned.error_after, 2)}"
+    error = (
+        ""
+        if learned is None
+        else f"{format_number(learned.error_before, 2)} → {format_number(learned.error_after, 2)}"
+    )
     numbers = (
-        ("query q", said(choice.query)),
-        ("estimate ŷ", said(estimate)),
-        ("Σ w", said(float(weights.sum()))),
-        ("largest w", said(float(weights.max()))),
-        ("effective samples, exp(entropy)", f"{said(n_effective)} of {choice.n_samples}"),
-        ("|ŷ − kernel regression|", said(difference, 2)),
+        ("query q", format_number(choice.query)),
+        ("estimate ŷ", format_number(estimate)),
+        ("Σ w", format_number(float(weights.sum()))),
+        ("largest w", format_number(float(weights.max()))),
+        ("effective samples, exp(entropy)", f"{format_number(n_effective)} of {choice.n_samples}"),
+        ("|ŷ − kernel regression|", format_number(difference, 2)),
         *((("error before → after learning", error),) if error else ()),
     )
     return LabWords(

@@ -57,20 +57,3 @@ def said_trained(answer: Answer, n_steps: int) -> str:
 def where_trained(answer: Answer) -> str:
     """Where the models of an answer were trained, as the label of how they were."""
     return "trained before: steps" if answer.is_kept else "trained here: steps each"
-
-
-def said(value: float, digits: int = 3) -> str:
-    """A number as people write it, with a few significant digits."""
-    if value != value:
-        return "–"
-    value += 0.0  # nothing has no sign
-    size = abs(value)
-    if size and (size < 1e-3 or size >= 1e7):
-        mantissa, exponent = f"{value:.{max(digits - 2, 0)}e}".split("e")
-        return f"{mantissa}·10{_raised(int(exponent))}".replace("-", "−")
-    text = f"{value:,.0f}" if size >= 10 ** (digits - 1) else f"{value:.{digits}g}"
-    return text.replace("-", "−")
-
-
-def _raised(exponent: int) -> str:
-    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

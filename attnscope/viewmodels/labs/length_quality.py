@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import format_number
 from attnscope.records.experiments import (
     NO_ANSWER,
     WRITERS,
@@ -25,7 +26,7 @@ from attnscope.records.experiments import (
     WritingTask,
 )
 from attnscope.records.shares import wilson
-from attnscope.viewmodels.labs.lab import LabWords, said, said_trained, where_trained
+from attnscope.viewmodels.labs.lab import LabWords, said_trained, where_trained
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 12, 16)
@@ -133,7 +134,7 @@ def _numbers(
 
 def _three(curve: WritingCurve, found: WritingFinding) -> str:
     at = (0, found.lengths.index(found.question.n_trained), len(found.lengths) - 1)
-    return " → ".join(said(100 * curve.n_exact[k] / found.n_rows) for k in at)
+    return " → ".join(format_number(100 * curve.n_exact[k] / found.n_rows) for k in at)
 
 
 def _sentence(choice: QualityChoice, found: WritingFinding | None) -> str:

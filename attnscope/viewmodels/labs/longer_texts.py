@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import format_number
 from attnscope.records.experiments import NO_ANSWER, SCHEMES, Answer, ReachFinding, ReachQuestion, Scheme
-from attnscope.viewmodels.labs.lab import LabWords, claimed, said, said_trained, where_trained
+from attnscope.viewmodels.labs.lab import LabWords, claimed, said_trained, where_trained
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 16, 24, 32)
@@ -103,7 +104,7 @@ def _words(
     numbers = (
         ("mean loss, trained → past", "nats"),
         *rows,
-        ("loss of a guess, ln 16", said(float(np.log(16)))),
+        ("loss of a guess, ln 16", format_number(float(np.log(16)))),
         (where_trained(choice.answer), f"{question.n_steps} × 16 texts"),
         ("layers, width, heads", "2, 32, 4"),
         ("parameters", f"{finding.n_parameters:,}" if finding is not None else "–"),
@@ -117,7 +118,7 @@ def _words(
 
 
 def _both(within: float, past: float) -> str:
-    return f"{said(within, 2)} → {said(past, 2) if np.isfinite(past) else 'nothing'}"
+    return f"{format_number(within, 2)} → {format_number(past, 2) if np.isfinite(past) else 'nothing'}"
 
 
 def _sentence(

@@ -18,8 +18,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import counted
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.counting import counted, format_number
+from attnscope.viewmodels.labs.lab import LabWords
 
 MaskName = Literal["full", "causal", "prefix", "window", "dilated", "global", "bigbird"]
 Numbers = NDArray[np.float64]
@@ -213,7 +213,7 @@ def _words(choice: MaskChoice, n_seen: int, share: float, n_layers: int, never: 
     numbers = (
         ("cells seen", f"{n_seen:,}"),
         ("share of T²", f"{share:.1%}"),
-        ("keys of a query, mean", said(n_seen / choice.n_tokens)),
+        ("keys of a query, mean", format_number(n_seen / choice.n_tokens)),
         ("longest way, layers", str(n_layers)),
         ("all reach all after", reach),
     )

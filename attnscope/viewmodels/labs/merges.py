@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from attnscope.counting import format_number
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import Reply, Request
 from attnscope.records.splits import (
@@ -18,7 +19,7 @@ from attnscope.records.splits import (
 from attnscope.records.tokens import Token
 from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.viewmodels.labs.lab import LabWords
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
@@ -213,11 +214,11 @@ class MergesState:
 
     def _lattice_sentence(self, step: SplitStep) -> str:
         best, *others = step.alternatives
-        told = f"{step.made}: {_joined(best.pieces)} has log p = {said(best.log_p)}"
+        told = f"{step.made}: {_joined(best.pieces)} has log p = {format_number(best.log_p)}"
         if not others:
             return told + "; there is no other way."
         gap = best.log_p - others[0].log_p
-        return f"{told}, {said(gap)} nats more than {_joined(others[0].pieces)}."
+        return f"{told}, {format_number(gap)} nats more than {_joined(others[0].pieces)}."
 
 
 def _could_be_set(wish: ReplaySplits) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import format_number
 from attnscope.records.experiments import (
     NO_ANSWER,
     PLACES,
@@ -24,7 +25,7 @@ from attnscope.records.experiments import (
     GradientStack,
     Place,
 )
-from attnscope.viewmodels.labs.lab import LabWords, claimed, said
+from attnscope.viewmodels.labs.lab import LabWords, claimed
 
 Numbers = NDArray[np.float64]
 DEPTHS: tuple[int, ...] = (2, 4, 6, 8, 12, 16, 24)
@@ -116,12 +117,12 @@ def _words(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dict[P
     post, pre = by_layer["post"], by_layer["pre"]
     n = len(post)
     numbers = (
-        ("g, last layer, norm after", said(float(post[-1]))),
-        ("g, last layer, norm before", said(float(pre[-1]))),
-        ("times larger, norm after", said(float(post[-1] / pre[-1]))),
-        ("√L", said(float(np.sqrt(n)))),
-        ("g, first layer, norm after", said(float(post[0]))),
-        ("g, first layer, norm before", said(float(pre[0]))),
+        ("g, last layer, norm after", format_number(float(post[-1]))),
+        ("g, last layer, norm before", format_number(float(pre[-1]))),
+        ("times larger, norm after", format_number(float(post[-1] / pre[-1]))),
+        ("√L", format_number(float(np.sqrt(n)))),
+        ("g, first layer, norm after", format_number(float(post[0]))),
+        ("g, first layer, norm before", format_number(float(pre[0]))),
     )
     return LabWords(
         formula=(
@@ -146,11 +147,12 @@ def _sentence(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dic
             f"With weights as small as these, {len(post)} layers hardly add to the stream and both places "
             "have the same gradients. Draw them as the paper does to see the difference."
         )
-    shallow, deep = (said(float(last["post"][k]), 2) for k in (0, -1))
+    shallow, deep = (format_number(float(last["post"][k]), 2) for k in (0, -1))
     depth = "less in deeper models" if _ALIKE * last["post"][-1] < last["post"][0] else "of any depth"
     return (
         f"From layer 1 to {len(post)} first gradients {_course(post)} with norms after, {_course(pre)} with "
-        f"norms before. The last layer has {said(ratio, 2)} times the gradient with norms after, {depth} "
+        f"norms before. The last layer has {format_number(ratio, 2)} times the gradient with "
+        f"norms after, {depth} "
         f"({shallow} → {deep}): so those need warm-up."
     )
 
@@ -158,7 +160,7 @@ def _sentence(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dic
 def _course(values: Numbers) -> str:
     """What becomes of numbers from the first to the last, in words."""
     first, last = float(values[0]), float(values[-1])
-    ends = f"{said(first, 2)} → {said(last, 2)}"
+    ends = f"{format_number(first, 2)} → {format_number(last, 2)}"
     if last > _ALIKE * first:
         return f"grow ({ends})"
     return f"fall ({ends})" if _ALIKE * last < first else f"hardly change ({ends})"

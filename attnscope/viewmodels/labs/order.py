@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.counting import format_number
+from attnscope.viewmodels.labs.lab import LabWords
 
 Numbers = NDArray[np.float64]
 WIDTH = 12
@@ -144,8 +145,8 @@ def _words(choice: OrderChoice, first: Sentence, second: Sentence, largest: floa
             "out = A v",
         ),
         numbers=(
-            ("largest |B − A|, sorted", said(largest)),
-            ("largest output", said(size)),
+            ("largest |B − A|, sorted", format_number(largest)),
+            ("largest output", format_number(size)),
             ("words", f"{len(first.words)} and {len(second.words)}"),
             ("width d", str(WIDTH)),
         ),
@@ -165,10 +166,12 @@ def _sentence(choice: OrderChoice, first: Sentence, second: Sentence, largest: f
         )
     if choice.position_scale:
         return (
-            f"With positions the outputs differ by up to {said(largest)}: a word now means something else in "
+            f"With positions the outputs differ by up to {format_number(largest)}: a word now "
+            "means something else in "
             "another place."
         )
     return (
-        f"No positions, and yet the outputs differ by up to {said(largest)}: the causal mask shows each word "
+        f"No positions, and yet the outputs differ by up to {format_number(largest)}: the causal "
+        "mask shows each word "
         "only what came before, which gives the order away."
     )

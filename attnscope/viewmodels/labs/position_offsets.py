@@ -18,7 +18,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.counting import format_number
+from attnscope.viewmodels.labs.lab import LabWords
 
 Numbers = NDArray[np.float64]
 TRAINED: tuple[int, ...] = (16, 32, 64, 128, 256, 512)
@@ -171,11 +172,11 @@ def _words(
     new_rotary = _new_pairs(choice, choice.d_head, choice.base)
     numbers = (
         ("offset Δ", f"{offset}, trained below {choice.n_trained}"),
-        ("sinusoidal cosine", said(float(sinusoidal[offset]))),
-        (f"rotary score, d_head {choice.d_head}", said(float(rotary[offset]))),
-        ("learned cosine", said(float(learned[offset])) if has_place else "no such place"),
-        (f"ALiBi, head {choice.head}: −m·Δ", said(-slope(choice.head) * offset)),
-        ("m", said(slope(choice.head))),
+        ("sinusoidal cosine", format_number(float(sinusoidal[offset]))),
+        (f"rotary score, d_head {choice.d_head}", format_number(float(rotary[offset]))),
+        ("learned cosine", format_number(float(learned[offset])) if has_place else "no such place"),
+        (f"ALiBi, head {choice.head}: −m·Δ", format_number(-slope(choice.head) * offset)),
+        ("m", format_number(slope(choice.head))),
         ("T5 bucket", f"{buckets(np.array([float(offset)]))[0]:.0f} of {N_BUCKETS}"),
         ("pairs under one turn in L", new_pairs),
         ("the same, rotary", new_rotary),

@@ -16,8 +16,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import format_number, lowered
 from attnscope.records.experiments import NO_ANSWER, Answer, CollapseFinding
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.viewmodels.labs.lab import LabWords
 
 Numbers = NDArray[np.float64]
 Setting = tuple[bool, bool]
@@ -242,12 +243,12 @@ def draw_layer(seed: int, layer: int, d_model: int, n_heads: int) -> LayerWeight
 
 
 def _words(choice: CollapseChoice, layer: int, ratios: dict[Setting, Numbers]) -> LabWords:
-    rows = tuple((f"r{_below(layer)}, {name}", _ratio(ratios[s], layer)) for s, name in SETTINGS.items())
+    rows = tuple((f"r{lowered(layer)}, {name}", _ratio(ratios[s], layer)) for s, name in SETTINGS.items())
     alone = growth(ratios[False, False])
     numbers = (
-        ("r₀, of the random tokens", said(float(ratios[True, True][0]))),
+        ("r₀, of the random tokens", format_number(float(ratios[True, True][0]))),
         *rows,
-        ("growth of ln r, attention alone", said(alone, 2)),
+        ("growth of ln r, attention alone", format_number(alone, 2)),
         ("curve of the opened model", _own_name(choice.answer)),
     )
     return LabWords(
@@ -269,29 +270,28 @@ def _own_name(answer: Answer) -> str:
 
 
 def _ratio(ratios: Numbers, layer: int) -> str:
-    return said(float(ratios[layer])) if np.isfinite(ratios[layer]) else "under 10⁻¹³"
-
-
-def _below(n: int) -> str:
-    return str(n).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+    return format_number(float(ratios[layer])) if np.isfinite(ratios[layer]) else "under 10⁻¹³"
 
 
 def _sentence(choice: CollapseChoice, layer: int, ratios: dict[Setting, Numbers]) -> str:
     shown, kept = ratios[choice.setting], ratios[True, True]
     if choice.has_skips:
         return (
-            f"With skips the tokens are still {said(float(shown[-1]), 2)} different from their mean after "
+            f"With skips the tokens are still {format_number(float(shown[-1]), 2)} different from "
+            "their mean after "
             f"{choice.n_layers} layers. Take the skips away: they become one token within a few layers."
         )
     alive = np.isfinite(shown)
     if alive.all():
         return (
-            f"Without skips {said(float(shown[-1]), 2)} of the difference is left after {choice.n_layers} "
+            f"Without skips {format_number(float(shown[-1]), 2)} of the difference is left after "
+            f"{choice.n_layers} "
             "layers. Less sharp attention, or more layers, and nothing is left."
         )
     n_left = int(np.flatnonzero(~alive)[0])
     return (
         f"Without skips all {choice.n_tokens} tokens are the same vector, to 13 digits, after {n_left} "
-        f"layers; with skips and feed-forward {said(float(kept[-1]), 2)} of the stream still tells them "
+        f"layers; with skips and feed-forward {format_number(float(kept[-1]), 2)} of the stream "
+        "still tells them "
         f"apart after {choice.n_layers}. Drag along the layers: the rows of the maps become one row."
     )

@@ -15,7 +15,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.viewmodels.labs.lab import LabWords, said
+from attnscope.counting import format_number
+from attnscope.viewmodels.labs.lab import LabWords
 
 Numbers = NDArray[np.float64]
 SIZES: tuple[int, ...] = tuple(2**k for k in range(11))
@@ -119,10 +120,10 @@ def _scores(seed: int) -> Numbers:
 def _words(choice: SaturationChoice, at: int, plain: Softness, scaled: Softness) -> LabWords:
     root = float(np.sqrt(choice.d_k))
     numbers = (
-        ("√d", said(root)),
-        ("variance of q·k, theory d", said(choice.d_k)),
-        ("variance of q·k, measured", said(float(plain.variance[at]))),
-        ("variance of q·k / √d", said(float(scaled.variance[at]))),
+        ("√d", format_number(root)),
+        ("variance of q·k, theory d", format_number(choice.d_k)),
+        ("variance of q·k, measured", format_number(float(plain.variance[at]))),
+        ("variance of q·k / √d", format_number(float(scaled.variance[at]))),
         ("largest weight", _both(plain.largest, scaled.largest, at)),
         ("entropy / ln n", _both(plain.entropy, scaled.entropy, at)),
         ("‖∂softmax‖", _both(plain.gradient, scaled.gradient, at)),
@@ -135,7 +136,7 @@ def _words(choice: SaturationChoice, at: int, plain: Softness, scaled: Softness)
 
 
 def _both(plain: Numbers, scaled: Numbers, at: int) -> str:
-    return f"{said(float(plain[at]))} → {said(float(scaled[at]))}"
+    return f"{format_number(float(plain[at]))} → {format_number(float(scaled[at]))}"
 
 
 def _sentence(d_k: int, at: int, plain: Softness, scaled: Softness) -> str:
@@ -148,6 +149,7 @@ def _sentence(d_k: int, at: int, plain: Softness, scaled: Softness) -> str:
     left = float(plain.gradient[at] / max(float(scaled.gradient[at]), 1e-12))
     return (
         f"At d = {d_k} plain scores give one key {share:.0%} of the weight and leave {left:.0%} of "
-        f"the gradient. Divided by √d = {said(float(np.sqrt(d_k)))} their variance is 1 again, the largest "
+        f"the gradient. Divided by √d = {format_number(float(np.sqrt(d_k)))} their variance is 1 "
+        "again, the largest "
         f"weight {soft:.0%}: there is something to learn from."
     )

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from attnscope.counting import counted
+from attnscope.counting import counted, format_number
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply, Request
 from attnscope.records.tokenizers import KINDS, CompareTokenizers, TokenizerRow, TokenizersNews
 from attnscope.viewmodels.job import Job
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.labs.lab import said
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
@@ -122,8 +121,9 @@ class TokenizersState:
         )
         name = f"{KINDS.get(shortest.kind, shortest.kind)} with {shortest.vocab_size:,} pieces"
         return (
-            f"{_CLAIM}. {where} without losing words: {name}, {said(shortest.tokens_per_word)} tokens per "
-            f"word, each piece met {said(shortest.density)} times."
+            f"{_CLAIM}. {where} without losing words: {name}, "
+            f"{format_number(shortest.tokens_per_word)} tokens per "
+            f"word, each piece met {format_number(shortest.density)} times."
         )
 
     def cells(self, row: TokenizerRow) -> tuple[str, ...]:

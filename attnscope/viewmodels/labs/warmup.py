@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import format_number
 from attnscope.records.experiments import (
     NO_ANSWER,
     WARMINGS,
@@ -23,7 +24,7 @@ from attnscope.records.experiments import (
     WarmupQuestion,
     WarmupRun,
 )
-from attnscope.viewmodels.labs.lab import LabWords, claimed, said
+from attnscope.viewmodels.labs.lab import LabWords, claimed
 
 Numbers = NDArray[np.float64]
 RATES: tuple[float, ...] = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02)
@@ -129,11 +130,11 @@ def _words(
 ) -> LabWords:
     rate = choice.learning_rate * min(1.0, step / choice.n_warmup)
     numbers = (
-        ("η now, no warm-up", said(choice.learning_rate)),
-        ("η now, warm-up", said(rate)),
-        *((f"median |Δθ|, {WARMING_NAMES[w]}", said(float(typical[w][step - 1]))) for w in WARMINGS),
-        *((f"loss at the end, {WARMING_NAMES[w]}", said(_end(losses[w]))) for w in WARMINGS),
-        ("loss of a guess, ln 16", said(CHANCE)),
+        ("η now, no warm-up", format_number(choice.learning_rate)),
+        ("η now, warm-up", format_number(rate)),
+        *((f"median |Δθ|, {WARMING_NAMES[w]}", format_number(float(typical[w][step - 1]))) for w in WARMINGS),
+        *((f"loss at the end, {WARMING_NAMES[w]}", format_number(_end(losses[w]))) for w in WARMINGS),
+        ("loss of a guess, ln 16", format_number(CHANCE)),
         ("parameters", f"{n_parameters:,}" if n_parameters else "–"),
     )
     return LabWords(
@@ -150,8 +151,9 @@ def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
     if plain > 2 * warm:
         return (
             f"Adam's first step moves every parameter by the whole rate, however small its gradient. Without "
-            f"warm-up this model is thrown off and stays at {said(plain, 2)} nats (a guess is "
-            f"{said(CHANCE, 2)}); with {choice.n_warmup} steps of it, it ends at {said(warm, 2)}."
+            f"warm-up this model is thrown off and stays at {format_number(plain, 2)} nats (a guess is "
+            f"{format_number(CHANCE, 2)}); with {choice.n_warmup} steps of it, it ends at "
+            f"{format_number(warm, 2)}."
         )
     if warm > 0.8 * CHANCE:
         return (
@@ -159,7 +161,8 @@ def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
             "layers, or with norms before it learns."
         )
     return (
-        f"Here it learns without warm-up as well ({said(plain, 2)} and {said(warm, 2)} nats): a low rate, or "
+        f"Here it learns without warm-up as well ({format_number(plain, 2)} and "
+        f"{format_number(warm, 2)} nats): a low rate, or "
         "norms before, can do without. Raise the rate with norms after."
     )
 

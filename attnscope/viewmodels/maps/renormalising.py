@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import share_words
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aspect import Hidden
 
@@ -68,11 +69,6 @@ def without_keys(
         result[is_empty[:, None] & ~np.isnan(weights)] = LEFT_OUT
     result[is_hidden[None, :] & ~np.isnan(weights)] = LEFT_OUT
     return Reduced(weights=result, removed=removed)
-
-
-def share_words(share: float) -> str:
-    """A share of the weight, 0…1, with three digits: `62 %`, `under 0.1 %`."""
-    return f"{100 * share:.3g} %" if share >= 0.0005 else "under 0.1 %" if share > 0 else "0 %"
 
 
 def removed_note(removed: float, hidden: Hidden, *, is_renormalised: bool) -> str:

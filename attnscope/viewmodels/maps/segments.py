@@ -10,9 +10,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import share_words
 from attnscope.records.tokens import Token, typed_segments
 from attnscope.viewmodels.maps.aspect import BLOCKS, Block
-from attnscope.viewmodels.maps.renormalising import LEFT_OUT, Reduced, share_words, without_keys
+from attnscope.viewmodels.maps.renormalising import LEFT_OUT, Reduced, without_keys
 
 
 def segments_of(tokens: tuple[Token, ...]) -> NDArray[np.bool_] | None:

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from attnscope.counting import below_text, number_text, short_words, weight_words
 from attnscope.records.inside import HeadInside
 from attnscope.records.outputs import Candidate, Output
-from attnscope.viewmodels.causes.inside_words import number_words, short_words, weight_words
-from attnscope.viewmodels.comparison_rows import below_text
 from attnscope.viewmodels.tours.spot import Read, Spot
 from attnscope.viewmodels.tours.states import TourStates
 from attnscope.viewmodels.training.recipe_text import recipe_value
@@ -22,7 +21,7 @@ _MAX_OF_LAB = 3
 def _inside(read: Callable[[HeadInside], float | int | None]) -> Read:
     def words(spot: Spot) -> str | None:
         value = read(spot.inside) if spot.inside is not None else None
-        return None if value is None else number_words(float(value))
+        return None if value is None else number_text(float(value))
 
     return words
 
@@ -31,7 +30,7 @@ def _at_key(field: str) -> Read:
     def words(spot: Spot) -> str | None:
         row = spot.states.inside.row
         values = getattr(spot.inside, field) if spot.inside is not None else None
-        return number_words(float(values[row])) if values is not None and row is not None else None
+        return number_text(float(values[row])) if values is not None and row is not None else None
 
     return words
 
@@ -40,11 +39,11 @@ def _exp_score(spot: Spot) -> str | None:
     row = spot.states.inside.row
     if spot.inside is None or row is None:
         return None
-    return number_words(math.exp(min(float(spot.inside.score[row]), 700.0)))
+    return number_text(math.exp(min(float(spot.inside.score[row]), 700.0)))
 
 
 def _sum_exp(spot: Spot) -> str | None:
-    return number_words(math.exp(min(spot.inside.lse, 700.0))) if spot.inside is not None else None
+    return number_text(math.exp(min(spot.inside.lse, 700.0))) if spot.inside is not None else None
 
 
 def _largest_terms(spot: Spot) -> str | None:
@@ -121,7 +120,7 @@ def _kl(spot: Spot) -> str | None:
     traced = spot.states.session.traced
     if traced is None or spot.states.session.is_stale or not traced.comparison.kl_nats:
         return None
-    return number_words(max(traced.comparison.kl_nats))
+    return number_text(max(traced.comparison.kl_nats))
 
 
 def _n_off(spot: Spot) -> str | None:
@@ -152,7 +151,7 @@ def _n_measured(spot: Spot) -> str | None:
 
 def _curve(read: Callable[[TourStates], float]) -> Read:
     def words(spot: Spot) -> str | None:
-        return number_words(read(spot.states)) if spot.states.curves.curves else None
+        return number_text(read(spot.states)) if spot.states.curves.curves else None
 
     return words
 
@@ -177,7 +176,7 @@ def _recipe(section: str, key: str) -> Read:
 def _last(name: str) -> Read:
     def words(spot: Spot) -> str | None:
         values = getattr(spot.states.training.curves, name).values
-        return number_words(float(values[-1])) if len(values) else None
+        return number_text(float(values[-1])) if len(values) else None
 
     return words
 

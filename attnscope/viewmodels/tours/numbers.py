@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from attnscope.viewmodels.causes.inside_words import weight_words
+from attnscope.counting import weight_words
 from attnscope.viewmodels.tours.inside_numbers import INSIDE_NUMBERS
 from attnscope.viewmodels.tours.spot import Read, Spot
 

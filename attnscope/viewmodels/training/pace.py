@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from attnscope.records.durations import time_left
+from attnscope.counting import time_left
 
 _WINDOW_S, _LEAST_S = 30.0, 2.0
 """Over how long the speed is measured, and how much of it must have passed: the first steps are slow."""

@@ -1,35 +1,9 @@
 """What a recipe costs, in words: the same in the window and on the command line. Must not import Qt."""
 
-from attnscope.counting import bytes_text, counted
-from attnscope.records.durations import rough_text
+from attnscope.counting import bytes_text, count_text, counted, flops_text, rough_text
 from attnscope.records.plans import Plan, PresetRow
 
 Row = tuple[str, str]
-
-
-def count_text(n: float) -> str:
-    """A count with three digits: 63.1 million."""
-    for size, unit in ((1e9, "billion"), (1e6, "million")):
-        if n >= size:
-            return f"{n / size:,.3g} {unit}" if n < 999.5 * size else f"{n / size:,.0f} {unit}"
-    return f"{n:,.0f}"
-
-
-def short_count(n: int) -> str:
-    """A count with three digits and a letter: 63.1 M."""
-    for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
-        if n >= size:
-            return f"{n / size:.3g} {letter}" if n < 999.5 * size else f"{n / size:.0f} {letter}"
-    return str(n)
-
-
-def flops_text(n: float) -> str:
-    """Operations as a power of ten: 1.53 · 10¹²."""
-    if n < 1e6:
-        return f"{n:,.0f}"
-    exponent = len(f"{n:.0f}") - 1
-    digits = str(exponent).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{n / 10**exponent:.3g} · 10{digits}"
 
 
 def seconds_text(plan: Plan | None) -> str:

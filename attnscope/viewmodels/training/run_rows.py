@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from attnscope.counting import count_text, fixed
 from attnscope.records.runs import RunSummary
-from attnscope.viewmodels.training.plan_words import count_text
 from attnscope.viewmodels.training.recipe_differences import Settings
 
 END_WORDS = {
@@ -61,9 +61,9 @@ class RunRow:
             case "step":
                 return f"{run.step:,}"
             case "last loss":
-                return _loss(run.last_loss)
+                return fixed(run.last_loss, 4)
             case "best loss":
-                return _loss(run.best_loss)
+                return fixed(run.best_loss, 4)
             case "accuracy":
                 return f"{run.last_accuracy:.1%}" if math.isfinite(run.last_accuracy) else "—"
             case "parameters":
@@ -111,7 +111,3 @@ def sorted_rows(rows: Sequence[RunRow], column: str, *, is_descending: bool) -> 
     unknown = [row for row in rows if row.sort_key(column)[0]]
     known.sort(key=lambda row: row.sort_key(column), reverse=is_descending)
     return (*known, *unknown)
-
-
-def _loss(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else "—"

@@ -17,9 +17,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import raised
 from attnscope.records.arrays import frozen_array
 from attnscope.records.runs import RunSummary
-from attnscope.viewmodels.raised_text import raised
 
 Scale = Literal["parameters", "data", "compute"]
 SCALES: tuple[Scale, ...] = ("parameters", "data", "compute")

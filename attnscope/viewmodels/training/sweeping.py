@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Literal
 
 from attnscope import paths
+from attnscope.counting import rough_text
 from attnscope.errors import LoadError, UserError
 from attnscope.files import replace_file
 from attnscope.outside import read_outside
-from attnscope.records.durations import rough_text
 from attnscope.records.plans import Plan
 from attnscope.records.sweeps import SEED, SweepRun
 from attnscope.viewmodels.listeners import Listener, Listeners

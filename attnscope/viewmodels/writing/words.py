@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from attnscope.counting import counted
+from attnscope.counting import counted, fixed
 from attnscope.records.generation import BeamTree, WrittenToken
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.writing.state import GenerationState
@@ -22,7 +22,7 @@ def summary(state: GenerationState, session: Session) -> str:
         case "written" if state.written is not None:
             ends = "ended" if state.written.has_ended else "cut"
             old = " · text or gates have changed since" if state.is_outdated else ""
-            return f"{words}, {ends} · log p {signed(state.written.log_probability)} nats{old}"
+            return f"{words}, {ends} · log p {fixed(state.written.log_probability)} nats{old}"
         case _:
             return invitation(state, session)
 
@@ -75,8 +75,3 @@ def tree_sentence(tree: BeamTree) -> str:
         f"{counted(len(tree.nodes), 'node')}, {counted(tree.depth, 'token')} deep, {n_ended} "
         "ended; best at the left"
     )
-
-
-def signed(value: float) -> str:
-    """A number with two decimals and a true minus sign."""
-    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")

@@ -6,12 +6,13 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
+from attnscope.counting import number_text
 from attnscope.figures.cause_maps import attribution_cells, patch_cells, reads_cells
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.causes.attributing import PART_ORDERS, AttributingState, signed
+from attnscope.viewmodels.causes.attributing import PART_ORDERS, AttributingState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.causes.answer_boxes import AnswerBoxes
@@ -272,7 +273,7 @@ class CausesPanel(QWidget):
         if i < 0 or found is None or found.reads is None or picture is None:
             self.pointed.emit("")
         else:
-            self.pointed.emit(f"patch {i},{j}: {signed(float(found.reads[picture.token(i, j)]))} logits")
+            self.pointed.emit(f"patch {i},{j}: {number_text(float(found.reads[picture.token(i, j)]))} logits")
 
     @Slot(object, object)
     def _on_answers(self, answer: object, other: object) -> None:

@@ -13,6 +13,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
+from attnscope.counting import short_change
 from attnscope.figures.colours import Palette, difference_map, lut
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.records.attribution import Contribution
@@ -157,7 +158,7 @@ class PartBars(QWidget):
         self._paint_name(painter, label, part, is_selected=is_selected)
         painter.setPen(QColor(palette.text))
         side = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
-        painter.drawText(value, side, short_value(part.value))
+        painter.drawText(value, side, short_change(part.value))
         field = QRectF(label.right() + _GAP_PX, rect.top(), 0, rect.height())
         field.setRight(value.left() - _GAP_PX)
         zero = field.left() - low / span * field.width()
@@ -181,9 +182,3 @@ class PartBars(QWidget):
         if is_off:
             middle = place.center().y()
             painter.drawLine(QLineF(place.left(), middle, place.left() + text_width(text), middle))
-
-
-def short_value(value: float) -> str:
-    """A value of the list: its sign and three digits at most."""
-    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
-    return f"{value:+z.{digits}f}".replace("-", "−")

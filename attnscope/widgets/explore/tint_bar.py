@@ -4,9 +4,9 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QActionGroup, QColor, QIcon, QLinearGradient, QPainter, QPaintEvent, QPen, QPixmap
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
 
+from attnscope.counting import short_number
 from attnscope.figures.colours import Palette, ramp_colour
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
-from attnscope.viewmodels.heads.pruning_words import short_number
 from attnscope.viewmodels.heads.tinting import OFF, TintState
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.labels import listen, plain_tooltip

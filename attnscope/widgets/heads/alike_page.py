@@ -15,12 +15,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.counting import short_number
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.records.redundancy import PairsSource
 from attnscope.records.sites import STACKS
 from attnscope.viewmodels.heads.alike import SOURCE_NAMES, AlikeState
-from attnscope.viewmodels.heads.pruning_words import short_number
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, dress_table, row

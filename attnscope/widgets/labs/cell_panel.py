@@ -4,11 +4,10 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from attnscope.counting import counted
+from attnscope.counting import counted, number_text
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_cells import layout_cells, paint_cells
-from attnscope.widgets.number_text import number_text
 from attnscope.widgets.panning import ARROWS
 
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
+from attnscope.counting import number_text
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.paint_chart import equal_ranges
 from attnscope.figures.spec import Chart, Series
@@ -14,7 +15,6 @@ from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
 from attnscope.widgets.line_plot import Line, LinePlot
-from attnscope.widgets.number_text import number_text
 
 _NAMES_SHARE = 0.46
 

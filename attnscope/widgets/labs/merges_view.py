@@ -5,6 +5,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
+from attnscope.counting import fixed
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
@@ -261,11 +262,11 @@ class MergesView(LabFrame):
         step = state.replay.steps[k]
         what = f"{step.left} + {step.right} → {step.made}" if step.left else step.made or "looked up"
         if step.alternatives:
-            what = f"{step.made}: log p {_signed(step.alternatives[0].log_p)}"
+            what = f"{step.made}: log p {fixed(step.alternatives[0].log_p)}"
         touched = sorted({w for w, _ in step.changed})
         words = "   ".join("·".join(step.words[w].pieces) for w in touched[:12])
         if len(step.alternatives) > 1:
-            others = (f"{'·'.join(a.pieces)} {_signed(a.log_p)}" for a in step.alternatives[1:])
+            others = (f"{'·'.join(a.pieces)} {fixed(a.log_p)}" for a in step.alternatives[1:])
             words += "   rather than  " + ",  ".join(others)
         rank = f"{step.rank:,}" if step.rank is not None else ""
         return (str(k + 1), plain_text(what), rank, str(len(step.changed) or ""), plain_text(words))
@@ -335,7 +336,3 @@ class MergesView(LabFrame):
             self.state.go_to(self.state.step + 1)
         else:
             self._timer.stop()
-
-
-def _signed(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")

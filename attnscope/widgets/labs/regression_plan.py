@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from attnscope.counting import fixed, format_number
 from attnscope.figures.lab_charts import regression_charts
 from attnscope.viewmodels.labs.kernel_regression import (
     ENDS,
@@ -13,7 +14,6 @@ from attnscope.viewmodels.labs.kernel_regression import (
     RegressionChoice,
     regress,
 )
-from attnscope.viewmodels.labs.lab import said
 from attnscope.widgets.labs.field_controls import pick, redraw, slide
 from attnscope.widgets.labs.lab_view import LabPlan
 
@@ -40,14 +40,14 @@ def regression_plan() -> LabPlan[RegressionChoice, Regression]:
                 "Width of the Gaussian; σ² is the temperature of the other scores",
                 "sigma",
                 _SIGMAS,
-                text=said,
+                text=format_number,
             ),
             slide(
                 "query",
                 "Where the query stands; it can be dragged in the picture",
                 "query",
                 _QUERIES,
-                text=lambda v: f"{v:.2f}".replace("-", "−"),
+                text=fixed,
             ),
             slide(
                 "samples",

@@ -5,11 +5,11 @@ from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
+from attnscope.counting import number_text
 from attnscope.figures.colours import Palette
 from attnscope.records.positions import PositionTable
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
-from attnscope.widgets.number_text import number_text
 from attnscope.widgets.positions.position_map import PositionMap
 
 _NOTE_LINES, _BELOW_NOTE_PX = 3, 4

@@ -3,13 +3,8 @@
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from attnscope.counting import bytes_text
-from attnscope.viewmodels.training.plan_words import (
-    memory_line,
-    problem_of,
-    seconds_text,
-    short_count,
-)
+from attnscope.counting import bytes_text, short_count
+from attnscope.viewmodels.training.plan_words import memory_line, problem_of, seconds_text
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button

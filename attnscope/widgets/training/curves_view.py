@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
+from attnscope.counting import number_text
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.run_charts import LINEAR, PARTS, shown_charts
 from attnscope.figures.spec import Chart
@@ -27,7 +28,6 @@ from attnscope.viewmodels.training.run_axes import AXES
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
 from attnscope.widgets.line_plot import X_NUMBERS_PX, Line, LinePlot
-from attnscope.widgets.number_text import number_text
 from attnscope.widgets.training.curves_bar import CurvesBar
 
 _LABEL_PX, _NAMES_PX, _NAMES_SHARE = 64, 190, 0.28

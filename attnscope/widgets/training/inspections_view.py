@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
+from attnscope.counting import number_text
 from attnscope.figures.colours import Palette
 from attnscope.figures.inspection_charts import inspection_charts
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
@@ -20,7 +21,6 @@ from attnscope.viewmodels.training.run_inspections import (
 )
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
-from attnscope.widgets.number_text import number_text
 
 READING = (
     "Gradients: with the norm after the residual, the layers near the output get the large ones at first, "

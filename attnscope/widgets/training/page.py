@@ -8,6 +8,7 @@ from PySide6.QtGui import QAction, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
 from attnscope import paths
+from attnscope.counting import number_text
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import MapStyle
@@ -16,7 +17,6 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import listen
-from attnscope.widgets.number_text import number_text
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.training.inspections_view import READING, InspectionsView
 from attnscope.widgets.training.run_panel import RunPanel

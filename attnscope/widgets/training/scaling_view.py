@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
+from attnscope.counting import number_text
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.scaling_charts import scaling_charts
@@ -19,7 +20,6 @@ from attnscope.viewmodels.training.scaling import SCALES, UNITS, Scale, scaling_
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
-from attnscope.widgets.number_text import number_text
 from attnscope.widgets.state_card import StateCard
 
 _NEAR_PX = 12.0

@@ -6,13 +6,12 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QMenuBar, QProgressBar, QSizePolicy, QWidget
 
-from attnscope.counting import counted
+from attnscope.counting import counted, short_count
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.records.models import ModelInfo
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.training.plan_words import short_count
 from attnscope.viewmodels.view_state import THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS, MENUS
 from attnscope.widgets.choice_button import ChoiceButton

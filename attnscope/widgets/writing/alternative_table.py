@@ -4,11 +4,11 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from attnscope.counting import probability_text
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
 from attnscope.records.outputs import Candidate
-from attnscope.viewmodels.comparison_rows import probability_text
 from attnscope.widgets.labels import plain_tooltip
 
 _ROW_PX = 22

@@ -4,12 +4,12 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
+from attnscope.counting import fixed
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.records.generation import BeamTree
 from attnscope.viewmodels.writing.beam_layout import PlacedNode, place_nodes
-from attnscope.viewmodels.writing.words import signed
 from attnscope.widgets.labels import plain_tooltip
 
 _COLUMNS_PX, _ROW_PX, _NODE_PX = (56, 96), 56, 36
@@ -133,7 +133,7 @@ class BeamView(QWidget):
         painter.drawText(upper, Qt.AlignmentFlag.AlignCenter, isolated(text))
         painter.setFont(font(SMALL_PX))
         painter.setPen(QColor(palette.accent_text if is_chosen else palette.muted))
-        painter.drawText(lower, Qt.AlignmentFlag.AlignCenter, signed(node.node.score))
+        painter.drawText(lower, Qt.AlignmentFlag.AlignCenter, fixed(node.node.score))
 
     def _node_at(self, place: QPointF) -> PlacedNode | None:
         return next((node for node in self._placed if self.node_rect(node).contains(place)), None)

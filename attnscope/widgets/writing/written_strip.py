@@ -13,11 +13,11 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
+from attnscope.counting import probability_text
 from attnscope.figures.colours import Palette, contrast, lut
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.records.generation import WrittenToken
-from attnscope.viewmodels.comparison_rows import probability_text
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.token_strip import Chip, place_chips
 
