@@ -23,6 +23,7 @@ SHAPES: list[dict[str, object]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
 def test_that_contributions_add_up_to_the_logit_difference(form: str, shape: dict[str, object]) -> None:

@@ -23,6 +23,7 @@ def open_model(tmp_path: Path) -> Any:
     return lambda kind: load(save_folder(tmp_path / kind, *make(kind)), "cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "t5"])
 def test_that_a_corpus_is_the_mean_of_its_texts(open_model: Any, kind: str) -> None:
     model: Model = open_model(kind)

@@ -137,6 +137,7 @@ def slow_offsets(model: Model, text: object, head: HeadRef, specials: str) -> li
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "specials"),
     [("decoder", "kept"), ("encoder", "kept"), ("encoder-decoder", "dropped"), ("encoder", "renormalised")],

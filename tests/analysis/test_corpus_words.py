@@ -168,6 +168,7 @@ def test_that_syntactic_shares_equal_a_slow_count_over_pieces() -> None:
             assert found.values[row, column] == pytest.approx(hits / n_arcs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["predicting", "reading"])
 def test_that_alignment_rates_equal_those_of_sets(rows: str) -> None:
     model = tiny_model("encoder-decoder")

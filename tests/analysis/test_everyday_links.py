@@ -137,6 +137,7 @@ def slow_counts(weights: np.ndarray, model: Model, pair: AlignedPair) -> np.ndar
     return np.array([n_right, len(found) + len(pair.sure)])
 
 
+@pytest.mark.slow
 def test_that_a_model_reads_the_texts_as_usual_and_links_are_of_words(
     pairs: list[AlignedPair], reader: Model
 ) -> None:

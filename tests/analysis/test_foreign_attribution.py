@@ -27,6 +27,7 @@ def parts_of(family: str, position: int = 1, **choices: Any) -> Attribution:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_that_the_parts_of_every_family_add_up_to_its_logits(family: str) -> None:
     model, found = foreign(family), parts_of(family)

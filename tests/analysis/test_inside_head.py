@@ -154,6 +154,7 @@ def test_that_the_pass_has_the_gates_and_changes_of_the_view() -> None:
     assert (inside.gate, inside.is_allowed(1), inside.n_allowed) == (0.5, False, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpt2", "t5"])
 def test_that_a_hugging_face_head_is_taken_apart_exactly(tmp_path: Path, kind: str) -> None:
     pytest.importorskip("transformers")

@@ -39,6 +39,7 @@ def slow_flow(blocks: list[Block], source: tuple[int, int], sink: tuple[int, int
     return float(networkx.maximum_flow_value(graph, source, sink)) / _UNITS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "n_layers", "is_causal"), [(6, 1, False), (7, 5, False), (8, 4, True)])
 def test_that_every_flow_is_the_maximum(n: int, n_layers: int, is_causal: bool) -> None:
     for seed in range(3):

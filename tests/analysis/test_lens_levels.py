@@ -12,6 +12,7 @@ from attnscope.records.sites import Gates, HeadRef
 SHAPES = [{}, {"norm_place": "post"}, {"norm": "rms"}, {"transform_head": True}, {"embedding_norm": True}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "".join(shape) or "plain")
 def test_that_the_last_layer_says_exactly_what_the_model_says(form: str, shape: dict[str, object]) -> None:

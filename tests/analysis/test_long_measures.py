@@ -18,6 +18,8 @@ from attnscope.records.messages import LoadModel, Traced, TraceText
 from attnscope.trace.trace import Trace
 from attnscope.workers.handlers import Engine
 
+pytestmark = pytest.mark.slow
+
 N_TOKENS = 8_000
 EXACT = ("previous", "first", "diagonal")
 SAMPLED = ("entropy", "distance", "confidence")

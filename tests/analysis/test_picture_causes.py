@@ -28,6 +28,7 @@ def pixels_of(kind: str, path: str) -> torch.Tensor:
     return arguments["pixel_values"]  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_that_parts_and_patches_add_up_to_the_logits_of_classes(kind: str) -> None:
     with torch.no_grad():

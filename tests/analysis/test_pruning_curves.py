@@ -35,6 +35,7 @@ def test_that_points_over_five_texts_or_more_have_intervals() -> None:
     assert all(0 <= p.low < p.value < p.high for p in curve.points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranking", RANKINGS)
 def test_that_a_curve_removes_more_and_more_heads(ranking: str) -> None:
     model = tiny_model("decoder")

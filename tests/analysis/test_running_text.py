@@ -39,6 +39,7 @@ def told_slowly(model: Model, parts: list[str]) -> tuple[float, int, int]:
     return loss, n, n_right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", [tiny_tokenizer(), LETTERS], ids=["words", "byte-bpe"])
 @pytest.mark.parametrize("n_tokens", [7, 24])
 def test_that_nats_a_character_are_those_of_every_window(tokenizer: object, n_tokens: int) -> None:

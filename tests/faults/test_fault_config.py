@@ -40,6 +40,7 @@ NOT_STRICT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", NOT_STRICT)
 def test_that_only_strict_json_is_read(fault: str, folder: Path) -> None:  # F21
     content, kind = NOT_STRICT[fault]
@@ -90,6 +91,7 @@ IMPOSSIBLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", IMPOSSIBLE, ids=str)
 def test_that_impossible_values_are_refused_on_paper(values: dict[str, object], folder: Path) -> None:  # F22
     change(folder, **values)

@@ -181,6 +181,7 @@ FAULTS: dict[str, tuple[Spoil, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_that_a_spoiled_folder_is_one_load_error_that_names_the_fault(folder: Path, name: str) -> None:
     spoil, kind, word = FAULTS[name]

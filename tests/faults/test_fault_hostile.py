@@ -39,6 +39,8 @@ from attnscope.training.lock import read_writer
 from attnscope.training.run import read_run
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
 
+pytestmark = pytest.mark.slow
+
 TIMES = int(os.environ.get("ATTNSCOPE_HOSTILE", "1"))
 SEED = int(os.environ.get("ATTNSCOPE_HOSTILE_SEED", "7"))
 _PATIENCE_S = 60

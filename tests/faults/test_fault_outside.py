@@ -199,6 +199,7 @@ _OWN = {
 }
 
 
+@pytest.mark.slow
 def test_that_no_other_module_opens_files() -> None:
     root = Path(attnscope.__file__).parent
     found = set()

@@ -156,6 +156,7 @@ def test_that_f59_a_wrong_argument_cannot_colour_the_terminal() -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_that_f59_a_missing_model_with_escapes_in_its_name_is_one_plain_line() -> None:
     result = attnscope("info", "nowhere\x1b[31m\n/red")
     assert result.returncode == 2

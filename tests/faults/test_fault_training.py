@@ -126,6 +126,7 @@ def test_f34_that_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_good_
     assert all(p.isfinite().all() for p in load(tmp_path / "run").own.module.parameters())
 
 
+@pytest.mark.slow
 def test_f34_that_a_learning_rate_far_too_large_ends_in_words_or_in_numbers(tmp_path: Path) -> None:
     run = _run(
         tmp_path / "run", optimizer__learning_rate="100.0", training__n_steps="30", training__clip_norm="0"
@@ -263,6 +264,7 @@ def test_f40_that_a_generator_that_is_dropped_leaves_a_readable_run(tmp_path: Pa
     assert [step for step, _ in record.checkpoints] == [0, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "shown"),
     [
@@ -295,6 +297,7 @@ def test_f41_that_a_resume_with_other_data_is_refused(tmp_path: Path) -> None:
     assert "data has changed" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["missing", "cut", "checkpoint"])
 def test_f41_that_a_resume_without_its_state_is_refused(tmp_path: Path, damage: str) -> None:
     list(_run(tmp_path / "run").events())
@@ -320,6 +323,7 @@ def test_f41_that_a_resume_without_its_state_is_refused(tmp_path: Path, damage: 
     assert caught.value.kind == "state"
 
 
+@pytest.mark.slow
 def test_f42_that_a_cut_line_is_set_aside_and_the_run_goes_on(tmp_path: Path) -> None:
     run = _run(tmp_path / "run")
     for event in run.events():

@@ -80,6 +80,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", DAMAGED)
 def test_that_a_damaged_file_is_one_error_of_a_known_kind(fault: str, folder: Path) -> None:
     content, kind = DAMAGED[fault]
@@ -253,6 +254,7 @@ def test_that_pickles_are_named_and_never_opened(name: str, folder: Path) -> Non
         load(folder / name, device="cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "kind"),
     [

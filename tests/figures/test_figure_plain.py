@@ -33,6 +33,7 @@ def test_that_pieces_are_shown_as_people_can_read_them(piece: str, shown: str) -
     assert plain_piece(piece) == shown
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text())
 def test_that_every_piece_becomes_valid_xml_with_nothing_hidden(piece: str) -> None:

@@ -55,6 +55,7 @@ def test_that_a_model_whose_package_is_not_installed_says_how_to_install_it(
         load("minilm", "cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [
@@ -80,6 +81,7 @@ def test_that_what_needs_no_output_layer_works(
     assert main([asked[0], short, *asked[1:]]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

@@ -174,6 +174,7 @@ def test_that_a_file_of_the_cache_that_is_damaged_is_fetched_again(hub: Hub, cac
     assert (whole_snapshot(NAME) / WEIGHTS).read_bytes() == hub.models[NAME][WEIGHTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "told"),
     [

@@ -51,6 +51,7 @@ def test_that_the_list_for_machines_has_every_field(hub: Hub, capsys: Output) ->
     assert {row["place"] for row in rows[1:]} == {"away"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["y\n", "Yes\n", "y"])
 def test_that_a_yes_downloads_what_the_question_named(
     hub: Hub, capsys: Output, monkeypatch: pytest.MonkeyPatch, words: str
@@ -99,6 +100,7 @@ def test_that_a_model_that_is_here_is_not_asked_for(hub: Hub, capsys: Output) ->
     assert again["n_bytes"] == 512_143
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "GPT2", "gpt-2 small", "hf:gpt2", "http://h/openai-community/gpt2"])
 def test_that_a_short_name_of_the_shelf_is_enough(hub: Hub, capsys: Output, name: str) -> None:
     hub.models["openai-community/gpt2"] = hub.models[NAME]

@@ -103,6 +103,7 @@ def ids_of(n_pieces, n_tokens):
     return (torch.arange(2 * n_tokens).reshape(2, n_tokens) * 7 + 3) % n_pieces
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize(("family", "changes"), CASES, ids=str)
 @pytest.mark.parametrize("n_tokens", [1, 9, 37])
@@ -173,6 +174,7 @@ def renamed(name):
     return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "changes", "word"),
     [
@@ -307,6 +309,7 @@ save_every = 2
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", MAKERS)
 def test_that_training_goes_on_from_it(tmp_path, fill_with_ramp, family):
     folder, _ = saved(tmp_path, fill_with_ramp, family)
@@ -359,6 +362,7 @@ def test_that_a_tokenizer_without_the_marks_a_text_begins_with_is_refused(tmp_pa
         adopt(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_second", [False, True])
 def test_that_labelled_texts_say_whether_it_goes_on_reading_two(tmp_path, fill_with_ramp, has_second):
     folder, _ = saved(tmp_path, fill_with_ramp, "bert")

@@ -122,6 +122,7 @@ def test_that_double_precision_is_had_on_the_cpu_where_a_device_has_none() -> No
     assert poolable(kept) is kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [torch.nn.GRU, torch.nn.LSTM, torch.nn.RNN])
 @pytest.mark.parametrize("bias", [True, False])
 def test_that_texts_turned_round_are_read_as_packed_ones(kind: type[torch.nn.RNNBase], bias: bool) -> None:

@@ -107,6 +107,7 @@ def test_that_a_mask_for_another_text_is_refused_by_its_size():
         model.trace(SENTENCE, interventions=(mask_of(np.ones((3, 3), bool), "encoder"),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "t5"])
 def test_that_models_of_the_library_are_masked_too_and_stay_causal(kind, tmp_path):
     model = load(save_folder(tmp_path / kind, *make(kind)), "cpu")

@@ -62,6 +62,7 @@ BY_THEMSELVES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_THEMSELVES)
 def test_that_a_model_that_attends_by_itself_shows_its_own_weights_and_says_so(name):
     build, stack = BY_THEMSELVES[name]

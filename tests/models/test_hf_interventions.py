@@ -10,6 +10,8 @@ from attnscope.models import load
 from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, RemoveEdge
 from attnscope.records.sites import Gates
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {
     "bert": "the animal was too tired",
     "gpt2": "the animal in a",

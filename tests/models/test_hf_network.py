@@ -75,6 +75,7 @@ def gate_all(model: Model, site: int, value: float = 0.0) -> Gates:
     return Gates.of(dict.fromkeys(model.sites[site].heads, value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TEXTUAL)
 def test_that_the_logits_are_those_of_the_library(opened: Any, folders: Path, kind: str) -> None:
     model = opened(kind)
@@ -121,6 +122,7 @@ def test_that_gates_change_the_second_copy_and_never_the_first(
     assert not model.trace(text, target).check().output_error > 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRITING)
 def test_that_what_is_written_is_what_reading_again_would_write(
     opened: Any, kind: str, recording: str

@@ -180,6 +180,7 @@ def test_that_labels_and_begins_come_from_the_files(folder: Path) -> None:
     assert caught.value.kind == "vocabulary"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "values", "class_name"),
     [

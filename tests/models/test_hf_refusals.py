@@ -17,6 +17,8 @@ from hf_folders import (
 from attnscope.errors import LoadError
 from attnscope.models import load
 
+pytestmark = pytest.mark.slow
+
 hf = pytest.importorskip("transformers")
 hf_tiny = pytest.importorskip("hf_tiny")
 

@@ -60,6 +60,7 @@ def library_cells(function, n_queries: int, n_keys: int, q_offset: int, padding:
     return function(batch, torch.zeros_like(batch), q, k) & valid[:, None, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padding", [None, PADDED], ids=["whole", "padded"])
 @pytest.mark.parametrize("n_queries", [9, 4, 1])
 @pytest.mark.parametrize("name", FUNCTIONS)

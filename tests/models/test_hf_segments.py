@@ -68,6 +68,7 @@ def said(theirs: Any, read: Any, *texts: str) -> Any:
         return fields, theirs(**fields, output_attentions=True)
 
 
+@pytest.mark.slow
 def test_that_two_texts_give_the_logits_and_the_maps_of_the_library(opened: tuple) -> None:
     kind, model, theirs, read = opened
     fields, expected = said(theirs, read, FIRST, SECOND)
@@ -156,6 +157,7 @@ def test_that_causes_of_a_pair_add_up_to_what_the_library_says(opened: tuple) ->
     assert abs(sum(c.value for c in found.contributions) - float(row[7] - row[9])) <= 1e-5
 
 
+@pytest.mark.slow
 def test_that_the_command_line_takes_the_second_text_of_a_masked_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,7 @@ def build(task: str, model: str = "", *, n_steps: int = 0) -> Model:
     return Model(OwnNetwork(module.eval(), prepared.tokenizer, card))
 
 
+@pytest.mark.slow
 def test_that_trained_pooling_looks_at_the_word_that_decides() -> None:
     model = build("sentiment", 'mask = "window"\nwindow = 0', n_steps=50)
     examples = [e for e in make_task("sentiment").examples(30, seed=7, held_out=True) if e.links]
@@ -85,6 +86,7 @@ def test_that_a_hierarchical_trace_has_sentences_as_rows_and_columns(tmp_path: P
     np.testing.assert_array_equal(again.weights(("pool", 0), 0), trace.weights(("pool", 0), 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["entailment", "sentiment"])
 def test_that_a_saved_model_says_the_same_and_keeps_its_labels(task: str, tmp_path: Path) -> None:
     model = build(task, "reads_pair = true" if task == "entailment" else 'pooling = "max"')
@@ -118,6 +120,7 @@ def test_that_both_texts_of_a_pair_have_maps_of_their_own_tokens() -> None:
     assert len(model.encode("two dogs run").target or ()) == 2  # without a second text it is empty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "choices", "removed"),
     [
@@ -141,6 +144,7 @@ def test_that_a_pruned_model_says_what_the_gated_one_says(
         assert one.probability == pytest.approx(other.probability, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "match"),
     [

@@ -53,6 +53,7 @@ def maps(eager: torch.nn.Module, model: Model, text: str) -> np.ndarray:
     return found.flatten(0, 1).numpy()
 
 
+@pytest.mark.slow
 def test_that_it_is_the_published_model(model: Model) -> None:
     info = model.info
     assert info.sha256 == ENTRY.sha256
@@ -73,6 +74,7 @@ def test_that_sentences_are_as_alike_as_its_makers_publish(eager: torch.nn.Modul
     np.testing.assert_allclose(alike.numpy(), expected, atol=5e-5)
 
 
+@pytest.mark.slow
 def test_that_measures_and_roles_are_those_of_the_library_by_hand(
     eager: torch.nn.Module, model: Model
 ) -> None:

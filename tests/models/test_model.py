@@ -101,6 +101,7 @@ def test_that_kl_of_an_impossible_token_is_not_nan() -> None:
     assert kl_nats(before, before) == (0.0,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("text", ["", "   ", "the", "the " * 500, "\ud800 \u202e \0", "zzz"])
 def test_that_any_text_is_traced_and_what_is_lost_is_counted(form: str, text: str) -> None:
@@ -252,6 +253,7 @@ def test_that_looking_at_a_model_in_training_changes_nothing(form: str) -> None:
     assert model.own.module.training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_that_a_saved_model_says_the_same(form: str, tmp_path: Path) -> None:
     model = tiny_model(form)

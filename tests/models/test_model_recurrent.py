@@ -73,6 +73,7 @@ def test_that_removed_heads_leave_what_closed_gates_leave(choices, closed):
     assert found.check().is_good
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choices", CASES, ids=str)
 def test_that_each_change_of_a_head_is_proved_and_shows(choices):
     model = model_of(choices)

@@ -48,6 +48,7 @@ CASES = [(form, variant) for variant in VARIANTS for form in forms(variant)]
 HEAD = HeadRef(stack="decoder", layer=1, head=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "variant"), CASES, ids=str)
 def test_that_a_trace_of_it_proves_itself_and_survives_a_file(form, variant, tmp_path):
     model = tiny_model(form, **variant)
@@ -65,6 +66,7 @@ def test_that_a_trace_of_it_proves_itself_and_survives_a_file(form, variant, tmp
             np.testing.assert_allclose(trace.row(site, head, 2), weights[2], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "variant"), CASES, ids=str)
 def test_that_it_is_the_same_after_it_was_saved_and_opened(form, variant, tmp_path):
     model = tiny_model(form, **variant)
@@ -75,6 +77,7 @@ def test_that_it_is_the_same_after_it_was_saved_and_opened(form, variant, tmp_pa
     np.testing.assert_array_equal(again.trace(text, target).logits, model.trace(text, target).logits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "variant"), CASES, ids=str)
 def test_that_a_pruned_head_leaves_what_a_closed_gate_leaves(form, variant):
     model = tiny_model(form, **variant)
@@ -103,6 +106,7 @@ def test_that_edits_of_heads_prove_themselves_too(variant):
     assert np.isnan(trace.weights(("decoder", 1), 0)[3, 3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "variant"), CASES, ids=str)
 def test_that_it_writes_step_by_step_what_it_writes_anew_each_time(form, variant):
     model = tiny_model(form, **variant)

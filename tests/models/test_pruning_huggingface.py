@@ -29,6 +29,8 @@ from attnscope.models.pruning.proof import prove_equal, random_ids, random_pictu
 from attnscope.models.pruning.small_folders import fit_small, fitted_class
 from attnscope.records.sites import Gates
 
+pytestmark = pytest.mark.slow
+
 transformers = pytest.importorskip("transformers")
 FAMILIES = ("bert", "distilbert", "vit", "gpt2", "llama", "t5", "bart")
 ONLY_HERE = ("bert", "distilbert", "gpt2", "bart")

@@ -47,6 +47,7 @@ def gates_of(model: Model, which: str) -> Gates:
     return gates.with_value(last.heads[3], 0.3) if which == "a gate between" else gates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["one head", "a group", "a site", "every head", "a gate between"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
@@ -64,6 +65,7 @@ def test_that_a_removed_head_is_a_gated_one(form: str, which: str, choices: dict
     assert sorted(report.removed) == list(gates.off())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_that_a_smaller_model_is_saved_and_opened_as_it_is(tmp_path: Path, form: str) -> None:
     model = tiny_model(form)
@@ -187,6 +189,7 @@ def test_that_times_are_told_with_their_spread() -> None:
     assert change.before_ms > change.after_ms > 0.0
 
 
+@pytest.mark.slow
 def test_that_heads_that_stay_keep_the_names_they_had(tmp_path: Path) -> None:
     model = tiny_model("encoder-decoder")
     off = [head for site in model.sites if site.stack == "cross" for head in site.heads[:2]]

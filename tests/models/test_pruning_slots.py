@@ -1,5 +1,6 @@
 """Which head goes where, so that a library that wants equal sites still understands the model."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def test_that_a_bias_column_goes_when_its_head_is_off_in_every_layer():
     assert bias_columns(kept, "decoder", 3) == (0, None, None)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     kept=st.lists(st.sets(st.integers(0, 7)), min_size=1, max_size=3),

@@ -61,6 +61,7 @@ def test_that_every_cache_gives_the_maps_of_a_whole_pass(
     assert_maps(trace, whole_pass(model, ids[:, :-1]))
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize(
     ("kind", "implementation", "options"),

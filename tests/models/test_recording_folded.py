@@ -68,6 +68,7 @@ def text(n_rows: int, n_tokens: int = N_TOKENS) -> Tensor:
     return torch.randn(n_rows, n_tokens, D_MODEL, generator=torch.Generator().manual_seed(n_rows + n_tokens))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_fused", [False, True], ids=["softmax", "fused"])
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
 @pytest.mark.parametrize("told_as", ["heads", "num_heads", "n_head", "nhead", ""])

@@ -17,6 +17,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("needs_weights", [True, False])
 @pytest.mark.parametrize("is_batch_first", [True, False])
 def test_that_a_layers_own_weights_are_recorded_with_every_mask_and_key(

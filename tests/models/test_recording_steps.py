@@ -248,6 +248,7 @@ def test_that_what_a_library_model_wrote_is_one_trace(kind: str) -> None:
     assert_same_maps(recording.trace(ids[0, :-1]), at_once.trace(ids[0, :-1]))
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["bart", "t5"])
 def test_that_a_translation_a_library_model_wrote_is_one_trace(kind: str) -> None:

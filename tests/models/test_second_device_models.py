@@ -29,6 +29,8 @@ from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, 
 from attnscope.records.sites import Gates
 from attnscope.trace import load_trace
 
+pytestmark = pytest.mark.slow
+
 CLEAN, CORRUPT = "the cat sat on the mat", "the dog sat on the bird"
 VARIANTS = [
     ("decoder", {"position": "alibi", "mask": "bigbird", "window": 2, "mask_block": 2}),

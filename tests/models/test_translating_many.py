@@ -12,6 +12,7 @@ from attnscope.records.sites import NO_GATES, Gates
 TEXTS = ("a b c", "", "c", "b a c a b c", "a", "c b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["greedy", "beams"])
 @pytest.mark.parametrize("batch_size", [1, 2, 6])
 @pytest.mark.parametrize("has_gates", [False, True])

@@ -42,6 +42,7 @@ def score(text: Sequence[int], alpha: float) -> float:
     return total / ((5 + len(text)) / 6) ** alpha
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 3.0])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 @pytest.mark.parametrize("end_id", [END, None])

@@ -34,6 +34,7 @@ def slow(temperature: float, top_k: int, top_p: float) -> list[float]:
     return [p[i] / total if i in kept else 0.0 for i in range(len(p))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.25, 1.0, 3.0])
 @pytest.mark.parametrize("top_k", [0, 1, 2, 3, 8, 50])
 @pytest.mark.parametrize("top_p", [1e-9, 0.3, 0.75, 0.95, 1.0])
@@ -52,6 +53,7 @@ def test_that_of_equal_tokens_the_smaller_id_is_kept():
     assert keep_top_p(p, 0.5).tolist() == [0, 0.5, 0.5]
 
 
+@pytest.mark.slow
 def test_that_drawn_tokens_follow_the_probabilities():
     settings = WriteSettings(mode="sample", temperature=1.5, top_k=6, top_p=0.97)
     p = draw_probabilities(LOGITS, settings)

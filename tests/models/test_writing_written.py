@@ -40,6 +40,7 @@ def assert_same_maps(written, model) -> None:
     assert written.trace.check().is_good
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", list(PROMPTS))
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.mode)
 @pytest.mark.parametrize("position", ["learned", "rotary"])
@@ -135,6 +136,7 @@ def test_that_equal_seeds_write_equal_texts_and_others_do_not():
     assert model.write("the", cold).text.text == model.generate("the", max_tokens=15)
 
 
+@pytest.mark.slow
 def test_that_an_end_token_is_told_but_not_read():
     model = tiny_model("encoder-decoder")
     ends = [

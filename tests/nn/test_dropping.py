@@ -30,6 +30,7 @@ def test_that_each_place_is_dropped_as_often_as_asked(share: float) -> None:
     assert abs(spread - 1.0) < 5.0 * math.sqrt((2.0 + 1.0 / (2**11 * share)) / 2**10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES[1:])
 @pytest.mark.parametrize("apart", [1, 2, 3, 7, 64])
 def test_that_places_are_dropped_independently_of_their_neighbours(share: float, apart: int) -> None:
@@ -39,6 +40,7 @@ def test_that_places_are_dropped_independently_of_their_neighbours(share: float,
     assert abs(both - share**2) < 5.0 * math.sqrt(variance / len(mask))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_that_the_first_and_the_last_place_are_dropped_like_any_other(share: float) -> None:
     masks = torch.stack([_mask(5, share, seed) for seed in range(4000)])
@@ -129,6 +131,7 @@ def test_that_what_stays_is_scaled_and_its_gradient_too(share: float, kind: torc
     torch.testing.assert_close(x.grad[x.grad != 0].double().mean().item(), scale, atol=0.01, rtol=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask_kind", ["none", "causal", "bool", "added", "of heads", "one row"])
 @pytest.mark.parametrize("sizes", [(2, 3, 5, 7), (1, 2, 130, 130), (3, 2, 64, 1), (70, 4, 130, 130)])
 def test_that_attention_equals_the_formula_with_the_places_it_dropped(

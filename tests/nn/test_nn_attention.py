@@ -85,6 +85,7 @@ def padding(kind: str, batch: int, n_keys: int) -> Tensor | None:
     return valid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("kind", ["none", "right", "left", "holes", "all"])
 @pytest.mark.parametrize("n_kv_heads", [4, 2, 1])

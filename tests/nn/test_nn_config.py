@@ -175,6 +175,7 @@ HEADS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["encoder", "decoder", "encoder-decoder"])
 @pytest.mark.parametrize("options", [OPTIONS, HEADS, VARIANTS], ids=["blocks", "ends", "variants"])
 def test_that_the_count_on_paper_is_the_count_of_the_built_model(form, options):

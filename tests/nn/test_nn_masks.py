@@ -85,6 +85,7 @@ def test_that_removed_cells_lack_in_every_part_of_the_map(rows: range, columns: 
     assert found[0].tolist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_cells", [1, 7, 4_000_000])
 @pytest.mark.parametrize("window", [None, (0, 0), (1, 0), (-1, 1), (None, 0), (1, None)])
 @pytest.mark.parametrize("is_causal", [False, True])

@@ -5,6 +5,8 @@ from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import Transformer
 
+pytestmark = pytest.mark.slow
+
 PUBLISHED = {
     "transformer-base": 63_082_496,
     "transformer-big": 214_245_376,

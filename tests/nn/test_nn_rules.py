@@ -130,6 +130,7 @@ SCORES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["fused", "blocks", "with gradients"])
 @pytest.mark.parametrize("score_name", SCORES)
 @pytest.mark.parametrize("rule_name", RULES)
@@ -158,6 +159,7 @@ EDITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score_name", SCORES)
 @pytest.mark.parametrize("edit_name", EDITS)
 @pytest.mark.parametrize("n_kv_heads", [4, 2])

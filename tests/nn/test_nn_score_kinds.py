@@ -59,6 +59,7 @@ def test_that_the_additive_score_has_its_gradient(block_bytes, ramp, monkeypatch
     assert torch.autograd.gradcheck(additive_scores, (q, k, v))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["general", "cosine", "gaussian", "additive", "kernel"])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_that_attention_has_the_gradient_of_every_score(choice, is_causal, ramp):

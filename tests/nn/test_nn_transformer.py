@@ -54,6 +54,7 @@ def test_that_padding_on_the_right_changes_no_token(form, position, fill_with_ra
     assert_close(run(model, padded, valid=valid, **options)[:, :5], run(model, ids), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("norm", ["layer", "rms"])
@@ -76,6 +77,7 @@ def test_that_every_choice_runs_backwards_and_is_seen(form, position, norm, norm
         assert torch.allclose(model(ids, **target), logits, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [

@@ -211,6 +211,7 @@ def forms_of(variant: dict) -> tuple[str, ...]:
 CASES = [(form, variant) for variant in VARIANTS for form in forms_of(variant)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "variant"), CASES, ids=str)
 @torch.no_grad()
 def test_that_an_attention_is_what_its_paper_says(form, variant, fill_with_ramp, assert_close):
@@ -237,6 +238,7 @@ def recorded_weights(looker: Looker) -> Tensor:
     return (s - looker.facts["lse"][..., None]).exp()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v.get("mask") != "prefix"], ids=str)
 @torch.no_grad()
 def test_that_a_text_read_in_parts_is_a_text_read_at_once(variant, fill_with_ramp, assert_close):
@@ -318,6 +320,7 @@ def test_that_keys_picked_out_for_long_texts_change_nothing(
         assert_close(probe.facts["lse"], lse, atol=ATOL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "variant"),
     [*CASES, *(("encoder-decoder", v) for v in VARIANTS if v.get("mask") != "prefix")],

@@ -160,6 +160,7 @@ def test_that_padding_changes_no_label_and_the_parameters_are_as_counted(choices
     torch.testing.assert_close(plain, filled_up, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choices", [KINDS[5], KINDS[6], KINDS[8] | {"n_projected": 3}], ids=str)
 def test_that_gradients_pass_through_every_part(choices: dict[str, object]) -> None:
     config = config_of(d_model=4, n_heads=1, n_layers=1, d_ff=4, **choices)

@@ -11,6 +11,8 @@ from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.vocabulary_loss import cross_entropy_sum
 
+pytestmark = pytest.mark.slow
+
 TINY = ModelConfig(form="decoder", vocab_size=37, d_model=8, n_layers=1, n_heads=2, d_ff=8, max_tokens=8)
 HEADS = {
     "tied": {},

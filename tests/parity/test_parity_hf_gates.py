@@ -12,6 +12,8 @@ from attnscope.models.huggingface.site_map import attach
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace.probe import GateProbe
 
+pytestmark = pytest.mark.slow
+
 ATOL = 1e-5
 
 HEAD = 2

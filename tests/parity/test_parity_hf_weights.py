@@ -15,6 +15,8 @@ from attnscope.trace.probe import TraceProbe
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.weights import site_weights
 
+pytestmark = pytest.mark.slow
+
 ATOL = 1e-5
 FIELDS = {
     "encoder": ("encoder_attentions", "attentions"),

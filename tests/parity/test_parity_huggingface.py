@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.transformer import Transformer
 
+pytestmark = pytest.mark.slow
+
 transformers = pytest.importorskip("transformers")
 
 ATOL = 3e-5

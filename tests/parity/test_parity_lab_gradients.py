@@ -19,6 +19,7 @@ def size(gradient: torch.Tensor) -> float:
     return float(gradient.norm()) / reach.D_MODEL**0.5
 
 
+@pytest.mark.slow
 def test_that_the_tanh_networks_gradient_is_autograds() -> None:
     matrices, inputs = (torch.from_numpy(a.copy()) for a in reach.draw_plain(N, 1.3, 5))
     assert torch.linalg.eigvals(matrices).abs().amax(dim=1).allclose(torch.tensor(1.3, dtype=torch.float64))
@@ -38,6 +39,7 @@ def test_that_the_tanh_networks_gradient_is_autograds() -> None:
     np.testing.assert_allclose(reach.plain_sizes(N, 1.3, 5), np.exp(logs / reach.N_DRAWS), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_that_the_lstms_gradient_is_autograds() -> None:
     matrices, inputs = (torch.from_numpy(a.copy()) for a in reach.draw_gated(N, 2))
     d, bias = reach.D_MODEL, 1.5

@@ -104,6 +104,7 @@ def test_that_slopes_are_those_of_bloom(n_heads, assert_close):
     assert_close(alibi_slopes(n_heads), expected, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "library"),
     [

@@ -52,6 +52,7 @@ def padded():
     return ids, valid, torch.tensor(TARGETS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reach", [0, 2])
 @pytest.mark.parametrize("feeds_context", [True, False])
 @pytest.mark.parametrize("body", ["rnn", "gru", "lstm"])

@@ -12,6 +12,8 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import build_rule
 from attnscope.nn.transformer import Transformer
 
+pytestmark = pytest.mark.slow
+
 ATOL = 2e-5
 SIZES = [(1, 1, 8, 2, 1), (3, 7, 16, 4, 2), (2, 200, 128, 8, 3)]  # batch, tokens, d_model, heads, layers
 TORCH_NAMES = {

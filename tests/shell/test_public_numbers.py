@@ -36,6 +36,7 @@ def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS, ids=str)
 def test_that_public_numbers_are_what_they_were(
     door: str, folder: Path, kept: dict[str, object], request: pytest.FixtureRequest

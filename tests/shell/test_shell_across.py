@@ -20,6 +20,8 @@ from attnscope.records.messages import LoadModel, TraceText
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.workers.handlers import Engine
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {"grammar": "the white cat sleeps", "shakespeare-masked": "the <mask> is dead"}
 METHODS = ("rollout", "flow", "relevance")
 HEADS = {"grammar": ("cross", 1, 0), "shakespeare-masked": ("encoder", 0, 1)}

@@ -298,6 +298,7 @@ def test_that_intervals_and_stripe_count_as_what_measures_cost(
     assert row.value == pytest.approx(1.0 + extra_s / 10.0)
 
 
+@pytest.mark.slow
 def test_that_slow_importance_and_rollout_are_too_high(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importance, "token_losses", clock.taking(3.0, importance.token_losses))
     for seconds, is_met in ((2.0, True), (4.0, False)):
@@ -315,6 +316,7 @@ def test_that_importance_runs_beside_a_pass_that_computes_gradients() -> None:
     assert row.value > 0
 
 
+@pytest.mark.slow
 def test_that_slow_tiles_are_too_high(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count()
     record = tiles.make_record(1_000, CPU)
@@ -423,6 +425,7 @@ def test_that_a_library_that_is_not_installed_is_told(monkeypatch: pytest.Monkey
     assert row.reason == "transformers is not installed"
 
 
+@pytest.mark.slow
 def test_that_the_library_writes_the_same_text_with_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def test_that_a_turn_of_slow_steps_ends_early(monkeypatch: pytest.MonkeyPatch) -
     assert sum(took[:-1]) < MOST_S
 
 
+@pytest.mark.slow
 def test_that_every_loop_learns_the_same_characters(tmp_path: Path) -> None:
     n = torch.get_num_threads()
     text = "the quick brown fox jumps over the lazy dog\n" * 60
@@ -94,6 +95,7 @@ def test_that_a_rival_has_none_of_our_settings(monkeypatch: pytest.MonkeyPatch) 
     assert seen == {"PATH": "here"}
 
 
+@pytest.mark.slow
 def test_that_a_loop_that_cannot_begin_is_an_error(tmp_path: Path) -> None:
     with (
         Turns("a loop", str(tmp_path / "nowhere"), "plain", "1", "2", variables={}) as loop,

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HELD = """
 import resource
 from attnscope.boot import prepare_environment

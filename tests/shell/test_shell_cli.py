@@ -74,6 +74,7 @@ def test_that_a_trace_is_written_whole(
         assert len(load_trace(path).sites) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png", "csv", "npz"])
 def test_that_a_figure_is_written_in_every_format(
     capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path, ending: str
@@ -86,6 +87,7 @@ def test_that_a_figure_is_written_in_every_format(
     assert path.stat().st_size > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -116,6 +118,7 @@ def test_that_every_view_and_option_draws(
     ElementTree.fromstring(path.read_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -279,6 +282,7 @@ def test_that_an_encoding_nobody_knows_is_refused(
     assert "spiral" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_that_the_curves_of_a_run_are_drawn(tmp_path: Path) -> None:
     run, path = tmp_path / "copy", tmp_path / "curves.svg"
     short = ["--set", "training.n_steps=6", "--set", "training.evaluate_every=3", "--device", "cpu"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from attnscope import from_arrays
 from attnscope.cli.main import main
@@ -42,6 +43,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
         return {name: data[name] for name in data.files if name.startswith("cross")}
 
 
+@pytest.mark.slow
 def test_that_script_and_command_make_the_same_difference(tmp_path: Path, capsys) -> None:
     for k, shown in enumerate(CASES):
         by_python, by_command = tmp_path / f"{k}a.npz", tmp_path / f"{k}b.npz"

@@ -14,6 +14,8 @@ from attnscope.cli.inputs import check_by_word
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef, Site
 
+pytestmark = pytest.mark.slow
+
 TEXT = ("--text", "the cat sat", "--target", "le chat", "--stack", "cross")
 
 

@@ -38,6 +38,7 @@ def test_that_beams_are_told_as_json_and_the_trace_is_kept(capsys, tmp_path):
     assert len(trace.target) == len(told["tokens"]) + (0 if told["has_ended"] else 1)
 
 
+@pytest.mark.slow
 def test_that_equal_seeds_draw_equal_texts(capsys):
     texts = []
     for seed in ("4", "4", "5"):

@@ -19,6 +19,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     return code, capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_that_a_figure_drawn_again_takes_page_and_look_and_refuses_what_would_do_nothing(
     capsys, tiny_model, tmp_path: Path
 ):
@@ -77,6 +78,7 @@ def test_that_a_run_is_not_written_into_the_folder_of_a_model(capsys, tiny_model
     assert sorted(path.name for path in folder.iterdir()) == names
 
 
+@pytest.mark.slow
 def test_that_blends_over_a_layer_need_no_head_and_heads_may_name_their_stack(
     capsys, tiny_model, tmp_path: Path
 ):

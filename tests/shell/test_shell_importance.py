@@ -27,6 +27,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, captured.out, captured.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranking", RANKINGS)
 def test_that_every_ranking_scores_every_head(
     capsys: pytest.CaptureFixture[str], tiny_model: str, pairs: str, tmp_path: Path, ranking: str

@@ -60,6 +60,7 @@ def test_that_a_corpus_becomes_a_sorted_table_with_progress(
     assert float(rows[0]["first_low"]) <= firsts[0] <= float(rows[0]["first_high"])
 
 
+@pytest.mark.slow
 def test_that_trees_tell_the_relations_of_heads(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     code, said, _ = run(
         capsys, folder, "encoder", "--conllu", "trees.conllu", "--json", "--special", "dropped"
@@ -74,6 +75,7 @@ def test_that_trees_tell_the_relations_of_heads(capsys: pytest.CaptureFixture[st
     assert "nsubj to dependent" in said
 
 
+@pytest.mark.slow
 def test_that_links_tell_the_error_rate_of_heads(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     arguments = ("encoder-decoder", "--corpus", "pairs.txt", "--links", "links.txt", "--stack", "cross")
     code, said, _ = run(capsys, folder, *arguments)
@@ -107,6 +109,7 @@ def test_that_one_text_may_come_from_a_file_and_be_sorted(
     assert distances == sorted(distances)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -12,6 +12,8 @@ from attnscope.errors import NotFiniteError
 from attnscope.models.outputs import best_ids, finite, log_probabilities
 from attnscope.records.generation import WriteSettings
 
+pytestmark = pytest.mark.slow
+
 OUTPUT = "tokens.weight"
 
 

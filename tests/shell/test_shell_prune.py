@@ -19,6 +19,7 @@ def translator(tmp_path: Path) -> str:
     return str(tmp_path / "tiny")
 
 
+@pytest.mark.slow
 def test_that_heads_are_removed_and_the_report_is_printed(translator, tmp_path, capsys):
     out = str(tmp_path / "small")
     heads = "encoder L0H1, L0H2 cross L1H3"
@@ -33,6 +34,7 @@ def test_that_heads_are_removed_and_the_report_is_printed(translator, tmp_path, 
     assert (sites["encoder", 0], sites["encoder", 1], sites["cross", 1]) == (2, 4, 3)
 
 
+@pytest.mark.slow
 def test_that_gates_and_text_come_from_files_and_the_report_as_json(translator, tmp_path, capsys):
     gates, text = tmp_path / "gates.json", tmp_path / "text.txt"
     gates.write_text('{"encoder L0H1": 0, "cross:L1H3": 0.5}', encoding="utf-8")
@@ -47,6 +49,7 @@ def test_that_gates_and_text_come_from_files_and_the_report_as_json(translator, 
     assert report["after"]["file_bytes"] == (tmp_path / "small" / "model.safetensors").stat().st_size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

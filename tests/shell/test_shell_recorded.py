@@ -86,6 +86,7 @@ def test_that_figures_of_recordings_are_drawn_again(
     assert first == (tmp_path / "two.csv").read_text() == (tmp_path / "three.csv").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

@@ -44,6 +44,7 @@ CHANGED = Shown(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shown", [SHOWN, BLEND], ids=["lines", "blend"])
 def test_that_script_and_command_make_the_same_figure(shown: Shown, tmp_path: Path):
     by_python, by_command = tmp_path / "python.svg", tmp_path / "command.svg"

@@ -24,6 +24,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_that_lines_are_translated_in_order_and_scored(pairs: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "french.txt"
     code = main(["translate", "grammar", "-f", str(pairs), "--beams", "2", "-o", str(out), "--batch", "5"])
@@ -35,6 +36,7 @@ def test_that_lines_are_translated_in_order_and_scored(pairs: Path, tmp_path: Pa
     assert sum(one == line.replace(" ", "") for one, line in zip(squeezed, right, strict=True)) >= 11
 
 
+@pytest.mark.slow
 def test_that_gates_change_the_score(pairs: Path, capsys) -> None:
     scores = []
     off = [f"--gate=cross:L{layer}H{head}=0" for layer in range(2) for head in range(8)]
@@ -73,6 +75,7 @@ def test_that_an_empty_line_stays_one_and_unknown_words_are_told(tmp_path: Path,
     assert "no token for 2 words, in 1 of 2 texts" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_that_a_score_by_length_is_sacrebleus_over_each_part(pairs: Path, capsys) -> None:
     off = [f"--gate=cross:L{layer}H{head}=0" for layer in range(2) for head in range(8)]
     shell = ["translate", "grammar", "-f", str(pairs), *off, "--by-length", "4", "--json"]
@@ -96,6 +99,7 @@ def test_that_a_score_by_length_is_sacrebleus_over_each_part(pairs: Path, capsys
     assert 0 < printed["bleu"]["value"] < 100
 
 
+@pytest.mark.slow
 def test_that_parts_are_told_below_the_whole_score(pairs: Path, tmp_path: Path, capsys) -> None:
     shell = ["translate", "grammar", "-f", str(pairs), "-o", str(tmp_path / "out.txt"), "--by-length"]
     assert main(shell) == 0
@@ -154,6 +158,7 @@ def test_that_texts_without_references_need_nothing_to_count_with(capsys) -> Non
     assert capsys.readouterr().out == "le chat blanc dort\n"
 
 
+@pytest.mark.slow
 def test_that_translations_are_handed_over_where_the_score_fails(
     pairs: Path, tmp_path: Path, monkeypatch, capsys
 ) -> None:
@@ -174,6 +179,7 @@ def test_that_translations_are_handed_over_where_the_score_fails(
     assert (table["texts"], table["bleu"]) == (printed.out.splitlines(), None)
 
 
+@pytest.mark.slow
 def test_that_lines_are_printed_as_they_are_made(pairs: Path, tmp_path: Path, monkeypatch, capsys) -> None:
     whole = translating.translate_texts
     calls = []
@@ -196,6 +202,7 @@ def test_that_lines_are_printed_as_they_are_made(pairs: Path, tmp_path: Path, mo
     assert out.read_text(encoding="utf-8") == printed.out
 
 
+@pytest.mark.slow
 def test_that_lines_with_one_source_are_one_text_with_several_references(
     pairs: Path, tmp_path: Path, capsys
 ) -> None:

@@ -25,6 +25,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, captured.out, captured.err
 
 
+@pytest.mark.slow
 def test_that_every_command_says_that_a_text_was_cut(
     capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_that_every_command_says_which_words_are_unknown(
     assert capsys.readouterr().err == "attnscope: in the second text 1 token is unknown: 0.\n"
 
 
+@pytest.mark.slow
 def test_that_commands_say_which_checkpoint_they_use_when_the_newest_is_damaged(
     capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path
 ) -> None:
@@ -158,6 +160,7 @@ def test_that_prune_suggests_only_what_it_has(
     assert not_said not in err
 
 
+@pytest.mark.slow
 def test_that_writing_nothing_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     model = make_tiny("encoder-decoder")
     module = model.own.module

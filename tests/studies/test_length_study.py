@@ -65,6 +65,7 @@ def test_that_charts_and_rows_hold_every_length() -> None:
     assert pooled[6] == pytest.approx(min(1.0, 0.95 + 4.30265 * 0.05 / math.sqrt(3)))
 
 
+@pytest.mark.slow
 def test_that_rows_are_read_as_the_model_tells_them_one_by_one(tmp_path: Path) -> None:
     changes = {**QUICK, "training.n_steps": "1", "model.d_model": "8"}
     list(train_study("length", tmp_path / "run", seed=1, device="cpu", changes=changes))

@@ -52,6 +52,7 @@ def looks_of(model: object, texts: list[str]) -> Looks:
     return next(one for one in look(model, texts) if isinstance(one, Looks))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_that_clarks_shares_equal_a_slow_count() -> None:
     model = tiny_model("encoder")
     found = next(

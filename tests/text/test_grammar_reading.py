@@ -6,6 +6,7 @@ from attnscope.text.grammar_reading import MAX_WORDS, read_sentence
 from attnscope.text.tasks import make_task
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held_out", [False, True])
 def test_that_every_sentence_of_the_task_is_read_back_with_its_links(held_out: bool) -> None:
     for example in make_task("english-french").examples(300, seed=11, held_out=held_out):

@@ -111,6 +111,7 @@ def test_that_pieces_are_found_by_text_expression_kind_and_id_and_sorted():
                find_pieces(searched, FindPieces(number=1, kinds=("byte",)))[0])  # fmt: skip
 
 
+@pytest.mark.slow
 def test_that_a_broken_or_endless_expression_is_refused_in_time():
     _, searched = table_of("words", 40)
     with pytest.raises(UserError, match="not understood"):

@@ -313,6 +313,7 @@ def test_that_a_sentence_is_as_a_person_wrote_it(
     assert example.links == tuple(enumerate(map(int, keys.split())))
 
 
+@pytest.mark.slow
 def test_that_every_linked_word_is_a_translation_by_a_dictionary_made_by_hand() -> None:
     wrong = set()
     for example in make_task("english-french").examples(6_000, seed=11):
@@ -332,6 +333,7 @@ def test_that_every_french_word_has_one_link_and_every_plain_english_word_too() 
         assert missing <= unlinked, example
 
 
+@pytest.mark.slow
 def test_that_one_source_has_one_translation() -> None:
     known: dict[str, str] = {}
     for example in make_task("english-french").examples(25_000, seed=13):
@@ -339,6 +341,7 @@ def test_that_one_source_has_one_translation() -> None:
     assert len(known) > 22_000
 
 
+@pytest.mark.slow
 def test_that_the_vocabulary_has_every_word_and_no_other() -> None:
     task = make_task("english-french")
     vocabulary = set(task.vocabulary)
@@ -351,6 +354,7 @@ def test_that_the_vocabulary_has_every_word_and_no_other() -> None:
     assert len(vocabulary - seen) < 0.03 * len(vocabulary)
 
 
+@pytest.mark.slow
 def test_that_the_tokens_are_the_words_that_links_count() -> None:
     task = make_task("english-french")
     tokenizer = task_tokenizer(task)

@@ -9,6 +9,7 @@ ROWS = ("copy", "reverse", "sort")
 BOTH_FORMS = (*ROWS, "addition")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_that_held_out_texts_never_occur_in_training(name: str) -> None:
     task = make_task(name)

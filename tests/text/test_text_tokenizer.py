@@ -76,6 +76,7 @@ def test_that_the_words_come_back_in_order(kind: str, text: str) -> None:
     assert "".join(tokenizer.decode(tokens.ids).split()) == "".join(text.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @quick
 @given(text=any_text)

@@ -11,6 +11,8 @@ from attnscope.nn.patterns import Dense
 from attnscope.trace.pooling import OneHead
 from attnscope.trace.reach import Reach
 
+pytestmark = pytest.mark.slow
+
 SIZES = ((7, 7), (5, 9), (9, 5))
 HOLES = torch.tensor([[True, False, True, True, False, True, True, True, False]])
 ALWAYS_OPEN = ("open", "relative bias", "sinks", "shared keys")

@@ -26,6 +26,8 @@ from attnscope.trace.thumbnails import (
 from attnscope.trace.tiles import tile_of
 from attnscope.trace.weights import site_weights
 
+pytestmark = pytest.mark.slow
+
 SIZES = ((75, 75), (40, 90), (90, 40))
 
 

@@ -74,6 +74,7 @@ def test_that_a_notice_in_the_wheel_says_what_every_demo_model_learned_from() ->
         assert licence in notice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_that_the_attention_of_a_demo_model_can_be_believed(name: str) -> None:
     model = load(name, "cpu")
@@ -124,6 +125,7 @@ def test_that_heads_page_card_and_readme_tell_the_same_induction_score(causal: M
     assert nats[1] in readme
 
 
+@pytest.mark.slow
 def test_that_the_alignment_of_the_card_holds_for_other_sentences(translator: Model) -> None:
     card = (demo_folder() / "grammar" / "card.md").read_text(encoding="utf-8")
     readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
@@ -160,12 +162,14 @@ def test_that_the_masked_model_guesses_hidden_words_better_than_chance() -> None
     assert prediction.candidates[0].probability > 20 / model.info.vocab_size
 
 
+@pytest.mark.slow
 def test_that_98_of_100_held_out_sentences_are_translated_word_for_word(translator: Model) -> None:
     examples = held_out(200)
     exactness = measure_exactness(translator, examples)
     assert exactness.share >= 0.98, exactness.wrong
 
 
+@pytest.mark.slow
 def test_that_cross_attention_aligns_words_with_an_error_rate_of_at_most_5_percent(translator: Model) -> None:
     table = list(measure_alignment(translator, [pair_of(one) for one in held_out(100)]))[-1]
     assert isinstance(table, AlignmentTable)
@@ -183,6 +187,7 @@ def everyday() -> list[AlignedPair]:
     return list(everyday_pairs())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -202,6 +207,7 @@ def test_that_no_text_in_any_script_is_unknown_to_the_translator(text: str) -> N
     assert model.trace(text, "Bonjour").check().is_good
 
 
+@pytest.mark.slow
 def test_that_the_translator_opens_on_a_head_that_aligns_everyday_words(everyday: list[AlignedPair]) -> None:
     model = load("english-french", "cpu")
     assert model.info.guided is not None
@@ -213,6 +219,7 @@ def test_that_the_translator_opens_on_a_head_that_aligns_everyday_words(everyday
     assert f"{rate:.3f} (" in model.own.card.text
 
 
+@pytest.mark.slow
 def test_that_everyday_sentences_are_translated_as_well_as_the_card_says(everyday: list[AlignedPair]) -> None:
     model = load("english-french", "cpu")
     english, french = zip(*(pair.texts for pair in everyday), strict=True)

@@ -19,6 +19,8 @@ from attnscope.training.objectives import Batch, hidden_of, loss_sum
 from attnscope.training.row_workers import RowWorkers
 from attnscope.training.run import RunFolder
 
+pytestmark = pytest.mark.slow
+
 RECIPE = """
 [model]
 d_model = 32

@@ -57,6 +57,7 @@ def test_that_the_penalty_alone_closes_every_head() -> None:
     assert settled["decoder", 0].tolist() == [0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_that_closed_heads_are_off_when_opened_and_can_be_removed(
     tiny_recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,6 +85,7 @@ def test_that_closed_heads_are_off_when_opened_and_can_be_removed(
     assert after.probability == pytest.approx(before.probability, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_that_only_the_stacks_named_have_gates(task_recipe: str, tmp_path: Path) -> None:
     changes = {"gates.l0_penalty": "1.0", "gates.stacks": "cross", "gates.learning_rate": "1.0"}
     list(train(task_recipe, tmp_path / "run", "cpu", changes))
@@ -91,6 +93,7 @@ def test_that_only_the_stacks_named_have_gates(task_recipe: str, tmp_path: Path)
     assert {head.stack for head in closed} == {"cross"}
 
 
+@pytest.mark.slow
 def test_that_gates_are_resumed_to_the_bit(tiny_recipe: str, tmp_path: Path) -> None:
     straight = [e for e in train(tiny_recipe, tmp_path / "a", "cpu", CLOSING) if isinstance(e, Step)]
     list(train(tiny_recipe, tmp_path / "b", "cpu", {**CLOSING, "training.n_steps": "3"}))

@@ -21,6 +21,8 @@ from attnscope.records.experiments import (
 )
 from attnscope.training import first_gradients, reaching, tiny_models, warming
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("stack", ["decoder", "encoder"])

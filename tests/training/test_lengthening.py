@@ -16,6 +16,8 @@ from attnscope.training import parse_recipe, read_recipe, read_run, train
 from attnscope.training.lengthening import length_note
 from attnscope.training.recipe import differences
 
+pytestmark = pytest.mark.slow
+
 
 def _arguments(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()

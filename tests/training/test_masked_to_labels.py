@@ -13,6 +13,8 @@ from attnscope.training.loop import TrainingRun
 from attnscope.training.paper import learned_parameters
 from attnscope.training.starting import recipe_on_paper
 
+pytestmark = pytest.mark.slow
+
 MOODS = "".join(f"{mood}\tthe {mood} cat sat {k} times\n" for k in range(12) for mood in ("glad", "sad"))
 CLASSIFY = """
 [start]

@@ -146,6 +146,7 @@ def test_that_two_texts_are_read_as_two_segments(tiny_recipe: str, tmp_path: Pat
     assert model.predict("Speak.").follows is model.predict("Speak.", "").follows is None
 
 
+@pytest.mark.slow
 def test_that_what_the_pairs_ask_for_learns_along_with_low_rank_adapters(
     tiny_recipe: str, tmp_path: Path
 ) -> None:

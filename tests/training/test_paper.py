@@ -89,6 +89,7 @@ def test_that_computing_blocks_again_costs_a_forward_pass_more(recipe: Recipe) -
     assert plan_of(again).memory_bytes < plan_of(recipe).memory_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_that_a_preset_written_into_a_recipe_is_that_model(name: str) -> None:
     row = next(row for row in preset_rows() if row.name == name)
@@ -98,6 +99,7 @@ def test_that_a_preset_written_into_a_recipe_is_that_model(name: str) -> None:
     assert parse_recipe(text).model == PRESETS[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt-2-large", "bert-base-masked", "transformer-base", "t5-small"])
 def test_that_a_new_recipe_of_a_preset_lacks_but_its_data(name: str) -> None:
     row = next(row for row in preset_rows() if row.name == name)
@@ -148,6 +150,7 @@ def test_that_the_command_line_lists_the_presets(capsys: pytest.CaptureFixture[s
     assert main(["info"]) == 2
 
 
+@pytest.mark.slow
 def test_that_a_preset_is_shown_and_planned_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", "gpt-2-large"]) == 0
     told = capsys.readouterr().out

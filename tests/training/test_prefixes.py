@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from attnscope.models import load
@@ -10,6 +11,8 @@ from attnscope.records.training import Evaluated, Finished
 from attnscope.training import train
 from attnscope.training.objectives import Batch
 from attnscope.training.prefixes import AfterPrefix
+
+pytestmark = pytest.mark.slow
 
 RECIPE = """
 [model]

@@ -22,6 +22,8 @@ from attnscope.training import parse_recipe, read_run
 from attnscope.training.loop import TrainingRun
 from attnscope.training.metrics import Metrics
 
+pytestmark = pytest.mark.slow
+
 N_STEPS = 6
 WATCH = '[[watch]]\ntext = "a b c"\ntarget = "c b a"\n'
 

@@ -78,6 +78,7 @@ def _trained(folder: Path, text: str, way: Way, dropout: float = 0.0, n_steps: i
     return losses, {name: value.clone() for name, value in run.model.own.module.state_dict().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [TRANSLATING, MASKED])
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_that_rows_side_by_side_learn_what_the_whole_batch_teaches(text: str, n: int, tmp_path: Path) -> None:
@@ -113,6 +114,7 @@ def test_that_rows_of_a_turn_keep_no_more_than_they_may(monkeypatch: pytest.Monk
         assert turn_of(config, shape).n_sequences == -(-17 // min(n_turns, 17))
 
 
+@pytest.mark.slow
 def test_that_two_runs_by_rows_drop_the_same_places_and_a_resumed_one_too(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -123,6 +125,7 @@ def test_that_two_runs_by_rows_drop_the_same_places_and_a_resumed_one_too(tmp_pa
     assert all(torch.equal(resumed[name], weight) for name, weight in weights.items())
 
 
+@pytest.mark.slow
 def test_that_the_threads_end_with_the_run(tmp_path: Path) -> None:
     _trained(tmp_path, TRANSLATING, Way(3, True))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("rows")]
@@ -190,6 +193,7 @@ def test_that_recipes_whose_rows_hang_together_are_not_divided(tmp_path: Path) -
         assert not can_divide(replace(recipe, **{section: part}), CPU, ALONE), key
 
 
+@pytest.mark.slow
 def test_that_a_kept_way_by_more_rows_than_a_batch_has_is_tried_anew(tmp_path: Path) -> None:
     recipe = _recipe(tmp_path, TRANSLATING)
     run = TrainingRun(recipe, tmp_path / "run", CPU)

@@ -53,6 +53,7 @@ def _same_model(a: Path, model: object) -> bool:
 # -- the folder -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kept", "named"),
     [
@@ -78,6 +79,7 @@ def test_that_what_is_left_of_a_run_is_named_and_never_written_over(
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_that_a_folder_of_a_run_that_never_began_is_taken(task_recipe: str, tmp_path: Path) -> None:
     for inner in ("checkpoints", "probes"):
         (tmp_path / "run" / inner).mkdir(parents=True)
@@ -85,6 +87,7 @@ def test_that_a_folder_of_a_run_that_never_began_is_taken(task_recipe: str, tmp_
     assert list(_begin(task_recipe, tmp_path / "run").events())[-1].step == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [(3, 4), (1, 2)], ids=["at a checkpoint", "at a flush"])
 def test_that_a_run_whose_folder_is_deleted_ends_and_hands_its_model_over(
     task_recipe: str, tmp_path: Path, steps: tuple[int, int]
@@ -136,6 +139,7 @@ def _until_full(run: TrainingRun, disk: SimpleNamespace, full: Path, step: int) 
     return events
 
 
+@pytest.mark.slow
 def test_that_a_finished_model_that_its_folder_does_not_take_is_saved_elsewhere(
     task_recipe: str, tmp_path: Path, disk: SimpleNamespace
 ) -> None:
@@ -152,6 +156,7 @@ def test_that_a_finished_model_that_its_folder_does_not_take_is_saved_elsewhere(
     assert _begin(task_recipe, tmp_path / "run").step == 4  # weights and state are one: not a half of step 6
 
 
+@pytest.mark.slow
 def test_that_a_finished_model_that_nothing_takes_is_tried_again_until_it_is_saved(
     task_recipe: str, tmp_path: Path, disk: SimpleNamespace
 ) -> None:
@@ -173,6 +178,7 @@ def test_that_a_finished_model_that_nothing_takes_is_tried_again_until_it_is_sav
     assert _handed_over() == []
 
 
+@pytest.mark.slow
 def test_that_a_disk_without_room_is_noticed_before_anything_is_written(
     task_recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +198,7 @@ def test_that_a_disk_without_room_is_noticed_before_anything_is_written(
     assert sorted((tmp_path / "run" / "checkpoints").rglob("*")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--seeds", "3", "--jobs", "1")], ids=["one", "sweep"])
 def test_that_a_command_that_could_not_save_its_model_ends_with_2(
     task_recipe: str,
@@ -211,6 +218,7 @@ def test_that_a_command_that_could_not_save_its_model_ends_with_2(
     assert str(model) in "".join(capsys.readouterr().err.split("\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="a small disk is mounted as root")
 def test_that_a_run_on_a_small_disk_hands_its_model_over_and_keeps_a_whole_checkpoint(
     task_recipe: str, tmp_path: Path
@@ -256,6 +264,7 @@ def signalled(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return send
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 @pytest.mark.parametrize("words", [(), ("--seeds", "3")], ids=["one", "sweep"])
 def test_that_a_signal_saves_and_its_exit_code_says_that_the_run_is_not_done(
@@ -274,6 +283,7 @@ def test_that_a_signal_saves_and_its_exit_code_says_that_the_run_is_not_done(
     assert signal.getsignal(getattr(signal, name)) == before
 
 
+@pytest.mark.slow
 def test_that_a_hang_up_that_is_ignored_from_outside_stays_ignored(
     task_recipe: str, tmp_path: Path, signalled: Callable[[int], None]
 ) -> None:

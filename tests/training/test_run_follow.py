@@ -102,6 +102,7 @@ def test_that_checkpoints_are_named_where_they_are_found(folder: Path) -> None:
     assert (news.checkpoints, news.events) == (((8, here),), (Saved(step=8, folder=here),))
 
 
+@pytest.mark.slow
 def test_that_long_metrics_come_in_pieces(folder: Path) -> None:
     _append(folder, b"".join(_line(_step(i)) for i in range(1, 5001)))
     news = list(RunFollower(folder).news())

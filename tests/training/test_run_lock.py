@@ -25,6 +25,7 @@ def _write_lock(folder: Path, **values: object) -> None:
     (folder / LOCK_NAME).write_text(json.dumps(holder))
 
 
+@pytest.mark.slow
 def test_that_a_second_process_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -64,6 +65,7 @@ def test_that_a_damaged_lock_that_nobody_holds_is_taken_over(tmp_path: Path, con
     RunLock(tmp_path).release()
 
 
+@pytest.mark.slow
 def test_that_a_run_holds_its_folder_from_its_making_to_its_end(tiny_recipe: str, tmp_path: Path) -> None:
     recipe = parse_recipe(tiny_recipe)
     run = TrainingRun(recipe, tmp_path / "run", "cpu")

@@ -29,6 +29,7 @@ def _started(step: int) -> Started:
     return Started(folder="", step=step, n_steps=6, n_parameters=1000, device="cpu")
 
 
+@pytest.mark.slow
 def test_that_a_summary_is_what_the_run_told(tiny_recipe: str, tmp_path: Path) -> None:
     told = list(train(tiny_recipe, tmp_path / "run", "cpu"))
     ((run,), left_out) = read_runs([str(tmp_path / "run")])

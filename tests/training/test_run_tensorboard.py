@@ -77,6 +77,7 @@ def test_that_the_checksum_is_that_of_the_standard() -> None:
     assert _unmasked(masked_crc(b"123456789")) == 0xE3069283
 
 
+@pytest.mark.slow
 def test_that_every_number_of_a_run_is_in_its_event_file(tiny_recipe: str, tmp_path: Path) -> None:
     told = list(train(tiny_recipe, tmp_path / "run", "cpu", {"training.tensorboard": "true"}))
     (path,) = (tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*")

@@ -19,6 +19,8 @@ from attnscope.training.objectives import Batch, loss_and_hits, loss_sum
 from attnscope.training.optimizers import build_optimizer
 from attnscope.training.parts import OptimizerPart
 
+pytestmark = pytest.mark.slow
+
 TINY = {
     "vocab_size": 13,
     "d_model": 16,

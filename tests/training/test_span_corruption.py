@@ -77,6 +77,7 @@ def test_that_batches_hold_sources_and_targets_of_the_text(tiny_recipe: str) -> 
         assert tokenizer.decode(whole) in text
 
 
+@pytest.mark.slow
 def test_that_a_typed_text_is_read_with_sentinels_and_filled(tiny_recipe: str, tmp_path: Path) -> None:
     changes = {**SPANS, "training.n_steps": "2", "model.max_tokens": "40", "objective.mean_span": "3"}
     list(train(tiny_recipe, tmp_path / "run", "cpu", changes))

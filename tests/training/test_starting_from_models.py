@@ -22,6 +22,8 @@ from attnscope.training.paper import learned_parameters, plan_recipe
 from attnscope.training.parts import OptimizerPart, StartPart
 from attnscope.training.starting import recipe_on_paper
 
+pytestmark = pytest.mark.slow
+
 TWO_LAYERS = {"model.n_layers": "2", "training.n_steps": "2"}
 
 

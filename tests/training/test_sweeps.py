@@ -133,6 +133,7 @@ def test_that_a_curve_over_seeds_is_the_mean_at_the_steps_that_all_of_them_have(
         seed_chart([of("8", "0", {})])
 
 
+@pytest.mark.slow
 def test_that_the_worst_stop_early_and_a_second_call_does_nothing_twice(
     task_recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,6 +172,7 @@ def test_that_a_wrong_combination_is_told_before_anything_is_trained(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_that_a_run_stops_after_the_step_it_is_told(task_recipe: str, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(task_recipe)

@@ -42,6 +42,7 @@ def test_that_recomputing_gives_the_same_gradients(form: str, tiny_recipe: str, 
         assert torch.equal(gradient, gradients[1][name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -82,6 +83,7 @@ def test_that_what_changes_no_weight_is_no_difference(tiny_recipe: str) -> None:
 # -- memory that runs out -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_that_a_device_without_memory_ends_the_run_with_what_would_fit(
     tiny_recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +134,7 @@ def _first_note(recipe: str, folder: Path) -> str:
     return events[0].note
 
 
+@pytest.mark.slow
 def test_that_a_compiled_loss_is_used_and_one_that_fails_is_not(
     tiny_recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +170,7 @@ def test_that_a_computer_without_compiler_trains_without(
 # -- looking at single steps -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_that_inspected_steps_tell_norms_and_updates_and_change_nothing(
     tiny_recipe: str, tmp_path: Path
 ) -> None:

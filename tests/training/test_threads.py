@@ -129,6 +129,7 @@ def _run(folder: Path, choose: bool) -> tuple[list[float], Way | None]:
     return [event.loss for event in run.events() if isinstance(event, Step)], n
 
 
+@pytest.mark.slow
 def test_that_the_trial_changes_no_number_of_the_run_and_its_choice_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +146,7 @@ def test_that_the_trial_changes_no_number_of_the_run_and_its_choice_is_kept(
     assert kept_way(tmp_path / "plain") is None
 
 
+@pytest.mark.slow
 def test_that_a_run_with_a_kept_number_takes_it_untried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +163,7 @@ def test_that_a_run_with_a_kept_number_takes_it_untried(
     list(run.events())
 
 
+@pytest.mark.slow
 def test_that_one_thread_is_not_tried_against_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "quickest_way", None)
     torch.set_num_threads(1)
@@ -179,6 +182,7 @@ def _precision_note(folder: Path, n_steps: int, monkeypatch: pytest.MonkeyPatch,
     return note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_quick", [True, False])
 def test_that_a_resumed_run_multiplies_in_the_precision_it_began_with(
     is_quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -188,6 +192,7 @@ def test_that_a_resumed_run_multiplies_in_the_precision_it_began_with(
     assert ("bfloat16" in begun) is ("bfloat16" in resumed) is is_quick
 
 
+@pytest.mark.slow
 def test_that_a_run_of_an_older_version_goes_on_in_the_precision_of_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,7 @@ def test_that_what_is_given_of_a_text_is_not_scored() -> None:
     assert batch.scored.tolist() == [3, 4]
 
 
+@pytest.mark.slow
 def test_that_batches_of_similar_lengths_hold_little_padding_and_every_example_as_often() -> None:
     rng = np.random.default_rng(0)
     lengths = rng.integers(3, 40, size=200)

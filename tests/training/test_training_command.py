@@ -15,6 +15,8 @@ from attnscope.models import load
 from attnscope.records.training import Step
 from attnscope.training import find_recipe
 
+pytestmark = pytest.mark.slow
+
 
 def _arguments(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()

@@ -114,6 +114,7 @@ def test_that_rows_of_a_batch_of_pairs_keep_their_labels() -> None:
     torch.testing.assert_close(part.target_ids, batch.target_ids[1:3])
 
 
+@pytest.mark.slow
 def test_that_a_run_of_labels_is_saved_and_resumed_with_them(tmp_path: Path) -> None:
     recipe = parse_recipe(recipe_text(model='form = "decoder"\npooling = "last"'))
     assert recipe.model.form == "decoder"
@@ -132,6 +133,7 @@ def test_that_a_bad_line_ends_the_run_before_it_begins(tmp_path: Path) -> None:
         TrainingRun(recipe, tmp_path / "run", "cpu")
 
 
+@pytest.mark.slow
 def test_that_losses_of_labels_are_told_per_text_wherever_they_are_shown(tmp_path: Path) -> None:
     list(train(recipe_text(), tmp_path / "labels", "cpu", {"training.tensorboard": "true"}))
     copies = recipe_text(data=TASK.format("copy"), objective="translation")
@@ -149,6 +151,7 @@ def test_that_losses_of_labels_are_told_per_text_wherever_they_are_shown(tmp_pat
     assert mirror.read_bytes().count(b"nats per text") == 2  # with the first value of training and held-out
 
 
+@pytest.mark.slow
 def test_that_two_texts_are_read_as_one_in_two_segments_as_the_model_reads_them_when_asked(
     tmp_path: Path,
 ) -> None:

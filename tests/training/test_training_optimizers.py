@@ -120,6 +120,7 @@ def test_that_muon_leaves_embeddings_and_the_output_layer_to_adamw(tied: bool) -
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["adamw", "adam", "radam", "sgd", "muon"])
 def test_that_a_restored_optimiser_takes_the_same_steps_bit_for_bit(kind: str) -> None:
     part = OptimizerPart(kind=kind, learning_rate=0.05)

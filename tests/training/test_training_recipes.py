@@ -35,6 +35,7 @@ def test_that_every_promised_recipe_is_there() -> None:
     assert {path.stem for path in RECIPES} >= NAMES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_that_a_recipe_makes_two_tiny_steps(path: Path, text_file: Path, tmp_path: Path) -> None:
     changes = {

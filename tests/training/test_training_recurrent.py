@@ -12,6 +12,8 @@ from attnscope.training import read_run
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import parse_recipe, write_recipe
 
+pytestmark = pytest.mark.slow
+
 BODIES = (
     {"model.body": "gru", "model.d_ff": "512", "model.score": "additive", "model.dropout": "0.2"},
     {"model.body": "lstm", "model.d_ff": "512", "model.feeds_context": "false", "model.local_reach": "2"},

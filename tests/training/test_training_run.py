@@ -17,6 +17,8 @@ from attnscope.training.loop import TrainingRun
 from attnscope.training.metrics import Metrics, in_order, line_from_event, mend_metrics, read_lines
 from attnscope.training.state import load_state
 
+pytestmark = pytest.mark.slow
+
 
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
     return read_model_folder(folder).module.state_dict()

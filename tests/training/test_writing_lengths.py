@@ -42,6 +42,7 @@ def test_that_the_loss_is_that_of_each_token_after_the_right_ones(writer: str) -
     assert mean_loss(module, sources, targets).item() == pytest.approx(sum(nats) / len(nats), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_that_every_model_is_trained_and_read_and_all_are_of_a_size() -> None:
     news = list(compare_writers(TINY, 7))
     last = news[-1].finding

@@ -39,6 +39,7 @@ def tokens(*pieces: str) -> tuple[Token, ...]:
     return tuple(Token(id=k, piece=piece) for k, piece in enumerate(pieces))
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(first=texts, second=texts, way=st.sampled_from(list(WAYS)))
 def test_that_every_token_of_both_stands_in_one_slot(first: list[str], second: list[str], way: Way) -> None:

@@ -44,6 +44,7 @@ def written(node: Node | None) -> str:
             return "".join(map(written, node.parts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "found"),
     [

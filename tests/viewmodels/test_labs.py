@@ -106,6 +106,7 @@ def test_that_noise_only_scales_and_impossible_choices_are_refused() -> None:
 # Saturation
 
 
+@pytest.mark.slow
 def test_that_the_variance_of_scores_grows_as_d_and_scaling_brings_it_back() -> None:
     shown = saturate(SaturationChoice(n_keys=64))
     np.testing.assert_allclose(shown.plain.variance / np.array(SIZES), 1.0, atol=0.15)

@@ -115,6 +115,7 @@ def test_that_the_theory_cubes_and_an_exponential_fall_does_not() -> None:
         rank.CollapseChoice(d_model=16, n_heads=3)
 
 
+@pytest.mark.slow
 def test_that_a_gradient_falls_with_a_small_radius_and_grows_with_a_large_one() -> None:
     small, large = plain_sizes(64, 0.5, 0), plain_sizes(64, 2.0, 0)
     assert small[0] == pytest.approx(1.0)

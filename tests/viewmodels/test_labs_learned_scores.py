@@ -60,6 +60,7 @@ def off(choice: RegressionChoice) -> float:
     return float(np.sqrt(np.mean((shown.fitted - shown.truth) ** 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_that_of_plain_places_the_additive_score_learns_a_kernel_and_the_general_one_cannot(seed) -> None:
     additive, general, gaussian = (

@@ -18,6 +18,7 @@ def real(low: float, high: float) -> st.SearchStrategy[float]:
     return st.floats(low, high, allow_subnormal=False)
 
 
+@pytest.mark.slow
 @given(step_px=real(1e-4, 100.0), room_px=real(1.0, 200.0))
 @settings(deadline=None)
 def test_that_steps_are_one_two_or_five_times_a_power_of_ten_and_the_smallest_that_fit(
@@ -31,6 +32,7 @@ def test_that_steps_are_one_two_or_five_times_a_power_of_ten_and_the_smallest_th
     assert step == 1 or smaller * step_px < room_px
 
 
+@pytest.mark.slow
 @given(
     n=st.sampled_from((1, 7, 32_768, MILLION)),
     share=real(0.0, 1.0),
@@ -73,6 +75,7 @@ def window(n_queries: int = 32_768, n_keys: int = 32_768, **choices: float) -> M
     return MapWindow(n_queries=n_queries, n_keys=n_keys, **{"width_px": 700.0, "height_px": 500.0, **choices})
 
 
+@pytest.mark.slow
 @given(
     n=st.sampled_from((1_500, 32_768, MILLION)),
     zooms=st.lists(st.tuples(real(0.5, 3.0), real(0, 700), real(0, 500)), max_size=30),

@@ -77,6 +77,7 @@ def changed(**values: object) -> bytes:
     return json.dumps({**json.loads(session_bytes(SAVED)), **values}).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [

@@ -69,6 +69,7 @@ def test_that_the_recipe_s_sentence_is_watched_unless_one_was_typed(desk: Desk) 
     assert desk.watch.text == "my own"
 
 
+@pytest.mark.slow
 def test_that_a_thousand_steps_in_a_second_ask_at_most_three_times(desk: Desk) -> None:
     desk.settle()
     n_before = len(desk.traces)

@@ -45,6 +45,7 @@ def test_that_every_lab_has_a_part_of_the_help():
         assert lab.name in PAGES["labs"].headings, f"resources/help/labs.md lacks '## {lab.name}'"
 
 
+@pytest.mark.slow
 def test_that_every_dialog_has_help():
     folder = Path(attnscope.widgets.__file__).parent
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")]
@@ -54,6 +55,7 @@ def test_that_every_dialog_has_help():
     assert set(HELP_OF_DIALOGS.values()) <= PAGES.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
 def test_that_every_link_leads_somewhere(page):
     tours = {tour.name for tour in read_tours(resources_folder() / "tours")}

@@ -66,6 +66,7 @@ def test_that_without_the_file_the_examples_are_asked_like_any_other(tmp_path, m
     assert kept_findings() == {}
 
 
+@pytest.mark.slow
 def test_that_what_is_kept_is_what_training_finds() -> None:
     found = kept_findings()
     writing, reach = found[QualityChoice().question], found[LongerChoice().question]

@@ -38,6 +38,7 @@ def patched(engine: Engine, **choices: object) -> list[Reply]:
     return replies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["encoder", "decoder", "encoder-decoder"])
 def test_that_the_parts_add_up_to_the_logits_of_the_model_itself(form: str, tmp_path: Path) -> None:
     folder = save_tiny(tmp_path / "model", form)
@@ -66,6 +67,7 @@ def test_that_the_parts_add_up_to_the_logits_of_the_model_itself(form: str, tmp_
     assert [one.value for one in found.contributions] == [one.value for one in direct.contributions]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stream", "head"])
 def test_that_a_map_from_the_worker_is_the_map_of_the_analysis(kind: str, tmp_path: Path) -> None:
     folder = save_tiny(tmp_path / "model", "encoder-decoder")

@@ -66,6 +66,7 @@ def test_that_gates_before_and_after_are_compared_exactly(engine: Engine, decode
     assert max(float(grid.mean_abs.max()) for grid in same.grids) == 0.0
 
 
+@pytest.mark.slow
 def test_that_two_models_and_texts_are_kept_apart(
     engine: Engine, decoder: str, translator: str, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_that_curves_come_one_by_one_between_views(engine: Engine, texts: str) -
     assert not engine.is_training
 
 
+@pytest.mark.slow
 def test_that_progress_never_goes_back_and_says_how_long(engine: Engine, texts: str) -> None:
     ask(engine, MeasureCurves(number=2, rankings=RANKINGS, source="file", path=texts, n_random=1))
     job = engine.desk.background._jobs["MeasureCurves"]

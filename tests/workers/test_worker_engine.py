@@ -238,6 +238,7 @@ def test_that_position_tables_come_in_the_order_asked_for(engine: Engine, decode
     assert reply.tables[2].name == "sinusoidal"
 
 
+@pytest.mark.slow
 def test_that_checkpoints_are_traced_by_folder_and_the_last_four_kept(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,8 @@ from attnscope.workers.handlers import Engine
 from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import WorkerThread
 
+pytestmark = pytest.mark.slow
+
 TEXT = "the cat sat on the mat"
 
 

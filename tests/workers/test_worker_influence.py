@@ -38,6 +38,7 @@ def shown(engine: Engine, position: int, text: str = TEXT, target: str | None = 
     return last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "target"), [("encoder", None), ("decoder", None), ("encoder-decoder", TARGET)]
 )
@@ -103,6 +104,7 @@ def test_that_long_texts_and_old_traces_are_refused_by_name(
     assert "other tokens" in other["relevance"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "target"), [("encoder", None), ("decoder", None), ("encoder-decoder", TARGET)]
 )

@@ -89,6 +89,7 @@ def test_that_each_layer_is_told_when_it_is_known(desk: Desk) -> None:
     assert progress[0].what.endswith(" s left")
 
 
+@pytest.mark.slow
 def test_that_tiles_of_known_layers_are_those_of_the_whole_trace_and_others_do_not_come(desk: Desk) -> None:
     desk.trace()
     came = [(layer, len(found)) for layer, found in desk.tiles]

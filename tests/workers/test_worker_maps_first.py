@@ -36,6 +36,7 @@ def test_that_maps_come_before_the_continuation(engine: Engine, decoder: str, ga
     assert replace(first.comparison, is_writing=False).kl_nats == second.comparison.kl_nats
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gates", "target", "n_replies"), [(NO_GATES, None, 1), (OFF, None, 2), (NO_GATES, "le chat", 2)]
 )

@@ -97,6 +97,7 @@ def test_that_influence_is_told_as_far_as_weights_tell_it(
     assert crashes == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "request_of",
     [

@@ -34,6 +34,7 @@ def opened() -> Engine:
     return engine
 
 
+@pytest.mark.slow
 def test_that_a_stopped_request_ends_without_a_reply_and_leaves_the_model_as_it_was() -> None:
     engine = opened()
     model = engine.desk.models.get("")

@@ -168,6 +168,7 @@ def test_that_a_run_tells_its_story_and_can_be_opened_afterwards(engine: Engine,
     assert traced.step == 6
 
 
+@pytest.mark.slow
 def test_that_the_model_in_training_is_traced_between_steps_and_trains_on_as_if_not(
     engine: Engine, tmp_path: Path
 ) -> None:
