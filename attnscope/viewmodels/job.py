@@ -62,6 +62,13 @@ class Job(Generic[Told, Answer]):
         self._end("stopped")
         return True
 
+    def give_up(self) -> int:
+        """Wait for nothing any more, as if nothing had begun; the number that may be cancelled, 0: none."""
+        number = self._number
+        if self.is_running:
+            self._end("empty")
+        return number
+
     def owns(self, reply: Reply) -> bool:
         """Whether a reply is of the pass under way."""
         return self.is_running and reply.number == self._number

@@ -109,13 +109,7 @@ def watch_sweep(work: WorkState, sweep: SweepState) -> None:
 
 def watch_heads(work: WorkState, heads: HeadsState, curves: CurvesState, alike: AlikeState) -> None:
     """The passes of the Heads page."""
-
-    def measuring() -> Iterator[Task]:
-        if heads.phase == "running":
-            what = heads.progress if heads.news else _WAITING
-            yield Task(name="Measuring heads", what=what, fraction=heads.fraction, stop=heads.stop)
-
-    work.watch(heads, measuring)
+    watch_pass(work, "Measuring heads", heads)
     watch_pass(work, "Pruning curves", curves)
     watch_pass(work, "Comparing heads", alike)
 

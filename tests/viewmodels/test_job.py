@@ -102,3 +102,12 @@ def test_that_another_model_ends_the_pass_and_nothing_is_known_any_more() -> Non
     job.forget()
     assert (job.phase, job.error, asked[-1]) == ("empty", "", StopWork(number=3, work="OpenRun"))
     assert not job.take(ModelSaved(number=2, folder="late"))
+
+
+def test_that_a_pass_that_is_given_up_is_as_if_it_had_never_begun() -> None:
+    job, asked = made()
+    assert job.give_up() == 0
+    job.start(REQUEST)
+    assert job.give_up() == 1
+    assert (job.phase, job.give_up(), len(asked)) == ("empty", 0, 1)
+    assert not job.take(ModelSaved(number=1, folder="late"))

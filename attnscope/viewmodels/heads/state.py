@@ -6,7 +6,6 @@ change has a name: choice, progress, table, order, selection, card.
 
 from collections.abc import Callable
 from pathlib import PurePath
-from typing import Literal
 
 from attnscope.counting import counted
 from attnscope.records.corpora import (
@@ -17,6 +16,7 @@ from attnscope.records.corpora import (
     MeasuringNews,
     ShowCard,
 )
+from attnscope.records.findings import Findings
 from attnscope.records.importance import Importance
 from attnscope.records.measures import (
     SPECIAL_TOKENS,
@@ -25,8 +25,8 @@ from attnscope.records.measures import (
     SpecialTokens,
     order_heads,
 )
-from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.requests import Reply, Request, StopWork
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.requests import Reply, Request
 from attnscope.records.roles import HeadCard
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.word_tables import AlignmentTable, SyntaxTable
@@ -34,11 +34,11 @@ from attnscope.viewmodels.heads.alignment_column import ALIGNMENT, statement_of,
 from attnscope.viewmodels.heads.columns import COLUMNS, bare_cards, bare_table, with_importance
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.heads.role_words import role_words
+from attnscope.viewmodels.job import Job, Phase
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
-Phase = Literal["empty", "running", "done", "stopped", "failed"]
 SPECIAL_NAMES: dict[str, str] = {
     "kept": "kept",
     "dropped": "left out",
@@ -60,12 +60,12 @@ class HeadsState:
         cancel: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._session, self._post, self._numbers, self._cancel = session, post, numbers, cancel
+        self.job = Job(MeasuringNews, HeadsMeasured, post, numbers)
+        self._idle = Job(MeasuringNews, HeadsMeasured, post, numbers)
         self._listeners = Listeners()
         self.path = OWN_TEXTS
         self.specials: SpecialTokens = "kept"
-        self.phase: Phase = "empty"
-        self.news: MeasuringNews | None = None
-        self.error = ""
+        self._notes = ""
         self.table: HeadTable | None = None
         self.importances: tuple[Importance, ...] = ()
         self._measured: HeadTable | None = None
@@ -80,7 +80,7 @@ class HeadsState:
         self.filter_text = ""
         self.has_all_measures = False
         self.has_intervals = False
-        self._number = self._card_number = 0
+        self._card_number = 0
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
         session.subscribe(self._on_session)
 
@@ -91,9 +91,24 @@ class HeadsState:
     # What can be read
 
     @property
+    def phase(self) -> Phase:
+        """How far the pass is; one that nobody sees counts when it is done."""
+        return "done" if self.job.phase == "empty" and self._idle.phase == "done" else self.job.phase
+
+    @property
+    def news(self) -> MeasuringNews | None:
+        """The newest of the pass under way."""
+        return self.job.news
+
+    @property
+    def error(self) -> str:
+        """Why the newest pass came to nothing, or what the table lacks."""
+        return "" if self.job.is_running else self.job.error or self._notes
+
+    @property
     def can_run(self) -> bool:
         """Whether there is a model to measure, and no pass under way."""
-        return self._session.model is not None and self.phase != "running"
+        return self._session.model is not None and not self.job.is_running
 
     @property
     def corpus_name(self) -> str:
@@ -124,14 +139,13 @@ class HeadsState:
     @property
     def fraction(self) -> float | None:
         """How far the pass is; None when it cannot be known."""
-        news = self.news
-        return news.n_done / news.n_total if news and news.n_total else None
+        return self.job.fraction
 
     @property
     def progress(self) -> str:
         """How far the pass is, in words."""
         news = self.news
-        if news is None or self.phase != "running":
+        if news is None:
             return ""
         return f"{news.what}: {news.n_done:,} of {news.n_total:,}" if news.n_total else f"{news.what}…"
 
@@ -215,24 +229,19 @@ class HeadsState:
         """Begin a pass."""
         if not self.can_run:
             return
-        self._forget_idle()
-        self.phase, self.news, self.error = "running", None, ""
-        self._ask()
+        self._cancel_idle()
+        self.job.start(self._request())
         self._listeners.tell("progress")
 
     def measure_when_idle(self) -> None:
         """Have the page's first look done while nothing else is, unseen, where that takes seconds."""
         if self.phase == "empty" and self.first_look.is_soon:
-            self._ask(is_idle=True)
+            self._idle.start(self._request(is_idle=True))
 
     def stop(self) -> None:
         """Give the pass up; the table before it stays."""
-        if self.phase != "running":
-            return
-        self._post(StopWork(work="MeasureHeads", number=self._numbers.next()))
-        self._number = 0
-        self.phase, self.news = "stopped", None
-        self._listeners.tell("progress")
+        if self.job.stop():
+            self._listeners.tell("progress")
 
     def sort_by(self, column: str) -> None:
         """Sort by a column: numbers largest first, names in order; the same again turns it round."""
@@ -289,43 +298,36 @@ class HeadsState:
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
         match reply:
-            case MeasuringNews() if reply.number == self._number and self.phase == "running":
-                self.news = reply
-                self._listeners.tell("progress")
-            case HeadsMeasured() if reply.number == self._number:
-                self._take(reply)
             case CardShown() if reply.number == self._card_number:
                 self.card = reply.card
                 self._listeners.tell("card")
-            case Failed() if reply.number == self._number and self.phase == "running":
-                self.phase, self.news, self.error = "failed", None, reply.message
-                self._listeners.tell("progress")
             case ModelLoaded():
                 self._forget()
+            case HeadsMeasured() if self.job.take(reply) or self._idle.take(reply):
+                self._take(reply.found)
+            case _ if self._idle.take(reply):
+                pass  # nobody sees it
+            case _ if self.job.take(reply):
+                self._listeners.tell("progress")
             case _:
                 pass
 
     # Inside
 
-    def _ask(self, *, is_idle: bool = False) -> None:
-        self._number = self._numbers.next()
-        self._post(
-            MeasureHeads(
-                number=self._number,
-                path=self.path,
-                specials=self.specials,
-                links=self.links if self.can_link else "",
-                links_from=self.links_from,
-                is_idle=is_idle,
-            )
+    def _request(self, *, is_idle: bool = False) -> MeasureHeads:
+        return MeasureHeads(
+            number=0,
+            path=self.path,
+            specials=self.specials,
+            links=self.links if self.can_link else "",
+            links_from=self.links_from,
+            is_idle=is_idle,
         )
 
-    def _take(self, reply: HeadsMeasured) -> None:
-        self.phase, self.news = "done", None
-        found = reply.found
+    def _take(self, found: Findings) -> None:
         self._measured = with_alignment(found.table, found.alignment)
         self.cards, self.syntax, self.alignment = found.cards, found.syntax, found.alignment
-        self.error = " ".join(found.notes)
+        self._notes = " ".join(found.notes)
         self._join()
         if self.stack not in self.stacks:
             self.stack = None
@@ -349,18 +351,18 @@ class HeadsState:
         """Let the whole window know what each head does that was found to have a role."""
         self._session.know_roles({c.head: self.role(row) for row, c in enumerate(self.cards) if c.roles})
 
-    def _forget_idle(self) -> None:
+    def _cancel_idle(self) -> None:
         """Wait no more for a pass that nobody sees."""
-        if self.phase == "empty" and self._number:
-            self._cancel(self._number)
-            self._number = 0
+        number = self._idle.give_up()
+        if number:
+            self._cancel(number)
 
     def _forget(self) -> None:
         """Another model is open: its heads have not been measured."""
-        if self.phase == "running":
-            self._post(StopWork(work="MeasureHeads", number=self._numbers.next()))
-        self._forget_idle()
-        self.phase, self.news, self.error, self._number = "empty", None, "", 0
+        self._cancel_idle()
+        self.job.forget()
+        self._idle.forget()
+        self._notes = ""
         self.table, self.cards, self.syntax, self.card, self.stack = None, (), None, None, None
         self._measured, self.alignment, self.importances = None, None, ()
         self._tell_roles()
