@@ -92,7 +92,7 @@ class Session:
     @property
     def stacks(self) -> tuple[Stack, ...]:
         """The stacks of the open model, in its order."""
-        return tuple(dict.fromkeys(site.stack for site in self.model.sites)) if self.model else ()
+        return tuple(dict.fromkeys([site.stack for site in self.model.sites])) if self.model else ()
 
     @property
     def stack(self) -> Stack | None:
