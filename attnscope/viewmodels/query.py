@@ -40,9 +40,13 @@ class Query(Generic[Answer]):
         self._post(replace(request, number=self._number))
         return True
 
+    def owns(self, reply: Reply) -> bool:
+        """Whether a reply is to what was asked last."""
+        return self._number != 0 and reply.number == self._number
+
     def take(self, reply: Reply) -> bool:
         """Take a reply; False when it comes too late, or was for another."""
-        if not self._number or reply.number != self._number:
+        if not self.owns(reply):
             return False
         if isinstance(reply, Failed):
             self.answer, self.error = None, reply.message
@@ -53,11 +57,16 @@ class Query(Generic[Answer]):
         self._is_answered = True
         return True
 
+    def renew(self) -> None:
+        """Ask again next time, though it be about the same; what is known stays until then."""
+        self.give_up()
+        self._about = None
+
     def give_up(self) -> None:
         """Wait for nothing any more; what is known stays."""
         self._number, self._is_answered = 0, True
 
     def forget(self) -> None:
         """Know nothing any more: another model is open, or there is nothing to ask about."""
-        self.give_up()
-        self._about, self.answer, self.error = None, None, ""
+        self.renew()
+        self.answer, self.error = None, ""

@@ -61,3 +61,16 @@ def test_that_giving_up_keeps_what_is_known_and_forgetting_asks_again() -> None:
     assert not query.ask("a", REQUEST)
     query.forget()
     assert (query.answer, query.ask("a", REQUEST), len(asked)) == (None, True, 2)
+
+
+def test_that_renewing_keeps_what_is_known_and_asks_about_the_same_again() -> None:
+    query, asked = made()
+    query.ask("a", REQUEST)
+    answer = ModelSaved(number=1, folder="a")
+    assert query.owns(answer)
+    query.take(answer)
+    query.renew()
+    assert not query.owns(answer)
+    assert (query.answer, query.is_busy) == (answer, False)
+    assert query.ask("a", REQUEST)
+    assert (len(asked), query.answer) == (2, answer)

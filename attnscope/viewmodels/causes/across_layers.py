@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, Method, ShowInfluence
-from attnscope.records.messages import Failed, Traced
+from attnscope.records.messages import Traced
 from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
 
 MAX_TOKENS = 1024
@@ -41,14 +42,10 @@ class AcrossState:
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session, self._post, self._numbers = session, post, numbers
         self._listeners = Listeners()
-        self.shown: InfluenceShown | None = None
-        self.error = ""
+        self._query = Query(InfluenceShown, post, numbers)
         self.has_shares = True
         self._chosen: int | None = None
         self._of_tokens: tuple[Token, ...] = ()
-        self._number = 0
-        self._asked: object = None
-        self._is_watched = False
         session.subscribe(self._on_session)
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
@@ -56,6 +53,16 @@ class AcrossState:
         return self._listeners.add(callback)
 
     # What can be read
+
+    @property
+    def shown(self) -> InfluenceShown | None:
+        """What every method says, as far as it is known."""
+        return self._query.answer
+
+    @property
+    def error(self) -> str:
+        """Why nothing is known."""
+        return self._query.error
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -148,7 +155,7 @@ class AcrossState:
 
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the panel, or nobody does."""
-        self._is_watched = is_watched
+        self._query.is_watched = is_watched
         self._ask()
 
     def choose(self, position: int) -> None:
@@ -176,20 +183,14 @@ class AcrossState:
         if self.flow_fraction is not None and self.shown is not None:
             self._post(StopWork(work="ShowInfluence", number=self._numbers.next()))
             stopped = InfluenceRow(method="flow", refusal="stopped")
-            self._number, self.shown = 0, replace(self.shown, flow_done=0, rows=(*self.shown.rows, stopped))
+            self._query.give_up()
+            self._query.answer = replace(self.shown, flow_done=0, rows=(*self.shown.rows, stopped))
             self._listeners.tell("rows")
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        match reply:
-            case InfluenceShown() if reply.number == self._number:
-                self.shown, self.error = reply, ""
-                self._listeners.tell("rows")
-            case Failed() if reply.number == self._number and reply.number:
-                self._number, self.shown, self.error = 0, None, reply.message
-                self._listeners.tell("rows")
-            case _:
-                pass  # too late, or for another view
+        if self._query.take(reply):
+            self._listeners.tell("rows")
 
     # Inside
 
@@ -199,8 +200,8 @@ class AcrossState:
 
     def _on_session(self, name: str) -> None:
         if name == "model":
-            self._number, self._asked, self._chosen = 0, None, None
-            self.shown, self.error = None, ""
+            self._chosen = None
+            self._query.forget()
             self._listeners.tell("rows")
         if name in ("model", "traced"):
             self._listeners.tell("choice")
@@ -209,31 +210,25 @@ class AcrossState:
     def _ask(self) -> None:
         """Ask for the trace that is shown, unless that was done already."""
         session, traced = self._session, self._traced()
-        if not self._is_watched or traced is None or session.is_stale:
+        if not self._query.is_watched or traced is None or session.is_stale:
             return
         if _n_keys(traced) > MAX_TOKENS or not self.tokens:
-            self.shown, self._asked = None, None
+            self._query.forget()
             self._listeners.tell("rows")
             return
-        wish = (traced.number, self.position)
-        if wish == self._asked:
-            return
         if self.shown is not None and self.shown.keys != _keys(traced):
-            self.shown = None
-        self._asked, self._number = wish, self._numbers.next()
-        target = session.target or (traced.target.text if traced.target is not None else None)
-        self._post(
-            ShowInfluence(
-                number=self._number,
-                trace=traced.number,
-                position=self.position,
-                text=session.text,
-                target=target,
-                gates=traced.gates,
-                interventions=traced.interventions,
-            )
+            self._query.answer = None
+        request = ShowInfluence(
+            number=0,
+            trace=traced.number,
+            position=self.position,
+            text=session.text,
+            target=session.target or (traced.target.text if traced.target is not None else None),
+            gates=traced.gates,
+            interventions=traced.interventions,
         )
-        self._listeners.tell("busy")
+        if self._query.ask((traced.number, self.position), request):
+            self._listeners.tell("busy")
 
 
 def number_words(value: float) -> str:

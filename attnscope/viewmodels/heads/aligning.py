@@ -17,7 +17,6 @@ from attnscope.records.alignment import (
     ShowAlignment,
 )
 from attnscope.records.maps import HeadMap
-from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import LongMap
@@ -26,6 +25,7 @@ from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.maps.long_maps import tokens_of
 from attnscope.viewmodels.maps.word_map import cell_of_words, words_of_tokens
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
 
 ROWS: dict[AlignmentRows, str] = {
@@ -38,16 +38,12 @@ class AligningState:
     """Tells its listeners `alignment`: what is shown changed; at most one request is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+        self._session = session
+        self._query = Query(AlignmentShown, post, numbers)
         self._listeners = Listeners()
-        self.is_on = False
         self.rows: AlignmentRows = "predicting"
         self.files: GoldFiles | None = None
-        self.shown: AlignmentShown | None = None
-        self.error = ""
-        self._number = 0
-        self._asked: object = None
-        self._of = self._asked_of = ("", "")
+        self._of = ("", "")
         session.subscribe(self._on_session)
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
@@ -55,6 +51,21 @@ class AligningState:
         return self._listeners.add(callback)
 
     # What can be read
+
+    @property
+    def is_on(self) -> bool:
+        """Whether links are to be shown."""
+        return self._query.is_watched
+
+    @property
+    def shown(self) -> AlignmentShown | None:
+        """What is known of the text, or of the one before while that is on its way."""
+        return self._query.answer
+
+    @property
+    def error(self) -> str:
+        """Why nothing is known."""
+        return self._query.error
 
     @property
     def is_offered(self) -> bool:
@@ -66,7 +77,7 @@ class AligningState:
     @property
     def is_busy(self) -> bool:
         """Whether an answer is on its way."""
-        return self._number != 0
+        return self._query.is_busy
 
     @property
     def table(self) -> AlignmentTable | None:
@@ -147,7 +158,7 @@ class AligningState:
     def show(self, is_on: bool) -> None:
         """Show gold links, or take them away."""
         if is_on != self.is_on:
-            self.is_on = is_on
+            self._query.is_watched = is_on
             self._ask()
             self._listeners.tell("alignment")
 
@@ -161,8 +172,8 @@ class AligningState:
 
     def open_files(self, files: GoldFiles | None) -> None:
         """Take the links of two files, or with None those of the model's own task."""
-        self.files, self.is_on = files, True
-        self._asked = None
+        self.files, self._query.is_watched = files, True
+        self._query.renew()
         self._ask()
         self._listeners.tell("alignment")
 
@@ -181,19 +192,13 @@ class AligningState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        match reply:
-            case AlignmentShown() if reply.number == self._number and reply.number:
-                traced = self._session.traced
-                if traced is None or reply.trace != traced.number:  # the one shown is asked about in its turn
-                    self._number, self._asked = 0, None
-                    return
-                self._number, self.shown, self.error, self._of = 0, reply, "", self._asked_of
-                self._listeners.tell("alignment")
-            case Failed() if reply.number == self._number and reply.number:
-                self._number, self.shown, self.error = 0, None, reply.message
-                self._listeners.tell("alignment")
-            case _:
-                pass  # too late, or for another view
+        traced = self._session.traced
+        is_old = isinstance(reply, AlignmentShown) and (traced is None or reply.trace != traced.number)
+        if is_old and self._query.owns(reply):
+            self._query.renew()  # the trace that is shown is asked about in its turn
+        elif self._query.take(reply):
+            self._of = self._texts()
+            self._listeners.tell("alignment")
 
     # Within
 
@@ -204,7 +209,7 @@ class AligningState:
 
     def _on_session(self, name: str) -> None:
         if name == "model":
-            self._number, self._asked, self.shown, self.error = 0, None, None, ""
+            self._query.forget()
         if name in ("model", "traced", "selection", "heads"):
             self._ask()
             self._listeners.tell("alignment")
@@ -221,12 +226,8 @@ class AligningState:
         traced = self._session.traced
         if not self.is_on or not self.is_offered or traced is None or self._session.is_stale:
             return
-        wish = (traced.number, self.rows, self.files)
-        if wish == self._asked:
-            return
-        self._asked, self._number = wish, self._numbers.next()
-        self._asked_of = self._texts()
-        self._post(ShowAlignment(number=self._number, trace=traced.number, rows=self.rows, files=self.files))
+        request = ShowAlignment(number=0, trace=traced.number, rows=self.rows, files=self.files)
+        self._query.ask((traced.number, self.rows, self.files), request)
 
 
 def _numbers(table: AlignmentTable, index: int) -> str:
