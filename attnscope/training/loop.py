@@ -31,7 +31,7 @@ from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_
 from attnscope.training.metrics import Metrics
 from attnscope.training.objectives import Batch
 from attnscope.training.optimizers import set_learning_rate
-from attnscope.training.paper import is_in_turns
+from attnscope.training.paper import has_ever_other_lengths
 from attnscope.training.recipe import Recipe
 from attnscope.training.row_workers import RowWorkers, can_divide, shape_of_batch
 from attnscope.training.run import RunFolder
@@ -84,8 +84,8 @@ class TrainingRun:
         torch.set_flush_denormal(True)
         self._ranks, self._way, self._workers = ranks, Way(), RowWorkers()
         self._can_divide = can_divide(recipe, self.device, ranks)
-        if self.device.type == "cpu" and (recipe.data.kind != "text" or is_in_turns(recipe, self.device)):
-            map_large_blocks()  # batches are of ever other lengths, or large
+        if self.device.type == "cpu" and has_ever_other_lengths(recipe):
+            map_large_blocks()
         self._lock = RunLock(out) if ranks.is_writer else None
         try:
             folder = RunFolder(out)

@@ -24,7 +24,6 @@ from attnscope.nn.memory_on_paper import (
     BatchShape,
     activation_bytes,
     loss_bytes,
-    n_turns_of,
     passing_bytes,
     turn_of,
 )
@@ -119,10 +118,9 @@ def shape_of(recipe: Recipe, device: torch.device, *, n_tokens: int) -> BatchSha
     )
 
 
-def is_in_turns(recipe: Recipe, device: torch.device) -> bool:
-    """Whether the largest batch of a recipe is more than may be kept at once."""
-    shape = shape_of(recipe, device, n_tokens=longest_tokens(recipe))
-    return can_divide(recipe, device, ALONE) and n_turns_of(recipe.model, shape) > 1
+def has_ever_other_lengths(recipe: Recipe) -> bool:
+    """Whether batches differ in length, so that a run gives large blocks of memory back at once."""
+    return recipe.data.kind != "text"
 
 
 def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int], ...]:
@@ -133,6 +131,8 @@ def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int],
     if can_divide(recipe, device, ALONE):
         shape = turn_of(config, shape)
         n_threads = max(way.n for way in ways_up_to(torch.get_num_threads(), recipe.training.batch_size))
+    activations = activation_bytes(config, shape)
+    keeps_blocks = device.type == "cpu" and not has_ever_other_lengths(recipe)
     parts = (
         ("the program and its libraries", PROGRAM_BYTES if device.type == "cpu" else 0),
         ("what it learns from", _reading_bytes(recipe) if device.type == "cpu" else 0),
@@ -140,7 +140,8 @@ def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int],
         ("gradients", GRADIENT_BYTES * n_learned),
         ("gradients of other threads", 2 * GRADIENT_BYTES * n_learned * (n_threads - 1)),
         ("moments of the optimiser", moment_bytes(recipe) * n_learned),
-        ("activations", activation_bytes(config, shape)),
+        ("activations", activations),
+        ("gaps between them", activations if keeps_blocks else 0),
         ("gradients of activations", passing_bytes(config, shape)),
         ("loss over the vocabulary", n_threads * loss_bytes(config, shape)),
     )
