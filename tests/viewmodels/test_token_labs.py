@@ -66,6 +66,17 @@ def test_that_a_word_of_the_window_is_replayed_with_the_model_and_again_for_anot
     assert state.sentence == "It has no tokenizer."
 
 
+def test_that_a_replay_that_failed_leaves_no_steps_of_the_one_before():
+    posted = []
+    state = MergesState(posted.append, Numbers())
+    state.start()
+    state.handle(SplitsReplayed(number=posted[0].number, replay=replay_of_ab()))
+    state.set_source("model")
+    assert state.n_steps == 2
+    state.handle(Failed(number=posted[-1].number, request="ReplaySplits", message="It has no tokenizer."))
+    assert (state.replay, state.n_steps, state.step, state.words.numbers) == (None, 0, 0, ())
+
+
 def test_that_bytes_get_a_vocabulary_that_holds_them():
     state = MergesState([].append, Numbers())
     state.set_size(60)

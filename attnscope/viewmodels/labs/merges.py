@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from attnscope.counting import format_number
-from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply, Request
 from attnscope.records.splits import (
     NO_ID,
@@ -22,6 +22,7 @@ from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import LabWords
 from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.query import Query
 
 EXAMPLE, MAX_TEXT = "smarter smartest", 600
 TRAINED_KINDS = {kind.name: kind.title for kind in KINDS.values() if kind.splits_words}
@@ -37,16 +38,11 @@ class MergesState:
     """Asks for a replay whenever the choice changes; `subscribe` tells "choice", "replay" and "step"."""
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
-        self._post, self._numbers = post, numbers
+        self._query = Query(SplitsReplayed, post, numbers)
         self._listeners = Listeners()
-        self._awaited = 0
         self.wish = ReplaySplits(number=0, text=EXAMPLE, source="sample", vocab_size=800)
         self.controls = LabControls(self.wish, lambda: self.wish, self._choose, allows=_could_be_set)
-        self.replay: SplitReplay | None = None
         self.step = 0
-        self.error = ""
-        self.is_waiting = False
-        self._is_started = False
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""
@@ -56,9 +52,8 @@ class MergesState:
 
     def start(self) -> None:
         """The lab is looked at: ask for the first replay."""
-        if not self._is_started:
-            self._is_started = True
-            self._ask()
+        self._query.is_watched = True
+        self._ask()
 
     def set_text(self, text: str) -> None:
         """Replay another text."""
@@ -80,7 +75,7 @@ class MergesState:
 
     def show_word(self, word: str, source: SplitSource = "model") -> None:
         """Replay one word of the window with the open model's tokenizer."""
-        self._is_started = True
+        self._query.is_watched = True
         self.controls.ask(replace(self.wish, text=word, source=source))
 
     def go_to(self, step: int) -> None:
@@ -92,20 +87,25 @@ class MergesState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those of older requests change nothing."""
-        match reply:
-            case SplitsReplayed() if reply.number == self._awaited:
-                self.replay, self.error, self.is_waiting = reply.replay, "", False
-                self.step = min(1, len(reply.replay.steps))
-                self._listeners.tell("replay")
-            case Failed() if reply.number == self._awaited and reply.number:
-                self.error, self.is_waiting = reply.message, False
-                self._listeners.tell("replay")
-            case ModelLoaded() if self._is_started and self.wish.source == "model":
+        if isinstance(reply, ModelLoaded):
+            if self.wish.source == "model":
+                self._query.renew()
                 self._ask()
-            case _:
-                pass
+        elif self._query.take(reply):
+            self.step = min(1, self.n_steps)
+            self._listeners.tell("replay")
 
     # What is shown
+
+    @property
+    def replay(self) -> SplitReplay | None:
+        """Every step, when it is known."""
+        return self._query.answer.replay if self._query.answer is not None else None
+
+    @property
+    def error(self) -> str:
+        """Why there is none."""
+        return self._query.error
 
     @property
     def n_steps(self) -> int:
@@ -149,7 +149,7 @@ class MergesState:
             return self.error
         replay = self.replay
         if replay is None:
-            return "Taking the tokenizer apart…" if self.is_waiting else ""
+            return "Taking the tokenizer apart…" if self._query.is_busy else ""
         if not replay.text.strip():
             return "Type a text to see how it is split."
         present = self.present
@@ -190,13 +190,10 @@ class MergesState:
         if wish != self.wish:
             self.wish = wish
             self._listeners.tell("choice")
-            if self._is_started:
-                self._ask()
+            self._ask()
 
     def _ask(self) -> None:
-        self._awaited = self._numbers.next()
-        self.is_waiting = True
-        self._post(replace(self.wish, number=self._awaited))
+        self._query.ask(self.wish, self.wish)
 
     def _step_sentence(self, replay: SplitReplay, step: SplitStep) -> str:
         if replay.kind == "merges":
