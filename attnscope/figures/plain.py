@@ -6,6 +6,7 @@ are shown as their code point, for instance `‹U+202E›`. The result is valid 
 
 import re
 import unicodedata
+from itertools import repeat
 
 from attnscope.records.tokens import Token
 
@@ -36,7 +37,7 @@ def plain_text(text: str) -> str:
     """Any text as it can be drawn on one line; see `plain_piece`."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_visible(text, i) for i in range(len(text)))
+    return "".join(map(_visible, repeat(text), range(len(text))))
 
 
 def shorten(text: str, max_characters: int) -> str:

@@ -12,6 +12,7 @@ query heads are gone. Must not import torch.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 KeptHeads = tuple[tuple[str, tuple[int, ...]], ...]
 """Sites with the old numbers of their heads; sites that lost none are not listed."""
@@ -45,6 +46,7 @@ class HeadLayout:
         return n == 0 or (n % k == 0 and self.groups == tuple(h // (n // k) for h in range(n)))
 
 
+@lru_cache(maxsize=1024)  # each pass asks for those of all its sites
 def build_layout(heads: tuple[int, ...], *, n_heads: int, n_kv_heads: int) -> HeadLayout:
     """The layout of `heads`, where `n_heads` and `n_kv_heads` are the numbers before any went."""
     group_size = n_heads // n_kv_heads
