@@ -36,9 +36,12 @@ def require_no_growth(library: LibraryTokenizer) -> None:
     copies = _copies(_parts(library.post_processor, "processors"))
     if copies > _MOST_COPIES:
         raise _refused(f"Its template repeats a text {copies:.3g} times", "once")
-    longest = max(map(len, library.get_vocab(with_added_tokens=True)), default=0)
-    if longest > _MAX_ENTRY:
-        raise _refused(f"One of its pieces has {longest:,} characters", f"at most {_MAX_ENTRY:,}")
+
+
+def require_sane_piece(piece: str) -> None:
+    """Raise LoadError for a piece of a vocabulary that is a book by itself."""
+    if len(piece) > _MAX_ENTRY:
+        raise _refused(f"One of its pieces has {len(piece):,} characters", f"at most {_MAX_ENTRY:,}")
 
 
 def require_sane_count(n_tokens: int, n_characters: int) -> None:

@@ -9,6 +9,7 @@ from attnscope.errors import LoadError
 from attnscope.outside import read_outside_text
 from attnscope.schemes.tokenizers import KINDS
 from attnscope.schemes.tokenizers.kind import model_name, said_of
+from attnscope.text.growth import require_sane_piece
 from attnscope.text.pieces import METASPACE, Notation
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -59,12 +60,15 @@ def notation_of(library: LibraryTokenizer) -> Notation:
 
 
 def check_vocabulary(library: LibraryTokenizer) -> int:
-    """The size of the vocabulary (highest id + 1); raises LoadError when its ids are not sane.
+    """The size of the vocabulary (highest id + 1); raises LoadError when its ids or pieces are not sane.
 
     Ids are asked for one by one: all at once, 250,000 pieces hold the interpreter for a second, and with it
     the window.
     """
-    highest = _highest_of_all(library, library.get_vocab_size(with_added_tokens=True))
+    model: Any = library.model
+    added = library.get_added_tokens_decoder().values()  # to count with them, the library lists everything
+    n_added = len({token.content for token in added if model.token_to_id(token.content) is None})
+    highest = _highest_of_all(library, library.get_vocab_size(with_added_tokens=False) + n_added)
     return highest + 1 if highest >= 0 else _looked_through(library)
 
 
@@ -72,7 +76,9 @@ def _highest_of_all(library: LibraryTokenizer, n_pieces: int) -> int:
     """The highest id where there are `n_pieces` different ones without large gaps, else −1."""
     n_left = n_pieces
     for id in range(min(2 * n_pieces + 1001, _MAX_ID)):
-        if n_left and library.id_to_token(id) is not None:
+        piece = library.id_to_token(id)
+        if n_left and piece is not None:
+            require_sane_piece(piece)
             n_left -= 1
             if not n_left:
                 return id
@@ -86,6 +92,8 @@ def _looked_through(library: LibraryTokenizer) -> int:
         raise LoadError(
             "Its vocabulary is empty.", kind="tokenizer", expected="at least one piece", action=_ACTION
         )
+    for piece in vocabulary:
+        require_sane_piece(piece)
     highest = max(vocabulary.values())
     if highest >= _MAX_ID or highest > 2 * len(vocabulary) + 1000:
         raise LoadError(

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer as Library
 
 from attnscope.errors import LoadError
 from attnscope.text.growth import growth_of, require_no_growth, require_sane_count
+from attnscope.text.inspection import check_vocabulary
 from attnscope.text.tokenizer import Tokenizer
 
 Change = Callable[[Library], None]
@@ -121,3 +122,32 @@ def test_that_a_piece_for_every_unknown_letter_counts() -> None:
     require_sane_count(10_000, 1)
     with pytest.raises(LoadError, match="makes 10,065 tokens of 1 characters"):
         require_sane_count(10_065, 1)
+
+
+class Asked:
+    """A tokenizer of the library that may not be asked for everything at once: that freezes the window."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def __getattr__(self, name: str) -> object:
+        assert name != "get_vocab", "the whole vocabulary was asked for at once"
+        return getattr(self._library, name)
+
+    def get_vocab_size(self, *, with_added_tokens: bool) -> int:
+        assert not with_added_tokens, "the library lists everything to count it"
+        return self._library.get_vocab_size(with_added_tokens=False)
+
+
+@pytest.mark.parametrize("added", [(), ("<new>",), ("a",), ("<new>", "a", "<newer>")])
+def test_that_a_vocabulary_is_looked_through_piece_by_piece(added: tuple[str, ...]) -> None:
+    library = Library(models.WordLevel({"a": 0, "b": 1, "c": 2}, unk_token="a"))
+    library.add_tokens(list(added))
+    assert check_vocabulary(Asked(library)) == len(library.get_vocab(with_added_tokens=True))
+
+
+@pytest.mark.parametrize("ids", [(0, 1), (0, 9_000)])
+def test_that_a_piece_as_long_as_a_book_is_refused(ids: tuple[int, int]) -> None:
+    library = Library(models.WordLevel({"a": ids[0], "b" * 10_001: ids[1]}, unk_token="a"))
+    with pytest.raises(LoadError, match="One of its pieces has 10,001 characters"):
+        check_vocabulary(library)

@@ -17,6 +17,7 @@ from attnscope.records.tokens import Token, Tokens
 from attnscope.text.cleaning import clean_text
 from attnscope.text.growth import require_no_growth, require_sane_count
 from attnscope.text.guarding import library_errors
+from attnscope.text.inspection import check_vocabulary
 from attnscope.text.placing import Entry, place_tokens
 from attnscope.text.vocabulary import Vocabulary
 
@@ -66,6 +67,8 @@ class HuggingFaceVocabulary:
         self._readers = {False: source or library, True: target or library}
         for reader in self._readers.values():
             require_no_growth(reader)
+            if reader is not library:
+                check_vocabulary(reader)
             reader.no_truncation()
             reader.no_padding()
         self._entries = Vocabulary(library)
