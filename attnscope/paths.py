@@ -14,7 +14,7 @@ from attnscope.errors import LoadError
 
 _APP = "attnscope"
 _RENAMED, _RENAMED_IN = {"english-french": "grammar"}, (0, 9)
-_GONE = {"shakespeare": ("0.8", "stories")}
+_GONE = {"shakespeare": ("0.9", "stories")}
 """Demo models that came no longer than with a version, and the one that does in their stead what they did."""
 
 

@@ -9,4 +9,4 @@ from attnscope.schemes.tokenizers.kind import SPECIALS, Seen, TokenizerKind
 
 __all__ = ["KINDS", "SPECIALS", "Seen", "TokenizerKind"]
 
-KINDS = schemes_of(__name__, TokenizerKind)
+KINDS = schemes_of(__name__, TokenizerKind)  # type: ignore[type-abstract]  # those with a name are whole

@@ -1,5 +1,6 @@
 """What every kind of tokenizer has."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
@@ -25,7 +26,7 @@ class Seen(Protocol):
         ...
 
 
-class TokenizerKind(Scheme):
+class TokenizerKind(Scheme, ABC):
     """A kind: how it is made, trained and known again."""
 
     least: ClassVar[int] = 3
@@ -37,21 +38,24 @@ class TokenizerKind(Scheme):
     counts_words: ClassVar[bool] = False
     """Whether words are to be counted while it is trained."""
 
+    @abstractmethod
     def untrained(self) -> Library:
         """A tokenizer that knows nothing yet."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def trainer(self, vocab_size: int, letters: Counter[str]) -> Any:
         """What trains it."""
-        raise NotImplementedError
+        ...
 
     def finished(self, library: Library, seen: Seen) -> Library:
         """What there is to do after the training."""
         return library
 
+    @abstractmethod
     def is_kind_of(self, library: Library) -> bool:
         """Whether a tokenizer, whoever made it, is of this kind."""
-        raise NotImplementedError
+        ...
 
 
 def said_of(component: object) -> str:
