@@ -3,11 +3,13 @@
 the recipe's [start]    from = "grammar", a run folder, a model folder, or a model of the Hugging Face
                         format that ours can be (`models/adopting`)
 taken over              tokenizer, every weight that both models have, heads that were removed
-given up                segments, where the recipe says n_segments = 0: it then reads one text
-begun anew              the top layers that the recipe names, and outputs that the model had no need of, such
-                        as those of labels (of another number of labels, too)
+given up                segments, where the recipe says n_segments = 0: it then reads one text; the causal
+                        mask, where a decoder goes on as an encoder (Gisserot-Boukhlef et al. 2025)
+begun anew              positions of another scheme, the top layers that the recipe names, and outputs that
+                        the model had no need of, such as those of labels (of another number of labels, too)
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -120,15 +122,24 @@ def first_module(
         found = weights.get(name)
         if found is not None and found.shape == parameter.shape and not name.startswith(fresh):
             parameter.copy_(found)
+        elif found is None and name == _POSITIONS:  # as large as the tokens they are added to, to be heard
+            parameter.mul_(weights["tokens.weight"].std() / parameter.std())
     return module
 
 
 def _weights(module: OwnModule, config: ModelConfig) -> dict[str, Tensor]:
     """The weights of a start; where segments are given up, each position adds the first one's row."""
     weights = dict(module.state_dict())
+    if _is_of_both_sides(module.config, config):
+        weights = {re.sub("^decoder", "encoder", name): weight for name, weight in weights.items()}
     if module.config.n_segments and not config.n_segments:
         weights[_POSITIONS] = weights[_POSITIONS] + weights[_SEGMENTS][0]
     return weights
+
+
+def _is_of_both_sides(start: ModelConfig, wanted: ModelConfig) -> bool:
+    """Whether what saw only earlier tokens goes on with a view of all: the same layers without their mask."""
+    return (start.form, wanted.form) == ("decoder", "encoder")
 
 
 def start_note(recipe: Recipe, start: LoadedFolder | None) -> str:
@@ -166,8 +177,9 @@ def _check_agrees(start: ModelConfig, wanted: ModelConfig, where: str) -> None:
         is_free = field.name in _FREE or (field.name == "max_tokens" and start.position != "learned")
         is_added = not before if field.name in _ADDED else field.name in _OF_LABELS and not start.n_labels
         is_other_head = field.name == "n_labels" and bool(now)  # how many there are, only the data tell
+        is_anew = field.name == "position" or (field.name == "form" and _is_of_both_sides(start, wanted))
         is_one_text = field.name == "n_segments" and not now and start.position == "learned"
-        if before != now and not is_one_text and not is_free and not is_added and not is_other_head:
+        if before != now and not (is_one_text or is_free or is_added or is_other_head or is_anew):
             odd.append(f"{field.name} is {_shown(before)} there and {_shown(now)} in the recipe")
     if odd:
         raise RecipeError(

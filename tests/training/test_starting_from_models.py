@@ -68,12 +68,27 @@ def test_that_everything_but_the_top_layers_is_taken_over(
 def test_that_a_model_of_another_shape_is_refused_by_name(tiny_recipe: str, trained: Path) -> None:
     for change, found in (
         ({"model.d_ff": "64"}, "d_ff is 32 there and 64 in the recipe"),
-        ({"objective.kind": "masked"}, 'form is "decoder" there and "encoder"'),
+        ({"model.n_heads": "1"}, "n_heads is 2 there and 1 in the recipe"),
     ):
         recipe = parse_recipe(tiny_recipe, overrides={**TWO_LAYERS, "start.from": str(trained), **change})
         with pytest.raises(RecipeError, match=found):
             TrainingRun(recipe, trained.parent / "no", "cpu")
     assert not (trained.parent / "no" / "recipe.toml").exists()
+
+
+def test_that_a_decoder_goes_on_as_an_encoder_that_sees_both_sides(tiny_recipe: str, tmp_path: Path) -> None:
+    changes = {"objective.kind": "masked", "model.position": "learned"}
+    rotary = tmp_path / "rotary"
+    list(train(tiny_recipe, rotary, "cpu", {**TWO_LAYERS, "model.position": "rotary"}))
+    list(train(_plain(tiny_recipe), tmp_path / "both", "cpu", {**changes, "start.from": str(rotary)}))
+    before, after = _state(rotary, 2), _state(tmp_path / "both", 0)
+    taken = {name.replace("decoder", "encoder"): weight for name, weight in before.items()}
+    assert {name for name in after if name not in taken} == {"encoder_embedding.positions.weight"}
+    assert all(torch.equal(after[name], weight) for name, weight in taken.items())
+    positions, tokens = after["encoder_embedding.positions.weight"], after["tokens.weight"]
+    torch.testing.assert_close(positions.std(), tokens.std())  # as large as the tokens they are added to
+    model = load(tmp_path / "both" / "checkpoints" / "0", device="cpu")
+    assert model.own.config.form == "encoder"
 
 
 def test_that_segments_are_given_up_only_where_learned_positions_can_take_them_in(
