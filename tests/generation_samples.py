@@ -1,6 +1,7 @@
 """Made-up written texts, and a GenerationState whose requests lie in `posted`."""
 
 from session_samples import Desk, info, ref, tokens, traced
+from told import names_told
 
 from attnscope.records.generation import (
     WRITTEN_TRACE,
@@ -67,9 +68,8 @@ class WritingDesk:
         self.desk.answer()
         self.posted: list[Request] = []
         self.cancelled: list[int] = []
-        self.told: list[str] = []
         self.state = GenerationState(self.session, self.posted.append, self.cancelled.append, Numbers())
-        self.state.subscribe(self.told.append)
+        self.told = names_told(self.state.changed)
 
     def request(self) -> WriteText:
         request = self.posted[-1]

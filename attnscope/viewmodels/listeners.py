@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from psygnal import EmissionInfo, SignalGroup
+
 Listener = Callable[[str], None]
 
 
@@ -26,3 +28,13 @@ class Listeners:
         for name in names:
             for callback in tuple(self._callbacks):
                 callback(name)
+
+
+def tell_names(changed: SignalGroup, callback: Listener) -> Callable[[], None]:
+    """Tell `callback` the name of each signal of `changed`, until the function given back ends it."""
+
+    def tell(info: EmissionInfo) -> None:
+        callback(info.signal.name)
+
+    changed.connect(tell)
+    return lambda: changed.disconnect(tell)

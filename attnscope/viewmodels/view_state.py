@@ -1,16 +1,17 @@
 """How things are shown: page, heatmap or lines, colours, scale, theme, and what the cursor is on.
 
-None of it goes to the worker. What can change has a name: page, view, style, theme, position,
-enlarged, folded, hovered_head, highlight, cell, pointer.
+None of it goes to the worker.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from psygnal import Signal, SignalGroup, SignalInstance
+
 from attnscope.records.axes import Axis, axes_of
 from attnscope.records.sites import HeadRef, Site, Stack
-from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.listeners import Listener, tell_names
 from attnscope.viewmodels.session.file import LookSaved
 
 Page = Literal["explore", "compare", "heads", "positions", "train", "labs", "learn"]
@@ -85,6 +86,22 @@ class Cell:
 NO_HIGHLIGHT = Highlight()
 
 
+class ViewChanges(SignalGroup):
+    """What of the view can change."""
+
+    page = Signal()
+    view = Signal()
+    style = Signal()
+    theme = Signal()
+    position = Signal()
+    enlarged = Signal()
+    folded = Signal()
+    hovered_head = Signal()
+    highlight = Signal()
+    cell = Signal()
+    pointer = Signal()
+
+
 class ViewState:
     """What the person chose to see, and where the cursor is; setting what is already so does nothing."""
 
@@ -109,11 +126,11 @@ class ViewState:
     """The token whose weights are laid over a picture; told by the view of it, for scripts."""
 
     def __init__(self) -> None:
-        self._listeners = Listeners()
+        self.changed = ViewChanges()
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        return tell_names(self.changed, callback)
 
     def show_page(self, page: Page) -> None:
         """Turn to another page; what was under the cursor on the old one is forgotten."""
@@ -121,32 +138,32 @@ class ViewState:
             self.set_cell(None)
             self.set_hovered_head(None)
             self.set_pointer_text("")
-        self._set("page", page, "page")
+        self._set("page", page, self.changed.page)
 
     def show_view(self, view: HeadViewKind) -> None:
         """Show the selected heads as a heatmap or as lines, one over a picture, or the inside of one."""
-        self._set("view", view, "view")
+        self._set("view", view, self.changed.view)
 
     def set_colour_map(self, name: str) -> None:
         """Draw weights with another colour map."""
-        self._set("colour_map", name, "style")
+        self._set("colour_map", name, self.changed.style)
 
     def set_scale(self, scale: Scale) -> None:
         """Let the colours stand for weights in another way."""
         if scale in SCALES:
-            self._set("scale", scale, "style")
+            self._set("scale", scale, self.changed.style)
 
     def set_size(self, percent: int) -> None:
         """Show all type at another size."""
-        self._set("size_percent", min(max(percent, SIZES[0]), SIZES[-1]), "theme")
+        self._set("size_percent", min(max(percent, SIZES[0]), SIZES[-1]), self.changed.theme)
 
     def set_least_weight(self, weight: float) -> None:
         """Draw no line of a smaller weight."""
-        self._set("least_weight", min(max(weight, 0.0), 1.0), "style")
+        self._set("least_weight", min(max(weight, 0.0), 1.0), self.changed.style)
 
     def set_strongest(self, n_lines: int) -> None:
         """Draw the strongest lines of each query of a head only; 0 draws all."""
-        self._set("n_strongest", min(max(n_lines, 0), 1000), "style")
+        self._set("n_strongest", min(max(n_lines, 0), 1000), self.changed.style)
 
     @property
     def lines(self) -> str:
@@ -162,7 +179,7 @@ class ViewState:
     def set_theme(self, theme: Theme) -> None:
         """Light, dark, for a projector, or what the system says."""
         if theme in THEMES:
-            self._set("theme", theme, "theme")
+            self._set("theme", theme, self.changed.theme)
 
     def show_saved(self, look: LookSaved) -> None:
         """Show things as a session file says; what is not known here is left alone."""
@@ -194,19 +211,19 @@ class ViewState:
 
     def choose_position(self, index: int) -> None:
         """Show another of several predictions."""
-        self._set("position", max(index, 0), "position")
+        self._set("position", max(index, 0), self.changed.position)
 
     def enlarge(self, is_enlarged: bool) -> None:
         """Give the large head the room of the grid, or give it back."""
-        self._set("is_enlarged", is_enlarged, "enlarged")
+        self._set("is_enlarged", is_enlarged, self.changed.enlarged)
 
     def present(self, is_presenting: bool) -> None:
         """Show nothing but what is to be looked at, or everything again; nothing of it is remembered."""
-        self._set("is_presenting", is_presenting, "folded")
+        self._set("is_presenting", is_presenting, self.changed.folded)
 
     def fold(self, parts: frozenset[Part]) -> None:
         """Fold these parts away so that there is room for others; none: bring all of them back."""
-        self._set("folded", parts, "folded")
+        self._set("folded", parts, self.changed.folded)
 
     def hides(self, part: Part) -> bool:
         """Whether a part of a page must not be seen now."""
@@ -214,19 +231,19 @@ class ViewState:
 
     def set_hovered_head(self, head: HeadRef | None) -> None:
         """The cursor is on the small map of another head, or on none."""
-        self._set("hovered_head", head, "hovered_head")
+        self._set("hovered_head", head, self.changed.hovered_head)
 
     def set_highlight(self, highlight: Highlight) -> None:
         """Light a row, a column or both."""
-        self._set("highlight", highlight, "highlight")
+        self._set("highlight", highlight, self.changed.highlight)
 
     def set_cell(self, cell: Cell | None) -> None:
         """The cursor is on another cell, or on none."""
-        self._set("cell", cell, "cell")
+        self._set("cell", cell, self.changed.cell)
 
     def set_pointer_text(self, text: str) -> None:
         """What is under the cursor on another page, in words."""
-        self._set("pointer_text", text, "pointer")
+        self._set("pointer_text", text, self.changed.pointer)
 
     def hover_token(self, side: Side, index: int | None, sides: tuple[Axis, Axis], n_ahead: int = 0) -> None:
         """Light the token `index` of one text; `sides` are the texts of the map's queries and keys.
@@ -251,10 +268,10 @@ class ViewState:
             key=self.highlight.key if key_side == side else None,
         )
 
-    def _set(self, field: str, value: object, name: str) -> None:
+    def _set(self, field: str, value: object, changed: SignalInstance) -> None:
         if getattr(self, field) != value:
             setattr(self, field, value)
-            self._listeners.tell(name)
+            changed.emit()
 
 
 def page_named(name: str) -> Page | None:

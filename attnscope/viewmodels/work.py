@@ -6,7 +6,9 @@ import Qt. What can change has a name: work.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from psygnal import SignalGroup
 
 from attnscope.viewmodels.listeners import Listener, Listeners
 
@@ -33,6 +35,7 @@ class Task:
         return "" if self.fraction is None else f"{100 * min(max(self.fraction, 0.0), 1.0):.0f} %"
 
 
+@runtime_checkable
 class Worker(Protocol):
     """A state that may have something under way."""
 
@@ -56,10 +59,14 @@ class WorkState:
         """Tell `callback` the name of what changed; the function given back ends it."""
         return self._listeners.add(callback)
 
-    def watch(self, state: Worker, find: FindTasks) -> None:
+    def watch(self, state: object, find: FindTasks) -> None:
         """Collect the jobs that `find` gives whenever `state` changes."""
         self._finders.append(find)
-        state.subscribe(self._on_changed)
+        changed = getattr(state, "changed", None)
+        if isinstance(changed, SignalGroup):
+            changed.connect(self._on_changed)
+        elif isinstance(state, Worker):
+            state.subscribe(lambda _name: self._on_changed())
 
     @property
     def summary(self) -> str:
@@ -84,7 +91,7 @@ class WorkState:
         """The job that Esc ends."""
         return next((job for job in self.jobs if job.is_waited_for and job.stop is not None), None)
 
-    def _on_changed(self, _name: str) -> None:
+    def _on_changed(self) -> None:
         found = {job.name: job for find in self._finders for job in find()}
         kept = [job.name for job in self.jobs if job.name in found]
         jobs = tuple(found[name] for name in (*kept, *(name for name in found if name not in kept)))

@@ -1,9 +1,11 @@
 """Labels and tooltips that never read their text as HTML, and what every panel needs."""
 
+import functools
 import html
 from collections.abc import Callable
 from typing import Protocol
 
+from psygnal import SignalInstance
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QToolButton, QWidget
 
@@ -39,6 +41,58 @@ def watch_seen(widget: QWidget, watch: Callable[[bool], None]) -> None:
     Call it before `listen_seen`, which then shows what came meanwhile before more is asked for.
     """
     _Seen(widget, watch)
+
+
+def when(widget: QObject, react: Callable[[], object], *signals: SignalInstance) -> None:
+    """Call `react` whenever one of `signals` is emitted, for as long as `widget` lives."""
+    for signal in signals:
+        signal.connect(react, max_args=0)
+    widget.destroyed.connect(lambda: _disconnect(signals, react))
+
+
+def when_seen(widget: QWidget, react: Callable[[], object], *signals: SignalInstance) -> None:
+    """As `when`; in a window that is shown, what comes while `widget` is not seen waits until it is.
+
+    Then `react` is called once, however often its signals came. For what only shows: nobody may ask it what
+    it holds while it cannot be seen.
+    """
+    kept = widget.findChild(_Reactions, options=Qt.FindChildOption.FindDirectChildrenOnly)
+    reactions = kept if isinstance(kept, _Reactions) else _Reactions(widget)
+    when(widget, functools.partial(reactions.wish, react), *signals)
+
+
+def _disconnect(signals: tuple[SignalInstance, ...], react: Callable[[], object]) -> None:
+    for signal in signals:
+        signal.disconnect(react, missing_ok=True)
+
+
+class _Reactions(QObject):
+    """What a widget out of sight still has to do, in the order of the last time it was wished."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self._widget = widget
+        self._wished: dict[Callable[[], object], None] = {}
+        widget.installEventFilter(self)
+
+    def wish(self, react: Callable[[], object]) -> None:
+        """React now, or when the widget comes into sight."""
+        self._wished.pop(react, None)
+        self._wished[react] = None
+        if self._widget.isVisible() or not self._widget.window().isVisible():
+            self._react()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """React to what came meanwhile."""
+        if event.type() == QEvent.Type.Show:
+            self._react()
+        return super().eventFilter(watched, event)
+
+    def _react(self) -> None:
+        while self._wished:  # one that fails leaves those after it for the next time
+            react = next(iter(self._wished))
+            del self._wished[react]
+            react()
 
 
 class _Seen(QObject):

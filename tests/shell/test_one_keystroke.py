@@ -13,6 +13,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import pytest
+from psygnal import SignalInstance
 from PySide6.QtCore import QCoreApplication, QObject, Signal
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
@@ -90,7 +91,10 @@ class Counting:
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
 
-    def _count(self, frame: FrameType, event: str, _: object) -> None:
+    def _count(self, frame: FrameType, event: str, called: object) -> None:
+        signal = getattr(called, "__self__", None)
+        if event == "c_call" and isinstance(signal, SignalInstance) and called.__name__ == "emit":
+            self.n_listener_calls += len(signal)
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(PACKAGE):
             return

@@ -450,8 +450,8 @@ def test_that_the_output_begins_where_the_gates_changed_most(qtbot):
     traced = desk.session.traced
     moved = dataclasses.replace(traced.comparison, kl_nats=(0.0, 0.5))
     object.__setattr__(traced, "comparison", moved)
-    desk.session._listeners.tell("traced")
+    desk.session.changed.traced.emit()
     assert window.pages.explore.output.positions.currentIndex() == 1
     window.pages.explore.output.positions.activated.emit(0)
-    desk.session._listeners.tell("traced")
+    desk.session.changed.traced.emit()
     assert window.view.position == 0

@@ -37,7 +37,7 @@ class Workspace(Protocol):
 class HeadChanges:
     """The intents that change heads; `pattern_clip` is the pattern copied last."""
 
-    def __init__(self, workspace: Workspace, tell: Callable[[str], None]) -> None:
+    def __init__(self, workspace: Workspace, tell: Callable[[], None]) -> None:
         self._workspace, self._tell = workspace, tell
         self.pattern_clip: PatternClip | None = None
 
@@ -96,7 +96,7 @@ class HeadChanges:
         """Remember the pattern of `head` on this text, to be put onto another head or text."""
         setting = self._workspace.setting
         self.pattern_clip = PatternClip(head=head, text=setting.text, target=setting.target)
-        self._tell("interventions")
+        self._tell()
 
     def forget(self) -> None:
         """Another model has come: patterns of the old one mean nothing."""

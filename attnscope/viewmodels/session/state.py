@@ -1,13 +1,13 @@
 """The open model, the text, the gates and what the worker says about them.
 
-Widgets read the attributes (never write them), call the intents and listen to `subscribe`. What can
-change has a name: ready, model, text, traced, heads, gates, interventions, selection, aspect, compared,
-history, busy, notice, grids (better thumbnails of the same trace), output (what the model writes), roles.
+Widgets read the attributes (never write them), call the intents and connect to what `changed`.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import counted
 from attnscope.records.interventions import Interventions
@@ -29,7 +29,7 @@ from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
 from attnscope.records.texts import TextOpened
 from attnscope.records.tiles import GridRefined
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.listeners import Listener, tell_names
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
 from attnscope.viewmodels.maps.shown_maps import ShownMaps, distinct, heads_to_blend, sides_of_site, with_grid
 from attnscope.viewmodels.numbers import Numbers
@@ -45,6 +45,32 @@ from attnscope.viewmodels.session.recorded import possible
 from attnscope.viewmodels.session.sample_kept import SampleKept
 from attnscope.viewmodels.session.tracing import Tracing
 from attnscope.viewmodels.session.typed_text import TypedText, clean_text
+
+
+class SessionChanges(SignalGroup):
+    """What of a session can change."""
+
+    ready = Signal()
+    model = Signal()
+    busy = Signal()
+    notice = Signal()
+    text = Signal()
+    gates = Signal()
+    interventions = Signal()
+    selection = Signal()
+    aspect = Signal()
+    compared = Signal()
+    history = Signal()
+    traced = Signal()
+    stale = Signal()
+    heads = Signal()
+    """The full maps of the selected heads."""
+    grids = Signal()
+    """Better thumbnails of the same trace."""
+    output = Signal()
+    """What the model writes."""
+    roles = Signal()
+    edges = Signal()
 
 
 class Session:
@@ -74,11 +100,11 @@ class Session:
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers | None = None) -> None:
         self._asking = Asking(post, numbers or Numbers())
-        self._listeners = Listeners()
-        self.tracing = Tracing(self, self._asking, self._trace, self._listeners.tell)
+        self.changed = SessionChanges()
+        self.tracing = Tracing(self, self._asking, self._trace, self.changed.stale.emit)
         self._shown = ShownMaps()
         self._histories, self.history = Histories(), History()
-        self._head_changes = HeadChanges(self, self._listeners.tell)
+        self._head_changes = HeadChanges(self, self.changed.interventions.emit)
         self.samples = SampleKept()
         self._is_trace_wanted = False
         self._last_in_stack: dict[Stack, HeadRef] = {}
@@ -114,7 +140,7 @@ class Session:
         """Take what heads of the open model were measured to do, in a word or two each."""
         if roles != self.roles:
             self.roles = MappingProxyType(dict(roles))
-            self._listeners.tell("roles")
+            self.changed.roles.emit()
 
     @property
     def head_changes(self) -> HeadChanges:
@@ -142,7 +168,7 @@ class Session:
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        return tell_names(self.changed, callback)
 
     def load_model(self, source: str, device: str = "auto", *, sample: Sample | None = None) -> None:
         """Open a model, on `sample` when given; the present one stays until the new one is complete."""
@@ -150,12 +176,12 @@ class Session:
         self.busy = Busy(source=source, what=f"Loading {short_name(source)}…")
         self._asking.load(source, device)
         self.drop_notice(*OPENING)
-        self._listeners.tell("busy")
+        self.changed.busy.emit()
 
     def give_up_loading(self) -> int:
         """Wait for no model any more; the number of the request, which the worker is to give up."""
         self.busy = None
-        self._listeners.tell("busy")
+        self.changed.busy.emit()
         if self._open_meanwhile is not None:
             self.samples.to_come = None
             self._take_model(self._open_meanwhile)
@@ -186,7 +212,7 @@ class Session:
         """Read long texts on where the model was never trained, or cut them there."""
         if is_past_trained != self.is_past_trained:
             self.is_past_trained = is_past_trained
-            self._listeners.tell("text")
+            self.changed.text.emit()
             self._trace()
 
     def set_target(self, raw: str | None) -> None:
@@ -237,7 +263,7 @@ class Session:
         """Better thumbnails of one site have come for the trace that is shown."""
         if self.traced and self.traced.number == trace_number:
             self.traced = with_grid(self.traced, grid)
-            self._listeners.tell("grids")
+            self.changed.grids.emit()
 
     def show_traced(self, traced: Traced) -> None:
         """Show a trace that was made for another part of the window, until a newer one comes."""
@@ -253,19 +279,19 @@ class Session:
     def tell_person(self, message: str, *, is_error: bool = False, action: str = "", about: str = "") -> None:
         """Show a message until it is dismissed or out of date; `about` is the notice's request."""
         self.notice = Notice(message=message, is_error=is_error, action=action, request=about)
-        self._listeners.tell("notice")
+        self.changed.notice.emit()
 
     def dismiss_notice(self) -> None:
         """The person has read the message."""
         self.notice = None
-        self._listeners.tell("notice")
+        self.changed.notice.emit()
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
         match reply:
             case Ready():
                 self.is_ready, self.devices, self.demo_models = True, reply.devices, reply.demo_models
-                self._listeners.tell("ready")
+                self.changed.ready.emit()
                 if reply.note:
                     self.tell_person(reply.note)
             case ModelLoaded() if reply.number == self._asking.load_number or self.busy is None:
@@ -281,17 +307,17 @@ class Session:
                     return  # of the trace before, from a thread that did not know yet
                 kept = tuple(m for m in self.maps if m.head not in {new.head for new in reply.maps})
                 self.maps = kept + reply.maps
-                self._listeners.tell("heads")
+                self.changed.heads.emit()
             case ModelSaved() if reply.number == self._asking.save_number:
                 self.tell_person(f"The model is saved in {reply.folder}.")
             case TextOpened() if reply.number == self._asking.text_number:
                 self._take_text(reply)
             case TextOpened() if reply.number == self._asking.edges_number:
                 self.edges = reply
-                self._listeners.tell("edges")
+                self.changed.edges.emit()
             case Progress() if reply.number == self._asking.load_number and self.busy:
                 self.busy = Busy(source=self.busy.source, what=reply.what, fraction=reply.fraction)
-                self._listeners.tell("busy")
+                self.changed.busy.emit()
             case GridRefined():
                 self.take_grid(reply.trace, reply.grid)
             case Progress():
@@ -320,7 +346,13 @@ class Session:
         self.target = (self._target_of(sample) if sample else kept) if info.takes_target else None
         self.typed, self.history = clean_text(self.text), self._histories.of(info)
         self.selection = self.history.reopen(f"open {info.name}", self.setting)
-        self._listeners.tell("model", "busy", "gates", "selection", "history", "traced", "text")
+        self.changed.model.emit()
+        self.changed.busy.emit()
+        self.changed.gates.emit()
+        self.changed.selection.emit()
+        self.changed.history.emit()
+        self.changed.traced.emit()
+        self.changed.text.emit()
         self._trace()
         if info.note:
             self.tell_person(info.note)
@@ -331,9 +363,10 @@ class Session:
         self._shown.clear()
         if not self.selection:
             self.selection = tuple(filter(None, (self._first_choice(None),)))
-            self._listeners.tell("selection")
+            self.changed.selection.emit()
         self.drop_notice("TraceText")
-        self._listeners.tell("traced", "heads")
+        self.changed.traced.emit()
+        self.changed.heads.emit()
         self._leave_out_unfit_mask(reply)
         self._fetch_heads()
         if self._is_trace_wanted:
@@ -342,7 +375,7 @@ class Session:
     def _take_output(self, traced: Traced, comparison: Comparison) -> None:
         """What the model writes has come for the trace that is shown."""
         self.traced = replace(traced, comparison=comparison)
-        self._listeners.tell("output")
+        self.changed.output.emit()
 
     def _take_text(self, reply: TextOpened) -> None:
         self.history.close_group()
@@ -365,17 +398,17 @@ class Session:
             self._take_output(self.traced, replace(self.traced.comparison, is_writing=False))
         elif reply.number == self._asking.trace_number:
             self._asking.trace_number = 0  # the old pictures stay, dimmed
-            self._listeners.tell("traced")
+            self.changed.traced.emit()
         elif not self._asking.is_awaited(reply.number):
             return
         self.notice = Notice(message=reply.message, request=reply.request, crash_log=reply.crash_log)
-        self._listeners.tell("notice")
+        self.changed.notice.emit()
 
     def _trace(self, *, is_drag: bool = False) -> None:
         """Ask for a trace. In a drag one is on its way at a time, so that pictures follow the hand."""
         if self.model is None or not self.text.strip():
             self._asking.trace_number, self.is_stale, self._is_trace_wanted = 0, False, False
-            self._listeners.tell("traced")
+            self.changed.traced.emit()
             return
         self._is_trace_wanted = is_drag and self.is_stale and self._asking.trace_number != 0
         if self._is_trace_wanted:
@@ -385,7 +418,7 @@ class Session:
             self.setting,
             self._wanted(),
             past_trained=self.is_past_trained,
-            tell=lambda: self._listeners.tell("stale"),
+            tell=self.changed.stale.emit,
         )
 
     def _wanted(self) -> tuple[HeadRef, ...]:
@@ -445,13 +478,13 @@ class Session:
             self._last_in_stack[self.primary.stack] = self.primary
         for name in ("selection", "gates", "interventions", "aspect", "compared"):
             if getattr(before, name) != getattr(setting, name):
-                self._listeners.tell(name)
+                getattr(self.changed, name).emit()
         if is_read:
             self.typed = self.typed if self.typed.text == self.text else clean_text(self.text)
-            self._listeners.tell("text")
+            self.changed.text.emit()
         if before.aspect != setting.aspect:
-            self._listeners.tell("heads")
-        self._listeners.tell("history")
+            self.changed.heads.emit()
+        self.changed.history.emit()
         if is_read or (before.gates, before.interventions) != (setting.gates, setting.interventions):
             self._trace(is_drag=is_drag)
         self._fetch_heads()

@@ -29,7 +29,7 @@ class Tracing:
         session: Waiting,
         asking: Asking,
         trace: Callable[[], None],
-        tell: Callable[[str], None],
+        tell: Callable[[], None],
     ) -> None:
         self._session, self._asking, self._trace, self._tell = session, asking, trace, tell
         self.progress: Progress | None = None
@@ -45,7 +45,7 @@ class Tracing:
         """The worker says how far the trace is."""
         if progress.number == self._asking.trace_number:
             self.progress = progress
-            self._tell("stale")
+            self._tell()
 
     def give_up(self) -> int:
         """Wait for the trace no more; the number of the request, which the worker is to give up.
@@ -53,7 +53,7 @@ class Tracing:
         The pictures of the trace before stay, dimmed.
         """
         number, self._asking.trace_number, self.progress = self._asking.trace_number, 0, None
-        self._tell("stale")
+        self._tell()
         part = self._session.traced if self.is_growing else None
         said = STOPPED_AT.format(part.part_words) if part is not None else STOPPED
         self._session.tell_person(said, action="trace-again", about="TraceText")

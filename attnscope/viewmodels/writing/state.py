@@ -1,12 +1,13 @@
 """Letting the model write: settings, the text so far, the token that is looked at, the beam tree.
 
-Widgets read the attributes, call the intents and listen to `subscribe`. What can change has a name:
-settings, writing (it begins, goes on or ends), step (another token is looked at), outdated.
+Widgets read the attributes, call the intents and connect to what `changed`.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.errors import UserError
 from attnscope.records.generation import (
@@ -24,11 +25,21 @@ from attnscope.records.messages import Failed, Traced
 from attnscope.records.outputs import Candidate
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import Gates, Stack
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
 Phase = Literal["empty", "writing", "written", "stopped", "failed"]
+
+
+class GenerationChanges(SignalGroup):
+    """What of it can change."""
+
+    settings = Signal()
+    writing = Signal()
+    """It begins, goes on or ends."""
+    step = Signal()
+    """Another token is looked at."""
+    outdated = Signal()
 
 
 class GenerationState:
@@ -50,13 +61,16 @@ class GenerationState:
         numbers: Numbers,
     ) -> None:
         self._session, self._post, self._cancel, self._numbers = session, post, cancel, numbers
-        self._listeners = Listeners()
+        self.changed = GenerationChanges()
         self._number = 0
         self._whole = ""
         self._traced: Traced | None = None
         self._own_traced: Traced | None = None
         self._written_for: tuple[str, Gates] | None = None
-        session.subscribe(self._on_session)
+        session.changed.model.connect(self._on_model)
+        session.changed.text.connect(self._on_text_or_gates)
+        session.changed.gates.connect(self._on_text_or_gates)
+        session.changed.traced.connect(self._on_traced)
 
     # What can be read
 
@@ -118,10 +132,6 @@ class GenerationState:
         chosen = self.chosen
         return chosen.position if chosen and self.is_shown and stack not in (None, "encoder") else None
 
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
-
     # Intents
 
     def set_mode(self, mode: WriteMode) -> None:
@@ -132,7 +142,7 @@ class GenerationState:
         """Write with these settings from the next time on."""
         if settings != self.settings:
             self.settings = settings
-            self._listeners.tell("settings")
+            self.changed.settings.emit()
 
     def write(self) -> None:
         """Let the model write after the text, with the gates as they are."""
@@ -159,14 +169,15 @@ class GenerationState:
                 heads=session.selection,
             )
         )
-        self._listeners.tell("writing", "step")
+        self.changed.writing.emit()
+        self.changed.step.emit()
 
     def stop(self) -> None:
         """Write no further; what is there stays."""
         if self.is_writing:
             self._cancel(self._number)
             self._number, self.phase = 0, "stopped"
-            self._listeners.tell("writing")
+            self.changed.writing.emit()
 
     def choose_step(self, step: int | None) -> None:
         """Look at another written token: the page then shows the maps of the written text.
@@ -184,7 +195,7 @@ class GenerationState:
             self._session.show_traced(self._traced)
         if step != self.step:
             self.step = step
-            self._listeners.tell("step")
+            self.changed.step.emit()
 
     def use_as_text(self) -> None:
         """Make what was written part of the text; for a translation model, the target."""
@@ -209,7 +220,7 @@ class GenerationState:
         match reply:
             case WritingNews():
                 self.tokens, self._whole, self.n_most = reply.tokens, reply.whole, reply.n_most
-                self._listeners.tell("writing")
+                self.changed.writing.emit()
             case Traced() if reply.model == WRITTEN_TRACE:
                 self._traced = reply
             case TextWritten():
@@ -219,7 +230,7 @@ class GenerationState:
                     reply.written.whole,
                 )
                 self.phase, self._number = "written", 0
-                self._listeners.tell("writing")
+                self.changed.writing.emit()
             case Failed():
                 self._number = 0
                 self._fail(reply.message)
@@ -230,7 +241,7 @@ class GenerationState:
 
     def _fail(self, message: str) -> None:
         self.phase, self.error = "failed", message
-        self._listeners.tell("writing")
+        self.changed.writing.emit()
 
     def _show_own(self) -> None:
         """Back to the maps of the text, if they are still those of the text."""
@@ -239,20 +250,23 @@ class GenerationState:
             self._session.show_traced(self._own_traced)
         self._own_traced = None
 
-    def _on_session(self, name: str) -> None:
-        if name == "model":
+    def _on_model(self) -> None:
+        self.stop()
+        self.phase, self.error, self._number, self._whole = "empty", "", 0, ""
+        self.tokens, self.written, self.step, self._traced = (), None, None, None
+        self._own_traced = self._written_for = None
+        self.changed.writing.emit()
+        self.changed.step.emit()
+
+    def _on_text_or_gates(self) -> None:
+        if self.is_outdated:
             self.stop()
-            self.phase, self.error, self._number, self._whole = "empty", "", 0, ""
-            self.tokens, self.written, self.step, self._traced = (), None, None, None
-            self._own_traced = self._written_for = None
-            self._listeners.tell("writing", "step")
-        elif name in ("text", "gates"):
-            if self.is_outdated:
-                self.stop()
-            self._listeners.tell("outdated")
-        elif name == "traced" and self.step is not None:
-            # Somebody else's trace is shown now, or the written one again: the lit row comes or goes.
-            self._listeners.tell("step")
+        self.changed.outdated.emit()
+
+    def _on_traced(self) -> None:
+        """Somebody else's trace is shown now, or the written one again: the lit row comes or goes."""
+        if self.step is not None:
+            self.changed.step.emit()
 
 
 def _ids(traced: Traced) -> tuple[tuple[int, ...], tuple[int, ...]]:

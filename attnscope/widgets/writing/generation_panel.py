@@ -16,7 +16,7 @@ from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.viewmodels.writing.words import place_of_chosen, shown_tokens, summary, tree_sentence
 from attnscope.widgets.form_parts import row, scrolled_column
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, rule
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, when
 from attnscope.widgets.writing.alternative_table import AlternativeTable
 from attnscope.widgets.writing.beam_view import BeamView
 from attnscope.widgets.writing.writing_form import WritingForm
@@ -97,9 +97,12 @@ class GenerationPanel(QWidget):
         self.strip.step_chosen.connect(self._on_step_chosen)
         self.tree.step_chosen.connect(self._on_step_chosen)
         self.has_dropped.clicked.connect(self._on_dropped_clicked)
-        listen(self, self._state, self._on_state)
-        listen(self, self._view, self._on_view)
-        listen(self, self._session, self._on_session)
+        state, session, view = self._state.changed, self._session.changed, self._view.changed
+        when(self, self._show, state.writing, state.outdated, state.settings, session.model, session.text)
+        when(self, self._show_step, state.step)
+        when(self, self._light, session.selection)
+        when(self, self._light_again, view.highlight)
+        when(self, self._take_colours, view.style)
 
     # Intents
 
@@ -118,23 +121,12 @@ class GenerationPanel(QWidget):
 
     # Showing
 
-    def _on_state(self, name: str) -> None:
-        if name in ("writing", "outdated", "settings"):
-            self._show()
-        elif name == "step":
-            self._show_step()
+    def _take_colours(self) -> None:
+        self.strip.set_colour_map(self._view.colour_map)
+        self.key.set_colour_map(self._view.colour_map)
 
-    def _on_session(self, name: str) -> None:
-        if name in ("model", "text"):
-            self._show()
-        elif name == "selection":
-            self._light()
-
-    def _on_view(self, name: str) -> None:
-        if name == "style":
-            self.strip.set_colour_map(self._view.colour_map)
-            self.key.set_colour_map(self._view.colour_map)
-        elif name == "highlight" and self._view.highlight == NO_HIGHLIGHT:
+    def _light_again(self) -> None:
+        if self._view.highlight == NO_HIGHLIGHT:
             self._light()
 
     def _show(self) -> None:

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from attnscope.records.generation import MAX_BEAMS, WriteMode
 from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.widgets.form_parts import inset_text
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 
 _MODES: dict[WriteMode, tuple[str, str]] = {
     "greedy": ("Greedy", "Always the most probable token."),
@@ -63,7 +63,7 @@ class WritingForm(QWidget):
         for name, box in self.boxes.items():
             box.setToolTip(plain_tooltip(_TIPS[name]))
             box.valueChanged.connect(_setter(state, name))
-        listen(self, state, self._on_state)
+        when(self, self._show, state.changed.settings, state.changed.writing)
         self._show()
 
     def _lay_out(self) -> None:
@@ -99,10 +99,6 @@ class WritingForm(QWidget):
             grid.addWidget(label, row, 2 * k)
             grid.addWidget(self.boxes[name], row, 2 * k + 1)
             self._of_mode[mode] += [label, self.boxes[name]]
-
-    def _on_state(self, name: str) -> None:
-        if name in ("settings", "writing"):
-            self._show()
 
     def _show(self) -> None:
         settings = self._state.settings
