@@ -18,6 +18,7 @@ from torch import Tensor
 from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.subject import Batch, Subject
 from attnscope.errors import UserError
+from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import finite
 from attnscope.nn.attention import Probe
@@ -28,7 +29,7 @@ Sample = str | tuple[str, str] | Example | AlignedPair
 
 NOT_SCORED = -1
 MASK_SHARE = 0.15
-_MASK_SEED = 20_190_524
+MASK_SEED = 20_190_524
 _FILL = 0
 
 
@@ -46,7 +47,7 @@ def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
         return label_batches(model, samples, batch_size)
     rows = [_row_of(model, sample) for sample in samples]
     if form == "encoder":
-        rng = np.random.default_rng(_MASK_SEED)
+        rng = np.random.default_rng(MASK_SEED)
         rows = [_masked(model, row, rng) for row in rows]
     rows = [row for row in rows if row.has_scored]
     if not rows:
@@ -60,6 +61,20 @@ def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
     return [
         _pad(rows[part], model.device, is_masked=form != "decoder") for part in chunks(len(rows), batch_size)
     ]
+
+
+def hidden_batches(
+    model: Model, inputs: Sequence[Inputs], hidden: Sequence[Sequence[int]], batch_size: int = 16
+) -> list[Batch]:
+    """Texts of a masked model in batches, in their order, with the tokens at some places behind `<mask>`."""
+    mask_id = model.network.vocabulary.mask_id
+    rows = []
+    for one, places in zip(inputs, hidden, strict=True):
+        ids, labels = list(one.source.ids), [NOT_SCORED] * len(one.source.ids)
+        for place in places:
+            ids[place], labels[place] = mask_id, ids[place]
+        rows.append(_Row(ids, labels, None, one.segments))
+    return [_pad(rows[part], model.device, is_masked=True) for part in chunks(len(rows), batch_size)]
 
 
 def label_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16) -> list[Batch]:

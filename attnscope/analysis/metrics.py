@@ -92,13 +92,13 @@ def make_metric(
 
 def _loss(subject: Subject, batch: Batch, gates: Gates) -> Counts:
     with subject.studying():
-        losses = exact(token_losses(subject, batch, _probe(subject, gates))).sum(dim=1)
+        losses = exact(token_losses(subject, batch, gate_probe(subject, gates))).sum(dim=1)
     return np.stack([losses.cpu().numpy(), _n_scored(batch)], axis=1)
 
 
 def _hits(subject: Subject, batch: Batch, gates: Gates, is_whole: bool) -> Counts:
     with subject.studying():
-        logits, labels, is_scored = scored_logits(subject, batch, _probe(subject, gates))
+        logits, labels, is_scored = scored_logits(subject, batch, gate_probe(subject, gates))
         is_right = logits.argmax(dim=-1) == labels
         hits = torch.zeros(is_scored.shape, device=is_right.device).masked_scatter(
             is_scored, is_right.float()
@@ -109,7 +109,8 @@ def _hits(subject: Subject, batch: Batch, gates: Gates, is_whole: bool) -> Count
     return np.stack(both, axis=1).astype(np.float64)
 
 
-def _probe(subject: Subject, gates: Gates) -> TensorGates | None:
+def gate_probe(subject: Subject, gates: Gates) -> TensorGates | None:
+    """The gates as a probe; None where every head is on."""
     return TensorGates(gate_tensors(subject, gates)) if gates else None
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from attnscope.analysis.batches import build_batches
 from attnscope.analysis.bootstrap import interval_of_sums
+from attnscope.analysis.hidden_words import hidden_words_right
 from attnscope.analysis.metrics import make_metric, ratio_of
 from attnscope.analysis.subject import telling_subject
 from attnscope.errors import UserError
@@ -29,7 +30,10 @@ Estimate = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTold:
-    """Means over what was told; `per_character` is None for a model that does not tell every token."""
+    """Means over what was told; `per_character` is None for a model that does not tell every token.
+
+    `words` is a masked model's share of hidden words that are right with all their pieces.
+    """
 
     n_windows: int
     n_tokens: int
@@ -37,6 +41,7 @@ class TextTold:
     per_token: Estimate
     per_character: Estimate | None
     accuracy: Estimate
+    words: Estimate | None
 
 
 def tell_text(model: Model, text: str, gates: Gates = NO_GATES) -> TextTold:
@@ -66,6 +71,7 @@ def tell_text(model: Model, text: str, gates: Gates = NO_GATES) -> TextTold:
         per_token=_estimate(losses),
         per_character=_estimate(np.stack([losses[:, 0], n_characters], axis=1)) if is_causal else None,
         accuracy=_estimate(hits),
+        words=None if is_causal else _estimate(hidden_words_right(model, subject, windows, gates)),
     )
 
 

@@ -114,6 +114,9 @@ def _tell_file(arguments: argparse.Namespace) -> int:
     say(f"{with_interval(*told.per_token, 4)} nats a token")
     right, low, high = (100 * share for share in told.accuracy)
     say(f"{with_interval(right, low, high, 1)} % of the {scored} right")
+    if told.words is not None:
+        right, low, high = (100 * share for share in told.words)
+        say(f"{with_interval(right, low, high, 1)} % of the hidden words right, each with all its pieces")
     counts = f"{counted(told.n_tokens, scored[:-1])} and {counted(told.n_characters, 'character')}"
     say(f"over {counts}; {interval_said(told.n_windows, 'part')} of at most {model.info.max_tokens:,} tokens")
     return 0

@@ -132,3 +132,8 @@ def _character_length(data: bytes, position: int) -> int:
             continue
         return length
     return 0
+
+
+def is_of_word(character: str) -> bool:
+    """Whether a piece that begins or ends so is in a word there: letters, digits, bytes of a letter."""
+    return character.isalnum() or (character != "" and character in "⟨⟩")

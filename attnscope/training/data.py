@@ -18,6 +18,7 @@ from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.labelled import LabelledText, label_names
+from attnscope.text.pieces import is_of_word
 from attnscope.text.repeats import word_ids
 from attnscope.text.statistical_alignment import align_texts
 from attnscope.text.tasks import Example, labels_of, task_tokenizer
@@ -288,8 +289,8 @@ def vocabulary_of(tokenizer: Tokenizer, objective: ObjectivePart) -> Vocabulary:
     has_mask = objective.kind == "masked" or tokenizer.has("mask")
     parts: dict[str, Mask] = {}
     if objective.whole_words:
-        parts["continues"] = np.array([t.joins_previous and _is_of_word(t.piece[:1]) for t in tokens])
-        parts["is_in_word"] = np.array([not t.is_special and _is_of_word(t.piece[-1:]) for t in tokens])
+        parts["continues"] = np.array([t.joins_previous and is_of_word(t.piece[:1]) for t in tokens])
+        parts["is_in_word"] = np.array([not t.is_special and is_of_word(t.piece[-1:]) for t in tokens])
     return Vocabulary(
         pad_id=tokenizer.pad_id,
         begin_id=tokenizer.begin_id,
@@ -299,11 +300,6 @@ def vocabulary_of(tokenizer: Tokenizer, objective: ObjectivePart) -> Vocabulary:
         words=np.asarray(word_ids(tokenizer), dtype=np.int64),
         **parts,
     )
-
-
-def _is_of_word(character: str) -> bool:
-    """Whether a piece that begins or ends so is in a word there: letters, digits, bytes of a letter."""
-    return character.isalnum() or character in "⟨⟩"
 
 
 def _hash(*arrays: Ids) -> str:

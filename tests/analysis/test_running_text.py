@@ -1,14 +1,20 @@
 """How well a model tells running text, against sums of logarithms in float64, window by window."""
 
 import math
+import re
 
 import numpy as np
 import pytest
+import torch
 from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
 
+from attnscope.analysis.batches import MASK_SEED, MASK_SHARE
+from attnscope.analysis.hidden_words import hidden_words_right
 from attnscope.analysis.running_text import tell_text
+from attnscope.analysis.subject import telling_subject
 from attnscope.errors import UserError
 from attnscope.models import Model
+from attnscope.records.sites import NO_GATES
 from attnscope.text.tokenizer import train_tokenizer
 
 TEXT = "the cat sat on the mat\n\na dog saw the bird and the cat\n" * 9 + "sat"
@@ -65,8 +71,32 @@ def test_that_a_masked_model_tells_what_is_hidden_and_no_characters() -> None:
     model = tiny_model("encoder")
     told = tell_text(model, TEXT)
     assert told.per_character is None
+    assert told.words is not None
     assert 0 < told.n_tokens < 0.5 * len(TEXT.split())
     assert np.isfinite(told.per_token[0])
+
+
+@pytest.mark.parametrize("tokenizer", [tiny_tokenizer(), LETTERS], ids=["words", "byte-bpe"])
+def test_that_a_hidden_word_is_right_where_all_its_pieces_are(tokenizer: object) -> None:
+    model = tiny_model("encoder", tokenizer, max_tokens=64)  # type: ignore[arg-type]
+    texts = [f"a dog saw, the bird and the {word}." for word in ("cat", "zebra", "café")] + ["...", ""]
+    told = hidden_words_right(model, telling_subject(model), texts, NO_GATES)
+    rng = np.random.default_rng(MASK_SEED)
+    for text, (n_right, n_hidden) in zip(texts, told, strict=True):
+        tokens = model.encode(text).source.tokens
+        words = [
+            [k for k, t in enumerate(tokens) if not t.is_special and m.start() <= t.start < m.end()]
+            for m in re.finditer(r"\w+", text)
+        ]
+        words = [word for word in words if word]  # one that is unknown cannot be right
+        draw = rng.random(len(words))
+        hidden = [word for word, x in zip(words, draw, strict=True) if x < MASK_SHARE or x == draw.min()]
+        shown = [token.id for token in tokens]
+        for k in (k for word in hidden for k in word):
+            shown[k] = model.network.vocabulary.mask_id
+        logits = model.own.module(torch.tensor([shown]))[0] if shown else None
+        right = [all(int(logits[k].argmax()) == tokens[k].id for k in word) for word in hidden]
+        assert (n_right, n_hidden) == (sum(right), len(hidden))
 
 
 def test_that_what_has_nothing_to_be_told_is_refused() -> None:
