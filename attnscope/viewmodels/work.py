@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from psygnal import SignalGroup
+from psygnal import SignalGroup, SignalInstance
 
 from attnscope.viewmodels.listeners import Listener, Listeners
 
@@ -63,7 +63,7 @@ class WorkState:
         """Collect the jobs that `find` gives whenever `state` changes."""
         self._finders.append(find)
         changed = getattr(state, "changed", None)
-        if isinstance(changed, SignalGroup):
+        if isinstance(changed, SignalGroup | SignalInstance):
             changed.connect(self._on_changed)
         elif isinstance(state, Worker):
             state.subscribe(lambda _name: self._on_changed())

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from told import names_told
 from training_fakes import Clock, started, steps
 
 from attnscope.records.messages import (
@@ -31,9 +32,8 @@ class Desk:
     def __init__(self, out: Path) -> None:
         self.clock = Clock()
         self.posted: list[Request] = []
-        self.told: list[str] = []
         self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
-        self.state.subscribe(self.told.append)
+        self.told = names_told(self.state.changed)
         self.state.recipe.edit("a = 1\n")
         self.state.place.choose(str(out))
 

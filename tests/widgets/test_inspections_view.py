@@ -14,7 +14,6 @@ from attnscope.figures.paint_field import field_words
 from attnscope.figures.spec import ChartField, FigureSpec
 from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
 from attnscope.records.messages import Request
-from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.run_inspections import (
     InspectionsState,
@@ -116,7 +115,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
 def test_that_the_end_of_a_live_run_is_read_at_once() -> None:
     posted: list[Request] = []
     clock = iter(range(1000))
-    state = InspectionsState(posted.append, Numbers(), Listeners(), lambda: next(clock) * 0.1)
+    state = InspectionsState(posted.append, Numbers(), lambda: next(clock) * 0.1)
 
     def answer() -> None:
         request = posted[-1]

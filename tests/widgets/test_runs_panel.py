@@ -143,7 +143,7 @@ def test_that_a_folder_without_a_run_is_told_of_each_time_it_is_added(qtbot: QtB
     state = TrainingState(posted.append, Numbers(), clock=Clock())
     panel = RunsPanel(state, palette_for("light"))
     qtbot.addWidget(panel)
-    remove = state.subscribe(lambda name: panel.show_runs() if name == "runs" else None)
+    state.runs.changed.connect(panel.show_runs)
     told: list[tuple[str, str]] = []
     panel.failed.connect(lambda *words: told.append(words))
     for left_out in (("/empty: no run there or below",),) * 2 + ((),):
@@ -156,7 +156,6 @@ def test_that_a_folder_without_a_run_is_told_of_each_time_it_is_added(qtbot: QtB
             )
     subject, why = "list of runs", "/empty: no run there or below"
     assert told == [(subject, why), (subject, why), (subject, "")]  # a good folder takes the message away
-    remove()
 
 
 def test_that_a_single_head_is_drawn_once(qtbot: QtBot) -> None:

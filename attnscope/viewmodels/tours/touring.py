@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from attnscope.errors import LoadError, UserError
-from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.listeners import Listener, Listeners, tell_names
 from attnscope.viewmodels.session.file import SavedSession
 from attnscope.viewmodels.tours.numbers import number_named
 from attnscope.viewmodels.tours.scene import Job, holds, jobs_of
@@ -49,8 +49,9 @@ class TourState:
         self._own_source = ""
         self._is_other_coming = False
         watched = (states.session, states.view, states.inside, states.heads)
-        for state in (*watched, states.curves, states.training, states.positions):
+        for state in (*watched, states.curves, states.positions):
             state.subscribe(self._on_changed)
+        tell_names(states.training.changed, self._on_changed)
 
     def subscribe(self, callback: Listener) -> Callable[[], None]:
         """Tell `callback` the name of what changed; the function given back ends it."""

@@ -6,6 +6,8 @@ Must not import Qt. Time comes from a clock that is passed in.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from psygnal import Signal, SignalGroup
+
 from attnscope.records.messages import Failed
 from attnscope.records.plans import (
     Plan,
@@ -17,7 +19,6 @@ from attnscope.records.plans import (
 )
 from attnscope.records.requests import Reply, Request
 from attnscope.settings import known_run_folders
-from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.recipe_times import RecipeTimes
@@ -36,8 +37,15 @@ class Wish:
     base_folder: str
 
 
+class PlanChanges(SignalGroup):
+    """What of planning can change."""
+
+    plan = Signal()
+    presets = Signal()
+
+
 class PlanState:
-    """Tells its listeners `plan` and `presets`. `plan` is None while there is none, `problem` says why.
+    """`plan` is None while there is none, `problem` says why.
 
     `times` are those of recipes that are offered elsewhere, a state of its own.
     """
@@ -46,13 +54,13 @@ class PlanState:
         self,
         post: Callable[[Request], None],
         numbers: Numbers,
-        listeners: Listeners,
         recipe: RecipeDraft,
         clock: Callable[[], float],
     ) -> None:
-        self._post, self._numbers, self._listeners = post, numbers, listeners
+        self._post, self._numbers = post, numbers
         self._recipe, self._clock = recipe, clock
-        self.times = RecipeTimes(post, numbers, listeners)
+        self.changed = PlanChanges()
+        self.times = RecipeTimes(post, numbers)
         self._number = 0
         self._presets_number = 0
         self._asked: Wish | None = None
@@ -123,7 +131,7 @@ class PlanState:
                 self._show(plan, reply.problem, is_refused=plan is None)
             case PresetsShown() if reply.number == self._presets_number:
                 self.presets, self.available_bytes = reply.rows, reply.available_bytes
-                self._listeners.tell("presets")
+                self.changed.presets.emit()
             case Failed() if reply.number and reply.number == self._number:
                 self._show(None, reply.message)
             case _:
@@ -132,4 +140,4 @@ class PlanState:
 
     def _show(self, plan: Plan | None, problem: str, *, is_refused: bool = False) -> None:
         self.plan, self.problem, self._is_refused = plan, problem, is_refused
-        self._listeners.tell("plan")
+        self.changed.plan.emit()

@@ -6,21 +6,24 @@ Must not import Qt.
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from psygnal import Signal
+
 from attnscope.errors import LoadError
 from attnscope.records.messages import Failed
 from attnscope.records.plans import Plan, PlanRecipe, RecipePlanned
 from attnscope.records.requests import Reply, Request
 from attnscope.settings import known_run_folders
-from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.recipe_text import RecipeFile, read_recipe_text
 
 
 class RecipeTimes:
-    """Tells its listeners `times`. `plans` are by the names of recipes, as far as their times are known."""
+    """`plans` are by the names of recipes, as far as their times are known; `changed`: there is one more."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: Numbers, listeners: Listeners) -> None:
-        self._post, self._numbers, self._listeners = post, numbers, listeners
+    changed = Signal()
+
+    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+        self._post, self._numbers = post, numbers
         self._waiting: list[RecipeFile] = []
         self._number = 0
         self._device = "auto"
@@ -51,7 +54,7 @@ class RecipeTimes:
         name = self._waiting.pop(0).name
         if plan is not None:
             self.plans[name] = plan
-            self._listeners.tell("times")
+            self.changed.emit()
         self._ask_next()
 
     def _ask_next(self) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from psygnal import Signal
 
 from attnscope.records.inspections import (
     UPDATE_BINS,
@@ -17,7 +18,6 @@ from attnscope.records.inspections import (
 )
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers as RequestNumbers
 
 LIVE_EVERY_S, QUIET_EVERY_S = 0.7, 10.0
@@ -25,16 +25,17 @@ _PATIENCE_S = 30.0
 
 
 class InspectionsState:
-    """Tells its listeners `inspections` when there are others; `history` is None where the run has none."""
+    """`history` is None where the run has none; `changed`: there is another."""
+
+    changed = Signal()
 
     def __init__(
         self,
         post: Callable[[Request], None],
         numbers: RequestNumbers,
-        listeners: Listeners,
         clock: Callable[[], float],
     ) -> None:
-        self._post, self._numbers, self._listeners, self._clock = post, numbers, listeners, clock
+        self._post, self._numbers, self._clock = post, numbers, clock
         self.folder = ""
         self.history: InspectionHistory | None = None
         self._version = 0
@@ -74,7 +75,7 @@ class InspectionsState:
     def _show(self, version: int, history: InspectionHistory | None) -> None:
         if history is not self.history or version != self._version:
             self._version, self.history = version, history
-            self._listeners.tell("inspections")
+            self.changed.emit()
 
 
 def typical_updates(history: InspectionHistory) -> Numbers:

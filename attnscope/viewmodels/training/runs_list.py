@@ -8,12 +8,13 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from psygnal import Signal
+
 from attnscope.files import replace_file
 from attnscope.records.loss_units import loss_unit
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import OpenRuns, RunNews, RunsOpened, RunSummary
-from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.overlaid_curves import ShownRun
@@ -35,22 +36,23 @@ _OWNER = "list"
 
 
 class RunsState:
-    """Tells its listeners `runs` when the list changed; curves grow by themselves, look at their versions.
+    """`changed`: the list has; curves grow by themselves, look at their versions.
 
     The run of the page (`set_own`) is always among the shown. `chosen` is the run that is drawn strongest.
     """
+
+    changed = Signal()
 
     def __init__(
         self,
         post: Callable[[Request], None],
         numbers: Numbers,
-        listeners: Listeners,
         follower: Follower,
         clock: Callable[[], float],
     ) -> None:
-        self._post, self._numbers, self._listeners = post, numbers, listeners
+        self._post, self._numbers = post, numbers
         self._follower, self._clock = follower, clock
-        self.inspections = InspectionsState(post, numbers, listeners, clock)
+        self.inspections = InspectionsState(post, numbers, clock)
         self._asked_number = 0
         self._asked_at = -math.inf
         self._folders: tuple[str, ...] = ()
@@ -298,7 +300,7 @@ class RunsState:
                 self._take(reply)
             case Failed() if reply.number and reply.number == self._asked_number:
                 self.note, self._void = reply.message, self._find_void()
-                self._listeners.tell("runs")
+                self.changed.emit()
             case _:
                 return False
         return True
@@ -371,7 +373,7 @@ class RunsState:
 
     def _changed(self) -> None:
         self._follow_shown()
-        self._listeners.tell("runs")
+        self.changed.emit()
 
     def _follow_shown(self) -> None:
         wanted = {folder for folder in self._summaries if folder in self._shown and folder != self._own}

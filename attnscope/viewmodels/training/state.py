@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from psygnal import Signal, SignalGroup
+
 from attnscope.records.messages import (
     ControlTraining,
     Failed,
@@ -21,7 +23,6 @@ from attnscope.records.messages import (
 from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import RunNews, RunWriter
 from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent, Watched
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.pace import Pace
@@ -52,13 +53,19 @@ from attnscope.viewmodels.training.status import (
 from attnscope.viewmodels.training.watch import WatchState
 
 
-class TrainingState:
-    """Tells its listeners `recipe`, `status`, `curves`, `devices`, `checkpoints`, `watch`, `plan`, `presets`,
-    `times` or `runs`; the last four are of `planning` and `runs`, states of their own.
+class TrainingChanges(SignalGroup):
+    """What of a run and its recipe can change."""
 
-    Curves may change many times a second: look at `curves.version` on a timer instead of redrawing at
-    each `curves`.
-    """
+    recipe = Signal()
+    """Or the folder it is to run in."""
+    status = Signal()
+    curves = Signal()
+    """Maybe many times a second: who draws looks at `curves.version` on a timer instead."""
+    devices = Signal()
+
+
+class TrainingState:
+    """The recipe and the run; `watch`, `planning` and `runs` are states of their own."""
 
     def __init__(
         self,
@@ -69,15 +76,15 @@ class TrainingState:
     ) -> None:
         self._post = post
         self._numbers = numbers
-        self._listeners = Listeners()
+        self.changed = TrainingChanges()
         self.curves = RunCurves()
-        self.watch = WatchState(post, numbers, self._listeners, clock)
+        self.watch = WatchState(post, numbers, clock)
         self._pace = Pace(clock)
         self.recipe = RecipeDraft(self._on_recipe_changed)
-        self.place = RunPlace(self.recipe, lambda: self._listeners.tell("recipe"))
+        self.place = RunPlace(self.recipe, self.changed.recipe.emit)
         self.follower = Follower(post, numbers, clock)
-        self.planning = PlanState(post, numbers, self._listeners, self.recipe, clock)
-        self.runs = RunsState(post, numbers, self._listeners, self.follower, clock)
+        self.planning = PlanState(post, numbers, self.recipe, clock)
+        self.runs = RunsState(post, numbers, self.follower, clock)
         self.writer: RunWriter | None = None
         self.runs.set_own("", self.curves, is_live=False)
         self.device = "auto"
@@ -88,10 +95,6 @@ class TrainingState:
         self._save_failure: SaveFailed | None = None
         self._run_number = self._open_number = self._control_number = self._history_number = 0
         self._film_number = 0
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     # --- where it runs ----------------------------------------------------------------------------
 
@@ -116,7 +119,7 @@ class TrainingState:
 
     def _on_recipe_changed(self) -> None:
         self.watch.suggest_text(self.recipe.watched)
-        self._listeners.tell("recipe")
+        self.changed.recipe.emit()
 
     # --- the run ----------------------------------------------------------------------------------
 
@@ -197,7 +200,8 @@ class TrainingState:
         self._show_status(starting_status("The recipe is checked and the data is read."))
         wish = dataclasses.asdict(self._wish)
         self._post(StartTraining(number=self._run_number, **wish, may_lengthen=may_lengthen))
-        self._listeners.tell("curves", "recipe")
+        self.changed.curves.emit()
+        self.changed.recipe.emit()
 
     def pause(self) -> None:
         """Hold the run after its present step."""
@@ -261,7 +265,7 @@ class TrainingState:
                 self._take_failure(reply)
             case Ready():
                 self.devices = ("auto", *(name for name in reply.devices if name != "auto"))
-                self._listeners.tell("devices")
+                self.changed.devices.emit()
             case _:
                 self.watch.handle(reply)
 
@@ -291,7 +295,7 @@ class TrainingState:
             if isinstance(event, Started):
                 self.n_steps = event.n_steps
         self.watch.add_told(told)
-        self._listeners.tell("curves", "checkpoints")
+        self.changed.curves.emit()
 
     def _take_run(self, reply: RunOpened, *, is_film: bool = False) -> None:
         if self.is_active:
@@ -310,7 +314,7 @@ class TrainingState:
         name, n, is_complete = Path(reply.folder).name, len(reply.checkpoints), self.fraction == 1.0
         opened = opened_status(self.step, self.n_steps, n, is_complete=is_complete)
         self._show_status(film_status(name, self.step) if is_film else opened)
-        self._listeners.tell("recipe")
+        self.changed.recipe.emit()
         self.watch.pump()
         self.follower.follow("page", reply.folder, self._on_followed)
 
@@ -333,7 +337,7 @@ class TrainingState:
             self.watch.note_news()
             self.step = max(self.step, self.curves.last_step)
             self._pace.note(self.step)
-            self._listeners.tell("curves")
+            self.changed.curves.emit()
         if self.is_active and self.status.phase != "stopping":
             if news.is_paused:
                 self._pace.restart()
@@ -360,7 +364,7 @@ class TrainingState:
                 self.watch.add_checkpoint(event.step, event.file, has_model=False)
             case SaveFailed():
                 self._save_failure = event
-                self._listeners.tell("status")
+                self.changed.status.emit()
             case Finished():
                 self._finish(event)
             case _:
@@ -396,4 +400,4 @@ class TrainingState:
     def _show_status(self, status: TrainingStatus) -> None:
         if status != self.status:
             self.status = status
-            self._listeners.tell("status")
+            self.changed.status.emit()

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from psygnal import Signal
+
 from attnscope import paths
 from attnscope.counting import rough_text
 from attnscope.errors import LoadError, UserError
@@ -22,7 +24,6 @@ from attnscope.files import replace_file
 from attnscope.outside import read_outside
 from attnscope.records.plans import Plan
 from attnscope.records.sweeps import SEED, SweepRun
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.training.recipe_text import fresh_folder, recipe_value, with_recipe_value
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweep_wish import (
@@ -53,7 +54,9 @@ class BestRun:
 
 
 class SweepState:
-    """Tells its listeners `sweep`. `problem` says why it did not begin, or what went wrong in it."""
+    """`problem` says why it did not begin, or what went wrong in it."""
+
+    changed = Signal()
 
     def __init__(
         self,
@@ -62,7 +65,6 @@ class SweepState:
     ) -> None:
         self.training = training
         self._spawn = spawn or _spawn
-        self._listeners = Listeners()
         self._child: subprocess.Popen[bytes] | None = None
         self._runs: tuple[SweepRun, ...] = ()
         self._wish = SweepWish()
@@ -72,10 +74,6 @@ class SweepState:
         self.phase: SweepPhase = "idle"
         self.what = self.problem = self.out = ""
         self.best: BestRun | None = None
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     @property
     def is_active(self) -> bool:
@@ -188,7 +186,7 @@ class SweepState:
                 self.what = f"run {place} of {n_runs}: {name} · step {step} of {n_steps} · validation {loss}"
         if len(lines) > self._n_told:
             self._n_told = len(lines)
-            self._listeners.tell("sweep")
+            self.changed.emit()
 
     def _list_runs(self, *, is_over: bool) -> None:
         """Have the runs listed that there are, as each comes."""
@@ -217,7 +215,7 @@ class SweepState:
 
     def _show(self, phase: SweepPhase, what: str) -> None:
         self.phase, self.what = phase, what
-        self._listeners.tell("sweep")
+        self.changed.emit()
 
 
 def _n_begun(out: str, runs: Sequence[SweepRun]) -> int:

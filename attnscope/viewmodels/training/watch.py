@@ -7,13 +7,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from psygnal import Signal
+
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.messages import TRAINING_MODEL, Failed, RunOpened, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import RunNews
 from attnscope.records.sites import HeadRef, Stack
-from attnscope.viewmodels.listeners import Listeners
 from attnscope.viewmodels.maps.aggregation import labelled
 from attnscope.viewmodels.maps.aspect import PLAIN
 from attnscope.viewmodels.numbers import Numbers
@@ -59,16 +60,16 @@ class WatchState:
     than every `LIVE_INTERVAL_S`. Pictures of checkpoints are kept for sliding back and forth.
     """
 
+    changed = Signal()
+
     def __init__(
         self,
         post: Callable[[Request], None],
         numbers: Numbers,
-        listeners: Listeners,
         clock: Callable[[], float],
     ) -> None:
         self._post = post
         self._numbers = numbers
-        self._listeners = listeners
         self._clock = clock
         self.text = ""
         self.target: str | None = None
@@ -176,7 +177,7 @@ class WatchState:
     def choose_head(self, head: HeadRef) -> None:
         """Show another head in full."""
         self.head, self.stack = head, head.stack
-        self._listeners.tell("watch")
+        self.changed.emit()
         self.pump()
 
     def go_to(self, place: int) -> None:
@@ -195,7 +196,7 @@ class WatchState:
         self.is_playing = not self.is_playing and bool(self.checkpoints)
         if self.is_playing and self.slider_place >= len(self.checkpoints) - 1:
             self._go_to(0)
-        self._listeners.tell("watch")
+        self.changed.emit()
 
     def tick(self) -> None:
         """Go on with the replay and ask for what is missing; called a few times a second."""
@@ -238,7 +239,7 @@ class WatchState:
         self._pending = None
         if isinstance(reply, Failed):
             self._answered, self._answered_at, self.note = wish, self._clock(), reply.message
-            self._listeners.tell("watch")
+            self.changed.emit()
         else:
             self._keep(reply, wish)
             self._show(reply, wish)
@@ -264,7 +265,7 @@ class WatchState:
         self.is_live = is_live
         if not is_live and self.place is None and self.checkpoints:
             self.place = len(self.checkpoints) - 1
-        self._listeners.tell("watch")
+        self.changed.emit()
 
     def set_watched(self, is_watched: bool) -> None:
         """Say whether anybody looks: nothing is asked for while nobody does."""
@@ -280,6 +281,18 @@ class WatchState:
 
         The slider stays where the person put it, and otherwise goes on to the newest.
         """
+        self._add_checkpoint(step, folder, has_model=has_model)
+        self.changed.emit()
+
+    def add_told(self, told: RunOpened | RunNews) -> None:
+        """What a run folder has: its checkpoints, and what it kept between them."""
+        for step, folder in told.checkpoints:
+            self._add_checkpoint(step, folder)
+        for step, file in told.probes:
+            self._add_checkpoint(step, file, has_model=False)
+        self.changed.emit()
+
+    def _add_checkpoint(self, step: int, folder: str, *, has_model: bool = True) -> None:
         here = self.checkpoint
         if not has_model and any(c.step == step and c.has_model for c in self._found):
             return
@@ -292,21 +305,13 @@ class WatchState:
             self.place = len(self.checkpoints) - 1
         elif here is not None:
             self.place = next((i for i, c in enumerate(self.checkpoints) if c.step == here.step), None)
-        self._listeners.tell("checkpoints")
-
-    def add_told(self, told: RunOpened | RunNews) -> None:
-        """What a run folder has: its checkpoints, and what it kept between them."""
-        for step, folder in told.checkpoints:
-            self.add_checkpoint(step, folder)
-        for step, file in told.probes:
-            self.add_checkpoint(step, file, has_model=False)
 
     def forget_after(self, step: int) -> None:
         """A new attempt goes on from `step`: later checkpoints are superseded."""
         self._found = tuple(c for c in self._found if c.step <= step)
         if self.place is not None:
             self.place = min(self.place, len(self.checkpoints) - 1) if self.checkpoints else None
-        self._listeners.tell("checkpoints")
+        self.changed.emit()
 
     def _set_texts(self, text: str, target: str | None) -> None:
         if (text, target) != (self.text, self.target):
@@ -314,14 +319,14 @@ class WatchState:
             self.text, self.target = text, target
             if here is not None:
                 self.place = self._place_of(here.step)
-            self._listeners.tell("watch")
+            self.changed.emit()
             self.pump()
 
     def _go_to(self, place: int) -> None:
         place = max(0, min(place, self.n_places - 1))
         self._follows_newest = place >= self.n_places - 1
         self.place = place if place < len(self.checkpoints) else None
-        self._listeners.tell("watch")
+        self.changed.emit()
         self.pump()
 
     def _place_of(self, step: float) -> int | None:
@@ -333,7 +338,7 @@ class WatchState:
         following = (self.place or 0) + 1
         if self.place is None or following >= len(self.checkpoints):
             self.is_playing = False
-            self._listeners.tell("watch")
+            self.changed.emit()
         else:
             self._go_to(following)
 
@@ -364,7 +369,7 @@ class WatchState:
                 self._kept[wish] = replace(traced, comparison=reply.comparison)
         if self.traced is not None and self.traced.number == reply.number:
             self.traced = replace(self.traced, comparison=reply.comparison)
-            self._listeners.tell("watch")
+            self.changed.emit()
 
     def _keep(self, traced: Traced, wish: _Wish) -> None:
         if wish.model != TRAINING_MODEL:
@@ -381,4 +386,4 @@ class WatchState:
             self.stack = "cross" if "cross" in self.stacks else next(iter(self.stacks), None)
             last = self.grids[-1].site if self.grids else None
             self.head = last.heads[0] if last else None
-        self._listeners.tell("watch")
+        self.changed.emit()

@@ -24,7 +24,7 @@ from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import ViewState, page_named
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import listen, when
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.tours.help_panel import HelpPanel
 from attnscope.widgets.tours.invitation import Invitation
@@ -82,7 +82,7 @@ class Learning(QObject):
         self.bar.setVisible(False)
         self._bar_layout = QVBoxLayout(self.bar)
         self._bar_layout.setContentsMargins(0, 0, 0, 0)
-        listen(self, training, self._on_training)
+        when(self, self._on_run, training.changed.status)
         listen(self, workspace.files.kept, self._on_kept_views)
         listen(self, view, self._on_view)
 
@@ -237,8 +237,8 @@ class Learning(QObject):
         if name == "going" and self.tours is not None:
             self.tours.leave(is_keeping=True)
 
-    def _on_training(self, name: str) -> None:
-        if name == "status" and self._training.status.phase in ("running", "opened"):
+    def _on_run(self) -> None:
+        if self._training.status.phase in ("running", "opened"):
             self._workspace.recents.add_run(self._training.run_folder)
 
     def _on_tours(self, name: str) -> None:

@@ -20,7 +20,7 @@ from attnscope.viewmodels.training.plan_words import seconds_text
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.card_button import CardButton
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, when
 from attnscope.widgets.labs.catalogue import GROUPS, labs_of
 from attnscope.widgets.tours.tour_card import TourCard
 
@@ -96,7 +96,7 @@ class WelcomePanel(QScrollArea):
             listen(self, tours, self._on_tours)
         listen(self, recents, lambda _name: self._show_recent())
         listen(self, session, self._on_session)
-        listen(self, training, lambda name: self._show_times() if name == "times" else None)
+        when(self, self._show_times, training.planning.times.changed)
         self.set_theme(palette)
         self._on_tours("progress")
         self._show_recent()

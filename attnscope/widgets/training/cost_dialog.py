@@ -32,7 +32,7 @@ from attnscope.viewmodels.training.preset_recipe import take_preset
 from attnscope.viewmodels.training.recipe_differences import csv_of_table
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import column, dress_table, row
-from attnscope.widgets.labels import PlainLabel, listen
+from attnscope.widgets.labels import PlainLabel, when
 from attnscope.widgets.side_tabs import SideTabs
 
 _N_WORDS = 2
@@ -68,7 +68,9 @@ class CostDialog(QDialog):
         layout.setContentsMargins(16, 8, 16, 16)
         layout.addWidget(self.tabs)
         self.resize(980, 580)
-        listen(self, state, self._on_changed)
+        when(self, self._show_plan, state.planning.changed.plan)
+        when(self, self._show_presets, state.planning.changed.presets)
+        when(self, self._show_take, state.changed.status)
         state.planning.ask_presets()
         self._show_plan()
         self._show_presets()
@@ -159,17 +161,6 @@ class CostDialog(QDialog):
     @Slot()
     def _show_take(self) -> None:
         self._take.setEnabled(self.presets.currentRow() >= 0 and not self._state.is_active)
-
-    def _on_changed(self, name: str) -> None:
-        match name:
-            case "plan":
-                self._show_plan()
-            case "presets":
-                self._show_presets()
-            case "status":
-                self._show_take()
-            case _:
-                pass
 
     @Slot()
     def _on_take(self) -> None:

@@ -16,7 +16,7 @@ from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.training.inspections_view import READING, InspectionsView
 from attnscope.widgets.training.run_panel import RunPanel
@@ -78,7 +78,7 @@ class TrainingPage(QWidget):
         self._timer = QTimer(self)
         self._timer.setInterval(REDRAW_MS)
         self._timer.timeout.connect(self._on_tick)
-        listen(self, state, self._on_changed)
+        self._follow()
         self._open_first_recipe()
 
     @property
@@ -236,28 +236,17 @@ class TrainingPage(QWidget):
             first = next((recipe for recipe in recipes if recipe.name == _FIRST_RECIPE), recipes[0])
             self._state.open_recipe(first.path)
 
-    def _on_changed(self, name: str) -> None:
-        match name:
-            case "recipe":
-                self._run.show_recipe()
-                self._watch.show_state()
-            case "status":
-                self._run.show_status()
-            case "devices":
-                self._run.show_devices()
-            case "runs":
-                self._runs.show_runs()
-                self._scaling.show_runs()
-                self._show_upper_tabs()
-            case "inspections":
-                self._inside.show_history()
-                self._show_upper_tabs()
-            case "plan":
-                self._run.show_plan()
-            case "watch" | "checkpoints":
-                self._watch.show_state()
-            case _:
-                pass
+    def _follow(self) -> None:
+        state, runs = self._state, self._state.runs
+        when(self, self._run.show_recipe, state.changed.recipe)
+        when(self, self._watch.show_state, state.changed.recipe, state.watch.changed)
+        when(self, self._run.show_status, state.changed.status)
+        when(self, self._run.show_devices, state.changed.devices)
+        when(self, self._run.show_plan, state.planning.changed.plan)
+        when(self, self._runs.show_runs, runs.changed)
+        when(self, self._scaling.show_runs, runs.changed)
+        when(self, self._inside.show_history, runs.inspections.changed)
+        when(self, self._show_upper_tabs, runs.changed, runs.inspections.changed)
 
     def _show_upper_tabs(self) -> None:
         """Scaling is a question only where several runs are listed, Inside where steps were looked at."""

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 from attnscope.counting import bytes_text
 from attnscope.viewmodels.training.preset_recipe import take_preset
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 
 _GROUPS = {
     "causal": "Decoders: tell the next token",
@@ -37,13 +37,11 @@ class PresetButton(QToolButton):
         self._menu.aboutToShow.connect(self._on_opening)
         self.setMenu(self._menu)
         self._fill()
-        listen(self, state, self._on_changed)
+        when(self, self._fill, state.planning.changed.presets)
+        when(self, self._show_status, state.changed.status)
 
-    def _on_changed(self, name: str) -> None:
-        if name == "presets":
-            self._fill()
-        elif name == "status":
-            self.setEnabled(not self._state.is_active)
+    def _show_status(self) -> None:
+        self.setEnabled(not self._state.is_active)
 
     @Slot()
     def _on_opening(self) -> None:

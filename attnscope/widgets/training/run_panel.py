@@ -25,7 +25,7 @@ from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.form_parts import column, narrow_combo, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, rule, tool_button, when
 from attnscope.widgets.possible import allow
 from attnscope.widgets.training.cost_bar import CostBar
 from attnscope.widgets.training.last_run_button import LastRunButton
@@ -230,7 +230,7 @@ class RunPanel(QWidget):
     def offer_sweep(self, sweep: SweepState) -> None:
         """Tell how several runs go while none is shown here."""
         self._sweep = sweep
-        listen(self, sweep, lambda _name: self.show_status())
+        when(self, self.show_status, sweep.changed)
         self.several_button.show()
         self.last_button.offer_sweep(sweep)
 

@@ -23,7 +23,7 @@ from attnscope.viewmodels.training.sweep_wish import SweepWish
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.folder_dialog import ask_new_folder
 from attnscope.widgets.form_parts import inset_text, narrow_combo, row
-from attnscope.widgets.labels import PlainLabel, listen
+from attnscope.widgets.labels import PlainLabel, when
 
 _WIDTH_PX = 520
 _N_ROWS = 3
@@ -61,8 +61,8 @@ class SweepDialog(QDialog):
         self.start_button = QPushButton("Start")
         self._build()
         self._fill(wish)
-        listen(self, state, self._on_state)
-        listen(self, state.training, self._on_training)
+        when(self, self._follow, state.changed)
+        when(self, self._show_sum, state.training.planning.changed.plan)
         self._show_sum()
 
     @property
@@ -203,11 +203,7 @@ class SweepDialog(QDialog):
         if folder:
             self.out.setText(folder)
 
-    def _on_training(self, name: str) -> None:
-        if name == "plan":
-            self._show_sum()
-
-    def _on_state(self, _name: str) -> None:
+    def _follow(self) -> None:
         state = self._state
         if state.phase == "running" and self._is_asked:
             self.accept()

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import row
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, when
 from attnscope.widgets.training.sweep_dialog import SweepDialog
 
 _LOOK_MS = 700
@@ -46,8 +46,8 @@ class SweepLine(QWidget):
         self._timer = QTimer(self)
         self._timer.setInterval(_LOOK_MS)
         self._timer.timeout.connect(state.tick)
-        listen(self, state, self._on_state)
-        listen(self, state.training, lambda name: self._show() if name == "status" else None)
+        when(self, self._follow, state.changed)
+        when(self, self._show, state.training.changed.status)
         self._show()
 
     @Slot()
@@ -66,7 +66,7 @@ class SweepLine(QWidget):
             self.dialog.deleteLater()
             self.dialog = None
 
-    def _on_state(self, _name: str) -> None:
+    def _follow(self) -> None:
         if self._state.is_active != self._timer.isActive():
             (self._timer.start if self._state.is_active else self._timer.stop)()
         self._show()

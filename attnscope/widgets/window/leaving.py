@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 
 Ask = Callable[[QWidget, str], bool]
 
@@ -37,8 +37,7 @@ class Leaving(QObject):
         self._is_waiting = False
         self.is_asked = True
         self.ask: Ask = ask_to_leave
-        listen(window, training, lambda _name: self._look())
-        listen(window, sweep, lambda _name: self._look())
+        when(window, self._look, training.changed.status, sweep.changed)
 
     def may_close(self) -> bool:
         """Ask where something is in training. While that is being saved, closing again waits no longer."""
