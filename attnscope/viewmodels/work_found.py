@@ -16,13 +16,13 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.viewmodels.work import FindTasks, Task, Worker, WorkState
+from attnscope.viewmodels.work import FindTasks, Task, WorkState
 from attnscope.viewmodels.writing.state import GenerationState
 
 _WAITING = "waiting for its turn"
 
 
-class Passing(Worker, Protocol):
+class Passing(Protocol):
     """A state with one long pass."""
 
     job: Job[Any, Any]

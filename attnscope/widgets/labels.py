@@ -1,6 +1,5 @@
 """Labels and tooltips that never read their text as HTML, and what every panel needs."""
 
-import functools
 import html
 from collections.abc import Callable
 from typing import Protocol
@@ -58,7 +57,7 @@ def when_seen(widget: QWidget, react: Callable[[], object], *signals: SignalInst
     """
     kept = widget.findChild(_Reactions, options=Qt.FindChildOption.FindDirectChildrenOnly)
     reactions = kept if isinstance(kept, _Reactions) else _Reactions(widget)
-    when(widget, functools.partial(reactions.wish, react), *signals)
+    when(widget, lambda: reactions.wish(react), *signals)
 
 
 def _disconnect(signals: tuple[SignalInstance, ...], react: Callable[[], object]) -> None:

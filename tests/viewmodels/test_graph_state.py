@@ -3,6 +3,7 @@
 import pytest
 from graph_samples import graph
 from session_samples import Desk
+from told import names_told
 
 from attnscope.records.attention_graph import AttentionGraph, GraphEdge, GraphShown, ShowGraph
 from attnscope.records.messages import Failed
@@ -26,8 +27,7 @@ def test_that_it_asks_once_for_each_token_text_and_threshold() -> None:
     assert traced is not None
     assert [(a.trace, a.position, a.threshold) for a in asked] == [(traced.number, 0, 0.01)]
     across.choose(2)
-    told: list[str] = []
-    state.subscribe(told.append)
+    told = names_told(state.changed)
     state.choose_threshold(0.05)
     state.choose_threshold(0.05)
     assert told == ["graph"]

@@ -5,6 +5,7 @@ import math
 
 from lens_samples import table
 from session_samples import Desk, gates_off, ref
+from told import names_told
 
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.lens import LensShown, ShowLens
@@ -98,8 +99,7 @@ def test_that_cells_say_what_a_layer_would_say() -> None:
 
 def test_that_the_colour_is_told_once() -> None:
     _, state, _ = watched()
-    told: list[str] = []
-    state.subscribe(told.append)
+    told = names_told(state.changed)
     for colour in ("kl", "kl", "rainbow"):
         state.choose_colour(colour)
     assert (state.colour, told) == ("kl", ["colour"])

@@ -1,7 +1,6 @@
 """The state of the panel across layers: what one output token owes to the inputs, by four methods.
 
-Asks only while somebody looks, once for each trace and token. Must not import Qt. Tells its listeners
-`rows`, `choice` or `busy`.
+Asks only while somebody looks, once for each trace and token. Must not import Qt.
 """
 
 import math
@@ -10,12 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from psygnal import Signal, SignalGroup
 
 from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, Method, ShowInfluence
 from attnscope.records.messages import Traced
 from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
@@ -36,21 +35,27 @@ METHOD_TIPS: dict[Method, str] = {
 """What each method is and where it comes from."""
 
 
+class AcrossChanges(SignalGroup):
+    """What of it can change."""
+
+    rows = Signal()
+    choice = Signal()
+    """Of the output token."""
+    busy = Signal()
+
+
 class AcrossState:
     """At most one request is under way; the chosen token stays while the text does."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session, self._post, self._numbers = session, post, numbers
-        self._listeners = Listeners()
+        self.changed = AcrossChanges()
         self._query = Query(InfluenceShown, post, numbers)
         self.has_shares = True
         self._chosen: int | None = None
         self._of_tokens: tuple[Token, ...] = ()
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        session.changed.model.connect(self._on_model)
+        session.changed.traced.connect(self._on_traced)
 
     # What can be read
 
@@ -163,14 +168,14 @@ class AcrossState:
         tokens = self.tokens
         if 0 <= position < len(tokens) and position != self.position:
             self._chosen, self._of_tokens = position, tokens
-            self._listeners.tell("choice")
+            self.changed.choice.emit()
             self._ask()
 
     def show_shares(self, has_shares: bool) -> None:
         """Show each method's numbers as shares of their sum, or as they were computed."""
         if has_shares != self.has_shares:
             self.has_shares = has_shares
-            self._listeners.tell("rows")
+            self.changed.rows.emit()
 
     @property
     def flow_fraction(self) -> float | None:
@@ -185,12 +190,12 @@ class AcrossState:
             stopped = InfluenceRow(method="flow", refusal="stopped")
             self._query.give_up()
             self._query.answer = replace(self.shown, flow_done=0, rows=(*self.shown.rows, stopped))
-            self._listeners.tell("rows")
+            self.changed.rows.emit()
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
         if self._query.take(reply):
-            self._listeners.tell("rows")
+            self.changed.rows.emit()
 
     # Inside
 
@@ -198,14 +203,15 @@ class AcrossState:
         session = self._session
         return session.traced if session.text.strip() else None
 
-    def _on_session(self, name: str) -> None:
-        if name == "model":
-            self._chosen = None
-            self._query.forget()
-            self._listeners.tell("rows")
-        if name in ("model", "traced"):
-            self._listeners.tell("choice")
-            self._ask()
+    def _on_model(self) -> None:
+        self._chosen = None
+        self._query.forget()
+        self.changed.rows.emit()
+        self._on_traced()
+
+    def _on_traced(self) -> None:
+        self.changed.choice.emit()
+        self._ask()
 
     def _ask(self) -> None:
         """Ask for the trace that is shown, unless that was done already."""
@@ -214,7 +220,7 @@ class AcrossState:
             return
         if _n_keys(traced) > MAX_TOKENS or not self.tokens:
             self._query.forget()
-            self._listeners.tell("rows")
+            self.changed.rows.emit()
             return
         if self.shown is not None and self.shown.keys != _keys(traced):
             self._query.answer = None
@@ -228,7 +234,7 @@ class AcrossState:
             interventions=traced.interventions,
         )
         if self._query.ask((traced.number, self.position), request):
-            self._listeners.tell("busy")
+            self.changed.busy.emit()
 
 
 def number_words(value: float) -> str:

@@ -1,11 +1,12 @@
 """The state of the parts behind one output: what each of them adds to the difference of two logits.
 
-Asks only while somebody looks, once for each trace, token and pair of answers. Must not import Qt. Tells its
-listeners `choice`, `order`, `parts` or `selection`.
+Asks only while somebody looks, once for each trace, token and pair of answers. Must not import Qt.
 """
 
 from collections.abc import Callable
 from typing import Literal
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import number_text
 from attnscope.records.attribution import Attribution, Contribution
@@ -17,7 +18,6 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
@@ -26,6 +26,14 @@ PartOrder = Literal["size", "model"]
 TELLING = ("causal", "masked", "translation", "classification")
 """What models of another library are for that tell tokens or classes."""
 PART_ORDERS: dict[str, str] = {"size": "by size", "model": "by layer"}
+
+
+class AttributingChanges(SignalGroup):
+    """What of it can change."""
+
+    choice = Signal()
+    order = Signal()
+    parts = Signal()
 
 
 class AttributingState:
@@ -40,17 +48,15 @@ class AttributingState:
     ) -> None:
         self._session, self._across = session, across
         self._query = Query(OutputAttributed, post, numbers)
-        self._listeners = Listeners()
+        self.changed = AttributingChanges()
         self.answer: WishedToken = None
         self.other: WishedToken = None
         self.order: PartOrder = "size"
         self.candidates: tuple[Candidate, ...] = ()
-        session.subscribe(self._on_session)
-        across.subscribe(self._on_across)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        session.changed.model.connect(self._on_model)
+        session.changed.text.connect(self._forget_answers)
+        session.changed.traced.connect(self._ask)
+        across.changed.choice.connect(self._on_position)
 
     # What can be read
 
@@ -161,14 +167,14 @@ class AttributingState:
         wished = (clean_wish(answer), clean_wish(other))
         if wished != (self.answer, self.other):
             self.answer, self.other = wished
-            self._listeners.tell("choice")
+            self.changed.choice.emit()
             self._ask()
 
     def choose_order(self, order: str) -> None:
         """Sort the parts."""
         if order in PART_ORDERS and order != self.order:
             self.order = "model" if order == "model" else "size"
-            self._listeners.tell("order")
+            self.changed.order.emit()
 
     def select(self, head: HeadRef, *, is_added: bool = False) -> None:
         """Select a head for the whole window."""
@@ -179,28 +185,25 @@ class AttributingState:
         if self._query.take(reply):
             if self._query.answer is not None:
                 self.candidates = self._query.answer.candidates
-            self._listeners.tell("parts")
+            self.changed.parts.emit()
 
     # Inside
 
-    def _on_session(self, name: str) -> None:
-        if name in ("model", "text"):
-            self.answer = self.other = None
-        if name == "model":
-            self._query.forget()
-            self.candidates = ()
-            self._listeners.tell("parts")
-        if name in ("model", "traced"):
-            self._ask()
-        if name == "selection":
-            self._listeners.tell("selection")
+    def _on_model(self) -> None:
+        self._forget_answers()
+        self._query.forget()
+        self.candidates = ()
+        self.changed.parts.emit()
+        self._ask()
 
-    def _on_across(self, name: str) -> None:
-        if name == "choice":
-            if self.found is not None and self.found.position != self.position:
-                self.answer = self.other = None
-            self._listeners.tell("choice")
-            self._ask()
+    def _forget_answers(self) -> None:
+        self.answer = self.other = None
+
+    def _on_position(self) -> None:
+        if self.found is not None and self.found.position != self.position:
+            self._forget_answers()
+        self.changed.choice.emit()
+        self._ask()
 
     def _ask(self) -> None:
         """Ask for the text that is shown, unless that was done already."""

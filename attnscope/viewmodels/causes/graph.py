@@ -1,10 +1,11 @@
 """The state of the attention graph: from the output token chosen beside it down to the inputs.
 
-Asks only while somebody looks, once for each trace, token and threshold. Must not import Qt. Tells its
-listeners `graph`.
+Asks only while somebody looks, once for each trace, token and threshold. Must not import Qt.
 """
 
 from collections.abc import Callable
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.records.attention_graph import (
     DEFAULT_THRESHOLD,
@@ -15,10 +16,15 @@ from attnscope.records.attention_graph import (
 )
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
+
+
+class GraphChanges(SignalGroup):
+    """What of it can change."""
+
+    graph = Signal()
 
 
 class GraphState:
@@ -29,14 +35,10 @@ class GraphState:
     ) -> None:
         self._session, self._across = session, across
         self._query = Query(GraphShown, post, numbers)
-        self._listeners = Listeners()
+        self.changed = GraphChanges()
         self.threshold = DEFAULT_THRESHOLD
-        across.subscribe(self._on_across)
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        across.changed.choice.connect(self._ask)
+        session.changed.model.connect(self._on_model)
 
     @property
     def graph(self) -> AttentionGraph | None:
@@ -57,22 +59,17 @@ class GraphState:
         """Show what carries at least this share of the output."""
         if threshold in THRESHOLDS and threshold != self.threshold:
             self.threshold = threshold
-            self._listeners.tell("graph")
+            self.changed.graph.emit()
             self._ask()
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
         if self._query.take(reply):
-            self._listeners.tell("graph")
+            self.changed.graph.emit()
 
-    def _on_session(self, name: str) -> None:
-        if name == "model":
-            self._query.forget()
-            self._listeners.tell("graph")
-
-    def _on_across(self, name: str) -> None:
-        if name == "choice":
-            self._ask()
+    def _on_model(self) -> None:
+        self._query.forget()
+        self.changed.graph.emit()
 
     def _ask(self) -> None:
         """Ask for what is shown, unless that was done already."""
@@ -83,7 +80,7 @@ class GraphState:
         if not across.is_followed:
             if self.graph is not None:
                 self._query.forget()
-                self._listeners.tell("graph")
+                self.changed.graph.emit()
             return
         trace, position, threshold = wish = (traced.number, across.position, self.threshold)
         self._query.ask(wish, ShowGraph(number=0, trace=trace, position=position, threshold=threshold))

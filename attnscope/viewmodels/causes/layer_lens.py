@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable
 from typing import Literal, get_args
 
+from psygnal import Signal, SignalGroup
+
 from attnscope.records.lens import LensShown, LensTable, ShowLens
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
@@ -22,15 +23,24 @@ LENS_COLOURS: dict[str, str] = {
 LENS_SHORT: dict[LensColour, str] = {"probability": "tokens", "kl": "KL, nats"}
 
 
+class LensChanges(SignalGroup):
+    """What of it can change."""
+
+    table = Signal()
+    busy = Signal()
+    colour = Signal()
+
+
 class LensState:
-    """Tells its listeners `table`, `busy` or `colour`; at most one request is under way."""
+    """What each layer would say; at most one request is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session = session
         self._query = Query(LensShown, post, numbers)
-        self._listeners = Listeners()
+        self.changed = LensChanges()
         self.colour: LensColour = "probability"
-        session.subscribe(self._on_session)
+        session.changed.model.connect(self._on_model)
+        session.changed.traced.connect(self._ask)
 
     @property
     def is_busy(self) -> bool:
@@ -61,10 +71,6 @@ class LensState:
             return "Enter a text to see what each layer would say."
         return "" if self.table is not None else "Reading the layers…"
 
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
-
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the panel, or nobody does."""
         self._query.is_watched = is_watched
@@ -74,19 +80,17 @@ class LensState:
         """Colour the cells by another number."""
         if colour in get_args(LensColour) and colour != self.colour:
             self.colour = colour  # type: ignore[assignment]  # checked in the line above
-            self._listeners.tell("colour")
+            self.changed.colour.emit()
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
         if self._query.take(reply):
-            self._listeners.tell("table")
+            self.changed.table.emit()
 
-    def _on_session(self, name: str) -> None:
-        if name == "model":
-            self._query.forget()
-            self._listeners.tell("table")
-        if name in ("model", "traced"):
-            self._ask()
+    def _on_model(self) -> None:
+        self._query.forget()
+        self.changed.table.emit()
+        self._ask()
 
     def _ask(self) -> None:
         """Ask for the text that was traced last, unless that was done already."""
@@ -94,10 +98,10 @@ class LensState:
         if not self._query.is_watched or session.model is None:
             return
         if session.model.body:
-            self._listeners.tell("busy")
+            self.changed.busy.emit()
             return
         if session.traced is None or session.is_stale or not session.text.strip():
-            self._listeners.tell("busy")
+            self.changed.busy.emit()
             return
         changes = session.interventions
         wish = (session.model.sha256, session.text, session.target, session.gates, changes)
@@ -106,7 +110,7 @@ class LensState:
             wish,
             ShowLens(number=0, text=text, target=target, gates=gates, interventions=changes),
         )
-        self._listeners.tell("busy")
+        self.changed.busy.emit()
 
 
 def cell_text(table: LensTable, level: int, column: int, colour: LensColour) -> str:

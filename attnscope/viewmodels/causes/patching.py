@@ -1,11 +1,12 @@
 """The state of patching: two texts, what is exchanged between their runs, and how far that brings the output.
 
-Must not import Qt. Tells its listeners `choice`, `progress`, `map` or `selection`.
+Must not import Qt.
 """
 
 from collections.abc import Callable
 
 import numpy as np
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import number_text
 from attnscope.records.attribution import PatchMap
@@ -19,13 +20,21 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import clean_wish, refusal_of
 from attnscope.viewmodels.causes.patch_words import What, counterpart, end_of_change, patch_sentence
 from attnscope.viewmodels.job import Job, Phase
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
 _SAME = "Exchange a word of the second text for another of as many tokens."
 _OTHER_PICTURE = "Type the path of another picture above."
 _NEW = "The text, its gates or the choices have changed. Press Patch again."
+
+
+class PatchingChanges(SignalGroup):
+    """What of it can change."""
+
+    choice = Signal()
+    progress = Signal()
+    map = Signal()
+    selection = Signal()
 
 
 class PatchingState:
@@ -40,7 +49,7 @@ class PatchingState:
     ) -> None:
         self._session, self._across = session, across
         self.job = Job(PatchingNews, TextsPatched, post, numbers)
-        self._listeners = Listeners()
+        self.changed = PatchingChanges()
         self.corrupt = ""
         self._what: What | None = None
         self._position: int | None = None
@@ -48,12 +57,12 @@ class PatchingState:
         self.other: WishedToken = None
         self._is_outdated = False
         self._for_text = ""
-        session.subscribe(self._on_session)
+        session.changed.model.connect(self._on_model_or_trace)
+        session.changed.traced.connect(self._on_model_or_trace)
+        session.changed.text.connect(self._propose)
+        session.changed.gates.connect(self._on_gates)
+        session.changed.selection.connect(self._on_selection)
         self._propose()
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     # What can be read
 
@@ -286,12 +295,12 @@ class PatchingState:
                 gates=traced.gates,
             )
         )
-        self._listeners.tell("progress")
+        self.changed.progress.emit()
 
     def stop(self) -> None:
         """Give the map up."""
         if self.job.stop():
-            self._listeners.tell("progress")
+            self.changed.progress.emit()
 
     def select(self, row: int, column: int) -> HeadRef | None:
         """Select the head of a cell, if it is one of a head."""
@@ -308,8 +317,8 @@ class PatchingState:
         elif self.job.take(reply):
             if not self.job.is_running:
                 self._is_outdated = self._is_outdated and self.phase != "done"
-                self._listeners.tell("map")
-            self._listeners.tell("progress")
+                self.changed.map.emit()
+            self.changed.progress.emit()
 
     # Inside
 
@@ -334,15 +343,19 @@ class PatchingState:
         tokens = self.tokens
         return tokens[position].piece if position < len(tokens) else str(position)
 
-    def _on_session(self, name: str) -> None:
-        if name in ("model", "text", "traced"):
-            self._propose()
-        if name in ("model", "gates", "traced") and self._has_asked:
+    def _on_model_or_trace(self) -> None:
+        self._propose()
+        if self._has_asked:
             self._outdate()
-        elif name in ("model", "traced"):
-            self._listeners.tell("choice")
-        if name == "selection":
-            self._listeners.tell("selection")
+        else:
+            self.changed.choice.emit()
+
+    def _on_gates(self) -> None:
+        if self._has_asked:
+            self._outdate()
+
+    def _on_selection(self) -> None:
+        self.changed.selection.emit()
 
     def _propose(self) -> None:
         """For a new text: its counterpart among the samples, or the text itself to be changed."""
@@ -359,7 +372,9 @@ class PatchingState:
         self.stop()
         self._is_outdated = self._is_outdated or self.patched is not None
         self.job.forget()
-        self._listeners.tell("map", "progress", "choice")
+        self.changed.map.emit()
+        self.changed.progress.emit()
+        self.changed.choice.emit()
 
     def _again(self) -> None:
         was_shown = self.patched is not None or self.job.is_running

@@ -35,7 +35,7 @@ from attnscope.widgets.causes.patch_maps import PatchMaps
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen_seen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when_seen
 
 _LOW_PX = 360
 _NUMBERS = {"shares": "shares of each method's sum", "computed": "numbers as they were computed"}
@@ -79,9 +79,9 @@ class AcrossPanel(QWidget):
         self.graph = GraphPanel(graph, palette, lambda: state.note)
         self.graph.pointed.connect(self.pointed)
         self._lay_out()
-        listen_seen(self, state, self._on_state)
-        listen_seen(self, graph, self._on_graph)
-        self._on_state("choice")
+        when_seen(self, self._show, state.changed.all)
+        when_seen(self, self._show_export, graph.changed.graph)
+        self._show()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -195,7 +195,7 @@ class AcrossPanel(QWidget):
     def _on_numbers_chosen(self, key: str) -> None:
         self._state.show_shares(key == "shares")
 
-    def _on_state(self, _name: str) -> None:
+    def _show(self) -> None:
         state = self._state
         self.strip.show_tokens(state.tokens, state.position)
         self._fit_strip()
@@ -214,9 +214,6 @@ class AcrossPanel(QWidget):
         self.note.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.note.setToolTip(plain_tooltip(state.note))
         self.graph.show_title(state.heading)
-        self._show_export()
-
-    def _on_graph(self, _name: str) -> None:
         self._show_export()
 
     def _show_export(self) -> None:

@@ -22,7 +22,7 @@ from attnscope.widgets.causes.patching_view import PatchingView
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen_seen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
 
 CausesMode = Literal["parts", "patching"]
@@ -80,8 +80,10 @@ class CausesPanel(QWidget):
         self.patching = PatchingView(patching, palette)
         self.patching.pointed.connect(self.pointed)
         self._lay_out()
-        listen_seen(self, attributing, self._on_attributing)
-        listen_seen(self, patching, self._on_patching)
+        parts, patched = attributing.changed, patching.changed
+        selection = session.changed.selection
+        when_seen(self, self._on_attributing, parts.choice, parts.order, parts.parts, selection)
+        when_seen(self, self._on_patching, patched.choice, patched.progress, patched.map)
         self.show_mode("parts")
 
     def set_theme(self, palette: Palette) -> None:
@@ -254,12 +256,12 @@ class CausesPanel(QWidget):
 
     # Intents
 
-    def _on_attributing(self, name: str) -> None:
+    def _on_attributing(self) -> None:
         if self.mode == "parts":
             self._show()
 
-    def _on_patching(self, name: str) -> None:
-        if self.mode == "patching" and name != "selection":
+    def _on_patching(self) -> None:
+        if self.mode == "patching":
             self._show()
 
     @Slot(int)

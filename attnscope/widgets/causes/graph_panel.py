@@ -15,7 +15,7 @@ from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.widgets.causes.graph_view import GraphView
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import row
-from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip, watch_seen
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, watch_seen, when_seen
 
 _CHOICES = {f"{share:g}": f"lines from {100 * share:.3g} %" for share in THRESHOLDS}
 
@@ -52,8 +52,8 @@ class GraphPanel(QWidget):
         column.addWidget(self.area, 1)
         column.addWidget(self.note)
         watch_seen(self, state.watch)
-        listen_seen(self, state, self._on_state)
-        self._on_state("graph")
+        when_seen(self, self._show, state.changed.graph)
+        self._show()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -62,14 +62,14 @@ class GraphPanel(QWidget):
     def show_title(self, text: str) -> None:
         """Which output is explained."""
         self.title.setText(plain_text(text))
-        self._on_state("graph")
+        self._show()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the output in sight, or the circle walked to."""
         super().resizeEvent(event)
         QTimer.singleShot(0, self, self._show_output)
 
-    def _on_state(self, _name: str) -> None:
+    def _show(self) -> None:
         state, graph = self._state, self._state.graph
         key = f"{state.threshold:g}"
         self.threshold.show_choice(key)

@@ -19,7 +19,7 @@ from attnscope.viewmodels.causes.layer_lens import (
     rows_name,
 )
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip, watch_seen
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, watch_seen, when_seen
 
 _ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX = 22, 54, 37, 2
 _STRONGEST = 0.5
@@ -155,7 +155,7 @@ class LensPanel(QWidget):
         self.grid = LensGrid(state, palette)
         self._lay_out()
         watch_seen(self, state.watch)
-        listen_seen(self, state, self._on_state)
+        when_seen(self, self._show, state.changed.all)
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
@@ -177,9 +177,6 @@ class LensPanel(QWidget):
         column.addLayout(heading)
         column.addWidget(self.note)
         column.addWidget(self.area, 1)
-
-    def _on_state(self, _name: str) -> None:
-        self._show()
 
     def _show(self) -> None:
         self.colour.show_choice(self._state.colour)

@@ -20,7 +20,7 @@ from attnscope.figures.style import type_px
 from attnscope.viewmodels.causes.patch_words import WHAT_NAMES, WHAT_TIPS
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen_seen, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
 
 _MIN_MAP_PX = 148
@@ -60,9 +60,14 @@ class PatchingView(QWidget):
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.note = _wrapped("hint")
         self._lay_out()
-        listen_seen(self, state, self._on_state)
-        for name in ("choice", "map", "progress"):
-            self._on_state(name)
+        changed = state.changed
+        when_seen(self, self._show_choices, changed.choice)
+        when_seen(self, self._show_map, changed.map)
+        when_seen(self, self._show_progress, changed.progress)
+        when_seen(self, self._frame, changed.selection)
+        when_seen(self, self._show_note, changed.choice, changed.map, changed.progress)
+        for show in (self._show_choices, self._show_map, self._show_progress, self._show_note):
+            show()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -93,25 +98,21 @@ class PatchingView(QWidget):
         layout.addWidget(self.progress)
         layout.addWidget(self._pages, 1)
 
-    def _on_state(self, name: str) -> None:
+    def _show_note(self) -> None:
+        """What is to be done, and whether it can be."""
         state = self._state
-        if name == "choice":
-            self._show_choices()
-        if name in ("choice", "progress"):
-            self.run_button.setEnabled(state.is_runnable)
-        if name == "progress":
-            is_running = state.phase == "running"
-            self.run_button.setVisible(not is_running)
-            self.stop_button.setVisible(is_running)
-            self.progress.setVisible(is_running)
-            self.progress.setRange(0, 0 if state.fraction is None else 100)
-            self.progress.setValue(round(100 * (state.fraction or 0.0)))
-        if name == "map":
-            self._show_map()
-        if name == "selection":
-            self._frame()
+        self.run_button.setEnabled(state.is_runnable)
         self.note.setText(plain_text(state.note))
         self.note.set_role("error" if state.error else "hint")
+
+    def _show_progress(self) -> None:
+        state = self._state
+        is_running = state.phase == "running"
+        self.run_button.setVisible(not is_running)
+        self.stop_button.setVisible(is_running)
+        self.progress.setVisible(is_running)
+        self.progress.setRange(0, 0 if state.fraction is None else 100)
+        self.progress.setValue(round(100 * (state.fraction or 0.0)))
 
     def _show_choices(self) -> None:
         state = self._state
